@@ -1,0 +1,281 @@
+"""A real Apache Kafka on this machine: one KRaft node, no containers, nothing installed.
+
+    with LocalKafka() as kafka:
+        print(kafka.bootstrap_servers)
+
+From a terminal, until Ctrl-C: `python -m deploy.kafka --port 9092 --data-dir ./kafka-data`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from deploy.errors import DeployError, ServerFailed
+from deploy.java import find_java
+from deploy.kafka_artifacts import Report, kafka_jars
+from deploy.ports import LOOPBACK, choose_port, claim_port, is_free
+from deploy.process import ServerProcess, log_tail
+from deploy.runner import LocalServer, run_in_foreground
+
+# What a broker of one needs, and what a test or a laptop wants. Everything can be overridden.
+DEFAULT_PROPERTIES: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "auto.create.topics.enable": "false",  # a typo in a topic name shall be an error
+    # One broker cannot hold three replicas of anything.
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    # 50 partitions each by default: the first consumer would wait for their creation.
+    "offsets.topic.num.partitions": "8",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",  # the first member need not wait 3 s for others
+    # Retention goes by the record's own time: a replay of readings from 2017 would be deleted as it arrives.
+    "log.retention.ms": "-1",
+    "log.cleaner.dedupe.buffer.size": "16777216",  # 128 MiB by default, a quarter of our heap
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+}
+
+_LOG4J = """\
+rootLogger.level = INFO
+rootLogger.appenderRef.console.ref = console
+appender.console.name = console
+appender.console.type = Console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d] %p %m (%c)%n
+"""
+
+
+@dataclass(frozen=True)
+class ExternalKafka:
+    """A Kafka that somebody else runs."""
+
+    bootstrap_servers: str
+
+
+class LocalKafka(LocalServer):
+    """One Kafka node that ends with this process.
+
+    Args:
+        data_dir: Where topics live; kept. None: a temporary directory, deleted by `stop`.
+        port: Where clients connect. None: a free one, the same again after `restart`.
+        properties: Lines of `server.properties` over `DEFAULT_PROPERTIES`, such as `{"message.max.bytes": "5000000"}`.
+        heap: The JVM's -Xmx.
+        start_deadline_s: How long a start may take; 4 s are usual, a data directory that was killed takes longer.
+        report: Receives the lines of a download's progress.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | None = None,
+        port: int | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+        heap: str = "512m",
+        start_deadline_s: float = 90.0,
+        report: Report = print,
+    ) -> None:
+        super().__init__()
+        self._asked_port = port
+        self._asked_dir = data_dir
+        self._properties = {**DEFAULT_PROPERTIES, **(properties or {})}
+        self._heap = heap
+        self._start_deadline_s = start_deadline_s
+        self._report = report
+        self._ports: tuple[int, int] | None = None  # clients, controller
+        self.data_dir: Path | None = data_dir.resolve() if data_dir is not None else None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` for clients; the same for as long as this object lives.
+
+        Raises:
+            ServerFailed: Before the first start, when there is none yet.
+        """
+        if self._ports is None:
+            raise ServerFailed("Kafka has not been started")
+        return f"{LOOPBACK}:{self._ports[0]}"
+
+    @property
+    def log(self) -> Path:
+        """What the broker writes."""
+        if self.data_dir is None:
+            raise ServerFailed("Kafka has not been started")
+        return self.data_dir / "broker.log"
+
+    def start(self) -> Self:
+        """Start the broker and wait until it answers a metadata request with itself in it.
+
+        Raises:
+            PortInUse: If the asked port is taken.
+            FetchError: If its jars could not be brought.
+            JavaUnavailable: If there is no Java to run it.
+            ServerFailed: If it ends or does not answer in time, with the tail of its log.
+        """
+        if self.running:
+            raise ServerFailed(f"Kafka runs already at {self.bootstrap_servers}")
+        java = find_java()
+        class_path = os.pathsep.join(str(jar) for jar in kafka_jars(self._report))
+        ports = self._choose_ports()
+        if self.data_dir is None:
+            self.data_dir = Path(tempfile.mkdtemp(prefix="glaim-kafka-"))
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        properties = self._write_configuration(self.data_dir, ports)
+        logging = f"-Dlog4j2.configurationFile={self.data_dir / 'log4j2.properties'}"
+        jvm = [str(java.path), f"-Xmx{self._heap}", logging, "-cp", class_path]
+        self._format(jvm, properties)
+        self._process = ServerProcess(
+            "Kafka",
+            # A JVM that runs out of memory half-works for minutes: better dead at once.
+            [*jvm[:-2], "-XX:+ExitOnOutOfMemoryError", *jvm[-2:], "kafka.Kafka", str(properties)],
+            environment=os.environ,
+            log=self.log,
+            orphan_dirs=[self.data_dir] if self._asked_dir is None else [],
+        )
+        self._ports = ports
+        self._process.start()
+        try:
+            self._process.wait_ready(self._missing, self._start_deadline_s)
+        except BaseException:
+            # Ctrl-C while waiting included: a failed start leaves nothing running.
+            self._process.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Controlled shutdown, SIGKILL after 20 s; a temporary data directory is deleted. Idempotent."""
+        if self._process is not None:
+            self._process.stop()
+        if self._asked_dir is None and self.data_dir is not None:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+            self.data_dir = None
+
+    def _choose_ports(self) -> tuple[int, int]:
+        if self._ports is None:
+            clients = claim_port(self._asked_port, "Kafka", "--port")
+            return clients, choose_port()
+        clients, controller = self._ports
+        # Clients know the first port; nobody outside knows the second, so it may move.
+        return claim_port(clients, "Kafka", "--port"), controller if is_free(controller) else choose_port()
+
+    def _write_configuration(self, data_dir: Path, ports: tuple[int, int]) -> Path:
+        clients, controller = ports
+        lines = {
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{clients},CONTROLLER://{LOOPBACK}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{clients}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
+            "log.dirs": str(data_dir / "topics"),
+            **self._properties,
+        }
+        path = data_dir / "server.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        (data_dir / "log4j2.properties").write_text(_LOG4J)
+        return path
+
+    def _format(self, jvm: list[str], properties: Path) -> None:
+        """Give a new data directory its cluster id; one that has it is left alone."""
+        if (properties.parent / "topics" / "meta.properties").exists():
+            return
+        # Kafka's own random-uuid is this too, but costs a start of the JVM. An id may not begin with a dash.
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
+        command = [*jvm[:1], "-XX:TieredStopAtLevel=1", *jvm[1:], "kafka.tools.StorageTool"]
+        command += ["format", "--cluster-id", cluster_id, "--config", str(properties)]
+        log = properties.with_name("format.log")
+        with log.open("wb") as output:
+            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
+        if done.returncode != 0:
+            raise ServerFailed(f"Kafka could not format {properties.parent}; log {log}:\n{log_tail(log)}")
+
+    def _missing(self) -> str | None:
+        return missing_broker(self.bootstrap_servers)
+
+
+def missing_broker(bootstrap_servers: str) -> str | None:
+    """None once a real metadata request names at least one broker; else what is wrong, in words."""
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=1000)
+    except (KafkaError, OSError, ValueError) as error:
+        return f"no answer at {bootstrap_servers} ({error})"
+    try:
+        brokers = admin.describe_cluster()["brokers"]
+    except (KafkaError, OSError) as error:
+        return f"metadata request to {bootstrap_servers} failed ({error})"
+    finally:
+        admin.close()
+    return None if brokers else f"{bootstrap_servers} answers, but no broker has joined the cluster yet"
+
+
+@contextmanager
+def kafka_from_environment(
+    data_dir: Path | None = None,
+    port: int | None = None,
+    *,
+    properties: Mapping[str, str] | None = None,
+    report: Report = print,
+) -> Iterator[LocalKafka | ExternalKafka]:
+    """The Kafka at `GLAIM_KAFKA` (`host:port,...`) if that is set, else a `LocalKafka` of these arguments."""
+    address = os.environ.get("GLAIM_KAFKA")
+    if address:
+        missing = missing_broker(address)
+        if missing is not None:
+            raise ServerFailed(f"GLAIM_KAFKA={address}: {missing}")
+        yield ExternalKafka(address)
+        return
+    with LocalKafka(data_dir, port, properties=properties, report=report) as kafka:
+        yield kafka
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a broker until Ctrl-C or SIGTERM."""
+    parser = argparse.ArgumentParser(prog="python -m deploy.kafka", description="Run one real Kafka node here.")
+    parser.add_argument("--port", type=int, help="where clients connect (default: a free port)")
+    parser.add_argument(
+        "--data-dir", type=Path, help="where topics live, kept (default: temporary, deleted at the end)"
+    )
+    parser.add_argument("--heap", default="512m", help="-Xmx of the JVM (default: %(default)s)")
+    parser.add_argument(
+        "--property", action="append", default=[], metavar="NAME=VALUE", help="a line of server.properties; repeatable"
+    )
+    parser.add_argument("--fetch-only", action="store_true", help="bring the jars, start nothing")
+    options = parser.parse_args(arguments)
+    bad = [line for line in options.property if "=" not in line]
+    if bad:
+        parser.error(f"--property takes NAME=VALUE, found {bad[0]!r}")
+    properties = dict(line.split("=", 1) for line in options.property)
+    try:
+        if options.fetch_only:
+            jars = kafka_jars()
+            size_bytes = sum(jar.stat().st_size for jar in jars)
+            print(f"Kafka: {len(jars)} jars, {size_bytes / 1e6:.0f} MB, in {jars[0].parent}")
+            return 0
+    except DeployError as error:
+        print(f"error: {error}")
+        return 1
+    kafka = LocalKafka(options.data_dir, options.port, properties=properties, heap=options.heap)
+    return run_in_foreground(kafka, "Kafka", lambda: f"{kafka.bootstrap_servers} (log: {kafka.log}); Ctrl-C stops it")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

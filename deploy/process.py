@@ -1,0 +1,165 @@
+"""One server process: start it, wait until it truly answers, show its log when it does not, stop all of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from deploy.errors import ServerFailed
+
+_GUARD = Path(__file__).with_name("guard.py")
+
+
+def log_tail(path: Path, lines: int = 30) -> str:
+    """The last lines of a log, indented, for an error message."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 64 * 1024))
+            text = file.read().decode(errors="replace")
+    except OSError as error:
+        return f"    (no log: {error})"
+    return "\n".join("    " + line for line in text.splitlines()[-lines:]) or "    (the log is empty)"
+
+
+class ServerProcess:
+    """A server that lives no longer than the Python process that started it, whatever ends that.
+
+    Thread-safe enough for one owner: start and stop from any thread, not from two at once.
+
+    Args:
+        name: What messages call it.
+        command: Program and arguments.
+        environment: The whole environment of the server.
+        log: Its standard output and error are appended here.
+        clean_globs: Files to delete once the server is gone, such as its shared memory segments.
+        orphan_dirs: Directories to delete if this process dies without stopping the server.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        log: Path,
+        clean_globs: Sequence[str] = (),
+        orphan_dirs: Sequence[Path] = (),
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._command = list(command)
+        self._environment = dict(environment)
+        self._clean_globs = list(clean_globs)
+        self._orphan_dirs = [str(directory) for directory in orphan_dirs]
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._line: socket.socket | None = None
+        self.pid: int | None = None
+
+    def start(self) -> None:
+        """Start the server; returns as soon as it has a process id, long before it answers.
+
+        Raises:
+            ServerFailed: If it runs already, or its program cannot be started.
+        """
+        if self.running:
+            raise ServerFailed(f"{self.name} runs already (pid {self.pid})")
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        ours, guards = socket.socketpair()
+        options: list[str] = []
+        for pattern in self._clean_globs:
+            options += ["--clean", pattern]
+        for directory in self._orphan_dirs:
+            options += ["--orphan-dir", directory]
+        # -I -S: the guard starts in 40 ms and takes nothing from the server's PYTHONPATH.
+        arguments = [sys.executable, "-I", "-S", str(_GUARD), str(guards.fileno()), *options, "--", *self._command]
+        with guards, self.log.open("ab") as log:
+            self._guard = subprocess.Popen(
+                arguments,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[guards.fileno()],
+                start_new_session=True,
+            )
+        self._line = ours
+        with ours.makefile("r") as lines:
+            answer = lines.readline()
+        if not answer.strip().isdigit():
+            self._forget()
+            raise ServerFailed(f"{self.name}: its guard did not start; log {self.log}:\n{log_tail(self.log)}")
+        self.pid = int(answer)
+
+    @property
+    def running(self) -> bool:
+        """True while the server's process is there."""
+        return self._guard is not None and self._guard.poll() is None
+
+    def wait_ready(self, check: Callable[[], str | None], deadline_s: float, interval_s: float = 0.1) -> None:
+        """Ask `check` until it returns None; what it returns otherwise says what is still missing.
+
+        Raises:
+            ServerFailed: If the process ends, or the deadline passes; with the tail of the log.
+        """
+        give_up = time.monotonic() + deadline_s
+        while True:
+            # Asked before the check, so that a server that died is not mistaken for another on the same port.
+            if not self.running:
+                code = self._guard.returncode if self._guard is not None else None
+                raise ServerFailed(
+                    f"{self.name} ended while starting (exit status {code}); log {self.log}:\n{log_tail(self.log)}"
+                )
+            missing = check()
+            if missing is None:
+                return
+            if time.monotonic() > give_up:
+                raise ServerFailed(
+                    f"{self.name} was not ready after {deadline_s:.0f} s: {missing}; log {self.log}:\n"
+                    f"{log_tail(self.log)}"
+                )
+            time.sleep(interval_s)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the server alone, not to its children. Nothing happens if it is gone."""
+        if self.running and self.pid is not None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass
+
+    def stop(self, grace_s: float = 20.0) -> None:
+        """SIGTERM, then after `grace_s` SIGKILL to everything that is left. Idempotent."""
+        self.signal(signal.SIGTERM)
+        if not self._wait(grace_s):
+            self.kill()
+        self._forget()
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash of the machine would: the server gets no chance to tidy up."""
+        self.signal(signal.SIGKILL)
+        if not self._wait(10.0):
+            raise ServerFailed(f"{self.name} (pid {self.pid}) survived SIGKILL for 10 s")
+        self._forget()
+
+    def _wait(self, timeout_s: float) -> bool:
+        """Wait for the guard, which ends after the whole process group has."""
+        if self._guard is None:
+            return True
+        try:
+            self._guard.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _forget(self) -> None:
+        if self._line is not None:
+            self._line.close()  # should the guard still run, this is its order to kill everything
+        if self._guard is not None:
+            self._guard.wait()
+        self._line = self._guard = self.pid = None

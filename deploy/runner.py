@@ -1,0 +1,88 @@
+"""What the local servers have in common: a life cycle, and a program that keeps one in the foreground."""
+
+from __future__ import annotations
+
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Self
+
+from deploy.errors import DeployError
+from deploy.process import ServerProcess
+
+
+class LocalServer(ABC):
+    """A real server that ends with this process; `with` starts and stops it."""
+
+    def __init__(self) -> None:
+        self._process: ServerProcess | None = None
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start it and wait until it truly answers."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it in order and delete what was temporary. Idempotent."""
+
+    def kill(self) -> None:
+        """kill -9; what it had written stays for `restart`."""
+        if self._process is not None:
+            self._process.kill()
+
+    def restart(self) -> Self:
+        """Start again with the same data and ports; a server that still runs is stopped in order first."""
+        if self._process is not None:
+            self._process.stop()
+        return self.start()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server, None while it does not run."""
+        return self._process.pid if self.running and self._process is not None else None
+
+    @property
+    def running(self) -> bool:
+        """True while the server's process is there."""
+        return self._process is not None and self._process.running
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            # Ctrl-C during the start included: nothing may stay behind.
+            self.stop()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def run_in_foreground(server: LocalServer, name: str, describe: Callable[[], str]) -> int:
+    """Start a server, say where it is, keep it until Ctrl-C, SIGTERM or SIGHUP; returns the exit status.
+
+    Status 1 means that the server could not start or ended by itself.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    started = time.monotonic()
+    try:
+        with server:
+            print(f"{name} is ready after {time.monotonic() - started:.1f} s: {describe()}", flush=True)
+            while server.running:
+                time.sleep(0.2)
+            print(f"error: {name} ended by itself", flush=True)
+    except KeyboardInterrupt:
+        print(f"{name} stopped", flush=True)
+        return 0
+    except DeployError as error:
+        print(f"error: {error}", flush=True)
+    return 1
