@@ -1,0 +1,27 @@
+# `make demo` shows the product at work, `make test` checks all of it; both set up what they need.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(BIN)/uv
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
+
+.PHONY: help setup lock
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: .venv/.ready  ## make .venv with the pinned dependencies
+
+.venv/.ready: requirements/bootstrap.txt requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+lock: setup  ## compile requirements/*.txt anew from pyproject.toml
+	$(COMPILE) pyproject.toml -o requirements/core.txt
+	$(COMPILE) --all-extras pyproject.toml -o requirements/dev.txt
+	$(COMPILE) requirements/serving.in -o requirements/serving.txt

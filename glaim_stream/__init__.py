@@ -1,0 +1,1 @@
+"""Repairs sensor streams while they flow."""

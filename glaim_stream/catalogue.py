@@ -1,0 +1,200 @@
+"""`groups.yaml`: which groups of sensors there are, and which model repairs each.
+
+Thousands of groups share one model. A group is named by its id or by a pattern; an id goes before any pattern, then the first pattern that fits. The
+file is validated as a whole: a typo, an unknown model or a limit that cannot hold stops the start with a sentence.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from glaim_stream.contract import Contract
+from glaim_stream.errors import CatalogueError, ContractError
+
+MAX_STEP_S = 14 * 24 * 3600  # a stamp's place inside its step is kept in 32 bits of milliseconds
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Sensor(_Strict):
+    """One sensor of a model: its id, unit and the limits outside of which a reading is refused."""
+
+    id: str = Field(min_length=1)
+    unit: str = ""
+    min: float | None = None
+    max: float | None = None
+    resolution: float | None = Field(default=None, gt=0, description="imputed values are rounded to it")
+
+    @model_validator(mode="after")
+    def _limits(self) -> Self:
+        if self.min is not None and self.max is not None and self.min >= self.max:
+            raise ValueError(f"sensor {self.id}: min {self.min} must be below max {self.max}")
+        return self
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """(low, high), infinite where no limit is given."""
+        return (-math.inf if self.min is None else self.min, math.inf if self.max is None else self.max)
+
+
+class Model(_Strict):
+    """One model and the window rules of the groups that it repairs."""
+
+    name: str = Field(min_length=1)
+    sensors: list[Sensor] = Field(min_length=1)
+    step_s: float = Field(gt=0, le=MAX_STEP_S, description="grid interval of the windows, seconds")
+    window: int = Field(default=96, ge=2, le=4096)
+    bucket: Literal["last", "mean"] = Field(
+        default="last", description="which value stands for a step that several readings of one sensor fell into"
+    )
+    lateness_s: float = Field(
+        default=0,
+        ge=0,
+        le=30 * 24 * 3600,
+        description="a step closes this long after its end in event time; more waits longer, less revises more",
+    )
+    revise_after: int = Field(
+        default=8, ge=0, description="steps of right context after which a hole's final value is published; 0: at once"
+    )
+    max_gap: int = Field(
+        default=48, ge=1, description="a sensor silent for more steps than this yields null: never invent for ever"
+    )
+    idle_timeout_s: float = Field(
+        default=30, gt=0, description="after this long without any reading the open steps are closed provisionally"
+    )
+
+    @field_validator("sensors")
+    @classmethod
+    def _unique(cls, sensors: list[Sensor]) -> list[Sensor]:
+        ids = [sensor.id for sensor in sensors]
+        twice = sorted({id_ for id_ in ids if ids.count(id_) > 1})
+        if twice:
+            raise ValueError(f"sensor ids must be unique, found twice: {twice}")
+        return sensors
+
+    @model_validator(mode="after")
+    def _spans(self) -> Self:
+        if (self.step_s * 1000) % 1:
+            raise ValueError(f"model {self.name}: step_s must be whole milliseconds, found {self.step_s}")
+        for name in ("revise_after", "max_gap"):
+            if getattr(self, name) >= self.window:
+                raise ValueError(f"model {self.name}: {name} must be below the window of {self.window} steps")
+        return self
+
+    @property
+    def step_ms(self) -> int:
+        """Grid interval, milliseconds."""
+        return int(self.step_s * 1000)
+
+    @property
+    def lateness_ms(self) -> int:
+        """Allowed lateness, milliseconds."""
+        return int(self.lateness_s * 1000)
+
+    @property
+    def sensor_ids(self) -> list[str]:
+        """The sensors in the order of the model's rows."""
+        return [sensor.id for sensor in self.sensors]
+
+    def require_contract(self, contract: Contract) -> None:
+        """Raise ContractError unless the served model fits this entry."""
+        contract.require_sensors(self.sensor_ids)
+        for what, expected, found in (
+            ("window", contract.window, self.window),
+            ("step_s", contract.step_s, self.step_s),
+        ):
+            if expected != found:
+                raise ContractError(f"model {self.name}: its contract says {what} {expected}, the catalogue {found}")
+        if self.revise_after >= contract.emitted_steps:
+            raise ContractError(
+                f"model {self.name} answers for the newest {contract.emitted_steps} steps, so revise_after must be "
+                f"at most {contract.emitted_steps - 1}, found {self.revise_after}"
+            )
+
+
+class GroupRule(_Strict):
+    """Which groups use a model: explicit ids, or a shell-style pattern such as `pump-*`."""
+
+    model: str
+    ids: list[str] = Field(default_factory=list)
+    pattern: str | None = None
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.ids and self.pattern is None:
+            raise ValueError(f"a group entry of model {self.model} needs ids or a pattern, found neither")
+        return self
+
+
+class Catalogue(_Strict):
+    """The whole of `groups.yaml`."""
+
+    models: list[Model] = Field(min_length=1)
+    groups: list[GroupRule] = Field(min_length=1)
+    max_ahead_s: float = Field(
+        default=300, ge=0, description="a reading stamped further than this beyond wall time is refused"
+    )
+
+    @model_validator(mode="after")
+    def _references(self) -> Self:
+        names = [model.name for model in self.models]
+        if len(set(names)) != len(names):
+            raise ValueError(f"model names must be unique, found {names}")
+        for rule in self.groups:
+            if rule.model not in names:
+                raise ValueError(f"groups name model {rule.model!r}, the catalogue has {names}")
+        ids = [id_ for rule in self.groups for id_ in rule.ids]
+        twice = sorted({id_ for id_ in ids if ids.count(id_) > 1})
+        if twice:
+            raise ValueError(f"a group belongs to one model, found twice: {twice}")
+        return self
+
+    def model_of(self, group: str) -> int | None:
+        """Index in `models` of the model that repairs `group`; None for a group that no entry names."""
+        for rule in self.groups:
+            if group in rule.ids:
+                return self._model_index(rule.model)
+        for rule in self.groups:
+            if rule.pattern is not None and fnmatch.fnmatchcase(group, rule.pattern):
+                return self._model_index(rule.model)
+        return None
+
+    def _model_index(self, name: str) -> int:
+        return next(index for index, model in enumerate(self.models) if model.name == name)
+
+
+def read_catalogue(path: Path) -> Catalogue:
+    """Read and check `groups.yaml`.
+
+    Raises:
+        CatalogueError: the file is absent, is no YAML, or breaks a rule; the message says where.
+    """
+    try:
+        document: Any = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise CatalogueError(f"expected a catalogue at {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CatalogueError(f"{path} is not YAML: {error}") from error
+    return parse_catalogue(document, source=str(path))
+
+
+def parse_catalogue(document: Any, *, source: str) -> Catalogue:
+    """Check a catalogue that is already parsed; `source` names it in the error."""
+    if not isinstance(document, dict):
+        raise CatalogueError(f"{source} must map `models` and `groups`, found {type(document).__name__}")
+    try:
+        return Catalogue.model_validate(document)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc']) or 'catalogue'}: {problem['msg']}"
+            for problem in error.errors()
+        )
+        raise CatalogueError(f"{source}: {problems}") from error

@@ -1,0 +1,215 @@
+"""What a closed step yields: one row a sensor, and the windows from which the holes among them are imputed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.rings import Cells, Rings
+
+NO_WINDOW = -1
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingRules:
+    """The window rules of one model that decide what a closed step yields."""
+
+    window: int
+    revise_after: int
+    max_gap: int
+    step_ms: int
+    model_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Rows of closed steps of one model, and the windows to impute. n rows, w windows, C sensors.
+
+    A hole to be filled points at its window; its value is the imputer's answer for `sensor`, `lag` steps before the
+    window's newest one. A hole whose gap is older than `max_gap` points at none and stays null.
+    """
+
+    model_index: int
+    group: NDArray[np.int32]  # [n] group codes
+    sensor: NDArray[np.int32]  # [n]
+    ts_ms: NDArray[np.int64]  # [n] start of the step
+    value: NDArray[np.float32]  # [n] NaN where nothing was observed
+    observed: Bools  # [n]
+    gap_age: NDArray[np.int32]  # [n] steps since the sensor's last observation, 0 when observed
+    revision: NDArray[np.int16]  # [n]
+    final: Bools  # [n]
+    window: NDArray[np.int32]  # [n] index into the windows, or NO_WINDOW
+    lag: NDArray[np.int32]  # [n]
+    window_values: NDArray[np.float32]  # [w, C, window], 0 where nothing was observed
+    window_observed: Bools  # [w, C, window]
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+def close_step(rings: Rings, rules: ClosingRules, step: int, *, provisional: bool, final: bool) -> Closed | None:
+    """Rows of one step as it closes; None when there is nothing to publish.
+
+    Args:
+        rings: state of the model's groups; their revision counts move on.
+        rules: the model's window rules.
+        step: the step that closes.
+        provisional: publish this step: what was observed, and a first estimate of each hole.
+        final: publish the last word on the holes of the step `revise_after` steps earlier.
+    """
+    slots = rings.slots(np.arange(step - rules.window + 1, step + 1))
+    history = rings.observed[: len(rings.groups)][:, :, slots]  # [R, C, window]
+    alive = np.flatnonzero(history.any(axis=(1, 2)))  # a group that is dark for a whole window yields nothing
+    history = history[alive]
+    parts: list[_Part] = []
+    if provisional:
+        parts.append(_provisional(history, rules))
+    if final and rules.revise_after:
+        parts.append(_final(history, rules))
+    if not parts or len(alive) == 0:
+        return None
+    wanted = np.zeros(len(alive), np.bool_)
+    for part in parts:
+        wanted[part.row[part.fill]] = True
+    window_of = np.where(wanted, np.cumsum(wanted) - 1, NO_WINDOW)
+    window_observed = history[wanted]
+    window_values = np.where(window_observed, rings.values[alive[wanted]][:, :, slots], np.float32(0))
+    return _join(
+        [_rows(part, rings, rules, step, alive, window_of) for part in parts],
+        rules,
+        window_values,
+        window_observed,
+    )
+
+
+class Correction:
+    """Rows for readings that came after their step was published."""
+
+    def __init__(self, rings: Rings, rules: ClosingRules) -> None:
+        self._rings, self._rules = rings, rules
+
+    def rows(self, cells: Cells) -> Closed | None:
+        """One observed, final row a corrected cell, with its next revision; None when there is none."""
+        if len(cells.row) == 0:
+            return None
+        rings, rules = self._rings, self._rules
+        key = (cells.step * len(rings.groups) + cells.row) * rings.sensors + cells.sensor
+        once = np.unique(key, return_index=True)[1]
+        row, sensor, step = cells.row[once], cells.sensor[once], cells.step[once]
+        slot = rings.slots(step)
+        rings.revision[row, sensor, slot] += 1
+        count = len(once)
+        window = np.empty((0, rings.sensors, rules.window))
+        return Closed(
+            rules.model_index,
+            np.array(rings.groups, np.int32)[row],
+            sensor.astype(np.int32),
+            step * rules.step_ms,
+            rings.values[row, sensor, slot],
+            np.ones(count, np.bool_),
+            np.zeros(count, np.int32),
+            rings.revision[row, sensor, slot],
+            np.ones(count, np.bool_),
+            np.full(count, NO_WINDOW, np.int32),
+            np.zeros(count, np.int32),
+            window.astype(np.float32),
+            window.astype(np.bool_),
+        )
+
+
+def concatenate(steps: Sequence[Closed | None]) -> Closed | None:
+    """Several steps of one model as one, in their order; None when they hold no row."""
+    parts = [part for part in steps if part is not None and len(part)]
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    starts = np.cumsum([0, *(len(part.window_values) for part in parts[:-1])])
+    columns = {
+        column.name: np.concatenate([getattr(part, column.name) for part in parts])
+        for column in fields(Closed)
+        if column.name not in ("model_index", "window")
+    }
+    window = np.concatenate(
+        [
+            np.where(part.window == NO_WINDOW, NO_WINDOW, part.window + start)
+            for part, start in zip(parts, starts, strict=True)
+        ]
+    ).astype(np.int32)
+    return Closed(model_index=parts[0].model_index, window=window, **columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Cells of one step of the groups that are alive: provisional ones or final ones."""
+
+    row: NDArray[np.int64]  # [n] index into the groups alive
+    sensor: NDArray[np.int64]  # [n]
+    observed: Bools  # [n]
+    gap_age: NDArray[np.int64]  # [n]
+    fill: Bools  # [n] imputed from the window
+    final: Bools  # [n]
+    lag: int
+
+
+def _provisional(history: Bools, rules: ClosingRules) -> _Part:
+    observed = history[:, :, -1]
+    gap_age = _gap_age(history)
+    fill = ~observed & (gap_age <= rules.max_gap)
+    row, sensor = np.indices(observed.shape)
+    final = ~fill if rules.revise_after else np.ones_like(fill)
+    return _Part(row.ravel(), sensor.ravel(), observed.ravel(), gap_age.ravel(), fill.ravel(), final.ravel(), 0)
+
+
+def _final(history: Bools, rules: ClosingRules) -> _Part:
+    until = history[:, :, : rules.window - rules.revise_after]  # the step itself and what came before it
+    gap_age = _gap_age(until)
+    row, sensor = np.nonzero(~until[:, :, -1] & (gap_age <= rules.max_gap))
+    every = np.ones(len(row), np.bool_)
+    return _Part(row, sensor, ~every, gap_age[row, sensor], every, every, rules.revise_after)
+
+
+def _gap_age(history: Bools) -> NDArray[np.int64]:
+    """Steps since the last observation, int64 [R, C]; the history's length where there is none."""
+    steps = history.shape[-1]
+    return np.where(history.any(axis=-1), history[:, :, ::-1].argmax(axis=-1), steps)
+
+
+def _rows(
+    part: _Part,
+    rings: Rings,
+    rules: ClosingRules,
+    step: int,
+    alive: NDArray[np.int64],
+    window_of: NDArray[np.int64],
+) -> dict[str, NDArray[np.generic]]:
+    step -= part.lag
+    slot = step % rings.length
+    row = alive[part.row]
+    rings.revision[row, part.sensor, slot] += 1
+    return {
+        "group": np.array(rings.groups, np.int32)[row],
+        "sensor": part.sensor.astype(np.int32),
+        "ts_ms": np.full(len(row), step * rules.step_ms, np.int64),
+        "value": np.where(part.observed, rings.values[row, part.sensor, slot], np.float32(np.nan)),
+        "observed": part.observed,
+        "gap_age": part.gap_age.astype(np.int32),
+        "revision": rings.revision[row, part.sensor, slot],
+        "final": part.final,
+        "window": np.where(part.fill, window_of[part.row], NO_WINDOW).astype(np.int32),
+        "lag": np.full(len(row), part.lag, np.int32),
+    }
+
+
+def _join(
+    rows: Sequence[dict[str, NDArray[np.generic]]],
+    rules: ClosingRules,
+    window_values: NDArray[np.float32],
+    window_observed: Bools,
+) -> Closed:
+    columns = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
+    return Closed(
+        model_index=rules.model_index, window_values=window_values, window_observed=window_observed, **columns
+    )

@@ -1,0 +1,93 @@
+"""What becomes of input that cannot be used: the original record, kept whole, with the reason in its headers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class DeadLetterCause(StrEnum):
+    """Why a reading or a whole record went to the dead-letter topic."""
+
+    UNDECODABLE = "undecodable"  # neither JSON nor Arrow as its content-type says
+    MALFORMED = "malformed"  # a field is missing or has the wrong type
+    UNKNOWN_GROUP = "unknown-group"
+    UNKNOWN_SENSOR = "unknown-sensor"
+    BAD_TIME = "bad-time"  # no time, or one without a zone
+    FUTURE = "future"  # stamped further ahead of wall time than the catalogue allows
+    OUT_OF_LIMITS = "out-of-limits"  # infinite, or outside the sensor's physical limits
+    TOO_LATE = "too-late"  # older than the window
+    PROCESSING = "processing"  # the worker itself failed on it: a fault of ours, kept for requeueing
+
+
+class InputRecord(Protocol):
+    """What of a Kafka record is used here; aiokafka's and kafka-python's records both fit."""
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A reading that cannot be used, or a whole record when `position` is None."""
+
+    offset: int
+    cause: DeadLetterCause
+    detail: str
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One message for the dead-letter topic: key and value are the original's bytes."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+HEADER_PREFIX = "glaim-"
+MAX_DETAIL_CHARS = 500  # a detail quotes input, which has no bound of its own
+
+
+def dead_letter(record: InputRecord, rejects: Sequence[Reject], *, topic: str, partition: int) -> DeadLetter:
+    """Make the dead letter of one record from all that was rejected of it.
+
+    Headers added to the original's: `glaim-cause` and `glaim-detail` (of the first reject), `glaim-topic`,
+    `glaim-partition`, `glaim-offset`, `glaim-timestamp-ms`, and `glaim-positions`, a JSON list of the rejected
+    readings' places in the record, absent when the whole record was rejected.
+    """
+    first = rejects[0]
+    added = {
+        "cause": first.cause.value,
+        "detail": first.detail[:MAX_DETAIL_CHARS],
+        "topic": topic,
+        "partition": str(partition),
+        "offset": str(record.offset),
+        "timestamp-ms": str(record.timestamp),
+    }
+    positions = sorted({reject.position for reject in rejects if reject.position is not None})
+    if all(reject.position is not None for reject in rejects):
+        added["positions"] = json.dumps(positions)
+    headers = [header for header in record.headers if not header[0].startswith(HEADER_PREFIX)]
+    headers += [(HEADER_PREFIX + name, text.encode()) for name, text in added.items()]
+    return DeadLetter(record.key, record.value, headers)
+
+
+def positions_of(headers: Sequence[tuple[str, bytes]]) -> set[int] | None:
+    """The rejected readings' places in their record; None when the whole record was rejected."""
+    for name, text in headers:
+        if name == HEADER_PREFIX + "positions":
+            return set(json.loads(text))
+    return None

@@ -1,0 +1,51 @@
+"""Every error this project raises on purpose.
+
+    GlaimError
+    ├── SettingsError        the environment or a flag cannot be used
+    ├── CatalogueError       groups.yaml cannot be used
+    ├── ContractError        a model's contract cannot be read, or does not fit what uses it
+    ├── RecordError          an output message is not one of ours
+    ├── WindowShapeError     windows handed to an imputer have the wrong shape
+    ├── ImputerError         an imputer could not answer
+    │   └── ImputerUnavailable   ... now, but it may later: the ladder goes one rung down
+    └── RetentionError       the input no longer holds what a rebuild has to read
+
+Each message says what was expected and what was found. What a *reading* may get wrong is no exception: it is a
+`DeadLetterCause` (glaim_stream.deadletters), because a bad reading is an answer and not a failure of the worker.
+"""
+
+
+class GlaimError(Exception):
+    """Base of the family; catching it catches everything raised on purpose here."""
+
+
+class SettingsError(GlaimError):
+    """The environment or a flag cannot be used."""
+
+
+class CatalogueError(GlaimError):
+    """groups.yaml cannot be used."""
+
+
+class ContractError(GlaimError):
+    """A model's contract cannot be read, or does not fit what uses it."""
+
+
+class RecordError(GlaimError):
+    """An output message is not one of ours."""
+
+
+class WindowShapeError(GlaimError):
+    """Windows handed to an imputer have the wrong shape."""
+
+
+class ImputerError(GlaimError):
+    """An imputer could not answer."""
+
+
+class ImputerUnavailable(ImputerError):
+    """An imputer could not answer now, but may later."""
+
+
+class RetentionError(GlaimError):
+    """The input no longer holds what a rebuild has to read."""

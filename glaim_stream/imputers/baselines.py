@@ -1,0 +1,58 @@
+"""The two imputers that need no model: they are the last rungs of the ladder and the bar every model must clear."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+
+def last_value(values: Floats, observed: Bools) -> Floats:
+    """Carry each sensor's last observation forward.
+
+    Args:
+        values: float32 [..., C, T], sensor units; ignored where not observed.
+        observed: bool [..., C, T], True where a reading arrived.
+
+    Returns:
+        float32 [..., C, T]; NaN before a sensor's first observation. Observed cells unchanged.
+    """
+    left = _left_neighbour(observed)
+    carried = np.take_along_axis(values, np.maximum(left, 0), axis=-1)
+    return np.where(left >= 0, carried, np.float32(np.nan))
+
+
+def interpolation(values: Floats, observed: Bools) -> Floats:
+    """Draw a straight line between the two neighbouring observations of each sensor.
+
+    After the last observation it carries that one on, before the first it carries that one back.
+
+    Args:
+        values: float32 [..., C, T], sensor units; ignored where not observed.
+        observed: bool [..., C, T], True where a reading arrived.
+
+    Returns:
+        float32 [..., C, T]; NaN for a sensor without any observation. Observed cells unchanged.
+
+    Source: the interpolation candidate of PriEmb (GLAIM, appendix), with one-sided ends.
+    """
+    steps = observed.shape[-1]
+    left = _left_neighbour(observed)
+    right = steps - 1 - _left_neighbour(observed[..., ::-1])[..., ::-1]  # == steps where there is none
+    has_left, has_right = left >= 0, right < steps
+    left = np.where(has_left, left, np.minimum(right, steps - 1))
+    right = np.where(has_right, right, left)
+    from_left = np.take_along_axis(values, left, axis=-1)
+    from_right = np.take_along_axis(values, right, axis=-1)
+    span = np.maximum(right - left, 1).astype(np.float32)
+    share = (np.arange(steps) - left).astype(np.float32) / span
+    drawn = from_left + np.where(right > left, share, np.float32(0)) * (from_right - from_left)
+    return np.where(has_left | has_right, drawn, np.float32(np.nan)).astype(np.float32)
+
+
+def _left_neighbour(observed: Bools) -> NDArray[np.int64]:
+    """Index of the nearest observation at or before each step, int64 [..., T]; -1 where there is none."""
+    index = np.where(observed, np.arange(observed.shape[-1]), -1)
+    return np.maximum.accumulate(index, axis=-1)

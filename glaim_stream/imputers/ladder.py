@@ -1,0 +1,69 @@
+"""The ladder: the best imputer that answers now, for windows cut into batches with several in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from glaim_stream.errors import ImputerError
+from glaim_stream.imputers.protocol import Imputed, Rung, Windows
+from glaim_stream.records import Method
+
+log = logging.getLogger(__name__)
+
+
+class Ladder:
+    """Asks the rungs in order until one answers; the last one of a sensible ladder needs nothing but the window."""
+
+    def __init__(
+        self,
+        rungs: Sequence[Rung],
+        *,
+        batch: int = 64,
+        in_flight: int = 8,
+        on_failure: Callable[[str], None] = lambda rung: None,
+    ) -> None:
+        """Build a ladder.
+
+        Args:
+            rungs: best first.
+            batch: most windows in one call; larger batches use the accelerator better and wait longer.
+            in_flight: most calls at a time; more hide latency and hold more memory.
+            on_failure: told the name of a rung that failed.
+        """
+        self.rungs = list(rungs)
+        self._batch = batch
+        self._gate = asyncio.Semaphore(in_flight)
+        self._on_failure = on_failure
+
+    async def impute(self, windows: Windows) -> Imputed:
+        """Impute; what no rung could answer is NaN with method NONE."""
+        starts = range(0, len(windows), self._batch)
+        answers = await asyncio.gather(
+            *(self._answer(windows.slice(start, start + self._batch)) for start in starts)
+        )
+        return Imputed(
+            np.concatenate([answer.values for answer in answers]),
+            np.concatenate([answer.method for answer in answers]),
+            [version for answer in answers for version in answer.version],
+        )
+
+    async def close(self) -> None:
+        """Release every rung."""
+        for rung in self.rungs:
+            await rung.close()
+
+    async def _answer(self, windows: Windows) -> Imputed:
+        async with self._gate:
+            for rung in self.rungs:
+                try:
+                    return await rung.impute(windows)
+                except ImputerError as error:
+                    self._on_failure(rung.name)
+                    log.warning("%s did not answer for %d windows of %s: %s", rung.name, len(windows), windows.model, error)
+        shape = (*windows.values.shape[:2], windows.steps)
+        nothing = np.full(shape, np.nan, np.float32)
+        return Imputed(nothing, np.full(shape, Method.NONE, np.int8), [""] * len(windows))

@@ -1,0 +1,57 @@
+"""Rungs that need no model: interpolation with last value, and an echo that isolates the stream in benchmarks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glaim_stream.imputers.baselines import interpolation, last_value
+from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.records import Method
+
+
+class Interpolation:
+    """Linear interpolation between neighbours; at the right edge, where there is no right one, the last value."""
+
+    name = "interpolation"
+
+    async def impute(self, windows: Windows) -> Imputed:
+        """See Rung."""
+        values = interpolation(windows.values, windows.observed)
+        no_right = ~np.logical_or.accumulate(windows.observed[..., ::-1], axis=-1)[..., ::-1]
+        method = np.where(no_right, np.int8(Method.LAST_VALUE), np.int8(Method.INTERPOLATION))
+        return _newest(windows, values, method)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+class LastValue:
+    """The last observation carried forward."""
+
+    name = "last_value"
+
+    async def impute(self, windows: Windows) -> Imputed:
+        """See Rung."""
+        values = last_value(windows.values, windows.observed)
+        return _newest(windows, values, np.full(values.shape, Method.LAST_VALUE, np.int8))
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+class Echo:
+    """Gives back what it got, zeros in the holes: no imputation, for measuring everything else."""
+
+    name = "echo"
+
+    async def impute(self, windows: Windows) -> Imputed:
+        """See Rung."""
+        return _newest(windows, windows.values, np.full(windows.values.shape, Method.MODEL, np.int8))
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def _newest(windows: Windows, values: np.ndarray, method: np.ndarray) -> Imputed:
+    steps = windows.steps
+    return Imputed(values[..., -steps:], method[..., -steps:], [""] * len(windows))

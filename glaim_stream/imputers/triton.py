@@ -1,0 +1,128 @@
+"""The rung that asks NVIDIA Triton, by asynchronous gRPC with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tritonclient.grpc import InferInput, InferRequestedOutput
+from tritonclient.grpc.aio import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+from glaim_stream.contract import IMPUTED, OBSERVED, VALUES, Contract
+from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
+from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.records import Method
+
+# UNAVAILABLE: restarting or unreachable. NOT_FOUND: what a draining server answers, or one that still loads.
+_RETRIED = ("StatusCode.UNAVAILABLE", "StatusCode.NOT_FOUND")
+_FIRST_PAUSE_S = 0.05
+
+
+class TritonImputer:
+    """Stacked windows to a served model and back."""
+
+    name = "triton"
+
+    def __init__(self, url: str, contracts: Mapping[str, Contract], *, deadline_s: float = 5.0) -> None:
+        """Build the rung; nothing is connected yet.
+
+        Args:
+            url: host:port of Triton's gRPC endpoint.
+            contracts: of the models that may be asked, by name.
+            deadline_s: how long one batch may take, retries included, before the next rung is asked.
+        """
+        self._url = url
+        self._contracts = contracts
+        self._deadline_s = deadline_s
+        self._client: InferenceServerClient | None = None
+
+    async def impute(self, windows: Windows) -> Imputed:
+        """See Rung."""
+        contract = self._contracts.get(windows.model)
+        if contract is None:
+            raise ImputerError(f"no contract for model {windows.model}, known are {sorted(self._contracts)}")
+        inputs = [
+            _tensor(VALUES, np.ascontiguousarray(windows.values), "FP32"),
+            _tensor(OBSERVED, np.ascontiguousarray(windows.observed), "BOOL"),
+        ]
+        answer = await self._infer(windows.model, inputs)
+        values = answer.as_numpy(IMPUTED)
+        expected = (len(windows), len(contract.sensors), contract.emitted_steps)
+        if values is None or values.shape != expected:
+            found = None if values is None else values.shape
+            raise ImputerError(f"{windows.model} must answer {IMPUTED} {expected}, found {found}")
+        values = values[..., -windows.steps :]
+        if not np.isfinite(values).all():
+            raise ImputerError(f"{windows.model} answered with values that are not finite")
+        version = answer.get_response().model_version
+        return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), [version] * len(windows))
+
+    async def check(self) -> None:
+        """Compare each served model's tensors with its contract.
+
+        Raises:
+            ContractError: a served model does not fit its contract.
+            ImputerUnavailable: the server does not answer.
+        """
+        for name, contract in self._contracts.items():
+            try:
+                metadata = await self._connected().get_model_metadata(
+                    name, as_json=True, client_timeout=self._deadline_s
+                )
+            except InferenceServerException as error:
+                raise ImputerUnavailable(f"{self._url} does not serve {name}: {error}") from error
+            _require_tensors(name, contract, metadata)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    def _connected(self) -> InferenceServerClient:
+        if self._client is None:  # made here, because gRPC binds it to the running loop
+            self._client = InferenceServerClient(self._url)
+        return self._client
+
+    async def _infer(self, model: str, inputs: list[InferInput]) -> Any:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._deadline_s
+        pause = _FIRST_PAUSE_S
+        while True:
+            left = end - loop.time()
+            try:
+                return await self._connected().infer(
+                    model, inputs, outputs=[InferRequestedOutput(IMPUTED)], client_timeout=max(left, 0.001)
+                )
+            except InferenceServerException as error:
+                if error.status() not in _RETRIED:
+                    kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
+                    raise kind(f"{self._url}: {error}") from error
+                if loop.time() + pause >= end:
+                    raise ImputerUnavailable(f"{self._url} did not answer in {self._deadline_s} s: {error}") from error
+            await asyncio.sleep(pause)
+            pause *= 2
+
+
+def _tensor(name: str, array: np.ndarray, datatype: str) -> InferInput:
+    tensor = InferInput(name, array.shape, datatype)
+    tensor.set_data_from_numpy(array)
+    return tensor
+
+
+def _require_tensors(name: str, contract: Contract, metadata: Mapping[str, Any]) -> None:
+    sensors = len(contract.sensors)
+    expected = {
+        VALUES: ("FP32", [sensors, contract.window]),
+        OBSERVED: ("BOOL", [sensors, contract.window]),
+        IMPUTED: ("FP32", [sensors, contract.emitted_steps]),
+    }
+    found = {
+        tensor["name"]: (tensor["datatype"], [int(size) for size in tensor["shape"]][1:])
+        for tensor in [*metadata["inputs"], *metadata["outputs"]]
+    }
+    if found != expected:
+        raise ContractError(f"served model {name}: the contract expects {expected}, found {found}")

@@ -1,0 +1,93 @@
+"""Which input offset may be committed, and from which one a rebuild must read. Pure bookkeeping, no Kafka.
+
+The rule: an offset is committed only when everything before it is answered, that is, its output and its dead letters
+are acknowledged by the broker. Faust's own rule lets a hole of one message pass (its `Consumer._new_offset`, upstream
+issue 606), so the transport asks this ledger instead.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+METADATA_PREFIX: Final = "glaim/1 rebuild_from="
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """One batch of records handed to the worker: offsets in `[first_offset, next_offset)`.
+
+    `rebuild_from` is the lowest offset that still feeds a window once this batch has been applied; it is known, and
+    may be committed, only when the batch is answered.
+    """
+
+    first_offset: int
+    next_offset: int
+    rebuild_from: int | None = field(default=None)
+
+    @property
+    def answered(self) -> bool:
+        """True once everything this batch caused is acknowledged."""
+        return self.rebuild_from is not None
+
+    def answer(self, rebuild_from: int) -> None:
+        """Say that everything this batch caused is acknowledged.
+
+        Args:
+            rebuild_from: lowest input offset that the windows still need after this batch, at most `next_offset`.
+        """
+        if not 0 <= rebuild_from <= self.next_offset:
+            raise ValueError(f"rebuild_from must lie in 0..{self.next_offset}, found {rebuild_from}")
+        self.rebuild_from = rebuild_from
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What to write to the consumer group: everything before `offset` is answered."""
+
+    offset: int
+    rebuild_from: int
+
+    @property
+    def metadata(self) -> str:
+        """The commit's metadata string, which carries `rebuild_from` to the next owner of the partition."""
+        return f"{METADATA_PREFIX}{self.rebuild_from}"
+
+
+class OffsetLedger:
+    """The deliveries of one partition in order; commits move over the answered ones at its head, never further."""
+
+    def __init__(self) -> None:
+        self._open: deque[Delivery] = deque()
+        self._commit: Commit | None = None
+
+    def deliver(self, first_offset: int, next_offset: int) -> Delivery:
+        """Enter a batch; it stays until it is answered and everything before it is too."""
+        if next_offset <= first_offset:
+            raise ValueError(f"a delivery must hold at least one offset, found [{first_offset}, {next_offset})")
+        if self._open and first_offset < self._open[-1].next_offset:
+            raise ValueError(f"offset {first_offset} was delivered already, next is {self._open[-1].next_offset}")
+        delivery = Delivery(first_offset, next_offset)
+        self._open.append(delivery)
+        return delivery
+
+    def committable(self) -> Commit | None:
+        """The furthest commit that passes no unanswered record; None while the first delivery is unanswered."""
+        while self._open and (rebuild_from := self._open[0].rebuild_from) is not None:
+            self._commit = Commit(self._open.popleft().next_offset, rebuild_from)
+        return self._commit
+
+    @property
+    def open_deliveries(self) -> int:
+        """Batches delivered and not yet passed by a commit."""
+        return len(self._open)
+
+
+def rebuild_from_metadata(metadata: str | None) -> int | None:
+    """The `rebuild_from` that a commit carries; None where the commit was not made by this worker."""
+    if metadata and metadata.startswith(METADATA_PREFIX):
+        digits = metadata[len(METADATA_PREFIX) :]
+        if digits.isdecimal():
+            return int(digits)
+    return None

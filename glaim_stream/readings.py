@@ -1,0 +1,39 @@
+"""Readings as columns: what decoding yields and the windows take. Pure numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Readings of one partition in order of arrival; every column has the length n.
+
+    A dropout that was reported (null, NaN, bad quality) has the value NaN: it moves the clock, but observes nothing.
+    """
+
+    model: NDArray[np.int32]  # index of the model in the catalogue
+    group: NDArray[np.int32]  # the group's code (groups.GroupIndex)
+    sensor: NDArray[np.int32]  # row of the sensor in the model
+    event_time_ms: NDArray[np.int64]
+    value: NDArray[np.float32]
+    offset: NDArray[np.int64]  # of the record that carried it
+    position: NDArray[np.int32]  # of the reading inside its record
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def where(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
+        """The chosen readings, by bool [n] or by index [k]."""
+        return type(self)(*(getattr(self, column.name)[keep] for column in fields(self)))
+
+
+def no_readings() -> Readings:
+    """Columns of length 0."""
+    ints = np.empty(0, np.int32)
+    longs = np.empty(0, np.int64)
+    return Readings(ints, ints, ints, longs, np.empty(0, np.float32), longs, ints)

@@ -1,0 +1,158 @@
+"""Ring buffers of steps: for each group of a model and each of its sensors, what every recent step holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+_FIRST_ROWS = 8
+_NO_OFFSET = np.iinfo(np.int64).max
+NEVER_PUBLISHED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cells that readings were put into, one entry a reading: row of the group, sensor, step."""
+
+    row: Ints
+    sensor: Ints
+    step: Ints
+    changed: NDArray[np.bool_]  # the reading stands for its step now, and says something new
+
+    def where(self, keep: NDArray[np.bool_]) -> Self:
+        """The chosen cells."""
+        return type(self)(self.row[keep], self.sensor[keep], self.step[keep], self.changed[keep])
+
+    @property
+    def taken(self) -> int:
+        """How many readings changed their cell; the others were repeated or superseded."""
+        return int(self.changed.sum())
+
+
+class Rings:
+    """State of one model's groups: arrays [rows, sensors, length] addressed by step modulo length.
+
+    They hold the steps `[closable - window, closable + ahead)`: a closed window, and the steps that are still open.
+    """
+
+    def __init__(self, sensors: int, window: int, ahead: int, *, mean: bool) -> None:
+        self.sensors = sensors
+        self.window = window
+        self.ahead = ahead
+        self.length = window + ahead
+        self.closable: int | None = None  # the lowest step that is still open
+        self.groups: list[int] = []  # group code by row
+        self._mean = mean
+        self._row_of_group = np.full(_FIRST_ROWS, -1, np.int64)
+        self._lowest = np.full(self.length, _NO_OFFSET, np.int64)
+        shape = (_FIRST_ROWS, sensors, self.length)
+        self.values = np.zeros(shape, np.float32)
+        self.observed = np.zeros(shape, np.bool_)
+        self.revision = np.full(shape, NEVER_PUBLISHED, np.int16)  # the last one published
+        self._stamp = np.zeros(shape, np.int32)  # place of the held reading inside its step, milliseconds
+        self._sum = np.zeros(shape if mean else (0, sensors, self.length), np.float64)
+        self._count = np.zeros(self._sum.shape, np.int32)
+
+    @property
+    def oldest_step(self) -> int:
+        """A reading of an earlier step is too late."""
+        return (self.closable or 0) - self.window
+
+    @property
+    def newest_step(self) -> int:
+        """The last step that there is room for."""
+        return (self.closable or 0) + self.ahead - 1
+
+    def slots(self, steps: Ints) -> Ints:
+        """Place of each step on the last axis."""
+        return steps % self.length
+
+    def start(self, closable: int) -> None:
+        """Begin with every step below `closable` closed."""
+        self.closable = closable
+
+    def advance(self, closable: int) -> None:
+        """Move on: the steps that enter take the places of those that leave."""
+        assert self.closable is not None
+        moved = closable - self.closable
+        if moved <= 0:
+            return
+        entering = np.arange(closable + self.ahead - min(moved, self.length), closable + self.ahead)
+        slots = self.slots(entering)
+        rows = len(self.groups)
+        self.observed[:rows, :, slots] = False
+        self.revision[:rows, :, slots] = NEVER_PUBLISHED
+        if self._mean:
+            self._sum[:rows, :, slots] = 0
+            self._count[:rows, :, slots] = 0
+        self._lowest[slots] = _NO_OFFSET
+        self.closable = closable
+
+    def rows(self, groups: NDArray[np.int32]) -> Ints:
+        """Row of each group; groups that are new get one."""
+        highest = int(groups.max(initial=-1))
+        if highest >= len(self._row_of_group):
+            grown = np.full(max(2 * len(self._row_of_group), highest + 1), -1, np.int64)
+            grown[: len(self._row_of_group)] = self._row_of_group
+            self._row_of_group = grown
+        rows = self._row_of_group[groups]
+        if (rows < 0).any():
+            for group in np.unique(groups[rows < 0]).tolist():
+                self._row_of_group[group] = len(self.groups)
+                self.groups.append(group)
+            self._grow(len(self.groups))
+            rows = self._row_of_group[groups]
+        return rows
+
+    def put(
+        self, row: Ints, sensor: NDArray[np.int32], step: Ints, stamp: NDArray[np.int32], value: NDArray[np.float32]
+    ) -> Cells:
+        """Put readings into their cells by the bucket rule.
+
+        `last`: the reading with the latest event time inside the step stands for it; of two with the same time, the
+        one that arrived later. `mean`: the mean of all readings of the step.
+        """
+        flat = (row * self.sensors + sensor) * self.length + self.slots(step)
+        seen, before = self.observed.ravel()[flat], self.values.ravel()[flat]
+        values, stamps = self.values.reshape(-1), self._stamp.reshape(-1)
+        if self._mean:
+            np.add.at(self._sum.reshape(-1), flat, value)
+            np.add.at(self._count.reshape(-1), flat, 1)
+            values[flat] = self._sum.reshape(-1)[flat] / self._count.reshape(-1)[flat]
+            stands = np.ones(len(flat), np.bool_)
+        else:
+            newer = ~seen | (stamp >= stamps[flat])
+            # numpy leaves the last of repeated assignments behind, so the latest stamp comes last; the sort is stable
+            order = np.flatnonzero(newer)[np.argsort(stamp[newer], kind="stable")]
+            values[flat[order]] = value[order]
+            stamps[flat[order]] = stamp[order]
+            stands = (values[flat] == value) & (stamps[flat] == stamp)
+        self.observed.reshape(-1)[flat] = True
+        changed = stands & (~seen | (before != values[flat]))
+        return Cells(row, sensor.astype(np.int64), step, changed)
+
+    def note_offsets(self, steps: Ints, offsets: Ints) -> None:
+        """Remember the lowest offset that feeds each step."""
+        np.minimum.at(self._lowest, self.slots(steps), offsets)
+
+    def lowest_offset(self) -> int:
+        """Lowest offset that feeds any step held; a huge number when none does."""
+        return int(self._lowest.min())
+
+    def _grow(self, rows: int) -> None:
+        have = self.values.shape[0]
+        if rows <= have:
+            return
+        more = max(rows, 2 * have) - have
+        for name, fill in (("values", 0), ("observed", 0), ("revision", NEVER_PUBLISHED), ("_stamp", 0)):
+            setattr(self, name, _extended(getattr(self, name), more, fill))
+        if self._mean:
+            self._sum, self._count = _extended(self._sum, more, 0), _extended(self._count, more, 0)
+
+
+def _extended(array: NDArray[Any], rows: int, fill: int) -> NDArray[Any]:
+    return np.concatenate([array, np.full((rows, *array.shape[1:]), fill, array.dtype)])

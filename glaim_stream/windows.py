@@ -1,0 +1,185 @@
+"""The sliding windows of one input partition: readings in, closed steps out. Pure: numpy only, time is handed in.
+
+A step is a half-open interval `[t * step_ms, (t + 1) * step_ms)` of event time; a window is a group's last 96 steps.
+Everything here is a function of the partition's records in their order, whatever the batches they came in, so that a
+worker that reads the same records again has the same windows and publishes the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.catalogue import Catalogue, Model
+from glaim_stream.clock import NEVER_MS, EventClock
+from glaim_stream.closing import Closed, ClosingRules, Correction, close_step, concatenate
+from glaim_stream.readings import Readings
+from glaim_stream.rings import Rings
+
+
+@dataclass(slots=True)
+class Fed:
+    """What a batch of readings caused."""
+
+    closed: list[Closed]  # one for each model that closed a step or was corrected
+    too_late: Readings  # older than the window: nothing can be said about them any more
+    duplicates: int = 0  # readings that said again what was known
+
+
+class PartitionWindows:
+    """All windows of one partition, for every model of the catalogue."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.clock = EventClock()
+        self._models = [ModelWindows(model, index) for index, model in enumerate(catalogue.models)]
+
+    def feed(self, readings: Readings, *, arrival_ms: int) -> Fed:
+        """Apply readings in order of arrival and close the steps that the watermark passed.
+
+        Args:
+            readings: of this partition only, in order of offset.
+            arrival_ms: wall time, epoch milliseconds.
+        """
+        newest_ms = self.clock.observe(readings.event_time_ms, arrival_ms)
+        late = np.zeros(len(readings), np.bool_)
+        fed = Fed([], readings)
+        for windows in self._models:
+            mine = np.flatnonzero(readings.model == windows.model_index)
+            closed, too_late, duplicates = windows.feed(readings.where(mine), newest_ms[mine], newest_ms)
+            late[mine[too_late]] = True
+            fed.duplicates += duplicates
+            if closed is not None:
+                fed.closed.append(closed)
+        fed.too_late = readings.where(late)
+        return fed
+
+    def close_idle(self, now_ms: int) -> list[Closed]:
+        """Close provisionally what is open when nothing has arrived for a model's idle timeout.
+
+        Finals stay with event time: they are a function of the topic, and the wall clock is not in the topic.
+        """
+        idle_ms = self.clock.idle_ms(now_ms)
+        closed = [
+            windows.close_open(self.clock.newest_event_ms)
+            for windows in self._models
+            if idle_ms >= windows.model.idle_timeout_s * 1000
+        ]
+        return [each for each in closed if each is not None]
+
+    def rebuild_from(self, next_offset: int) -> int:
+        """Lowest offset that still feeds a window or an open step; `next_offset` when none does."""
+        return min([next_offset, *(windows.rings.lowest_offset() for windows in self._models)])
+
+    @property
+    def groups(self) -> int:
+        """Groups that this partition has windows for."""
+        return sum(len(windows.rings.groups) for windows in self._models)
+
+
+class ModelWindows:
+    """The windows of one model's groups in one partition."""
+
+    def __init__(self, model: Model, model_index: int) -> None:
+        self.model = model
+        self.model_index = model_index
+        # A reading may lie this many steps beyond the newest closed one: lateness, rounded up, and its own step.
+        self._ahead = -(-model.lateness_ms // model.step_ms) + 1
+        self.rings = Rings(len(model.sensors), model.window, self._ahead, mean=model.bucket == "mean")
+        self._rules = ClosingRules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
+        self._provisional_through: int | None = None  # newest step that was published, by event time or idleness
+
+    def feed(
+        self, readings: Readings, newest_ms: NDArray[np.int64], all_newest_ms: NDArray[np.int64]
+    ) -> tuple[Closed | None, NDArray[np.bool_], int]:
+        """Apply this model's readings.
+
+        Args:
+            readings: of this model.
+            newest_ms: int64 [n], the partition's newest event time when each of them came.
+            all_newest_ms: the same after every reading of the batch, other models' too: they move this one's clock.
+
+        Returns:
+            What closed, where readings were too late (bool [n]), and how many were duplicates.
+        """
+        too_late = np.zeros(len(readings), np.bool_)
+        if len(readings) == 0 and self.rings.closable is None:
+            return None, too_late, 0
+        duplicates = 0
+        parts: list[Closed | None] = []
+        step = readings.event_time_ms // self.model.step_ms
+        closable = self._closable(newest_ms)
+        for start, end in _runs(closable):
+            parts += self._close_until(int(closable[start]))
+            segment = slice(start, end)
+            late = step[segment] < self.rings.oldest_step
+            too_late[segment] = late
+            correction, repeated = self._insert(readings, step, np.arange(start, end)[~late])
+            duplicates += repeated
+            parts.append(correction)
+        if len(all_newest_ms):
+            parts += self._close_until(int(self._closable(all_newest_ms[-1:])[0]))
+        return concatenate(parts), too_late, duplicates
+
+    def close_open(self, newest_ms: int) -> Closed | None:
+        """Publish provisionally every step that a reading has opened."""
+        if newest_ms == NEVER_MS or self.rings.closable is None:
+            return None
+        first = max(self.rings.closable, (self._provisional_through or self.rings.closable - 1) + 1)
+        last = newest_ms // self.model.step_ms
+        parts = [
+            close_step(self.rings, self._rules, step, provisional=True, final=False)
+            for step in range(first, min(last, self.rings.newest_step) + 1)
+        ]
+        self._provisional_through = max(last, first - 1)
+        return concatenate(parts)
+
+    def _closable(self, newest_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Steps below this one are closed once the newest event time is `newest_ms`."""
+        return (newest_ms - self.model.lateness_ms) // self.model.step_ms
+
+    def _close_until(self, closable: int) -> list[Closed | None]:
+        rings = self.rings
+        if rings.closable is None:
+            rings.start(closable)
+            return []
+        parts: list[Closed | None] = []
+        # Once a whole window lies empty behind the last reading there is nothing left to publish: skip the rest.
+        busy_until = min(closable, rings.closable + self._ahead + self.model.window)
+        for step in range(rings.closable, busy_until):
+            published = self._provisional_through is not None and step <= self._provisional_through
+            parts.append(close_step(rings, self._rules, step, provisional=not published, final=True))
+            rings.advance(step + 1)
+        rings.advance(closable)
+        return parts
+
+    def _insert(
+        self, readings: Readings, step: NDArray[np.int64], chosen: NDArray[np.int64]
+    ) -> tuple[Closed | None, int]:
+        """Put readings into their steps; those that change a step already published come back as corrections."""
+        if len(chosen) == 0:
+            return None, 0
+        rings = self.rings
+        rings.note_offsets(step[chosen], readings.offset[chosen])
+        chosen = chosen[~np.isnan(readings.value[chosen])]
+        rows = rings.rows(readings.group[chosen])
+        cells = rings.put(
+            rows,
+            readings.sensor[chosen],
+            step[chosen],
+            (readings.event_time_ms[chosen] - step[chosen] * self.model.step_ms).astype(np.int32),
+            readings.value[chosen],
+        )
+        published = max(rings.closable or 0, (self._provisional_through or NEVER_MS) + 1)
+        corrected = cells.where(cells.changed & (cells.step < published))
+        return Correction(rings, self._rules).rows(corrected), len(chosen) - int(cells.taken)
+
+
+def _runs(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """(start, end) of each run of equal values."""
+    if len(values) == 0:
+        return
+    edges = np.flatnonzero(values[1:] != values[:-1]) + 1
+    yield from zip([0, *edges.tolist()], [*edges.tolist(), len(values)], strict=True)
