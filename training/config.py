@@ -1,0 +1,174 @@
+"""One run, one file: TOML sections [data], [model], [masks], [train] and [export], checked before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from training.data import DataSpec
+from training.errors import ConfigError
+from training.masks import MaskSpec
+from training.model import GLAIMConfig
+
+Section = TypeVar("Section")
+
+
+@dataclass(frozen=True)
+class TrainSpec:
+    """How a model is fitted: a run's [train] section. The defaults are the paper's, where it names them.
+
+    `iterations` ends an epoch early (0 = every window once), so that validation comes often on long data. `balance`
+    weighs a window by its hidden cells to the power of -balance: 0 is the paper's loss, 1 gives the window that lacks
+    its newest step the say of one that lacks a thousand cells. `mae_weight` adds that much absolute error to the
+    squared one. `ema` averages the weights (0 = off); the average is what is validated and exported.
+    """
+
+    epochs: int = 300
+    iterations: int = 0
+    batch_size: int = 16
+    learning_rate: float = 1e-3
+    schedule: str = "constant"
+    warmup: int = 0
+    clip_norm: float = 0.0
+    ema: float = 0.0
+    mae_weight: float = 0.0
+    balance: float = 0.0
+    patience: int = 30
+    stride: int = 1
+    validation_stride: int = 1
+    validation_windows: int = 0
+    minimum_observed: float = 0.25
+    seed: int = 2021
+    threads: int = 1
+    device: str = "cpu"
+    max_minutes: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.schedule not in ("constant", "cosine"):
+            raise ValueError(f"schedule must be constant or cosine, found {self.schedule!r}")
+        for name in ("epochs", "batch_size", "patience", "stride", "validation_stride", "threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, found {getattr(self, name)}")
+        if self.learning_rate <= 0 or not 0 <= self.ema < 1:
+            raise ValueError("learning_rate must exceed 0 and ema lie in [0, 1)")
+
+
+@dataclass(frozen=True)
+class ExportSpec:
+    """What becomes of the trained model: a run's [export] section.
+
+    `emitted_steps` is S: the served model answers for the S newest steps of a window. `preferred_batches` and
+    `queue_delay_us` go into Triton's dynamic batching.
+    """
+
+    name: str = ""
+    version: int = 1
+    directory: str = "model_repo"
+    emitted_steps: int = 16
+    max_batch: int = 256
+    preferred_batches: tuple[int, ...] = (8, 64, 256)
+    queue_delay_us: int = 2000
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A whole run. `model.num_variables` is taken from the data."""
+
+    name: str = "run"
+    data: DataSpec = field(default_factory=DataSpec)
+    model: GLAIMConfig = field(default_factory=lambda: GLAIMConfig(1))
+    masks: MaskSpec = field(default_factory=MaskSpec)
+    train: TrainSpec = field(default_factory=TrainSpec)
+    export: ExportSpec = field(default_factory=ExportSpec)
+
+    def to_json(self) -> str:
+        """The run as text, for checkpoints and results."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+
+SECTIONS: Mapping[str, type] = {
+    "data": DataSpec,
+    "model": GLAIMConfig,
+    "masks": MaskSpec,
+    "train": TrainSpec,
+    "export": ExportSpec,
+}
+
+
+def _section(name: str, kind: type[Section], given: Any) -> Section:
+    known = [item.name for item in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"expected [{name}] to be a table, found {type(given).__name__}")
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ConfigError(f"[{name}] has no setting {', '.join(unknown)}; it has {', '.join(known)}")
+    values = {"num_variables": 1, **given} if kind is GLAIMConfig else dict(given)
+    try:
+        return TypeAdapter(kind).validate_python(values)
+    except ValidationError as error:
+        causes = "; ".join(f"{'.'.join(map(str, e['loc']))} {e['msg']}".strip() for e in error.errors())
+        raise ConfigError(f"[{name}]: {causes}") from error
+
+
+def build(tables: Mapping[str, Any]) -> RunConfig:
+    """A run from nested tables, as TOML or JSON gives them.
+
+    Raises:
+        ConfigError: an unknown section or setting, a wrong type, or a value out of range.
+    """
+    unknown = sorted(set(tables) - set(SECTIONS) - {"name"})
+    if unknown:
+        raise ConfigError(f"unknown section {', '.join(unknown)}; a run has name, {', '.join(SECTIONS)}")
+    sections = {name: _section(name, kind, tables.get(name, {})) for name, kind in SECTIONS.items()}
+    return RunConfig(name=str(tables.get("name", "run")), **sections)
+
+
+def read(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a TOML file and apply `section.key=value` overrides, each value written as in TOML."""
+    tables: dict[str, Any] = {}
+    if path is not None:
+        try:
+            tables = tomllib.loads(path.read_text())
+        except OSError as error:
+            raise ConfigError(f"expected a run's configuration at {path}: {error.strerror}") from error
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{path} is not TOML: {error}") from error
+        tables.setdefault("name", path.stem)
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        section, dot, name = key.strip().partition(".")
+        if not separator or (not dot and section != "name"):
+            raise ConfigError(f"expected an override like train.epochs=20, found {override!r}")
+        value = _toml_value(text.strip())
+        if section == "name":
+            tables["name"] = value
+        else:
+            tables.setdefault(section, {})[name] = value
+    return build(tables)
+
+
+def _toml_value(text: str) -> Any:
+    """A TOML value; bare words are text, so that a shell needs no nested quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def data_path(file: str) -> Path:
+    """Where a run's data file is: as given, or inside the folder that GLAIM_DATA names (default ../shared/data)."""
+    if not file:
+        raise ConfigError("no data file: give --data FILE or data.file in the configuration")
+    given = Path(file)
+    if given.is_absolute() or given.exists():
+        return given
+    folder = Path(os.environ.get("GLAIM_DATA", "../shared/data"))
+    return folder / given if (folder / given).exists() else given

@@ -1,0 +1,319 @@
+"""Files to series: wide or long tables of one or many groups, on a regular grid, with their real gaps kept as NaN.
+
+    wide    one row a time, one column a sensor; with a separator, `<group>.<sensor>` columns pool many groups
+    long    one row a reading: time, sensor, value, and a group where there are several
+
+What comes out is `Series`: float32 [G, C, R], the G groups sharing the same C sensors over R rows of one grid. A cell
+that was empty, unreadable as "no value", or a declared sentinel is NaN, and no loss, score or statistic ever meets it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from training.errors import DataError
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Where the readings are and how to read them: a run's [data] section.
+
+    `sensors` picks and orders the sensors; empty means all numeric columns (wide) or all names (long). `separator`
+    splits wide columns into group and sensor; empty means a single group, named `group_name`. `sentinels` are values
+    that stand for "no value", for all sensors or for one. `step_s` is the grid's interval in seconds; 0 takes the
+    median distance of the times. `split` are the shares of rows for training, validation and test, in time order.
+    """
+
+    file: str = ""
+    layout: str = "wide"
+    time: str = "time"
+    separator: str = ""
+    group_name: str = "group"
+    group: str = ""
+    sensor: str = "sensor"
+    value: str = "value"
+    sensors: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    sentinels: tuple[float, ...] = ()
+    sensor_sentinels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    step_s: float = 0.0
+    split: tuple[float, float, float] = (0.7, 0.1, 0.2)
+
+    def __post_init__(self) -> None:
+        if self.layout not in ("wide", "long"):
+            raise ValueError(f"layout must be wide or long, found {self.layout!r}")
+        if len(self.split) != 3 or min(self.split) <= 0 or abs(sum(self.split) - 1) > 1e-6:
+            raise ValueError(f"split must be three shares above 0 that sum to 1, found {self.split}")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Readings of G groups with the same C sensors on one grid of R rows; NaN where there is no value."""
+
+    groups: tuple[str, ...]
+    sensors: tuple[str, ...]
+    units: tuple[str, ...]
+    times_ms: NDArray[np.int64]  # [R], UTC
+    values: Floats  # [G, C, R]
+    step_s: float
+    source: str
+    sha256: str
+
+    @property
+    def rows(self) -> int:
+        """R, the rows of the grid."""
+        return self.values.shape[-1]
+
+    def part(self, start: int, stop: int) -> Series:
+        """The rows [start, stop)."""
+        return replace(self, times_ms=self.times_ms[start:stop], values=self.values[:, :, start:stop])
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training, validation and test parts in time order; no window reaches over a border."""
+
+    train: Series
+    validation: Series
+    test: Series
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and deviation of each sensor's observed training values, in its unit; float64 [C]."""
+
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    minimum: NDArray[np.float64]
+    maximum: NDArray[np.float64]
+
+    def apply(self, values: Floats) -> Floats:
+        """Sensor units -> standardised, [..., C, R]; NaN stays NaN."""
+        return ((values - self.mean[:, None]) / self.std[:, None]).astype(np.float32)
+
+
+def load(spec: DataSpec, path: Path) -> Series:
+    """Read a file into series.
+
+    Raises:
+        DataError: the file cannot be read, a named column is absent or not numeric, or nothing was ever observed.
+    """
+    table = _read_table(path)
+    _require(table, [spec.time], path, "time")
+    if table.num_rows == 0:
+        raise DataError(f"{path.name} has no rows")
+    times_ms = _to_ms(table.column(spec.time), f"{path.name}, column {spec.time!r}")
+    if spec.layout == "wide":
+        groups, sensors, columns = _wide_columns(table, spec, path)
+        matrix = np.stack([[_numbers(table, columns[g, s], path) for s in sensors] for g in groups])
+        matrix = _blank_sentinels(matrix, sensors, spec)
+        times_ms, values, step_s = _grid_wide(times_ms, matrix, spec.step_s, path)
+    else:
+        groups, sensors, times_ms, values, step_s = _long(table, times_ms, spec, path)
+    observed = np.isfinite(values)
+    values = np.where(observed, values, np.float32(np.nan))
+    if not observed.any():
+        raise DataError(f"expected readings in {path.name}, found no observed value in any of {len(sensors)} sensors")
+    empty = [name for index, name in enumerate(sensors) if not observed[:, index].any()]
+    if empty:
+        raise DataError(f"{path.name}: sensors without a single observed value: {', '.join(empty)}; leave them out")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    units = tuple(spec.units.get(name, "") for name in sensors)
+    return Series(tuple(groups), tuple(sensors), units, times_ms, values, step_s, path.name, digest)
+
+
+def split(series: Series, shares: Sequence[float], window: int) -> Split:
+    """Cut in time order; every part must hold at least one window.
+
+    Raises:
+        DataError: a part is shorter than a window.
+    """
+    first = round(series.rows * shares[0])
+    second = round(series.rows * (shares[0] + shares[1]))
+    parts = Split(series.part(0, first), series.part(first, second), series.part(second, series.rows))
+    for name, part in (("training", parts.train), ("validation", parts.validation), ("test", parts.test)):
+        if part.rows < window:
+            raise DataError(
+                f"a window of {window} steps is longer than the {name} part: {part.rows} of the {series.rows} rows "
+                f"of {series.source}; give more data, a shorter window or other shares than {tuple(shares)}"
+            )
+    return parts
+
+
+def fit_scale(train: Series) -> Scale:
+    """Statistics of each sensor over all groups, observed training values only.
+
+    Raises:
+        DataError: a sensor has no observed value in the training part.
+    """
+    stacked = train.values.astype(np.float64).transpose(1, 0, 2).reshape(len(train.sensors), -1)  # (C, G*R)
+    silent = [name for name, row in zip(train.sensors, stacked, strict=True) if not np.isfinite(row).any()]
+    if silent:
+        raise DataError(f"sensors without an observed value in the training part of {train.source}: {', '.join(silent)}")
+    std = np.nanstd(stacked, axis=1)
+    # A sensor that never moved has no scale of its own; 1 of its unit keeps it as it is.
+    std = np.where(std > 1e-12, std, 1.0)
+    return Scale(np.nanmean(stacked, axis=1), std, np.nanmin(stacked, axis=1), np.nanmax(stacked, axis=1))
+
+
+def _read_table(path: Path) -> pa.Table:
+    if not path.is_file():
+        raise DataError(f"expected a data file at {path}, found none")
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            return pa.parquet.read_table(path)
+        if path.suffix.lower() in (".csv", ".txt", ".tsv"):
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+            return pa.csv.read_csv(path, parse_options=pa.csv.ParseOptions(delimiter=delimiter))
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path.name} cannot be read: {error}") from error
+    raise DataError(f"expected a .csv, .tsv or .parquet file, found {path.name}")
+
+
+def _require(table: pa.Table, names: Sequence[str], path: Path, what: str) -> None:
+    absent = [name for name in names if name not in table.column_names]
+    if absent:
+        shown = ", ".join(table.column_names[:20]) + (", ..." if table.num_columns > 20 else "")
+        raise DataError(f"{path.name}: expected {what} column {', '.join(map(repr, absent))}, found columns {shown}")
+
+
+def _to_ms(column: pa.ChunkedArray, where: str) -> NDArray[np.int64]:
+    """Times as epoch milliseconds: timestamps, dates, ISO 8601 text, or integers that already are milliseconds."""
+    kind = column.type
+    try:
+        if pa.types.is_integer(kind):
+            times = column.cast(pa.int64())
+        elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+            times = column.cast(pa.timestamp("ms", tz=getattr(kind, "tz", None)), safe=False).cast(pa.int64())
+        else:
+            text = pc.replace_substring(pc.utf8_trim_whitespace(column.cast(pa.string())), " ", "T")
+            naive = np.array([None if t is None else t.rstrip("Z") for t in text.to_pylist()], dtype="datetime64[ms]")
+            if np.isnat(naive).any():
+                raise ValueError("empty time")
+            return naive.astype(np.int64)
+        if times.null_count:
+            raise ValueError("empty time")
+        return np.asarray(times.to_numpy(), np.int64)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise DataError(f"{where}: expected times (timestamp, ISO 8601 text or epoch ms), found {kind}: {error}") from error
+
+
+def _numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind))
+
+
+def _numbers(table: pa.Table, name: str, path: Path) -> Floats:
+    column = table.column(name)
+    if not _numeric(column.type):
+        raise DataError(f"{path.name}: expected numbers in column {name!r}, found {column.type}")
+    return np.asarray(column.cast(pa.float64()).to_numpy(), np.float32)
+
+
+def _wide_columns(
+    table: pa.Table, spec: DataSpec, path: Path
+) -> tuple[list[str], list[str], dict[tuple[str, str], str]]:
+    """Groups, sensors and the column of each pair, in the order of the file unless the spec gives one."""
+    numeric = [field.name for field in table.schema if field.name != spec.time and _numeric(field.type)]
+    if not spec.separator:
+        sensors = list(spec.sensors) or numeric
+        _require(table, sensors, path, "sensor")
+        return [spec.group_name], sensors, {(spec.group_name, name): name for name in sensors}
+    pairs = {tuple(name.split(spec.separator, 1)): name for name in numeric if spec.separator in name}
+    groups = list(spec.groups) or list(dict.fromkeys(group for group, _ in pairs))
+    sensors = list(spec.sensors) or list(dict.fromkeys(sensor for _, sensor in pairs))
+    if not groups or not sensors:
+        raise DataError(f"{path.name}: expected columns like <group>{spec.separator}<sensor>, found {table.column_names[:10]}")
+    _require(table, [f"{g}{spec.separator}{s}" for g in groups for s in sensors], path, "sensor")
+    return groups, sensors, {(g, s): f"{g}{spec.separator}{s}" for g in groups for s in sensors}
+
+
+def _blank_sentinels(matrix: Floats, sensors: Sequence[str], spec: DataSpec) -> Floats:
+    """Declared "no value" numbers become NaN; matrix is [G, C, rows]."""
+    unknown = sorted(set(spec.sensor_sentinels) - set(sensors))
+    if unknown:
+        raise DataError(f"sentinels are declared for sensors that are not in the data: {', '.join(unknown)}")
+    for index, name in enumerate(sensors):
+        for sentinel in (*spec.sentinels, *spec.sensor_sentinels.get(name, ())):
+            row = matrix[:, index]
+            row[row == np.float32(sentinel)] = np.nan
+    return matrix
+
+
+def _interval(times_ms: NDArray[np.int64], step_s: float, path: Path) -> int:
+    if step_s > 0:
+        return max(1, round(step_s * 1000))
+    distances = np.diff(np.unique(times_ms))
+    if distances.size == 0:
+        raise DataError(f"{path.name}: expected two different times or more, found one; or give step_s")
+    return int(np.median(distances))
+
+
+def _grid(times_ms: NDArray[np.int64], step_s: float, path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Row of each time on the regular grid, the grid's times, and its interval in ms."""
+    step_ms = _interval(times_ms, step_s, path)
+    start = int(times_ms.min())
+    rows = (times_ms - start) // step_ms
+    size = int(rows.max()) + 1
+    if size > max(50_000_000, 100 * times_ms.size):
+        raise DataError(f"{path.name}: a grid of {step_ms / 1000} s would need {size} rows for {times_ms.size} times; give step_s")
+    return rows, start + step_ms * np.arange(size, dtype=np.int64), step_ms
+
+
+def _grid_wide(
+    times_ms: NDArray[np.int64], matrix: Floats, step_s: float, path: Path
+) -> tuple[NDArray[np.int64], Floats, float]:
+    """Rows onto the grid; where two rows fall on one step the later one's values win, its gaps do not."""
+    rows, grid_ms, step_ms = _grid(times_ms, step_s, path)
+    if rows.size == grid_ms.size and np.array_equal(rows, np.arange(rows.size)):
+        return times_ms, matrix, step_ms / 1000
+    values = np.full((*matrix.shape[:2], grid_ms.size), np.nan, np.float32)
+    order = np.argsort(times_ms, kind="stable")
+    flat_in, flat_out = matrix.reshape(-1, rows.size), values.reshape(-1, grid_ms.size)
+    for source, target in zip(flat_in, flat_out, strict=True):
+        seen = order[np.isfinite(source[order])]
+        target[rows[seen]] = source[seen]
+    return grid_ms, values, step_ms / 1000
+
+
+def _long(
+    table: pa.Table, times_ms: NDArray[np.int64], spec: DataSpec, path: Path
+) -> tuple[list[str], list[str], NDArray[np.int64], Floats, float]:
+    needed = [spec.sensor, spec.value] + ([spec.group] if spec.group else [])
+    _require(table, needed, path, "long-format")
+    numbers = _numbers(table, spec.value, path)
+    sensor_names, sensor_of = np.unique(np.array(table.column(spec.sensor).cast(pa.string()).to_pylist()), return_inverse=True)
+    if spec.group:
+        names = np.array(table.column(spec.group).cast(pa.string()).to_pylist())
+        group_names, group_of = np.unique(names, return_inverse=True)
+    else:
+        group_names, group_of = np.array([spec.group_name]), np.zeros(numbers.size, np.int64)
+    sensors = list(spec.sensors) or [str(name) for name in sensor_names]
+    groups = list(spec.groups) or [str(name) for name in group_names]
+    for wanted, found, column in ((sensors, sensor_names, spec.sensor), (groups, group_names, spec.group)):
+        absent = sorted(set(wanted) - {str(name) for name in found})
+        if absent:
+            raise DataError(f"{path.name}: expected {', '.join(absent)} in column {column!r}, found {', '.join(found[:20])}")
+    sensor_row = np.array([sensors.index(str(name)) if str(name) in sensors else -1 for name in sensor_names])[sensor_of]
+    group_row = np.array([groups.index(str(name)) if str(name) in groups else -1 for name in group_names])[group_of]
+    kept = (sensor_row >= 0) & (group_row >= 0) & np.isfinite(numbers)
+    if not kept.any():
+        raise DataError(f"expected readings in {path.name}, found no observed value of the chosen groups and sensors")
+    rows, grid_ms, step_ms = _grid(times_ms[kept], spec.step_s, path)
+    values = np.full((len(groups), len(sensors), grid_ms.size), np.nan, np.float32)
+    order = np.argsort(times_ms[kept], kind="stable")  # of two readings in a step the later one stands
+    values[group_row[kept][order], sensor_row[kept][order], rows[order]] = numbers[kept][order]
+    return groups, sensors, grid_ms, _blank_sentinels(values, sensors, spec), step_ms / 1000
