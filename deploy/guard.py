@@ -7,8 +7,9 @@ and it does not reach grandchildren (Triton's python interpreters). The guard is
 a socket, or by having a new parent, kills the whole process group, and cleans up. The server gets PDEATHSIG from the
 guard's only thread, so it does not outlive the guard either.
 
-Usage: guard.py FD [--clean GLOB]... [--orphan-dir DIR]... -- COMMAND...
+Usage: guard.py FD [--keep-open FD]... [--clean GLOB]... [--orphan-dir DIR]... -- COMMAND...
   FD            a connected socket: the guard writes the server's pid and a newline; end of file kills everything.
+  --keep-open   FD, a lock, stays open here (not in the server) until the server is gone.
   --clean       paths matching GLOB are deleted whenever the server is gone (shared memory segments).
   --orphan-dir  DIR is deleted if the owner died (it deletes its own temporary directories otherwise).
 """
@@ -77,8 +78,11 @@ def kill_group(group: int) -> None:
 def main() -> int:
     separator = sys.argv.index("--")
     options, command = sys.argv[2:separator], sys.argv[separator + 1 :]
-    clean = [value for name, value in zip(options[::2], options[1::2], strict=True) if name == "--clean"]
-    orphan_dirs = [value for name, value in zip(options[::2], options[1::2], strict=True) if name == "--orphan-dir"]
+    values: dict[str, list[str]] = {"--keep-open": [], "--clean": [], "--orphan-dir": []}
+    for name, value in zip(options[::2], options[1::2], strict=True):
+        values[name].append(value)
+    for descriptor in values["--keep-open"]:
+        os.set_inheritable(int(descriptor), False)
 
     # A terminal's Ctrl-C and hang-up are the owner's business: it stops the server in order.
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -120,14 +124,14 @@ def main() -> int:
                 status = ended
 
     kill_group(server)
-    for pattern in clean:
+    for pattern in values["--clean"]:
         for path in glob.glob(pattern):
             try:
                 os.unlink(path)
             except OSError:
                 pass
     if orphaned:
-        for directory in orphan_dirs:
+        for directory in values["--orphan-dir"]:
             shutil.rmtree(directory, ignore_errors=True)
         return 0
     code = os.waitstatus_to_exitcode(status if status is not None else 0)

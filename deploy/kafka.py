@@ -12,6 +12,7 @@ import argparse
 import base64
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import uuid
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from deploy.cache import try_lock
 from deploy.errors import DeployError, ServerFailed
 from deploy.java import find_java
 from deploy.kafka_artifacts import Report, kafka_jars
@@ -49,6 +51,9 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     # Retention goes by the record's own time: a replay of readings from 2017 would be deleted as it arrives.
     "log.retention.ms": "-1",
     "log.cleaner.dedupe.buffer.size": "16777216",  # 128 MiB by default, a quarter of our heap
+    # After a crash the controller waits for the old session to end before it lets the broker in again: 9 s by default.
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
     "num.network.threads": "2",
     "num.io.threads": "4",
 }
@@ -137,20 +142,25 @@ class LocalKafka(LocalServer):
         if self.data_dir is None:
             self.data_dir = Path(tempfile.mkdtemp(prefix="glaim-kafka-"))
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        properties = self._write_configuration(self.data_dir, ports)
-        logging = f"-Dlog4j2.configurationFile={self.data_dir / 'log4j2.properties'}"
-        jvm = [str(java.path), f"-Xmx{self._heap}", logging, "-cp", class_path]
-        self._format(jvm, properties)
-        self._process = ServerProcess(
-            "Kafka",
-            # A JVM that runs out of memory half-works for minutes: better dead at once.
-            [*jvm[:-2], "-XX:+ExitOnOutOfMemoryError", *jvm[-2:], "kafka.Kafka", str(properties)],
-            environment=os.environ,
-            log=self.log,
-            orphan_dirs=[self.data_dir] if self._asked_dir is None else [],
-        )
-        self._ports = ports
-        self._process.start()
+        # Kafka locks its directory too late: a second broker on it first damages the metadata of the one that runs.
+        lock = try_lock(self.data_dir / ".lock")
+        if lock is None:
+            raise ServerFailed(f"another Kafka runs on {self.data_dir}: stop it, or choose another directory")
+        with lock:
+            properties = self._write_configuration(self.data_dir, ports)
+            logging = f"-Dlog4j2.configurationFile={self.data_dir / 'log4j2.properties'}"
+            jvm = [str(java.path), f"-Xmx{self._heap}", logging]
+            self._format([*jvm, "-XX:TieredStopAtLevel=1", "-cp", class_path], properties)
+            self._process = ServerProcess(
+                "Kafka",
+                # A JVM that runs out of memory half-works for minutes: better dead at once.
+                [*jvm, "-XX:+ExitOnOutOfMemoryError", "-cp", class_path, "kafka.Kafka", str(properties)],
+                environment=os.environ,
+                log=self.log,
+                orphan_dirs=[self.data_dir] if self._asked_dir is None else [],
+            )
+            self._ports = ports
+            self._process.start(keep_open=[lock.fileno()])
         try:
             self._process.wait_ready(self._missing, self._start_deadline_s)
         except BaseException:
@@ -197,8 +207,7 @@ class LocalKafka(LocalServer):
             return
         # Kafka's own random-uuid is this too, but costs a start of the JVM. An id may not begin with a dash.
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
-        command = [*jvm[:1], "-XX:TieredStopAtLevel=1", *jvm[1:], "kafka.tools.StorageTool"]
-        command += ["format", "--cluster-id", cluster_id, "--config", str(properties)]
+        command = [*jvm, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(properties)]
         log = properties.with_name("format.log")
         with log.open("wb") as output:
             done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
@@ -214,6 +223,10 @@ def missing_broker(bootstrap_servers: str) -> str | None:
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
 
+    # The client logs warnings and backs off for seconds while nobody listens; knocking first costs nothing.
+    addresses = [address.strip().rsplit(":", 1) for address in bootstrap_servers.split(",")]
+    if not any(_listens(host, port) for host, port in (pair for pair in addresses if len(pair) == 2)):
+        return f"nobody listens at {bootstrap_servers}"
     try:
         admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=1000)
     except (KafkaError, OSError, ValueError) as error:
@@ -225,6 +238,14 @@ def missing_broker(bootstrap_servers: str) -> str | None:
     finally:
         admin.close()
     return None if brokers else f"{bootstrap_servers} answers, but no broker has joined the cluster yet"
+
+
+def _listens(host: str, port: str) -> bool:
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 @contextmanager

@@ -61,8 +61,11 @@ class ServerProcess:
         self._line: socket.socket | None = None
         self.pid: int | None = None
 
-    def start(self) -> None:
+    def start(self, keep_open: Sequence[int] = ()) -> None:
         """Start the server; returns as soon as it has a process id, long before it answers.
+
+        Args:
+            keep_open: File descriptors, such as locks, that stay open until all of the server is gone.
 
         Raises:
             ServerFailed: If it runs already, or its program cannot be started.
@@ -74,6 +77,8 @@ class ServerProcess:
         options: list[str] = []
         for pattern in self._clean_globs:
             options += ["--clean", pattern]
+        for descriptor in keep_open:
+            options += ["--keep-open", str(descriptor)]
         for directory in self._orphan_dirs:
             options += ["--orphan-dir", directory]
         # -I -S: the guard starts in 40 ms and takes nothing from the server's PYTHONPATH.
@@ -85,7 +90,7 @@ class ServerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=[guards.fileno()],
+                pass_fds=[guards.fileno(), *keep_open],
                 start_new_session=True,
             )
         self._line = ours

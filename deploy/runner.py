@@ -81,7 +81,6 @@ def run_in_foreground(server: LocalServer, name: str, describe: Callable[[], str
                 time.sleep(0.2)
             print(f"error: {name} ended by itself", flush=True)
     except KeyboardInterrupt:
-        print(f"{name} stopped", flush=True)
         return 0
     except DeployError as error:
         print(f"error: {error}", flush=True)

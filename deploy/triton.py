@@ -12,6 +12,7 @@ for this one, and the server is told by name which to take.
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import secrets
 import shutil
@@ -36,6 +37,9 @@ ControlMode = Literal["none", "poll", "explicit"]
 # The header that opens the admin API of an explicit server, over HTTP; over gRPC it carries Triton's own prefix.
 ADMIN_HEADER = "glaim-admin"
 _GRPC_ADMIN_HEADER = f"triton-grpc-protocol-{ADMIN_HEADER}"
+
+# gRPC waits 1 s and more between attempts to connect, which would show in every start.
+_IMPATIENT = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,8 @@ class LocalTriton(LocalServer):
             f"--model-config-name={self._config_name}",
             f"--backend-directory={installation.backends}",
             f"--backend-config=python,shm-region-prefix-name={shared_memory}",
+            # Our configurations are complete; completing them would import torch once more for every model.
+            "--disable-auto-complete-config",
             # One model that does not load must not make the others look unready.
             "--strict-readiness=false",
             f"--grpc-address={LOOPBACK}",
@@ -172,9 +178,12 @@ class LocalTriton(LocalServer):
             orphan_dirs=[self._run_dir],
         )
         self._ports = (grpc_port, http_port, metrics_port)
+        if self._control_mode == "poll":
+            # The server's first import would write the byte code itself, and the poll take that for a new model.
+            compileall.compile_dir(self.model_repository, maxlevels=2, quiet=2)
         self._process.start()
         try:
-            with grpc_client.InferenceServerClient(self.grpc_url) as client:
+            with grpc_client.InferenceServerClient(self.grpc_url, channel_args=_IMPATIENT) as client:
                 self._process.wait_ready(lambda: self._missing(client, wanted), self._start_deadline_s)
         except BaseException:
             # Ctrl-C while waiting included: a failed start leaves nothing running.
