@@ -26,7 +26,8 @@ class Fed:
 
     closed: list[Closed]  # one for each model that closed a step or was corrected
     too_late: Readings  # older than the window: nothing can be said about them any more
-    duplicates: int = 0  # readings that said again what was known
+    dropouts: int = 0  # readings that hold no value
+    superseded: int = 0  # readings for whose sensor and step another one stands
 
 
 class PartitionWindows:
@@ -45,12 +46,12 @@ class PartitionWindows:
         """
         newest_ms = self.clock.observe(readings.event_time_ms, arrival_ms)
         late = np.zeros(len(readings), np.bool_)
-        fed = Fed([], readings)
+        fed = Fed([], readings, dropouts=int(np.isnan(readings.value).sum()))
         for windows in self._models:
             mine = np.flatnonzero(readings.model == windows.model_index)
-            closed, too_late, duplicates = windows.feed(readings.where(mine), newest_ms[mine], newest_ms)
+            closed, too_late, superseded = windows.feed(readings.where(mine), newest_ms[mine], newest_ms)
             late[mine[too_late]] = True
-            fed.duplicates += duplicates
+            fed.superseded += superseded
             if closed is not None:
                 fed.closed.append(closed)
         fed.too_late = readings.where(late)
@@ -102,12 +103,12 @@ class ModelWindows:
             all_newest_ms: the same after every reading of the batch, other models' too: they move this one's clock.
 
         Returns:
-            What closed, where readings were too late (bool [n]), and how many were duplicates.
+            What closed, where readings were too late (bool [n]), and how many were superseded.
         """
         too_late = np.zeros(len(readings), np.bool_)
         if len(readings) == 0 and self.rings.closable is None:
             return None, too_late, 0
-        duplicates = 0
+        superseded = 0
         parts: list[Closed | None] = []
         step = readings.event_time_ms // self.model.step_ms
         closable = self._closable(newest_ms)
@@ -116,12 +117,12 @@ class ModelWindows:
             segment = slice(start, end)
             late = step[segment] < self.rings.oldest_step
             too_late[segment] = late
-            correction, repeated = self._insert(readings, step, np.arange(start, end)[~late])
-            duplicates += repeated
+            correction, idle = self._insert(readings, step, np.arange(start, end)[~late])
+            superseded += idle
             parts.append(correction)
         if len(all_newest_ms):
             parts += self._close_until(int(self._closable(all_newest_ms[-1:])[0]))
-        return concatenate(parts), too_late, duplicates
+        return concatenate(parts), too_late, superseded
 
     def close_open(self, newest_ms: int) -> Closed | None:
         """Publish provisionally every step that a reading has opened."""

@@ -1,0 +1,5 @@
+"""`python -m glaim_stream` is `glaim-stream`."""
+
+from glaim_stream.cli import main
+
+main()

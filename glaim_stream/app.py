@@ -1,0 +1,147 @@
+"""The Faust app: topics, the agent, and what happens when partitions come and go. No arithmetic."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import faust
+from faust.types import TP
+
+from glaim_stream import metrics
+from glaim_stream.catalogue import Catalogue, read_catalogue
+from glaim_stream.connection import faust_broker, faust_credentials
+from glaim_stream.contract import CONTRACT_FILE, Contract, read_contract
+from glaim_stream.errors import ContractError, ImputerError
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Rung
+from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
+from glaim_stream.imputers.triton import TritonImputer
+from glaim_stream.partition import PartitionWorker, Work
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.publish import KafkaPublisher
+from glaim_stream.rebuild import KafkaRebuilder
+from glaim_stream.settings import Settings
+from glaim_stream.transport import Batch, BatchSchema
+
+log = logging.getLogger(__name__)
+
+_MODEL_FREE = ("interpolation", "last_value", "echo")
+_BUFFERED_BATCHES = 4  # Faust's buffer of the agent; an event is a whole batch here
+_REQUEST_TIMEOUT_S = 40.0
+
+
+def create_app(settings: Settings) -> faust.App:
+    """Build the worker.
+
+    Raises:
+        GlaimError: the settings, the catalogue or a contract cannot be used; nothing has been started.
+    """
+    catalogue = read_catalogue(settings.catalogue)
+    contracts = _contracts(settings, catalogue)
+    ladder = create_ladder(settings, contracts)
+    pipeline = Pipeline(catalogue, contracts, ladder)
+    app = faust.App(
+        settings.consumer_group,
+        broker=faust_broker(settings),
+        broker_credentials=faust_credentials(settings),
+        broker_commit_interval=settings.commit_interval_s,
+        broker_max_poll_records=settings.poll_records,
+        broker_request_timeout=max(_REQUEST_TIMEOUT_S, settings.session_timeout_s),
+        broker_session_timeout=settings.session_timeout_s,
+        broker_heartbeat_interval=settings.session_timeout_s / 10,
+        consumer_auto_offset_reset="earliest",
+        consumer_group_instance_id=settings.instance_id or "",
+        consumer_max_fetch_size=8 * 1024**2,
+        producer_acks=-1,
+        producer_linger=settings.linger_ms / 1000,
+        producer_max_request_size=settings.max_message_bytes,
+        stream_buffer_maxsize=_BUFFERED_BATCHES,
+        stream_wait_empty=True,
+        store="memory://",
+        topic_disable_leader=True,
+        web_enabled=False,
+    )
+    topic = app.topic(settings.input_topic, schema=BatchSchema(), acks=True)
+    publisher = KafkaPublisher(app, settings)
+    rebuilder = KafkaRebuilder(settings, catalogue)
+    workers: dict[TP, PartitionWorker] = {}
+
+    def worker_of(batch: Batch) -> PartitionWorker:
+        tp = TP(batch.topic, batch.partition)
+        if tp not in workers:
+            workers[tp] = PartitionWorker(
+                batch.topic,
+                batch.partition,
+                pipeline,
+                publisher,
+                rebuilder,
+                batches_in_flight=settings.batches_in_flight,
+            )
+        return workers[tp]
+
+    @app.agent(topic, name="glaim_stream.impute")  # type: ignore[untyped-decorator]
+    async def impute(stream: Any) -> None:
+        """Hand each batch to its partition's worker, which answers it when its output is acknowledged."""
+        async for event in stream.noack().events():
+            batch: Batch = event.value
+            await worker_of(batch).submit(Work(batch.records, batch.delivery, event.ack))
+
+    @app.on_partitions_assigned.connect(weak=False)  # type: ignore[untyped-decorator]
+    async def assigned(app: faust.App, assigned: set[TP], **_: Any) -> None:
+        for tp in [tp for tp in workers if tp not in assigned]:
+            await workers.pop(tp).stop()
+            metrics.groups.remove(str(tp.partition))
+            metrics.watermark_lag_seconds.remove(str(tp.partition))
+        for worker in workers.values():
+            worker.check_position()
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def started() -> None:
+        # Faust leaves the root logger at DEBUG whatever level it is given, which costs 14 % of a saturated worker.
+        logging.getLogger().setLevel(settings.log_level.upper())
+        for rung in ladder.rungs:
+            if isinstance(rung, TritonImputer):
+                await _check_served(rung)
+
+    return app
+
+
+def create_ladder(settings: Settings, contracts: dict[str, Contract]) -> Ladder:
+    """The rungs that the settings ask for, and interpolation below them."""
+    first: Rung
+    if settings.imputer == "triton":
+        first = TritonImputer(settings.triton, contracts, deadline_s=settings.triton_deadline_s)
+    elif settings.imputer == "local":
+        from glaim_stream.imputers.local import LocalImputer  # torch is an extra
+
+        first = LocalImputer(settings.model_repository, contracts)
+    else:
+        first = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}[settings.imputer]()
+    rungs: list[Rung] = [first] if settings.imputer in _MODEL_FREE else [first, Interpolation()]
+    return Ladder(
+        rungs,
+        batch=settings.triton_batch,
+        in_flight=settings.triton_in_flight,
+        on_failure=lambda rung: metrics.imputer_failures.labels(rung).inc(),
+    )
+
+
+def _contracts(settings: Settings, catalogue: Catalogue) -> dict[str, Contract]:
+    """Contracts of the catalogue's models; those of model-free imputers are used where they are there."""
+    optional = settings.imputer in _MODEL_FREE
+    names = [model.name for model in catalogue.models]
+    return {
+        name: read_contract(settings.model_repository / name)
+        for name in names
+        if not optional or (settings.model_repository / name / CONTRACT_FILE).exists()
+    }
+
+
+async def _check_served(rung: TritonImputer) -> None:
+    try:
+        await rung.check()
+    except ContractError as error:
+        log.error("%s: its answers are refused and interpolation stands in", error)
+    except ImputerError as error:
+        log.warning("%s: interpolation stands in until it does", error)

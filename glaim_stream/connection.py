@@ -1,0 +1,56 @@
+"""How to reach Kafka: one description, in the words of each client."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import faust
+
+from glaim_stream.settings import Settings
+
+
+def kafka_options(settings: Settings) -> dict[str, Any]:
+    """Keyword arguments for the clients of aiokafka and of kafka-python, which name them alike."""
+    options: dict[str, Any] = {
+        "bootstrap_servers": [address.strip() for address in settings.kafka.split(",")],
+        "security_protocol": settings.security_protocol,
+    }
+    context = _context(settings)
+    if context is not None:
+        options["ssl_context"] = context
+    if settings.security_protocol.startswith("SASL"):
+        options |= {
+            "sasl_mechanism": settings.sasl_mechanism,
+            "sasl_plain_username": settings.sasl_username,
+            "sasl_plain_password": _password(settings),
+        }
+    return options
+
+
+def faust_credentials(settings: Settings) -> Any:
+    """Value for Faust's setting broker_credentials; None for a plain connection."""
+    context = _context(settings)
+    if settings.security_protocol.startswith("SASL"):
+        return faust.SASLCredentials(
+            username=settings.sasl_username,
+            password=_password(settings),
+            ssl_context=context,
+            mechanism=settings.sasl_mechanism,
+        )
+    return faust.SSLCredentials(context) if context is not None else None
+
+
+def faust_broker(settings: Settings) -> list[str]:
+    """Broker addresses; the scheme picks our transport, which pyproject.toml registers with Faust."""
+    return [f"glaim://{address.strip()}" for address in settings.kafka.split(",")]
+
+
+def _context(settings: Settings) -> ssl.SSLContext | None:
+    if "SSL" not in settings.security_protocol:
+        return None
+    return ssl.create_default_context(cafile=str(settings.ssl_ca_file) if settings.ssl_ca_file else None)
+
+
+def _password(settings: Settings) -> str | None:
+    return settings.sasl_password.get_secret_value() if settings.sasl_password else None

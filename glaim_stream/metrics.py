@@ -1,0 +1,41 @@
+"""Every Prometheus metric of the worker, made once. Labels have few values; never a group or a sensor."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_LATENCY_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_WORK_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+records = Counter("glaim_records", "Kafka records taken from the input topic")
+readings = Counter("glaim_readings", "Readings that were decoded and went into windows")
+dropouts = Counter("glaim_dropouts", "Readings that said themselves that they hold no value: null, NaN, bad quality")
+superseded = Counter("glaim_superseded_readings", "Readings for whose sensor and step another one stands")
+dead_letters = Counter("glaim_dead_letters", "Readings or records sent to the dead-letter topic", ["cause"])
+rows = Counter("glaim_rows", "Rows published on the output topic", ["method"])
+revisions = Counter("glaim_revisions", "Rows published with a revision above 0")
+windows = Counter("glaim_windows", "Windows given to the imputer")
+imputer_failures = Counter("glaim_imputer_failures", "Batches that an imputer could not answer", ["imputer"])
+impute_seconds = Histogram(
+    "glaim_impute_seconds", "Time to impute the windows of one batch of records", buckets=_WORK_BUCKETS_S
+)
+apply_seconds = Histogram(
+    "glaim_apply_seconds", "Time to decode one batch of records and apply it to the windows", buckets=_WORK_BUCKETS_S
+)
+output_latency_seconds = Histogram(
+    "glaim_output_latency_seconds",
+    "From the timestamp of a batch's last record to the broker's acknowledgement of its output",
+    buckets=_LATENCY_BUCKETS_S,
+)
+watermark_lag_seconds = Gauge(
+    "glaim_watermark_lag_seconds", "Wall time less the newest event time of a partition", ["partition"]
+)
+groups = Gauge("glaim_groups", "Groups that a partition has windows for", ["partition"])
+rebuilds = Counter("glaim_rebuilds", "Windows of a partition rebuilt from the input topic")
+rebuilt_records = Counter("glaim_rebuilt_records", "Records read again to rebuild windows")
+rebuild_seconds = Histogram("glaim_rebuild_seconds", "Time to rebuild the windows of a partition")
+retention_shortfalls = Counter(
+    "glaim_retention_shortfalls", "Rebuilds for which the input topic no longer held everything that was needed"
+)
+publish_retries = Counter("glaim_publish_retries", "Attempts to publish that the broker did not acknowledge")
+worker_faults = Counter("glaim_worker_faults", "Batches on which the worker itself failed; they are dead letters")

@@ -1,0 +1,201 @@
+"""One input partition at work: batches in, output acknowledged, then the ledger answered. Knows no Kafka client.
+
+Two stages run side by side. The first decodes and applies a batch to the windows, in order and without waiting for
+anything; the second waits for the imputer, publishes in order and answers. So several batches wait for the model at
+a time, and nothing is answered before what it caused is acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from glaim_stream import metrics
+from glaim_stream.closing import Closed
+from glaim_stream.deadletters import DeadLetter, DeadLetterCause, InputRecord, Reject, dead_letter
+from glaim_stream.offsets import Delivery
+from glaim_stream.pipeline import Message, Pipeline
+from glaim_stream.records import Rows
+from glaim_stream.windows import PartitionWindows
+
+log = logging.getLogger(__name__)
+
+IDLE_CHECK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where output came from: the last record that it includes. Goes into the output's headers."""
+
+    offset: int
+    timestamp_ms: int
+
+
+class Publisher(Protocol):
+    """Puts messages on the output and dead-letter topics; returns when the broker has acknowledged all of them."""
+
+    async def publish(
+        self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
+    ) -> None: ...
+
+
+class Rebuilder(Protocol):
+    """Reads the input again, from what the last commit needs up to `next_offset`."""
+
+    async def rebuild(
+        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], None]
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A batch to be worked on; `done` is called once it is answered."""
+
+    records: Sequence[InputRecord]
+    delivery: Delivery
+    done: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """A batch on its way from the first stage to the second."""
+
+    filled: Awaitable[list[tuple[int, Rows]]]
+    rejects: list[Reject]
+    records: Sequence[InputRecord]
+    rebuild_from: int
+    work: Work | None  # None for steps that the wall clock closed
+
+
+class PartitionWorker:
+    """Works on one partition until stopped."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        pipeline: Pipeline,
+        publisher: Publisher,
+        rebuilder: Rebuilder,
+        *,
+        batches_in_flight: int,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._topic, self._partition = topic, partition
+        self._pipeline, self._publisher, self._rebuilder = pipeline, publisher, rebuilder
+        self._now_ms = now_ms
+        self._windows: PartitionWindows | None = None
+        self._next_offset = -1
+        self._check_position = True
+        self._last = Origin(-1, 0)
+        self._incoming: asyncio.Queue[Work] = asyncio.Queue(1)
+        self._applied: asyncio.Queue[_Applied] = asyncio.Queue(batches_in_flight)
+        self._tasks = [asyncio.create_task(self._apply_all()), asyncio.create_task(self._publish_all())]
+
+    async def submit(self, work: Work) -> None:
+        """Hand over a batch; waits while too many are in flight, which is the back-pressure."""
+        await self._incoming.put(work)
+
+    def check_position(self) -> None:
+        """Tell the worker that the partition was assigned anew: another one may have worked on it meanwhile."""
+        self._check_position = True
+
+    async def stop(self) -> None:
+        """Drop everything in flight; what was not answered will be delivered again."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _apply_all(self) -> None:
+        while True:
+            try:
+                work = await asyncio.wait_for(self._incoming.get(), IDLE_CHECK_S)
+            except TimeoutError:
+                await self._close_idle()
+                continue
+            windows = await self._windows_for(work.delivery)
+            await self._applied.put(self._apply(windows, work))
+
+    async def _windows_for(self, delivery: Delivery) -> PartitionWindows:
+        """The windows as they were before this batch: kept, or rebuilt from the input."""
+        moved = self._check_position and delivery.first_offset != self._next_offset
+        self._check_position = False
+        self._next_offset = delivery.next_offset
+        if self._windows is not None and not moved:
+            return self._windows
+        windows = self._windows = self._pipeline.windows()
+
+        def apply(records: Sequence[InputRecord]) -> None:
+            try:
+                self._pipeline.apply(windows, records, now_ms=self._now_ms())
+            except Exception:  # it failed the first time too, and went to the dead letters then
+                log.exception("%s-%d: records that cannot be applied, skipped in a rebuild", self._topic, self._partition)
+
+        with metrics.rebuild_seconds.time():
+            await self._rebuilder.rebuild(self._topic, self._partition, delivery.first_offset, apply)
+        return windows
+
+    def _apply(self, windows: PartitionWindows, work: Work) -> _Applied:
+        closed: list[Closed] = []
+        try:
+            applied = self._pipeline.apply(windows, work.records, now_ms=self._now_ms())
+            closed, rejects = applied.closed, applied.rejects
+        except Exception as error:  # a fault of ours must not stop the partition: kept whole, counted, and on
+            rejects = self._fault(work.records, error)
+        newest = work.records[-1]
+        self._last = Origin(newest.offset, newest.timestamp)
+        label = str(self._partition)
+        metrics.groups.labels(label).set(windows.groups)
+        metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - windows.clock.newest_event_ms) / 1000)
+        return _Applied(
+            asyncio.ensure_future(self._pipeline.fill(closed)),
+            rejects,
+            work.records,
+            windows.rebuild_from(work.delivery.next_offset),
+            work,
+        )
+
+    async def _close_idle(self) -> None:
+        if self._windows is None:
+            return
+        closed = self._windows.close_idle(self._now_ms())
+        if closed:
+            filled = asyncio.ensure_future(self._pipeline.fill(closed))
+            await self._applied.put(_Applied(filled, [], [], 0, None))
+
+    async def _publish_all(self) -> None:
+        while True:
+            applied = await self._applied.get()
+            rejects = applied.rejects
+            try:
+                messages = self._pipeline.messages(await applied.filled)
+            except Exception as error:
+                messages, rejects = [], self._fault(applied.records, error)
+            letters = self._letters(applied.records, rejects)
+            await self._publisher.publish(self._partition, messages, letters, self._last)
+            if applied.work is not None:
+                applied.work.delivery.answer(applied.rebuild_from)
+                applied.work.done()
+                if messages:
+                    latency_ms = self._now_ms() - applied.records[-1].timestamp
+                    metrics.output_latency_seconds.observe(latency_ms / 1000)
+
+    def _letters(self, records: Sequence[InputRecord], rejects: Sequence[Reject]) -> list[DeadLetter]:
+        of_record: dict[int, list[Reject]] = {}
+        for reject in rejects:
+            of_record.setdefault(reject.offset, []).append(reject)
+            metrics.dead_letters.labels(reject.cause.value).inc()
+        return [
+            dead_letter(record, of_record[record.offset], topic=self._topic, partition=self._partition)
+            for record in records
+            if record.offset in of_record
+        ]
+
+    def _fault(self, records: Sequence[InputRecord], error: Exception) -> list[Reject]:
+        log.error("%s-%d: %d records failed", self._topic, self._partition, len(records), exc_info=error)
+        metrics.worker_faults.inc()
+        return [Reject(record.offset, DeadLetterCause.PROCESSING, repr(error)) for record in records]

@@ -1,0 +1,80 @@
+"""Output and dead letters onto their topics, through Faust's producer; done when the broker has acknowledged them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+
+from glaim_stream import metrics
+from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
+from glaim_stream.partition import Origin
+from glaim_stream.pipeline import Message
+from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION
+from glaim_stream.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
+_KEPT_BYTES = 100_000  # of a dead letter that its topic cannot take whole
+
+Headers = list[tuple[str, bytes]]
+
+
+class KafkaPublisher:
+    """Publishes until the broker acknowledges: a broker that is away blocks the partition and loses nothing."""
+
+    def __init__(self, app: Any, settings: Settings) -> None:
+        self._app = app
+        self._output_topic = settings.output_topic
+        self._dlq_topic = settings.dlq_topic
+
+    async def publish(
+        self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
+    ) -> None:
+        """See partition.Publisher. Output goes to the input's partition number, in order."""
+        headers: Headers = [
+            ("content-type", CONTENT_TYPE),
+            (HEADER_PREFIX + "schema-version", SCHEMA_VERSION.encode()),
+            (HEADER_PREFIX + "input-partition", str(partition).encode()),
+            (HEADER_PREFIX + "input-offset", str(origin.offset).encode()),
+            (HEADER_PREFIX + "input-timestamp-ms", str(origin.timestamp_ms).encode()),
+        ]
+        sends = [
+            self._send(
+                self._output_topic, None, message.value, partition,
+                [*headers, (HEADER_PREFIX + "model", message.model.encode())],
+            )
+            for message in messages
+        ]  # fmt: skip
+        sends += [self._send_letter(letter) for letter in letters]
+        await asyncio.gather(*sends)
+
+    async def _send_letter(self, letter: DeadLetter) -> None:
+        try:
+            await self._send(self._dlq_topic, letter.key, letter.value, None, letter.headers)
+        except MessageSizeTooLargeError:
+            value = letter.value or b""
+            cut = (HEADER_PREFIX + "cut-from-bytes", str(len(value)).encode())
+            log.error("a dead letter of %d bytes is too large for %s: its head is kept", len(value), self._dlq_topic)
+            await self._send(self._dlq_topic, None, value[:_KEPT_BYTES], None, [*letter.headers, cut])
+
+    async def _send(
+        self, topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers
+    ) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                sent = await self._app.producer.send(topic, key, value, partition, None, headers)
+                await sent
+                return
+            except MessageSizeTooLargeError:
+                raise
+            except KafkaError as error:
+                metrics.publish_retries.inc()
+                log.warning("%s did not take a message, trying again in %.1f s: %r", topic, pause_s, error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

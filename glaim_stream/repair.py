@@ -1,0 +1,134 @@
+"""Closed steps and the imputer's answers into rows: rounding, limits, intervals, quality. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.catalogue import Model
+from glaim_stream.closing import NO_WINDOW, Closed
+from glaim_stream.contract import Contract
+from glaim_stream.imputers.protocol import Imputed
+from glaim_stream.records import Method, Quality, Rows
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class SensorTable:
+    """What repairing a model's rows needs of its sensors; arrays [C] or [C, A]."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    resolution: NDArray[np.float64]  # 0: do not round
+    gap_ages: NDArray[np.int64] | None  # [A], None without intervals
+    residuals: Mapping[bool, tuple[Floats, Floats]]  # by "is the newest step": lower and upper [C, A]
+
+    @classmethod
+    def of(cls, model: Model, contract: Contract | None) -> SensorTable:
+        """Limits from the catalogue; resolution from the catalogue, else the contract; intervals from the contract."""
+        limits = np.array([sensor.limits for sensor in model.sensors])
+        resolution = [
+            sensor.resolution or (contract.sensors[row].resolution if contract else 0.0)
+            for row, sensor in enumerate(model.sensors)
+        ]
+        quantiles = contract.residual_quantiles if contract else None
+        return cls(
+            limits[:, 0],
+            limits[:, 1],
+            np.array(resolution),
+            np.array(quantiles.gap_ages) if quantiles else None,
+            {newest: quantiles.table(newest=newest) for newest in (True, False)} if quantiles else {},
+        )
+
+
+def repair(closed: Closed, imputed: Imputed | None, table: SensorTable, version_names: list[str]) -> Rows:
+    """Fill the holes of closed steps.
+
+    Args:
+        closed: rows and windows of one model.
+        imputed: the answer for the windows, None when there were none.
+        table: the model's sensors.
+        version_names: model versions met so far; new ones are appended, rows carry their index. Entry 0 is "".
+
+    Returns:
+        Rows whose sensor codes are rows of the model.
+    """
+    count = len(closed)
+    value = closed.value.astype(np.float64)
+    method = np.where(closed.observed, np.int8(Method.OBSERVED), np.int8(Method.NONE))
+    version = np.zeros(count, np.int8)
+    holes = np.flatnonzero(closed.window != NO_WINDOW)
+    if len(holes):
+        assert imputed is not None
+        window, sensor = closed.window[holes], closed.sensor[holes]
+        step = imputed.values.shape[2] - 1 - closed.lag[holes]
+        filled = imputed.values[window, sensor, step].astype(np.float64)
+        value[holes] = _settle(filled, sensor, table)
+        method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
+        version[holes] = _codes(imputed.version, version_names)[window]
+    by_model = (method == Method.MODEL) | (method == Method.BLEND)
+    version[~by_model] = 0
+    quality = np.full(count, Quality.UNCERTAIN, np.int8)
+    quality[method == Method.OBSERVED] = Quality.GOOD
+    quality[method == Method.NONE] = Quality.BAD
+    lower, upper = _intervals(closed, value, by_model, table)
+    return Rows(
+        closed.group,
+        closed.sensor,
+        closed.ts_ms,
+        value.astype(np.float32),
+        closed.observed,
+        method,
+        quality,
+        lower,
+        upper,
+        closed.gap_age,
+        closed.revision,
+        closed.final,
+        version,
+    )
+
+
+def _settle(value: NDArray[np.float64], sensor: NDArray[np.int32], table: SensorTable) -> NDArray[np.float64]:
+    """Round to the sensor's resolution, because a model's last bits depend on the batch, and keep to its limits."""
+    resolution = table.resolution[sensor]
+    grid = np.where(resolution > 0, resolution, 1)
+    value = np.where(resolution > 0, np.rint(value / grid) * grid, value)
+    return np.clip(value, table.low[sensor], table.high[sensor])
+
+
+def _intervals(
+    closed: Closed, value: NDArray[np.float64], by_model: NDArray[np.bool_], table: SensorTable
+) -> tuple[Floats, Floats]:
+    """The interval of each value that the model made, from the residuals it showed at that gap age; else NaN."""
+    lower = np.full(len(closed), np.nan, np.float32)
+    upper = lower.copy()
+    if table.gap_ages is None:
+        return lower, upper
+    for newest in (True, False):
+        rows = np.flatnonzero(by_model & ((closed.lag == 0) == newest))
+        if len(rows) == 0:
+            continue
+        # The first measured age at or above the row's: an interval may be too wide, never borrowed from a younger gap.
+        age = np.minimum(np.searchsorted(table.gap_ages, closed.gap_age[rows]), len(table.gap_ages) - 1)
+        sensor = closed.sensor[rows]
+        for side, residuals, keep in (
+            (lower, table.residuals[newest][0], np.minimum),
+            (upper, table.residuals[newest][1], np.maximum),
+        ):
+            # An interval that does not hold its own value would be absurd: a biased model widens it to the value.
+            bound = keep(value[rows] + residuals[sensor, age], value[rows])
+            side[rows] = np.clip(bound, table.low[sensor], table.high[sensor])
+    return lower, upper
+
+
+def _codes(versions: Sequence[str], names: list[str]) -> NDArray[np.int8]:
+    for version in versions:
+        if version not in names:
+            names.append(version)
+    place = {name: code for code, name in enumerate(names)}
+    return np.array([place[version] for version in versions], np.int8)

@@ -1,0 +1,100 @@
+"""Every setting of the worker, read from the environment in this one place.
+
+Each is an environment variable with the prefix `GLAIM_`, a flag of `glaim-stream worker` where it matters daily, and
+documented here with its unit, its default, and what gets worse in each direction.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from glaim_stream.errors import SettingsError
+
+DEAD_LETTER_SUFFIX = "-dlq"
+
+
+class Settings(BaseSettings):
+    """Settings of the worker and of the tools beside it."""
+
+    model_config = SettingsConfigDict(env_prefix="GLAIM_", frozen=True, extra="ignore")
+
+    kafka: str = Field(default="localhost:9092", description="bootstrap servers, host:port, comma separated")
+    input_topic: str = "sensor-readings"
+    output_topic: str = "imputed-readings"
+    dead_letter_topic: str = Field(default="", description="input topic with the suffix -dlq when empty")
+    consumer_group: str = Field(default="glaim-stream", description="Kafka's consumer group")
+    instance_id: str | None = Field(
+        default=None,
+        description="static membership: a name that this worker keeps over restarts, so that a restart within "
+        "session_timeout_s moves no partition; must differ between workers",
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    ssl_ca_file: Path | None = None
+
+    catalogue: Path = Field(default=Path("groups.yaml"), description="which groups there are; see glaim_stream.catalogue")
+    model_repository: Path = Field(default=Path("model_repo"), description="where the models' contracts lie")
+    imputer: Literal["triton", "local", "interpolation", "last_value", "echo"] = Field(
+        default="triton",
+        description="first rung of the ladder. local: TorchScript in the worker. echo: none at all, for benchmarks",
+    )
+    triton: str = Field(default="localhost:8001", description="host:port of Triton's gRPC endpoint")
+    triton_deadline_s: float = Field(
+        default=5.0, gt=0, description="longer rides out restarts and delays output; shorter falls to interpolation"
+    )
+    triton_batch: int = Field(
+        default=64, ge=1, description="windows in one call; more uses the accelerator better and waits longer"
+    )
+    triton_in_flight: int = Field(
+        default=8, ge=1, description="calls at a time; more hides latency and holds more memory"
+    )
+
+    poll_records: int = Field(
+        default=20_000, ge=1, description="most records of a poll; more is faster, holds more memory and adds latency"
+    )
+    batches_in_flight: int = Field(
+        default=4,
+        ge=1,
+        description="batches of a partition between delivery and answer; more hides latency and holds more memory",
+    )
+    commit_interval_s: float = Field(
+        default=0.5, gt=0, description="longer replays more after a crash; shorter burdens the broker"
+    )
+    session_timeout_s: float = Field(
+        default=30, gt=0, description="shorter notices a dead worker sooner, and mistakes a slow one for dead sooner"
+    )
+    linger_ms: int = Field(default=5, ge=0, description="longer makes fewer, larger produce requests and adds latency")
+    max_message_bytes: int = Field(default=1_000_000, ge=10_000, description="largest message that the broker takes")
+    partitions: int = Field(default=4, ge=1, description="partitions of topics that the worker has to create")
+    replication_factor: int = Field(default=1, ge=1, description="replicas of topics that the worker has to create")
+    metrics_port: int = Field(default=9464, ge=0, le=65535, description="HTTP port of /metrics; 0 picks a free one")
+    metrics_host: str = "0.0.0.0"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @property
+    def dlq_topic(self) -> str:
+        """Name of the dead-letter topic."""
+        return self.dead_letter_topic or self.input_topic + DEAD_LETTER_SUFFIX
+
+
+def read_settings(**overrides: object) -> Settings:
+    """Settings from the environment, with `overrides` (None: not given) over them.
+
+    Raises:
+        SettingsError: a value cannot be used; the message names the variable.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        problems = "; ".join(
+            f"GLAIM_{str(problem['loc'][0]).upper()}: {problem['msg']}, found {problem['input']!r}"
+            for problem in error.errors(include_url=False)
+        )
+        raise SettingsError(problems) from error

@@ -1,0 +1,59 @@
+"""The topics that the worker needs: made when they are absent, checked when they are there."""
+
+from __future__ import annotations
+
+import logging
+
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from glaim_stream.connection import kafka_options
+from glaim_stream.errors import SettingsError
+from glaim_stream.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def ensure_topics(settings: Settings) -> dict[str, int]:
+    """Create the input, output and dead-letter topics where absent; returns the partitions of each.
+
+    Raises:
+        SettingsError: the broker cannot be reached, or the output topic has fewer partitions than the input: a row
+            goes to the partition number that its reading came from.
+    """
+    try:
+        admin = KafkaAdminClient(**kafka_options(settings))
+    except KafkaError as error:
+        raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
+    try:
+        partitions = _partitions(admin, settings.input_topic) or settings.partitions
+        for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic):
+            if _partitions(admin, topic) is None:
+                _create(admin, topic, partitions, settings.replication_factor)
+        counts = {
+            topic: _partitions(admin, topic) or partitions
+            for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic)
+        }
+    finally:
+        admin.close()
+    if counts[settings.output_topic] < counts[settings.input_topic]:
+        raise SettingsError(
+            f"{settings.output_topic} needs at least the {counts[settings.input_topic]} partitions of "
+            f"{settings.input_topic}, found {counts[settings.output_topic]}"
+        )
+    return counts
+
+
+def _partitions(admin: KafkaAdminClient, topic: str) -> int | None:
+    if topic not in admin.list_topics():
+        return None
+    return len(admin.describe_topics([topic])[0]["partitions"])
+
+
+def _create(admin: KafkaAdminClient, topic: str, partitions: int, replicas: int) -> None:
+    try:
+        admin.create_topics([NewTopic(topic, partitions, replicas)])
+    except TopicAlreadyExistsError:
+        return  # another worker was faster
+    log.info("made topic %s with %d partitions, %d replicas", topic, partitions, replicas)

@@ -1,0 +1,39 @@
+"""Runs the worker: `glaim-stream worker`, or with Faust's own options `faust -A glaim_stream.worker worker`."""
+
+from __future__ import annotations
+
+import logging
+
+import faust
+from prometheus_client import start_http_server
+
+from glaim_stream.app import create_app
+from glaim_stream.settings import Settings, read_settings
+from glaim_stream.topics import ensure_topics
+
+log = logging.getLogger(__name__)
+_app: faust.App | None = None
+
+
+def __getattr__(name: str) -> faust.App:
+    """`app`, built from the environment when Faust asks for it, so that importing this module starts nothing."""
+    global _app
+    if name != "app":
+        raise AttributeError(name)
+    if _app is None:
+        _app = _prepared(read_settings())
+    return _app
+
+
+def run(settings: Settings) -> None:
+    """Run until SIGTERM or Ctrl-C; then finish what is in flight, commit and return."""
+    app = _prepared(settings)
+    faust.Worker(app, loglevel=settings.log_level.upper(), redirect_stdouts=False, quiet=True).execute_from_commandline()
+
+
+def _prepared(settings: Settings) -> faust.App:
+    app = create_app(settings)
+    ensure_topics(settings)
+    server, _ = start_http_server(settings.metrics_port, settings.metrics_host)
+    log.info("metrics on port %d", server.server_port)
+    return app
