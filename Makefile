@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
-.PHONY: help setup lock
+.PHONY: help setup demo test lint quick benchmark plant-model lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,7 +21,28 @@ setup: .venv/.ready  ## make .venv with the pinned dependencies
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $@
 
+demo: setup  ## Kafka, Triton and the worker on this machine, filling holes in two minutes
+	$(BIN)/python -m deploy.demo $(DEMO)
+
+test: lint  ## everything: static checks, unit and property tests, real Kafka and real Triton
+	$(BIN)/python -m pytest
+
+quick: lint  ## the same without the parts that start servers
+	$(BIN)/python -m pytest --ignore tests/integration
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+benchmark: setup  ## readings a second through one worker on one core, beside plain Faust
+	$(BIN)/python -m benchmarks.stream
+
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt
 	$(COMPILE) --all-extras pyproject.toml -o requirements/dev.txt
 	$(COMPILE) requirements/serving.in -o requirements/serving.txt
+
+clean:  ## remove what was built; downloads in .cache stay
+	rm -rf .venv build dist demo-output

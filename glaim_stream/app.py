@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import faust
@@ -26,7 +27,7 @@ from glaim_stream.transport import Batch, BatchSchema
 
 log = logging.getLogger(__name__)
 
-_MODEL_FREE = ("interpolation", "last_value", "echo")
+_MODEL_FREE: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}
 _BUFFERED_BATCHES = 4  # Faust's buffer of the agent; an event is a whole batch here
 _REQUEST_TIMEOUT_S = 40.0
 
@@ -117,8 +118,8 @@ def create_ladder(settings: Settings, contracts: dict[str, Contract]) -> Ladder:
 
         first = LocalImputer(settings.model_repository, contracts)
     else:
-        first = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}[settings.imputer]()
-    rungs: list[Rung] = [first] if settings.imputer in _MODEL_FREE else [first, Interpolation()]
+        first = _MODEL_FREE[settings.imputer]()
+    rungs = [first] if settings.imputer in _MODEL_FREE else [first, Interpolation()]
     return Ladder(
         rungs,
         batch=settings.triton_batch,

@@ -1,7 +1,8 @@
 """`groups.yaml`: which groups of sensors there are, and which model repairs each.
 
-Thousands of groups share one model. A group is named by its id or by a pattern; an id goes before any pattern, then the first pattern that fits. The
-file is validated as a whole: a typo, an unknown model or a limit that cannot hold stops the start with a sentence.
+Thousands of groups share one model. A group is named by its id or by a pattern; an id goes before any pattern, then
+the first pattern that fits. The file is validated as a whole: a typo, an unknown model or a limit that cannot hold
+stops the start with a sentence.
 """
 
 from __future__ import annotations

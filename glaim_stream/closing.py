@@ -174,7 +174,8 @@ def _final(history: Bools, rules: ClosingRules) -> _Part:
 def _gap_age(history: Bools) -> NDArray[np.int64]:
     """Steps since the last observation, int64 [R, C]; the history's length where there is none."""
     steps = history.shape[-1]
-    return np.where(history.any(axis=-1), history[:, :, ::-1].argmax(axis=-1), steps)
+    age: NDArray[np.int64] = np.where(history.any(axis=-1), history[:, :, ::-1].argmax(axis=-1), steps)
+    return age
 
 
 def _rows(

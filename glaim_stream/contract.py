@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from glaim_stream.errors import ContractError
 
 CONTRACT_FILE = "contract.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 VALUES = "VALUES"  # float32 [C, window], sensor units, 0 where missing
 OBSERVED = "OBSERVED"  # bool [C, window], True where a reading arrived
@@ -64,9 +64,7 @@ class ResidualQuantiles(_Frozen):
 
     def table(self, *, newest: bool) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Lower and upper residual quantiles, each float32 [C, A]."""
-        lower, upper = (
-            (self.newest_lower, self.newest_upper) if newest else (self.interior_lower, self.interior_upper)
-        )
+        lower, upper = (self.newest_lower, self.newest_upper) if newest else (self.interior_lower, self.interior_upper)
         return np.asarray(lower, np.float32), np.asarray(upper, np.float32)
 
 

@@ -27,15 +27,29 @@ class InputRecord(Protocol):
     """What of a Kafka record is used here; aiokafka's and kafka-python's records both fit."""
 
     @property
-    def key(self) -> bytes | None: ...
+    def key(self) -> bytes | None:
+        """The producer's key; the group where a record names none."""
+        ...
+
     @property
-    def value(self) -> bytes | None: ...
+    def value(self) -> bytes | None:
+        """The payload."""
+        ...
+
     @property
-    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Among them `content-type`."""
+        ...
+
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Place in the partition."""
+        ...
+
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int:
+        """When it was produced, epoch milliseconds."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,12 +61,15 @@ def _times_ms(column: pa.ChunkedArray) -> list[int | None]:
         if column.type.tz is None:
             raise ValueError("expected ts as a timestamp with a zone or as epoch milliseconds, found no zone")
         column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
-    return pc.cast(column, pa.int64()).to_pylist()  # type: ignore[no-any-return]
+    times: list[int | None] = pc.cast(column, pa.int64()).to_pylist()
+    return times
 
 
 def _numbers(column: pa.ChunkedArray) -> list[float | None]:
-    return pc.cast(column, pa.float64()).to_pylist()  # type: ignore[no-any-return]
+    numbers: list[float | None] = pc.cast(column, pa.float64()).to_pylist()
+    return numbers
 
 
 def _texts(column: pa.ChunkedArray) -> list[str | None]:
-    return pc.cast(column, pa.string()).to_pylist()  # type: ignore[no-any-return]
+    texts: list[str | None] = pc.cast(column, pa.string()).to_pylist()
+    return texts

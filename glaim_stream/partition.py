@@ -40,7 +40,9 @@ class Publisher(Protocol):
 
     async def publish(
         self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
-    ) -> None: ...
+    ) -> None:
+        """Publish output of one input partition, in order, and the dead letters beside it."""
+        ...
 
 
 class Rebuilder(Protocol):
@@ -48,7 +50,9 @@ class Rebuilder(Protocol):
 
     async def rebuild(
         self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], None]
-    ) -> None: ...
+    ) -> None:
+        """Give `apply` the records that the windows at `next_offset` are made of, in order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,9 @@ class PartitionWorker:
             try:
                 self._pipeline.apply(windows, records, now_ms=self._now_ms())
             except Exception:  # it failed the first time too, and went to the dead letters then
-                log.exception("%s-%d: records that cannot be applied, skipped in a rebuild", self._topic, self._partition)
+                log.exception(
+                    "%s-%d: records that cannot be applied, skipped in a rebuild", self._topic, self._partition
+                )
 
         with metrics.rebuild_seconds.time():
             await self._rebuilder.rebuild(self._topic, self._partition, delivery.first_offset, apply)

@@ -85,7 +85,7 @@ class KafkaRebuilder:
 
     async def _retained(self, consumer: AIOKafkaConsumer, tp: TopicPartition, first: int) -> int:
         """`first`, or the oldest offset that is still there, and then it is said."""
-        oldest = (await consumer.beginning_offsets([tp]))[tp]
+        oldest: int = (await consumer.beginning_offsets([tp]))[tp]
         if oldest <= first:
             return first
         metrics.retention_shortfalls.inc()

@@ -38,7 +38,7 @@ class Settings(BaseSettings):
     sasl_password: SecretStr | None = None
     ssl_ca_file: Path | None = None
 
-    catalogue: Path = Field(default=Path("groups.yaml"), description="which groups there are; see glaim_stream.catalogue")
+    catalogue: Path = Field(default=Path("groups.yaml"), description="which groups there are and what repairs them")
     model_repository: Path = Field(default=Path("model_repo"), description="where the models' contracts lie")
     imputer: Literal["triton", "local", "interpolation", "last_value", "echo"] = Field(
         default="triton",
@@ -74,7 +74,7 @@ class Settings(BaseSettings):
     partitions: int = Field(default=4, ge=1, description="partitions of topics that the worker has to create")
     replication_factor: int = Field(default=1, ge=1, description="replicas of topics that the worker has to create")
     metrics_port: int = Field(default=9464, ge=0, le=65535, description="HTTP port of /metrics; 0 picks a free one")
-    metrics_host: str = "0.0.0.0"
+    metrics_host: str = Field(default="0.0.0.0", description="a scraper comes from another host")  # noqa: S104
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @property

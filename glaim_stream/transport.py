@@ -82,7 +82,7 @@ class Consumer(driver.Consumer):
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
-    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:  # noqa: ASYNC109  Faust names it
         """One message a partition and poll, its value a Batch."""
         records, active = await self._wait_next_records(timeout)
         generation = self.app.consumer_generation_id
@@ -131,7 +131,7 @@ class Consumer(driver.Consumer):
             driver_notify.set_result(None)
         return True
 
-    def _filter_tps_with_pending_acks(self, topics: Any = None) -> list[TP]:  # type: ignore[override]
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> list[TP]:
         return [tp for tp in self.ledgers if topics is None or tp in topics or tp.topic in topics]
 
     def _new_offset(self, tp: TP) -> int | None:

@@ -28,7 +28,9 @@ def __getattr__(name: str) -> faust.App:
 def run(settings: Settings) -> None:
     """Run until SIGTERM or Ctrl-C; then finish what is in flight, commit and return."""
     app = _prepared(settings)
-    faust.Worker(app, loglevel=settings.log_level.upper(), redirect_stdouts=False, quiet=True).execute_from_commandline()
+    faust.Worker(
+        app, loglevel=settings.log_level.upper(), redirect_stdouts=False, quiet=True
+    ).execute_from_commandline()
 
 
 def _prepared(settings: Settings) -> faust.App:

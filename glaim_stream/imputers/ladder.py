@@ -42,9 +42,7 @@ class Ladder:
     async def impute(self, windows: Windows) -> Imputed:
         """Impute; what no rung could answer is NaN with method NONE."""
         starts = range(0, len(windows), self._batch)
-        answers = await asyncio.gather(
-            *(self._answer(windows.slice(start, start + self._batch)) for start in starts)
-        )
+        answers = await asyncio.gather(*(self._answer(windows.slice(start, start + self._batch)) for start in starts))
         return Imputed(
             np.concatenate([answer.values for answer in answers]),
             np.concatenate([answer.method for answer in answers]),
@@ -63,7 +61,9 @@ class Ladder:
                     return await rung.impute(windows)
                 except ImputerError as error:
                     self._on_failure(rung.name)
-                    log.warning("%s did not answer for %d windows of %s: %s", rung.name, len(windows), windows.model, error)
+                    log.warning(
+                        "%s did not answer for %d windows of %s: %s", rung.name, len(windows), windows.model, error
+                    )
         shape = (*windows.values.shape[:2], windows.steps)
         nothing = np.full(shape, np.nan, np.float32)
         return Imputed(nothing, np.full(shape, Method.NONE, np.int8), [""] * len(windows))
