@@ -14,6 +14,7 @@ Usage: guard.py FD [--keep-open FD]... [--clean GLOB]... [--orphan-dir DIR]... -
   --orphan-dir  DIR is deleted if the owner died (it deletes its own temporary directories otherwise).
 """
 
+import contextlib
 import ctypes
 import glob
 import os
@@ -36,12 +37,11 @@ def prctl(option: int, value: int) -> None:
 
 
 def start(command: list[str], guard_pid: int) -> int:
+    """Fork the server into a process group of its own; returns its process id."""
     pid = os.fork()
     if pid:
-        try:
+        with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # here as well as in the child: whoever comes first, nobody sees it without its group
-        except OSError:
-            pass
         return pid
     try:
         os.setpgid(0, 0)
@@ -52,7 +52,7 @@ def start(command: list[str], guard_pid: int) -> int:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard_pid:
             os._exit(1)
-        os.execvp(command[0], command)
+        os.execvp(command[0], command)  # noqa: S606, no shell on purpose
     except OSError as error:
         sys.stderr.write(f"cannot run {command[0]}: {error}\n")
         sys.stderr.flush()
@@ -76,6 +76,7 @@ def kill_group(group: int) -> None:
 
 
 def main() -> int:
+    """Start the server, wait for its end or its owner's, clean up; returns the server's exit status."""
     separator = sys.argv.index("--")
     options, command = sys.argv[2:separator], sys.argv[separator + 1 :]
     values: dict[str, list[str]] = {"--keep-open": [], "--clean": [], "--orphan-dir": []}
@@ -125,11 +126,9 @@ def main() -> int:
 
     kill_group(server)
     for pattern in values["--clean"]:
-        for path in glob.glob(pattern):
-            try:
-                os.unlink(path)
-            except OSError:
-                pass
+        for path in glob.glob(pattern):  # noqa: PTH207, pathlib would double the guard's start
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # noqa: PTH108, as above
     if orphaned:
         for directory in values["--orphan-dir"]:
             shutil.rmtree(directory, ignore_errors=True)

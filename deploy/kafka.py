@@ -212,7 +212,7 @@ class LocalKafka(LocalServer):
         with log.open("wb") as output:
             done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
-            raise ServerFailed(f"Kafka could not format {properties.parent}; log {log}:\n{log_tail(log)}")
+            raise ServerFailed(f"Kafka could not format {properties.parent}; it says\n{log_tail(log)}")
 
     def _missing(self) -> str | None:
         return missing_broker(self.bootstrap_servers)

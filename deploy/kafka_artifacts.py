@@ -118,11 +118,11 @@ def _fetch(artifact: Artifact, staging: Path, jars: Path) -> Path:
     found = file_sha256(downloaded)
     if found != artifact.sha256:
         raise ChecksumMismatch(
-            f"{artifact.coordinate} came with sha256 {found}, expected {artifact.sha256}: it was thrown away. Something "
-            "between here and the Maven repository changes files, or a mirror carries a different build"
+            f"{artifact.coordinate} came with sha256 {found}, expected {artifact.sha256}: it was thrown away. "
+            "Something between here and the Maven repository changes files, or a mirror carries a different build"
         )
     target = jars / artifact.filename
-    os.replace(downloaded, target)
+    downloaded.replace(target)
     return target
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,15 +18,16 @@ from deploy.errors import ServerFailed
 _GUARD = Path(__file__).with_name("guard.py")
 
 
-def log_tail(path: Path, lines: int = 30) -> str:
-    """The last lines of a log, indented, for an error message."""
+def log_tail(path: Path, lines: int = 30, noise: re.Pattern[str] | None = None) -> str:
+    """The last lines of a log that `noise` does not match, indented, for an error message."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 64 * 1024))
             text = file.read().decode(errors="replace")
     except OSError as error:
         return f"    (no log: {error})"
-    return "\n".join("    " + line for line in text.splitlines()[-lines:]) or "    (the log is empty)"
+    kept = [line for line in text.splitlines() if noise is None or not noise.search(line)]
+    return "\n".join("    " + line[:300] for line in kept[-lines:]) or "    (the log is empty)"
 
 
 class ServerProcess:
@@ -39,6 +42,7 @@ class ServerProcess:
         log: Its standard output and error are appended here.
         clean_globs: Files to delete once the server is gone, such as its shared memory segments.
         orphan_dirs: Directories to delete if this process dies without stopping the server.
+        noise: Lines of the log that say nothing to whoever looks for the cause of a failure.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class ServerProcess:
         log: Path,
         clean_globs: Sequence[str] = (),
         orphan_dirs: Sequence[Path] = (),
+        noise: re.Pattern[str] | None = None,
     ) -> None:
         self.name = name
         self.log = log
@@ -57,6 +62,7 @@ class ServerProcess:
         self._environment = dict(environment)
         self._clean_globs = list(clean_globs)
         self._orphan_dirs = [str(directory) for directory in orphan_dirs]
+        self._noise = noise
         self._guard: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
         self.pid: int | None = None
@@ -98,7 +104,7 @@ class ServerProcess:
             answer = lines.readline()
         if not answer.strip().isdigit():
             self._forget()
-            raise ServerFailed(f"{self.name}: its guard did not start; log {self.log}:\n{log_tail(self.log)}")
+            raise ServerFailed(f"{self.name}: its guard did not start; its log ends with\n{self._tail()}")
         self.pid = int(answer)
 
     @property
@@ -118,25 +124,22 @@ class ServerProcess:
             if not self.running:
                 code = self._guard.returncode if self._guard is not None else None
                 raise ServerFailed(
-                    f"{self.name} ended while starting (exit status {code}); log {self.log}:\n{log_tail(self.log)}"
+                    f"{self.name} ended while starting (exit status {code}); its log ends with\n{self._tail()}"
                 )
             missing = check()
             if missing is None:
                 return
             if time.monotonic() > give_up:
                 raise ServerFailed(
-                    f"{self.name} was not ready after {deadline_s:.0f} s: {missing}; log {self.log}:\n"
-                    f"{log_tail(self.log)}"
+                    f"{self.name} was not ready after {deadline_s:.0f} s: {missing}; its log ends with\n{self._tail()}"
                 )
             time.sleep(interval_s)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the server alone, not to its children. Nothing happens if it is gone."""
         if self.running and self.pid is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-            except ProcessLookupError:
-                pass
 
     def stop(self, grace_s: float = 20.0) -> None:
         """SIGTERM, then after `grace_s` SIGKILL to everything that is left. Idempotent."""
@@ -151,6 +154,9 @@ class ServerProcess:
         if not self._wait(10.0):
             raise ServerFailed(f"{self.name} (pid {self.pid}) survived SIGKILL for 10 s")
         self._forget()
+
+    def _tail(self) -> str:
+        return log_tail(self.log, noise=self._noise)
 
     def _wait(self, timeout_s: float) -> bool:
         """Wait for the guard, which ends after the whole process group has."""

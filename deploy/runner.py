@@ -28,7 +28,7 @@ class LocalServer(ABC):
         """End it in order and delete what was temporary. Idempotent."""
 
     def kill(self) -> None:
-        """kill -9; what it had written stays for `restart`."""
+        """SIGKILL, as a crash would; what it had written stays for `restart`."""
         if self._process is not None:
             self._process.kill()
 

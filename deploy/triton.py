@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import compileall
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -41,6 +42,9 @@ _GRPC_ADMIN_HEADER = f"triton-grpc-protocol-{ADMIN_HEADER}"
 # gRPC waits 1 s and more between attempts to connect, which would show in every start.
 _IMPATIENT = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
 
+# The table of options, two columns wide, comes last and pushes the cause of a failure out of sight.
+_LOG_NOISE = re.compile(r"^\+[-+]+\+$|^\| [^|]+\| [^|]+\|$|^$|NVML|DCGM")
+
 
 @dataclass(frozen=True)
 class ExternalTriton:
@@ -61,8 +65,8 @@ class LocalTriton(LocalServer):
         config_name: Which configuration of a model to take: `configs/<name>.pbtxt`; where a model has none,
             its `config.pbtxt`.
         control_mode: `none`: what is there at the start is served, for ever. `poll`: the repository is looked at every
-            `poll_s` seconds, new versions are taken up. `explicit`: `models` are loaded, the rest by the admin API, which
-            needs `admin_headers` (a load request can carry files and is as good as running code on this machine).
+            `poll_s` seconds, new versions are taken up. `explicit`: `models` are loaded, the rest by the admin API,
+            which needs `admin_headers` (a load request can carry files: it is as good as running code here).
         poll_s: Whole seconds.
         environment: Additions to the server's environment, such as OMP_NUM_THREADS.
         start_deadline_s: How long a start may take: 4 to 8 s are usual, more when torch is read from a cold disk.
@@ -174,8 +178,9 @@ class LocalTriton(LocalServer):
             command,
             environment={**installation.environment, **self._extra_environment},
             log=self.log,
-            clean_globs=[f"/dev/shm/{shared_memory}*"],
+            clean_globs=[f"/dev/shm/{shared_memory}*"],  # noqa: S108, where Linux keeps shared memory
             orphan_dirs=[self._run_dir],
+            noise=_LOG_NOISE,
         )
         self._ports = (grpc_port, http_port, metrics_port)
         if self._control_mode == "poll":

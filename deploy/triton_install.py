@@ -163,7 +163,7 @@ def _check_libraries(root: Path, environment: dict[str, str]) -> None:
 
 def _missing_libraries(program: Path, environment: dict[str, str]) -> set[str]:
     try:
-        listing = subprocess.run(["ldd", program], env=environment, capture_output=True, text=True, check=False).stdout
+        listing = subprocess.run(["ldd", program], env=environment, capture_output=True, text=True, check=False).stdout  # noqa: S607
     except FileNotFoundError:
         return set()  # no ldd: the server itself will say what it lacks
     return {line.split("=>")[0].strip() for line in listing.splitlines() if "not found" in line}
@@ -199,8 +199,8 @@ def _uv(*arguments: str) -> None:
         raise FetchError("the installer uv is not there: run `make setup`, which brings it")
     if _run([program, *arguments]) != 0:
         raise FetchError(
-            f"`uv {' '.join(arguments)}` failed, see above. Try again; behind a proxy set HTTPS_PROXY (and SSL_CERT_FILE "
-            "for its certificate); with a package mirror of your own set UV_DEFAULT_INDEX to its address"
+            f"`uv {' '.join(arguments)}` failed, see above. Try again; behind a proxy set HTTPS_PROXY (and "
+            "SSL_CERT_FILE for its certificate); with a package mirror of your own set UV_DEFAULT_INDEX to its address"
         )
 
 

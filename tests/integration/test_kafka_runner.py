@@ -144,9 +144,11 @@ def test_a_port_in_use_is_named_with_what_to_do(own_kafka: LocalKafka) -> None:
 
 
 def test_a_refused_property_is_shown(tmp_path: Path) -> None:
-    with pytest.raises(ServerFailed, match="Invalid value 0 for configuration num.io.threads"):
-        with LocalKafka(tmp_path, properties={"num.io.threads": "0"}):
-            pass
+    with (
+        pytest.raises(ServerFailed, match=r"Invalid value 0 for configuration num\.io\.threads"),
+        LocalKafka(tmp_path, properties={"num.io.threads": "0"}),
+    ):
+        pass
 
 
 def test_a_data_directory_in_use_is_refused_and_its_user_unharmed(own_kafka: LocalKafka, topic_prefix: str) -> None:
@@ -171,7 +173,7 @@ def test_the_environment_names_another_kafka(own_kafka: LocalKafka, monkeypatch:
 
 def test_an_absent_kafka_of_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLAIM_KAFKA", "127.0.0.1:1")
-    with pytest.raises(ServerFailed, match="GLAIM_KAFKA=127.0.0.1:1"), kafka_from_environment():
+    with pytest.raises(ServerFailed, match=r"GLAIM_KAFKA=127\.0\.0\.1:1"), kafka_from_environment():
         pass
 
 

@@ -1,0 +1,274 @@
+"""The local Triton is a real one: it serves the TorchScript of a repository, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc_client
+import tritonclient.grpc.aio as aio_client
+from tritonclient.utils import InferenceServerException
+
+from deploy.cache import CHECKOUT
+from deploy.errors import PortInUse, ServerFailed
+from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
+from deploy.triton_install import unsupported_reason
+from deploy.triton_probe import model_problem
+
+pytestmark = pytest.mark.skipif(unsupported_reason() is not None, reason=str(unsupported_reason()))
+
+MODEL = "tiny"
+SENSORS, WINDOW, STEPS = 3, 96, 4
+
+
+@pytest.fixture(scope="module")
+def own_triton(tiny_repository: Path) -> Iterator[LocalTriton]:
+    """A server to be maltreated; nobody else uses it."""
+    with LocalTriton(tiny_repository) as triton:
+        yield triton
+
+
+def windows(batch: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    values = generator.normal(20, 5, (batch, SENSORS, WINDOW)).astype(np.float32)
+    observed = generator.random(values.shape) < 0.7
+    return np.where(observed, values, 0).astype(np.float32), observed
+
+
+def expected(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    mean = values.sum(-1) / np.maximum(observed.sum(-1), 1)
+    return np.repeat(mean[..., None], STEPS, axis=-1)
+
+
+def tensors(values: np.ndarray, observed: np.ndarray) -> list[grpc_client.InferInput]:
+    inputs = [
+        grpc_client.InferInput("VALUES", list(values.shape), "FP32"),
+        grpc_client.InferInput("OBSERVED", list(observed.shape), "BOOL"),
+    ]
+    inputs[0].set_data_from_numpy(values)
+    inputs[1].set_data_from_numpy(observed)
+    return inputs
+
+
+def infer_all(url: str, batches: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+    """Several requests in flight at once, as the worker does it."""
+
+    async def run() -> list[np.ndarray]:
+        async with aio_client.InferenceServerClient(url) as client:
+            calls = [client.infer(MODEL, tensors(*batch), client_timeout=20) for batch in batches]
+            return [answer.as_numpy("IMPUTED") for answer in await asyncio.gather(*calls)]
+
+    return asyncio.run(run())
+
+
+def command_lines_with(text: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if text in line:
+                found.append(line)
+    return found
+
+
+def wait_until_gone(text: str, timeout_s: float = 15) -> list[str]:
+    give_up = time.monotonic() + timeout_s
+    while command_lines_with(text) and time.monotonic() < give_up:
+        time.sleep(0.1)
+    return command_lines_with(text)
+
+
+def shared_memory() -> set[str]:
+    return {path.name for path in Path("/dev/shm").glob("glaim_triton_*")}
+
+
+def test_windows_are_imputed_alone_and_in_batches(own_triton: LocalTriton) -> None:
+    batches = [windows(size, seed) for seed, size in enumerate((1, 1, 2, 5, 16, 1, 3))]
+    answers = infer_all(own_triton.grpc_url, batches)
+    for (values, observed), imputed in zip(batches, answers, strict=True):
+        assert imputed.shape == (len(values), SENSORS, STEPS)
+        np.testing.assert_allclose(imputed, expected(values, observed), rtol=1e-5)
+
+
+def test_a_window_without_any_observation_is_answered(own_triton: LocalTriton) -> None:
+    values, observed = (np.zeros((1, SENSORS, WINDOW), np.float32), np.zeros((1, SENSORS, WINDOW), bool))
+    assert np.isfinite(infer_all(own_triton.grpc_url, [(values, observed)])[0]).all()
+
+
+@pytest.mark.parametrize("shape", [(1, SENSORS, WINDOW - 1), (1, SENSORS + 1, WINDOW), (17, SENSORS, WINDOW)])
+def test_a_wrong_shape_or_batch_is_an_invalid_argument(own_triton: LocalTriton, shape: tuple[int, ...]) -> None:
+    with (
+        grpc_client.InferenceServerClient(own_triton.grpc_url) as client,
+        pytest.raises(InferenceServerException) as refusal,
+    ):
+        client.infer(MODEL, tensors(np.zeros(shape, np.float32), np.zeros(shape, bool)), client_timeout=10)
+    assert refusal.value.status() == "StatusCode.INVALID_ARGUMENT"
+
+
+def test_metrics_count_the_inferences(own_triton: LocalTriton) -> None:
+    with urllib.request.urlopen(own_triton.metrics_url, timeout=10) as page:
+        text = page.read().decode()
+    assert f'nv_inference_request_success{{model="{MODEL}",version="1"}}' in text
+
+
+def test_the_load_api_is_closed(own_triton: LocalTriton) -> None:
+    """A load request can bring its own model.py: open, it would be a way to run code here."""
+    with (
+        grpc_client.InferenceServerClient(own_triton.grpc_url) as client,
+        pytest.raises(InferenceServerException, match="explicit"),
+    ):
+        client.load_model(MODEL)
+
+
+def test_kill_9_and_restart_serves_again_on_the_same_ports(own_triton: LocalTriton) -> None:
+    url, pid = own_triton.grpc_url, own_triton.pid
+    before = shared_memory()
+    own_triton.kill()
+    assert own_triton.pid is None
+    assert not before & shared_memory(), "a killed server leaves its shared memory to nobody"
+    own_triton.restart()
+    assert own_triton.grpc_url == url
+    assert own_triton.pid not in (None, pid)
+    values, observed = windows(2)
+    np.testing.assert_allclose(infer_all(url, [(values, observed)])[0], expected(values, observed), rtol=1e-5)
+
+
+def test_the_probe_sees_a_dead_interpreter_that_health_does_not(own_triton: LocalTriton) -> None:
+    """The server never starts a dead interpreter anew, and calls itself ready all the same."""
+    interpreters = [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _parent(entry) == own_triton.pid and _is_stub(entry)
+    ]
+    assert interpreters
+    for pid in interpreters:
+        os.kill(pid, signal.SIGKILL)
+    with grpc_client.InferenceServerClient(own_triton.grpc_url) as client:
+        assert model_problem(client, MODEL, timeout_s=5) is not None
+        assert client.is_server_ready()
+    own_triton.kill()  # asked to stop, it would wait 10 s for the dead interpreter
+    own_triton.restart()
+
+
+def test_poll_mode_takes_up_a_new_version(tiny_repository: Path, tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    shutil.copytree(tiny_repository, repository)
+    with (
+        LocalTriton(repository, control_mode="poll", poll_s=1) as triton,
+        grpc_client.InferenceServerClient(triton.grpc_url) as client,
+    ):
+        assert list(client.get_model_metadata(MODEL).versions) == ["1"]
+        # Copied beside and renamed: the poll must never see half a version.
+        shutil.copytree(repository / MODEL / "1", tmp_path / "next")
+        (tmp_path / "next").rename(repository / MODEL / "2")
+        give_up = time.monotonic() + 20
+        while time.monotonic() < give_up:
+            if client.is_model_ready(MODEL, "2"):
+                break
+            time.sleep(0.2)
+        assert client.is_model_ready(MODEL, "2")
+
+
+def test_explicit_mode_needs_the_admin_header(tiny_repository: Path) -> None:
+    with (
+        LocalTriton(tiny_repository, control_mode="explicit") as triton,
+        grpc_client.InferenceServerClient(triton.grpc_url) as client,
+    ):
+        with pytest.raises(InferenceServerException, match="restricted"):
+            client.load_model(MODEL)
+        client.load_model(MODEL, headers=triton.admin_headers)
+        assert model_problem(client, MODEL) is None
+
+
+def test_a_port_in_use_is_named_with_what_to_do(own_triton: LocalTriton, tiny_repository: Path) -> None:
+    port = int(own_triton.grpc_url.rsplit(":", 1)[1])
+    with pytest.raises(PortInUse, match=rf"port {port} .*in use.*--grpc-port"):
+        LocalTriton(tiny_repository, grpc_port=port).start()
+
+
+def test_a_model_that_does_not_load_shows_the_log(tiny_repository: Path, tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    shutil.copytree(tiny_repository, repository)
+    (repository / MODEL / "1" / "model.pt").write_bytes(b"not a TorchScript file")
+    with (
+        pytest.raises(ServerFailed, match=r"(?s)Triton ended while starting.*PytorchStreamReader"),
+        LocalTriton(repository),
+    ):
+        pass
+    assert wait_until_gone(str(repository)) == []
+
+
+def test_a_repository_without_models_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ServerFailed, match="holds no model"):
+        LocalTriton(tmp_path).start()
+
+
+def test_the_environment_names_another_triton(
+    own_triton: LocalTriton, tiny_repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLAIM_TRITON", own_triton.grpc_url)
+    with triton_from_environment(tiny_repository) as other:
+        assert isinstance(other, ExternalTriton)
+        assert other.grpc_url == own_triton.grpc_url
+    with (
+        pytest.raises(ServerFailed, match=r"GLAIM_TRITON.*nowhere"),
+        triton_from_environment(tiny_repository, models=["nowhere"]),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_the_program_leaves_no_process_and_no_shared_memory(
+    end: signal.Signals, tiny_repository: Path, tmp_path: Path
+) -> None:
+    repository = tmp_path / "repository"
+    shutil.copytree(tiny_repository, repository)
+    before = shared_memory()
+    program = subprocess.Popen(
+        [sys.executable, "-m", "deploy.triton", "--model-repository", str(repository)],
+        cwd=CHECKOUT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    assert any("Triton is ready" in line for line in program.stdout), "the program ended early"
+    program.send_signal(end)
+    program.stdout.close()
+    program.wait(40)
+    assert wait_until_gone(str(tmp_path)) == []
+    assert shared_memory() <= before
+    assert list(tmp_path.glob("glaim-triton-*")) == []
+
+
+def test_every_model_of_the_checkout_is_served(triton: LocalTriton | ExternalTriton) -> None:
+    with grpc_client.InferenceServerClient(triton.grpc_url) as client:
+        problems = [model_problem(client, model) for model in models_of(CHECKOUT / "model_repo")]
+    assert problems == [None] * len(problems)
+
+
+def _parent(entry: Path) -> int | None:
+    try:
+        return int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return None
+
+
+def _is_stub(entry: Path) -> bool:
+    try:
+        return b"triton_python_backend_stub" in (entry / "cmdline").read_bytes()
+    except OSError:
+        return False
