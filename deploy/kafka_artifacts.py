@@ -133,7 +133,7 @@ def _download(artifact: Artifact, staging: Path) -> Path:
     mirror = os.environ.get("GLAIM_MAVEN")
     for attempt in range(1, _ATTEMPTS + 1):
         # A cache of its own for each attempt: jgo writes in place and would take a truncated file for a good one.
-        own = staging / f"{artifact.name}-{attempt}"
+        own = staging / f"{artifact.filename}-{attempt}"
         context = MavenContext(repo_cache=own, remote_repos={"mirror": mirror} if mirror else None, timeout=60)
         try:
             component = context.project(artifact.group, artifact.name).at_version(artifact.version)
