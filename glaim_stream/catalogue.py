@@ -83,22 +83,25 @@ class Model(_Strict):
 
     @model_validator(mode="after")
     def _spans(self) -> Self:
-        if (self.step_s * 1000) % 1:
+        if abs(self.step_s * 1000 - self.step_ms) > 1e-6 or self.step_ms < 1:  # 1.005 * 1000 is no whole number
             raise ValueError(f"model {self.name}: step_s must be whole milliseconds, found {self.step_s}")
-        for name in ("revise_after", "max_gap"):
-            if getattr(self, name) >= self.window:
-                raise ValueError(f"model {self.name}: {name} must be below the window of {self.window} steps")
+        # A final value looks back over the window less revise_after: a longer gap could not be told from silence.
+        if self.max_gap + self.revise_after >= self.window:
+            raise ValueError(
+                f"model {self.name}: max_gap and revise_after together must be below the window of {self.window} "
+                f"steps, found {self.max_gap} and {self.revise_after}"
+            )
         return self
 
     @property
     def step_ms(self) -> int:
         """Grid interval, milliseconds."""
-        return int(self.step_s * 1000)
+        return round(self.step_s * 1000)
 
     @property
     def lateness_ms(self) -> int:
         """Allowed lateness, milliseconds."""
-        return int(self.lateness_s * 1000)
+        return round(self.lateness_s * 1000)
 
     @property
     def sensor_ids(self) -> list[str]:

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from glaim_stream.rings import Cells, Rings
 
 NO_WINDOW = -1
+
+# Revisions say what made a row, not how many came before it: so they too follow from the topic alone, and a worker
+# that rebuilt its windows numbers its rows as the one before it would have.
+PROVISIONAL, FINAL, FIRST_CORRECTION = 0, 1, 2
 Bools = NDArray[np.bool_]
 
 
@@ -40,7 +44,7 @@ class Closed:
     value: NDArray[np.float32]  # [n] NaN where nothing was observed
     observed: Bools  # [n]
     gap_age: NDArray[np.int32]  # [n] steps since the sensor's last observation, 0 when observed
-    revision: NDArray[np.int16]  # [n]
+    revision: NDArray[np.int16]  # [n] PROVISIONAL, FINAL, or from FIRST_CORRECTION on
     final: Bools  # [n]
     window: NDArray[np.int32]  # [n] index into the windows, or NO_WINDOW
     lag: NDArray[np.int32]  # [n]
@@ -55,7 +59,7 @@ def close_step(rings: Rings, rules: ClosingRules, step: int, *, provisional: boo
     """Rows of one step as it closes; None when there is nothing to publish.
 
     Args:
-        rings: state of the model's groups; their revision counts move on.
+        rings: state of the model's groups.
         rules: the model's window rules.
         step: the step that closes.
         provisional: publish this step: what was observed, and a first estimate of each hole.
@@ -86,39 +90,37 @@ def close_step(rings: Rings, rules: ClosingRules, step: int, *, provisional: boo
     )
 
 
-class Correction:
-    """Rows for readings that came after their step was published."""
+def correct(rings: Rings, rules: ClosingRules, cells: Cells) -> Closed | None:
+    """Rows for readings that came after their step was published; None when there are none.
 
-    def __init__(self, rings: Rings, rules: ClosingRules) -> None:
-        self._rings, self._rules = rings, rules
+    Args:
+        rings: state of the model's groups; their counts of corrections move on.
+        rules: the model's window rules.
+        cells: what the readings changed, in order of arrival, none of them twice.
 
-    def rows(self, cells: Cells) -> Closed | None:
-        """One observed, final row a corrected cell, with its next revision; None when there is none."""
-        if len(cells.row) == 0:
-            return None
-        rings, rules = self._rings, self._rules
-        key = (cells.step * len(rings.groups) + cells.row) * rings.sensors + cells.sensor
-        once = np.unique(key, return_index=True)[1]
-        row, sensor, step = cells.row[once], cells.sensor[once], cells.step[once]
-        slot = rings.slots(step)
-        rings.revision[row, sensor, slot] += 1
-        count = len(once)
-        window = np.empty((0, rings.sensors, rules.window))
-        return Closed(
-            rules.model_index,
-            np.array(rings.groups, np.int32)[row],
-            sensor.astype(np.int32),
-            step * rules.step_ms,
-            rings.values[row, sensor, slot],
-            np.ones(count, np.bool_),
-            np.zeros(count, np.int32),
-            rings.revision[row, sensor, slot],
-            np.ones(count, np.bool_),
-            np.full(count, NO_WINDOW, np.int32),
-            np.zeros(count, np.int32),
-            window.astype(np.float32),
-            window.astype(np.bool_),
-        )
+    Returns:
+        One observed, final row a cell.
+    """
+    count = len(cells.row)
+    if count == 0:
+        return None
+    revision = rings.correct(cells) + np.int16(FIRST_CORRECTION - 1)
+    window = np.empty((0, rings.sensors, rules.window))
+    return Closed(
+        rules.model_index,
+        np.array(rings.groups, np.int32)[cells.row],
+        cells.sensor.astype(np.int32),
+        cells.step * rules.step_ms,
+        rings.values[cells.row, cells.sensor, rings.slots(cells.step)],
+        np.ones(count, np.bool_),
+        np.zeros(count, np.int32),
+        revision,
+        np.ones(count, np.bool_),
+        np.full(count, NO_WINDOW, np.int32),
+        np.zeros(count, np.int32),
+        window.astype(np.float32),
+        window.astype(np.bool_),
+    )
 
 
 def concatenate(steps: Sequence[Closed | None]) -> Closed | None:
@@ -189,7 +191,6 @@ def _rows(
     step -= part.lag
     slot = step % rings.length
     row = alive[part.row]
-    rings.revision[row, part.sensor, slot] += 1
     return {
         "group": np.array(rings.groups, np.int32)[row],
         "sensor": part.sensor.astype(np.int32),
@@ -197,7 +198,7 @@ def _rows(
         "value": np.where(part.observed, rings.values[row, part.sensor, slot], np.float32(np.nan)),
         "observed": part.observed,
         "gap_age": part.gap_age.astype(np.int32),
-        "revision": rings.revision[row, part.sensor, slot],
+        "revision": np.full(len(row), FINAL if part.lag else PROVISIONAL, np.int16),
         "final": part.final,
         "window": np.where(part.fill, window_of[part.row], NO_WINDOW).astype(np.int32),
         "lag": np.full(len(row), part.lag, np.int32),

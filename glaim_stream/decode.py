@@ -184,7 +184,9 @@ def _decode_one(record: InputRecord, rejects: list[Reject]) -> JsonRecord | None
         cause, detail = DeadLetterCause.MALFORMED, str(error)
     except (msgspec.DecodeError, UnicodeDecodeError):
         try:  # NaN and Infinity are no JSON, yet Python's and others' encoders write them
-            return msgspec.convert(json.loads(value), JsonRecord)
+            document = json.loads(value)
+            msgspec.json.encode(document)  # json lets lone surrogates pass, which no text of our output could hold
+            return msgspec.convert(document, JsonRecord)
         except msgspec.ValidationError as error:
             cause, detail = DeadLetterCause.MALFORMED, str(error)
         except (ValueError, RecursionError) as error:

@@ -72,6 +72,7 @@ class _Applied:
     rejects: list[Reject]
     records: Sequence[InputRecord]
     rebuild_from: int
+    origin: Origin
     work: Work | None  # None for steps that the wall clock closed
 
 
@@ -126,7 +127,10 @@ class PartitionWorker:
 
     async def _windows_for(self, delivery: Delivery) -> PartitionWindows:
         """The windows as they were before this batch: kept, or rebuilt from the input."""
-        moved = self._check_position and delivery.first_offset != self._next_offset
+        # Delivered again: the windows have it already. Delivered with a hole: compaction, or after an assignment the
+        # work of somebody else.
+        again = delivery.first_offset < self._next_offset
+        moved = again or (self._check_position and delivery.first_offset != self._next_offset)
         self._check_position = False
         self._next_offset = delivery.next_offset
         if self._windows is not None and not moved:
@@ -162,6 +166,7 @@ class PartitionWorker:
             rejects,
             work.records,
             windows.rebuild_from(work.delivery.next_offset),
+            self._last,
             work,
         )
 
@@ -171,7 +176,7 @@ class PartitionWorker:
         closed = self._windows.close_idle(self._now_ms())
         if closed:
             filled = asyncio.ensure_future(self._pipeline.fill(closed))
-            await self._applied.put(_Applied(filled, [], [], 0, None))
+            await self._applied.put(_Applied(filled, [], [], 0, self._last, None))
 
     async def _publish_all(self) -> None:
         while True:
@@ -182,7 +187,7 @@ class PartitionWorker:
             except Exception as error:
                 messages, rejects = [], self._fault(applied.records, error)
             letters = self._letters(applied.records, rejects)
-            await self._publisher.publish(self._partition, messages, letters, self._last)
+            await self._publisher.publish(self._partition, messages, letters, applied.origin)
             if applied.work is not None:
                 applied.work.delivery.answer(applied.rebuild_from)
                 applied.work.done()

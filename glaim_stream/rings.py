@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 _FIRST_ROWS = 8
 _NO_OFFSET = np.iinfo(np.int64).max
-NEVER_PUBLISHED = -1
+_MOST_CORRECTIONS = 30_000  # fits 16 bits; further ones keep the number, and the later of equal ones wins
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Rings:
         shape = (_FIRST_ROWS, sensors, self.length)
         self.values = np.zeros(shape, np.float32)
         self.observed = np.zeros(shape, np.bool_)
-        self.revision = np.full(shape, NEVER_PUBLISHED, np.int16)  # the last one published
+        self.corrections = np.zeros(shape, np.int16)  # late readings that changed the cell once it was published
         self._stamp = np.zeros(shape, np.int32)  # place of the held reading inside its step, milliseconds
         self._sum = np.zeros(shape if mean else (0, sensors, self.length), np.float64)
         self._count = np.zeros(self._sum.shape, np.int32)
@@ -85,7 +85,7 @@ class Rings:
         slots = self.slots(entering)
         rows = len(self.groups)
         self.observed[:rows, :, slots] = False
-        self.revision[:rows, :, slots] = NEVER_PUBLISHED
+        self.corrections[:rows, :, slots] = 0
         if self._mean:
             self._sum[:rows, :, slots] = 0
             self._count[:rows, :, slots] = 0
@@ -116,7 +116,7 @@ class Rings:
         `last`: the reading with the latest event time inside the step stands for it; of two with the same time, the
         one that arrived later. `mean`: the mean of all readings of the step.
         """
-        flat = (row * self.sensors + sensor) * self.length + self.slots(step)
+        flat = self.cell_codes(row, sensor, step)
         seen, before = self.observed.ravel()[flat], self.values.ravel()[flat]
         values, stamps = self.values.reshape(-1), self._stamp.reshape(-1)
         if self._mean:
@@ -135,6 +135,16 @@ class Rings:
         changed = stands & (~seen | (before != values[flat]))
         return Cells(row, sensor.astype(np.int64), step, changed)
 
+    def correct(self, cells: Cells) -> NDArray[np.int16]:
+        """Count a correction of each cell, none of which occurs twice; returns how many each has had, int16 [k]."""
+        place = (cells.row, cells.sensor, self.slots(cells.step))
+        self.corrections[place] = np.minimum(self.corrections[place] + 1, _MOST_CORRECTIONS)
+        return self.corrections[place]
+
+    def cell_codes(self, row: Ints, sensor: NDArray[np.int32], step: Ints) -> Ints:
+        """A number for each cell: its place in the arrays."""
+        return (row * self.sensors + sensor) * self.length + self.slots(step)
+
     def note_offsets(self, steps: Ints, offsets: Ints) -> None:
         """Remember the lowest offset that feeds each step."""
         np.minimum.at(self._lowest, self.slots(steps), offsets)
@@ -148,11 +158,11 @@ class Rings:
         if rows <= have:
             return
         more = max(rows, 2 * have) - have
-        for name, fill in (("values", 0), ("observed", 0), ("revision", NEVER_PUBLISHED), ("_stamp", 0)):
-            setattr(self, name, _extended(getattr(self, name), more, fill))
+        for name in ("values", "observed", "corrections", "_stamp"):
+            setattr(self, name, _extended(getattr(self, name), more))
         if self._mean:
-            self._sum, self._count = _extended(self._sum, more, 0), _extended(self._count, more, 0)
+            self._sum, self._count = _extended(self._sum, more), _extended(self._count, more)
 
 
-def _extended(array: NDArray[Any], rows: int, fill: int) -> NDArray[Any]:
-    return np.concatenate([array, np.full((rows, *array.shape[1:]), fill, array.dtype)])
+def _extended(array: NDArray[Any], rows: int) -> NDArray[Any]:
+    return np.concatenate([array, np.zeros((rows, *array.shape[1:]), array.dtype)])

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue, Model
 from glaim_stream.clock import NEVER_MS, EventClock
-from glaim_stream.closing import Closed, ClosingRules, Correction, close_step, concatenate
+from glaim_stream.closing import Closed, ClosingRules, close_step, concatenate, correct
 from glaim_stream.readings import Readings
-from glaim_stream.rings import Rings
+from glaim_stream.rings import Cells, Rings
 
 
 @dataclass(slots=True)
@@ -117,9 +117,9 @@ class ModelWindows:
             segment = slice(start, end)
             late = step[segment] < self.rings.oldest_step
             too_late[segment] = late
-            correction, idle = self._insert(readings, step, np.arange(start, end)[~late])
+            corrections, idle = self._insert(readings, step, np.arange(start, end)[~late])
             superseded += idle
-            parts.append(correction)
+            parts += corrections
         if len(all_newest_ms):
             parts += self._close_until(int(self._closable(all_newest_ms[-1:])[0]))
         return concatenate(parts), too_late, superseded
@@ -128,7 +128,7 @@ class ModelWindows:
         """Publish provisionally every step that a reading has opened."""
         if newest_ms == NEVER_MS or self.rings.closable is None:
             return None
-        first = max(self.rings.closable, (self._provisional_through or self.rings.closable - 1) + 1)
+        first = self._unpublished(self.rings.closable)
         last = newest_ms // self.model.step_ms
         parts = [
             close_step(self.rings, self._rules, step, provisional=True, final=False)
@@ -136,6 +136,11 @@ class ModelWindows:
         ]
         self._provisional_through = max(last, first - 1)
         return concatenate(parts)
+
+    def _unpublished(self, closable: int) -> int:
+        """Steps below this one have been published."""
+        through = self._provisional_through
+        return closable if through is None else max(closable, through + 1)
 
     def _closable(self, newest_ms: NDArray[np.int64]) -> NDArray[np.int64]:
         """Steps below this one are closed once the newest event time is `newest_ms`."""
@@ -158,24 +163,53 @@ class ModelWindows:
 
     def _insert(
         self, readings: Readings, step: NDArray[np.int64], chosen: NDArray[np.int64]
-    ) -> tuple[Closed | None, int]:
-        """Put readings into their steps; those that change a step already published come back as corrections."""
-        if len(chosen) == 0:
-            return None, 0
+    ) -> tuple[list[Closed | None], int]:
+        """Put readings into their steps.
+
+        Returns:
+            Corrections, for those that change a step already published, and how many readings another one stands for.
+        """
         rings = self.rings
+        if len(chosen) == 0 or rings.closable is None:
+            return [], 0
         rings.note_offsets(step[chosen], readings.offset[chosen])
         chosen = chosen[~np.isnan(readings.value[chosen])]
-        rows = rings.rows(readings.group[chosen])
-        cells = rings.put(
-            rows,
+        late = step[chosen] < self._unpublished(rings.closable)
+        superseded = len(chosen)
+        superseded -= self._put(readings, step, chosen[~late]).taken
+        corrections: list[Closed | None] = []
+        # A cell that is corrected twice gets two rows, whether or not the broker delivered both readings at once.
+        for part in self._without_repeats(readings, step, chosen[late]):
+            cells = self._put(readings, step, part)
+            superseded -= cells.taken
+            corrections.append(correct(rings, self._rules, cells.where(cells.changed)))
+        return corrections, superseded
+
+    def _put(self, readings: Readings, step: NDArray[np.int64], chosen: NDArray[np.int64]) -> Cells:
+        return self.rings.put(
+            self.rings.rows(readings.group[chosen]),
             readings.sensor[chosen],
             step[chosen],
             (readings.event_time_ms[chosen] - step[chosen] * self.model.step_ms).astype(np.int32),
             readings.value[chosen],
         )
-        published = max(rings.closable or 0, (self._provisional_through or NEVER_MS) + 1)
-        corrected = cells.where(cells.changed & (cells.step < published))
-        return Correction(rings, self._rules).rows(corrected), len(chosen) - int(cells.taken)
+
+    def _without_repeats(
+        self, readings: Readings, step: NDArray[np.int64], chosen: NDArray[np.int64]
+    ) -> Iterator[NDArray[np.int64]]:
+        """The chosen readings in stretches in which each cell occurs once."""
+        rows = self.rings.rows(readings.group[chosen])
+        codes = self.rings.cell_codes(rows, readings.sensor[chosen], step[chosen])
+        seen: set[int] = set()
+        start = 0
+        for place, code in enumerate(codes.tolist()):
+            if code in seen:
+                yield chosen[start:place]
+                start = place
+                seen.clear()
+            seen.add(code)
+        if len(chosen):
+            yield chosen[start:]
 
 
 def _runs(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
