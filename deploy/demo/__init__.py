@@ -1,0 +1,1 @@
+"""The demo: everything on this machine with one command, measured, and drawn. `python -m deploy.demo`."""

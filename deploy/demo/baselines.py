@@ -1,0 +1,42 @@
+"""The baselines on the very same records: the worker's own pipeline with another imputer, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from kafka.consumer.fetcher import ConsumerRecord
+
+from deploy.demo.topic import Records
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.imputers.protocol import Imputer
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.records import read_rows
+
+_BATCH = 5000
+_LONG_MS = 10**9  # more than any idle timeout: the last open steps close as they did in the worker
+
+
+def replay(catalogue: Catalogue, imputer: Imputer, records: Records) -> list[pa.Table]:
+    """Output rows of every partition, in order."""
+    return asyncio.run(_replay(Pipeline(catalogue, {}, imputer), records))
+
+
+async def _replay(pipeline: Pipeline, records: Records) -> list[pa.Table]:
+    tables: list[pa.Table] = []
+    now_ms = time.time_ns() // 1_000_000
+    for partition in records.values():
+        windows = pipeline.windows()
+        for batch in _batches(partition):
+            applied = pipeline.apply(windows, batch, now_ms=now_ms)
+            tables += [read_rows(each.value) for each in pipeline.messages(await pipeline.fill(applied.closed))]
+        closed = windows.close_idle(now_ms + _LONG_MS)
+        tables += [read_rows(each.value) for each in pipeline.messages(await pipeline.fill(closed))]
+    return tables
+
+
+def _batches(records: Sequence[ConsumerRecord]) -> Iterator[Sequence[ConsumerRecord]]:
+    for start in range(0, len(records), _BATCH):
+        yield records[start : start + _BATCH]

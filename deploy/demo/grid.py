@@ -1,0 +1,141 @@
+"""Output rows on a regular grid [group, sensor, step]: what scoring and drawing work on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from glaim_stream.records import METHODS, Method
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+Places = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Which groups, sensors and steps there are. G groups, C sensors, T steps."""
+
+    groups: tuple[str, ...]
+    sensors: tuple[str, ...]
+    first_ms: int
+    step_ms: int
+    steps: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(G, C, T)."""
+        return len(self.groups), len(self.sensors), self.steps
+
+    @property
+    def times_ms(self) -> NDArray[np.int64]:
+        """Start of each step, int64 [T]."""
+        return self.first_ms + self.step_ms * np.arange(self.steps, dtype=np.int64)
+
+    def places(self, table: pa.Table) -> tuple[Places, Bools]:
+        """Group, sensor and step index of each row, and which rows lie on the grid; the others' indices are 0."""
+        step = (_milliseconds(table["ts"]) - self.first_ms) // self.step_ms
+        group, sensor = _codes(table["group"], self.groups), _codes(table["sensor"], self.sensors)
+        inside = (step >= 0) & (step < self.steps) & (group >= 0) & (sensor >= 0)
+        return (np.where(inside, group, 0), np.where(inside, sensor, 0), np.where(inside, step, 0)), inside
+
+    def values(self, table: pa.Table) -> Floats:
+        """The column `value` of a table of group, sensor, ts, value; NaN where the table says nothing."""
+        places, inside = self.places(table)
+        out = np.full(self.shape, np.nan, np.float32)
+        out[tuple(place[inside] for place in places)] = _floats(table["value"])[inside]
+        return out
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One word on every cell; arrays [G, C, T]. `method` is NO_ROW where the output has no such row."""
+
+    value: Floats
+    lower: Floats
+    upper: Floats
+    method: NDArray[np.int8]
+
+
+NO_ROW = -1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the output says of every cell: its value as observed, the first estimate of a hole, the final one."""
+
+    observed: Floats  # NaN where no reading arrived
+    provisional: Layer  # made the moment the step closed: nothing to the right of it was known
+    final: Layer  # made `revise_after` steps later
+    last_word: NDArray[np.int8]  # method of the row with the highest revision, or NO_ROW
+
+
+def outcome(grid: Grid, tables: Iterable[pa.Table]) -> Outcome:
+    """Fold output rows, in the order of their topic, onto the grid.
+
+    Of rows for the same cell the one with the highest revision stands; of equal revisions the later one.
+    """
+    observed = np.full(grid.shape, np.nan, np.float32)
+    provisional, final = _empty(grid), _empty(grid)
+    last_word = np.full(grid.shape, NO_ROW, np.int8)
+    newest = np.full(grid.shape, -1, np.int32)
+    for table in tables:
+        places, inside = grid.places(table)
+        revision = table["revision"].to_numpy().astype(np.int32)
+        arrived = table["observed"].to_numpy(zero_copy_only=False)
+        is_final = table["final"].to_numpy(zero_copy_only=False)
+        method = _codes(table["method"], METHODS).astype(np.int8)
+        value = _floats(table["value"])
+        # Ascending revision: numpy keeps the last of several assignments to one cell.
+        order = np.flatnonzero(inside)
+        order = order[np.argsort(revision[order], kind="stable")]
+        cells = _at(places, order)
+        current = revision[order] >= newest[cells]
+        order = order[current]
+        cells = _at(places, order)
+        newest[cells] = revision[order]
+        last_word[cells] = method[order]
+        seen = order[arrived[order]]
+        observed[_at(places, seen)] = value[seen]
+        for layer, rows in ((provisional, ~arrived & ~is_final), (final, ~arrived & is_final)):
+            chosen = np.flatnonzero(inside & rows)
+            cells = _at(places, chosen)
+            layer.value[cells] = value[chosen]
+            layer.lower[cells] = _floats(table["lower"])[chosen]
+            layer.upper[cells] = _floats(table["upper"])[chosen]
+            layer.method[cells] = method[chosen]
+    return Outcome(observed, provisional, final, last_word)
+
+
+def holes_by_method(result: Outcome) -> dict[str, int]:
+    """How many holes there were, by the method that has the last word on each."""
+    counts = {name: int((result.last_word == code).sum()) for code, name in enumerate(METHODS)}
+    return {name: count for name, count in counts.items() if name != Method.OBSERVED.name.lower()}
+
+
+def _at(places: Places, rows: NDArray[np.int64]) -> Places:
+    return places[0][rows], places[1][rows], places[2][rows]
+
+
+def _empty(grid: Grid) -> Layer:
+    nothing = np.full(grid.shape, np.nan, np.float32)
+    return Layer(nothing, nothing.copy(), nothing.copy(), np.full(grid.shape, NO_ROW, np.int8))
+
+
+def _codes(column: pa.ChunkedArray, names: Iterable[str]) -> NDArray[np.int64]:
+    """Place of each text in `names`; -1 for another one."""
+    found = pc.index_in(column.cast(pa.string()), value_set=pa.array(list(names), pa.string()))
+    return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)
+
+
+def _milliseconds(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    return np.asarray(column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_numpy(), np.int64)
+
+
+def _floats(column: pa.ChunkedArray) -> Floats:
+    return np.asarray(column.cast(pa.float32()).to_numpy(zero_copy_only=False), np.float32)

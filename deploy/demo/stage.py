@@ -1,0 +1,198 @@
+"""The real parts on one machine: Kafka, Triton, the worker; all of them end with the demo, whatever ends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from deploy.demo.scenario import Scenario
+from deploy.errors import TritonUnavailable
+from deploy.java import find_java
+from deploy.kafka import ExternalKafka, LocalKafka, kafka_from_environment
+from deploy.kafka_artifacts import kafka_jars
+from deploy.ports import LOOPBACK, choose_port
+from deploy.process import ServerProcess
+from deploy.triton import triton_from_environment
+from deploy.triton_install import install_triton
+from glaim_stream.connection import kafka_options
+from glaim_stream.settings import Settings, read_settings
+from glaim_stream.topics import ensure_topics
+
+WORKER_DEADLINE_S = 60.0
+
+
+@dataclass
+class Stage:
+    """What runs: the settings that reach it, the worker's process, and what had to be done differently than asked."""
+
+    settings: Settings
+    worker: ServerProcess
+    kafka: str  # in words
+    imputer: str
+    notes: list[str] = field(default_factory=list)
+
+
+Phase = Callable[[str], object]
+
+
+def fetch_parts(imputer: str, report: Callable[[str], None]) -> str | None:
+    """Bring what this machine lacks; returns why Triton cannot run here, None where it can.
+
+    Raises:
+        DeployError: something could not be fetched; the message says which and what to do.
+    """
+    if not os.environ.get("GLAIM_KAFKA"):
+        find_java()
+        kafka_jars(report)
+    if imputer == "triton" and not os.environ.get("GLAIM_TRITON"):
+        try:
+            install_triton(report)
+        except TritonUnavailable as error:
+            return str(error)
+    return None
+
+
+@contextmanager
+def running_stage(
+    scenario: Scenario,
+    *,
+    imputer: str,
+    triton_problem: str | None,
+    model_repository: Path,
+    folder: Path,
+    phase: Phase,
+    report: Callable[[str], None],
+) -> Iterator[Stage]:
+    """Start everything; the worker is ready to read when this yields.
+
+    Args:
+        scenario: its catalogue and model.
+        imputer: triton, or local for the model inside the worker.
+        triton_problem: why Triton cannot run, if it cannot: then the model runs in the worker, and a note says so.
+        model_repository: where the model lies.
+        folder: for logs.
+        phase: told what is being started.
+        report: receives lines of progress.
+    """
+    notes: list[str] = []
+    with ExitStack() as stack:
+        phase("Kafka")
+        kafka = stack.enter_context(kafka_from_environment(report=report))
+        external = isinstance(kafka, ExternalKafka)
+        prefix = f"glaim-demo-{uuid.uuid4().hex[:8]}-" if external else ""
+        overrides: dict[str, object] = {}
+        if imputer == "triton" and triton_problem is None:
+            phase("Triton")
+            triton = stack.enter_context(
+                triton_from_environment(model_repository, models=[scenario.model.name], report=report)
+            )
+            overrides |= {"imputer": "triton", "triton": triton.grpc_url}
+            served = f"Triton at {triton.grpc_url}"
+        else:
+            overrides |= {"imputer": "local"}
+            served = "the same TorchScript inside the worker"
+            if triton_problem is not None:
+                notes.append(f"No Triton: {triton_problem}. The worker runs {served.replace('inside the worker', 'itself')}.")
+        settings = read_settings(
+            kafka=kafka.bootstrap_servers,
+            input_topic=prefix + "sensor-readings",
+            output_topic=prefix + "imputed-readings",
+            consumer_group=prefix + "glaim-stream",
+            catalogue=scenario.catalogue_path,
+            model_repository=model_repository,
+            metrics_host=LOOPBACK,
+            metrics_port=choose_port(),
+            **overrides,
+        )
+        if external:
+            # Cleaned up after the worker has ended, hence registered before it.
+            stack.callback(_remove_topics, settings)
+        ensure_topics(settings)
+        phase("worker")
+        worker = stack.enter_context(_running_worker(settings, folder))
+        where = "at " + kafka.bootstrap_servers
+        version = f"Kafka {where}" if external else f"Apache Kafka {where}"
+        yield Stage(settings, worker, version, served, notes)
+
+
+@contextmanager
+def _running_worker(settings: Settings, folder: Path) -> Iterator[ServerProcess]:
+    scratch = Path(tempfile.mkdtemp(prefix="glaim-worker-"))
+    given = settings.model_dump(mode="json", exclude_defaults=True)
+    environment = os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
+    # Faust makes a data directory for tables, of which we have none, where it is told to.
+    environment["FAUST_DATADIR"] = str(scratch)
+    log = folder / "worker.log"
+    log.unlink(missing_ok=True)
+    worker = ServerProcess(
+        "the worker",
+        [sys.executable, "-m", "glaim_stream", "worker"],
+        environment=environment,
+        log=log,
+        orphan_dirs=[scratch],
+    )
+    try:
+        worker.start()
+        worker.wait_ready(lambda: _worker_missing(settings), WORKER_DEADLINE_S)
+        yield worker
+    finally:
+        worker.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _worker_missing(settings: Settings) -> str | None:
+    """None once the worker is a member of its consumer group with every partition of the input."""
+    try:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{settings.metrics_port}/metrics", timeout=2):
+            pass
+    except (urllib.error.URLError, OSError) as error:
+        return f"its metrics do not answer ({error})"
+    try:
+        admin = KafkaAdminClient(**kafka_options(settings))
+    except KafkaError as error:
+        return f"Kafka does not answer ({error})"
+    try:
+        state = str(admin.describe_groups([settings.consumer_group])[settings.consumer_group]["group_state"])
+    except (KafkaError, KeyError) as error:
+        return f"its consumer group is not there yet ({error!r})"
+    finally:
+        admin.close()
+    return None if state.lower() == "stable" else f"its consumer group is {state}"
+
+
+def _remove_topics(settings: Settings) -> None:
+    """Take away what was made on somebody else's Kafka; best effort, everything has a name of its own."""
+    try:
+        admin = KafkaAdminClient(**kafka_options(settings))
+    except KafkaError:
+        return
+    try:
+        admin.delete_topics([settings.input_topic, settings.output_topic, settings.dlq_topic])
+        for _ in range(20):  # the group is empty once the broker has noticed that its member left
+            try:
+                admin.delete_groups([settings.consumer_group])
+                break
+            except KafkaError:
+                time.sleep(0.2)
+    except KafkaError:
+        return
+    finally:
+        admin.close()
+
+
+def describe_local(kafka: LocalKafka | ExternalKafka) -> bool:
+    """True where the broker is ours."""
+    return isinstance(kafka, LocalKafka)
