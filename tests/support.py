@@ -237,9 +237,7 @@ class ReferenceWindows:
                 final = not hole or rules.revise_after == 0
                 window = self._window(group, step) if hole else None
                 ts_ms = step * rules.step_ms
-                self.rows.append(
-                    Row(0, ts_ms, group, sensor, 0, value is not None, value, age, final, window=window)
-                )
+                self.rows.append(Row(0, ts_ms, group, sensor, 0, value is not None, value, age, final, window=window))
 
     def _final(self, newest: int) -> None:
         rules = self.rules
@@ -250,7 +248,19 @@ class ReferenceWindows:
                 if 0 < age <= rules.max_gap:
                     window = self._window(group, newest)
                     self.rows.append(
-                        Row(0, step * rules.step_ms, group, sensor, 1, False, None, age, True, rules.revise_after, window)
+                        Row(
+                            0,
+                            step * rules.step_ms,
+                            group,
+                            sensor,
+                            1,
+                            False,
+                            None,
+                            age,
+                            True,
+                            rules.revise_after,
+                            window,
+                        )
                     )
 
     def _window(self, group: int, newest: int) -> tuple[bytes, bytes]:

@@ -23,9 +23,7 @@ times = st.one_of(
 )
 # Small whole numbers: sums are exact in any order, so that `mean` does not depend on the order of arrival.
 values = st.one_of(st.integers(-8, 8).map(float), st.just(NAN))
-events = st.lists(
-    st.builds(Event, times, values, group=st.integers(0, 2), sensor=st.integers(0, 1)), max_size=40
-)
+events = st.lists(st.builds(Event, times, values, group=st.integers(0, 2), sensor=st.integers(0, 1)), max_size=40)
 catalogues = st.builds(
     catalogue,
     bucket=st.sampled_from(["last", "mean"]),

@@ -1,0 +1,50 @@
+"""What a result has to say about where it came from, without naming the host."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def describe(command: str) -> dict[str, Any]:
+    """Date, machine, command, commit and versions."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "machine": {"cpu": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
+        "command": command,
+        "git_commit": _commit(),
+        "python": platform.python_version(),
+    }
+
+
+def append(name: str, result: dict[str, Any]) -> Path:
+    """Add one line to benchmarks/results/<name>.jsonl."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.jsonl"
+    with path.open("a") as file:
+        file.write(json.dumps(result) + "\n")
+    return path
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    """Short commit, with a plus where the working tree differs in what is measured."""
+    here = Path(__file__).parent.parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=False).stdout.strip()
+
+    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--short", "glaim_stream") else "")

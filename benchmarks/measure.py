@@ -1,0 +1,135 @@
+"""Runs one engine on a topic that is already full, and reads its rate off the output it left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from benchmarks.engines import Engine, Job
+from benchmarks.load import make_topic
+
+_START_S = 60.0  # the first output must come within this
+_QUIET_S = 3.0  # without new output for so long, the engine has reached the end
+_STOP_S = 20.0
+_TICKS_A_S = os.sysconf("SC_CLK_TCK")
+
+
+class EngineFailed(Exception):
+    """An engine ended by itself or put nothing out."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What was measured between the end of the warm-up and the last output."""
+
+    readings: int
+    seconds: float
+    cpu_s: float  # of the engine's process in that time
+
+    @property
+    def per_s(self) -> float:
+        """Readings a second."""
+        return self.readings / self.seconds
+
+    @property
+    def per_cpu_s(self) -> float:
+        """Readings a second of its own CPU time: what a busy machine disturbs least."""
+        return self.readings / self.cpu_s
+
+
+def run(engine: Engine, job: Job, *, cores: set[int] | None, warm_up_s: float, seconds: float) -> Rate:
+    """Start the engine on `cores`, let it work for `seconds` after its warm-up or to the topic's end, stop it."""
+    make_topic(job.servers, job.output_topic, job.load.partitions)
+    log_path = job.directory / f"{engine.name}.log"
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            engine.command(job),
+            env=os.environ | engine.environment(job),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,  # noqa: PLW1509  no threads here
+        )
+        try:
+            cpu = _watch(process, job, warm_up_s + seconds)
+        except EngineFailed as error:
+            raise EngineFailed(f"{engine.name}: {error}\n{log_path.read_text(errors='replace')[-2000:]}") from error
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+    return _rate(engine, _outputs(job), cpu, warm_up_s)
+
+
+def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float) -> list[tuple[float, float]]:
+    """Wait until the engine is done; returns (wall time, its CPU seconds) every half second."""
+    consumer = KafkaConsumer(bootstrap_servers=job.servers)
+    partitions = [TopicPartition(job.output_topic, number) for number in range(job.load.partitions)]
+    samples: list[tuple[float, float]] = []
+    started, first, grown, seen = time.time(), 0.0, 0.0, 0
+    try:
+        while True:
+            time.sleep(0.5)
+            if process.poll() is not None:
+                raise EngineFailed(f"ended with status {process.returncode}")
+            now = time.time()
+            samples.append((now, _cpu_s(process.pid)))
+            count = sum(consumer.end_offsets(partitions).values())
+            if count > seen:
+                seen, grown, first = count, now, first or now
+            if not first and now - started > _START_S:
+                raise EngineFailed(f"no output within {_START_S:.0f} s")
+            if first and (now - first > seconds or now - grown > _QUIET_S):
+                return samples
+    finally:
+        consumer.close()
+
+
+def _cpu_s(pid: int) -> float:
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_A_S  # user and system time
+
+
+def _outputs(job: Job) -> list[Any]:
+    """Every output message, in order of its arrival at the broker."""
+    consumer = KafkaConsumer(bootstrap_servers=job.servers, auto_offset_reset="earliest")
+    partitions = [TopicPartition(job.output_topic, number) for number in range(job.load.partitions)]
+    try:
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        outputs: list[Any] = []
+        while any(consumer.position(partition) < ends[partition] for partition in partitions):
+            for records in consumer.poll(timeout_ms=500).values():
+                outputs += records
+    finally:
+        consumer.close()
+    return sorted(outputs, key=lambda output: (output.timestamp, output.partition, output.offset))
+
+
+def _rate(engine: Engine, outputs: Sequence[Any], cpu: list[tuple[float, float]], warm_up_s: float) -> Rate:
+    at_s = [output.timestamp / 1000 for output in outputs]
+    counts = engine.readings_after(outputs)
+    begin = next((n for n, time_s in enumerate(at_s) if time_s >= at_s[0] + warm_up_s), len(at_s) - 1)
+    seconds, readings = at_s[-1] - at_s[begin], counts[-1] - counts[begin]
+    if seconds <= 0 or readings <= 0:
+        raise EngineFailed(
+            f"{engine.name}: the topic was empty after {at_s[-1] - at_s[0]:.1f} s; give it more readings"
+        )
+    return Rate(readings, seconds, _interpolated(cpu, at_s[-1]) - _interpolated(cpu, at_s[begin]))
+
+
+def _interpolated(samples: list[tuple[float, float]], time_s: float) -> float:
+    before = max((sample for sample in samples if sample[0] <= time_s), default=samples[0])
+    after = min((sample for sample in samples if sample[0] > time_s), default=samples[-1])
+    span_s = after[0] - before[0]
+    share = (time_s - before[0]) / span_s if span_s > 0 else 0.0
+    return before[1] + share * (after[1] - before[1])
