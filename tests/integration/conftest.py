@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.cache import CHECKOUT
-from deploy.kafka import ExternalKafka, LocalKafka, kafka_from_environment
+from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment
 from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
 from deploy.triton_install import unsupported_reason
 
@@ -60,7 +60,7 @@ def forward(self, values: Tensor, observed: Tensor):
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[LocalKafka | ExternalKafka]:
     """One broker for the whole run; take topic names from `topic_prefix`."""
-    with kafka_from_environment() as running:
+    with kafka_from_environment(jvm_options=QUICK_START) as running:
         yield running
 
 

@@ -16,7 +16,7 @@ from kafka.admin import NewTopic
 
 from deploy.cache import CHECKOUT
 from deploy.errors import PortInUse, ServerFailed
-from deploy.kafka import ExternalKafka, LocalKafka, kafka_from_environment, missing_broker
+from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment, missing_broker
 
 RETENTION_CHECK_S = 0.5
 
@@ -30,7 +30,7 @@ def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
         "log.retention.check.interval.ms": str(int(RETENTION_CHECK_S * 1000)),
         "log.initial.task.delay.ms": "500",  # before the first check; 30 s by default
     }
-    with LocalKafka(data_dir, properties=properties) as kafka:
+    with LocalKafka(data_dir, properties=properties, jvm_options=QUICK_START) as kafka:
         yield kafka
 
 
@@ -130,10 +130,10 @@ def test_kill_9_and_restart_keeps_what_was_acknowledged(own_kafka: LocalKafka, t
 def test_a_second_object_takes_over_a_data_directory(tmp_path: Path, topic_prefix: str) -> None:
     """As after an end of the program that started it: new ports, same topics."""
     topic = f"{topic_prefix}readings"
-    with LocalKafka(tmp_path) as first:
+    with LocalKafka(tmp_path, jvm_options=QUICK_START) as first:
         create_topic(first, topic)
         produce(first, topic, [b"kept"])
-    with LocalKafka(tmp_path) as second:
+    with LocalKafka(tmp_path, jvm_options=QUICK_START) as second:
         assert consume(second, topic, 1) == [b"kept"]
 
 
