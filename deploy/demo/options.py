@@ -47,13 +47,17 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument(
         "--scenario", choices=("plant", "beijing"), help="default: beijing where GLAIM_DATA has its file, else plant"
     )
-    parser.add_argument("--hours", type=float, help="event time to stream (default: 24 for the plant, 960 for Beijing)")
+    parser.add_argument(
+        "--hours", type=float, help="event time to stream (default: 24 for the plant, 1200 for Beijing)"
+    )
     parser.add_argument("--groups", type=int, help="pumps or stations (default: 8 and 12)")
     parser.add_argument(
         "--speed", type=float, help="times real time; 0: as fast as Kafka takes it (default: by scenario)"
     )
     parser.add_argument("--hide", type=float, default=0.12, help="share of readings to withhold (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=2026, help="draws the days and what is hidden (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=2026, help="draws the days and what is hidden (default: %(default)s)"
+    )
     parser.add_argument(
         "--imputer",
         choices=("triton", "local"),

@@ -2,127 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from deploy.cache import CHECKOUT
+from deploy.demo.grid import Grid
 from glaim_stream.catalogue import Catalogue, Model, read_catalogue
-from glaim_stream.errors import GlaimError
-from glaim_stream.plant import START_MS, simulate, write_parquet
+from glaim_stream.errors import SettingsError
+from glaim_stream.sources import Source, plant_source, read_source
 
 CATALOGUES = CHECKOUT / "deploy" / "catalogues"
 BEIJING_FILE = "beijing_multisite.parquet"
 
-# The plant's model learned the first days of 2026 of other seeds; the demo's days come half a year later.
-_PLANT_START_MS = START_MS + 182 * 24 * 3_600_000
-# Training takes the first 70 % of the rows, validation the next 10: the last 20 % were seen by nobody.
+_PLANT_HOURS, _PLANT_SPEED = 24.0, 2400.0
+_BEIJING_HOURS, _BEIJING_SPEED = 1200.0, 108_000.0
+# Training takes the first 70 % of the hours, validation the next 10: the last 20 % were seen by nobody.
 _TEST_SHARE = 0.2
-
-
-class ScenarioError(GlaimError):
-    """The scenario cannot be played as asked."""
+_HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One thing to stream: a wide file of readings and the catalogue that describes it."""
+    """One thing to stream, and the catalogue that describes it."""
 
     name: str
     title: str
     detail: str
     catalogue_path: Path
     catalogue: Catalogue
-    groups: tuple[str, ...]
-    file: Path  # column `time` and one column `<group>.<sensor>` each
+    source: Source  # what really was there, before anything is hidden
     hours: float
-    speed: float
+    speed: float | None  # event seconds a second; None: as fast as it goes
 
     @property
     def model(self) -> Model:
         """The one model of the catalogue."""
         return self.catalogue.models[0]
 
+    @property
+    def grid(self) -> Grid:
+        """Every group, sensor and step of it."""
+        step_ms = self.model.step_ms
+        first, last = (int(self.source.time_ms[place]) // step_ms for place in (0, -1))
+        groups = tuple(self.source.groups)
+        return Grid(groups, tuple(self.model.sensor_ids), first * step_ms, step_ms, last - first + 1)
 
-def plant(folder: Path, *, hours: float | None, groups: int | None, speed: float | None, seed: int) -> Scenario:
-    """Simulate pumps into a file of `folder`."""
-    hours = 24.0 if hours is None else hours
-    simulated = simulate(hours / 24, groups=groups or 8, seed=seed, start_ms=_PLANT_START_MS)
-    file = folder / "readings.parquet"
-    write_parquet(simulated, file)
+
+def plant(*, hours: float | None = None, groups: int | None = None, speed: float | None = None, seed: int) -> Scenario:
+    """Simulated pumps on days that are drawn by `seed`; the model learned those of another one.
+
+    Args:
+        hours: event time; None: the default.
+        groups: pumps; None: eight.
+        speed: times real time, 0 for as fast as it goes; None: the default.
+        seed: draws demand, valves, weather and noise.
+    """
+    hours = _PLANT_HOURS if hours is None else hours
+    source = plant_source(hours / 24, groups=groups or 8, seed=seed)
     path = CATALOGUES / "plant.yaml"
+    catalogue = read_catalogue(path)
     return Scenario(
         "plant",
         "Simulated pump plant",
-        f"{len(simulated.groups)} pumps of {len(simulated.sensors)} sensors, a reading a minute, {hours:g} hours that "
-        "no model has seen",
+        f"{len(source.groups)} pumps of {len(catalogue.models[0].sensors)} sensors, a reading a minute, "
+        f"{hours:g} hours that the model has not seen",
         path,
-        read_catalogue(path),
-        simulated.groups,
-        file,
+        catalogue,
+        source,
         hours,
-        2400.0 if speed is None else speed,
+        (_PLANT_SPEED if speed is None else speed) or None,
     )
 
 
-def beijing(folder: Path, data: Path, *, hours: float | None, groups: int | None, speed: float | None) -> Scenario:
-    """Cut the end of the test part out of the stations' file.
+def beijing(
+    data: Path, *, hours: float | None = None, groups: int | None = None, speed: float | None = None
+) -> Scenario:
+    """The last hours of the stations' file, with its own gaps.
+
+    Args:
+        data: folder that holds the file.
+        hours, groups, speed: as for `plant`; twelve stations.
 
     Raises:
-        ScenarioError: the file is not there, or more is asked for than its test part holds.
+        SettingsError: the file is not there, or more is asked for than its test part holds.
     """
-    source = data / BEIJING_FILE
-    if not source.is_file():
-        raise ScenarioError(f"expected {BEIJING_FILE} in {data}, found none")
+    file = data / BEIJING_FILE
+    if not file.is_file():
+        raise SettingsError(f"expected {BEIJING_FILE} in {data}, found none")
     path = CATALOGUES / "beijing.yaml"
     catalogue = read_catalogue(path)
-    stations = tuple(catalogue.groups[0].ids)[: groups or None]
-    sensors = catalogue.models[0].sensor_ids
-    table = pq.read_table(source, columns=["ts", *_columns(stations, sensors)])
-    rows = 960 if hours is None else round(hours)
-    most = int(table.num_rows * _TEST_SHARE)
-    if rows > most:
-        raise ScenarioError(f"the test part of {BEIJING_FILE} has {most} hours, --hours asks for {rows}")
-    part = table.slice(table.num_rows - rows)
-    times = part["ts"].cast(pa.timestamp("ms")).cast(pa.timestamp("ms", tz="UTC"))
-    columns = {"time": times, **{name: part[name].cast(pa.float32()) for name in _columns(stations, sensors)}}
-    file = folder / "readings.parquet"
-    pq.write_table(pa.table(columns), file)
+    stations, sensors = set(catalogue.groups[0].ids[: groups or None]), set(catalogue.models[0].sensor_ids)
+    everything = read_source(file)
+    hours = _BEIJING_HOURS if hours is None else float(round(hours))
+    end_ms = int(everything.time_ms[-1]) + _HOUR_MS
+    most = int((end_ms - int(everything.time_ms[0])) / _HOUR_MS * _TEST_SHARE)
+    if hours > most:
+        raise SettingsError(f"the test part of {BEIJING_FILE} has {most} hours, --hours asks for {hours:g}")
+    wanted = np.array([group in stations and sensor in sensors for group, sensor in everything.cells])
+    source = everything.between(end_ms - int(hours) * _HOUR_MS, None)
+    source = _dense_cells(source.where(wanted[source.cell]), wanted)
     return Scenario(
         "beijing",
         "Air quality in Beijing",
-        f"{len(stations)} stations of {len(sensors)} sensors, hourly, the last {rows} hours of the years 2013 to 2017: "
-        "of the part that the model was not trained on",
+        f"{len(stations)} stations of {len(sensors)} sensors, hourly: the last {hours:g} hours of the years 2013 to 2017, "
+        "with gaps of their own, which the model has not seen",
         path,
         catalogue,
-        stations,
-        file,
-        float(rows),
-        36_000.0 if speed is None else speed,
+        source,
+        hours,
+        (_BEIJING_SPEED if speed is None else speed) or None,
     )
 
 
-def first_and_last_ms(file: Path) -> tuple[int, int]:
-    """Time of the first and the last row of a scenario's file, epoch milliseconds."""
-    times = pq.read_table(file, columns=["time"])["time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-    bounds = pc.min_max(times).as_py()
-    return int(bounds["min"]), int(bounds["max"])
-
-
-def count_readings(file: Path) -> int:
-    """Readings in a scenario's file: cells that hold a number."""
-    table = pq.read_table(file)
-    return sum(
-        int(np.isfinite(table[name].to_numpy(zero_copy_only=False)).sum())
-        for name in table.column_names
-        if name != "time"
-    )
-
-
-def _columns(groups: Sequence[str], sensors: Sequence[str]) -> list[str]:
-    return [f"{group}.{sensor}" for group in groups for sensor in sensors]
+def _dense_cells(source: Source, wanted: np.ndarray) -> Source:
+    """The same readings with only the wanted cells in the list of cells."""
+    code = np.cumsum(wanted) - 1
+    cells = [cell for cell, keep in zip(source.cells, wanted.tolist(), strict=True) if keep]
+    return Source(cells, code[source.cell].astype(np.int32), source.time_ms, source.value)

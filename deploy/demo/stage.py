@@ -21,7 +21,7 @@ from kafka.errors import KafkaError
 from deploy.demo.scenario import Scenario
 from deploy.errors import TritonUnavailable
 from deploy.java import find_java
-from deploy.kafka import ExternalKafka, LocalKafka, kafka_from_environment
+from deploy.kafka import ExternalKafka, kafka_from_environment
 from deploy.kafka_artifacts import kafka_jars
 from deploy.ports import LOOPBACK, choose_port
 from deploy.process import ServerProcess
@@ -105,7 +105,9 @@ def running_stage(
             overrides |= {"imputer": "local"}
             served = "the same TorchScript inside the worker"
             if triton_problem is not None:
-                notes.append(f"No Triton: {triton_problem}. The worker runs {served.replace('inside the worker', 'itself')}.")
+                notes.append(
+                    f"No Triton: {triton_problem}. The worker runs {served.replace('inside the worker', 'itself')}."
+                )
         settings = read_settings(
             kafka=kafka.bootstrap_servers,
             input_topic=prefix + "sensor-readings",
@@ -131,7 +133,9 @@ def running_stage(
 @contextmanager
 def _running_worker(settings: Settings, folder: Path) -> Iterator[ServerProcess]:
     scratch = Path(tempfile.mkdtemp(prefix="glaim-worker-"))
-    given = settings.model_dump(mode="json", exclude_defaults=True)
+    # All of them, also those at their default: the surroundings may say otherwise. Not the password: it is there
+    # already, and shows as asterisks here.
+    given = settings.model_dump(mode="json", exclude_none=True, exclude={"sasl_password"})
     environment = os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
     # Faust makes a data directory for tables, of which we have none, where it is told to.
     environment["FAUST_DATADIR"] = str(scratch)
@@ -191,8 +195,3 @@ def _remove_topics(settings: Settings) -> None:
         return
     finally:
         admin.close()
-
-
-def describe_local(kafka: LocalKafka | ExternalKafka) -> bool:
-    """True where the broker is ours."""
-    return isinstance(kafka, LocalKafka)

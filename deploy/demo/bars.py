@@ -1,0 +1,80 @@
+"""Errors as bars and as a table. Pure: numbers in, SVG and HTML out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from deploy.demo.score import Score, SensorScore
+from deploy.demo.svg import Scale, element, number, text
+
+CONTENDERS = {"model": "model", "interpolation": "interpolation", "last_value": "last value"}
+_WIDTH, _LABEL, _ROOM = 1060, 250, 64
+_BAR, _BETWEEN = 15, 16
+
+
+def draw(scores: Sequence[tuple[str, Score]]) -> str:
+    """One block of bars for each labelled score, all on one scale."""
+    scores = [(label, each) for label, each in scores if each.cells]
+    most = max((error for _, each in scores for error in each.mae.values()), default=1.0)
+    x = Scale(0, most, _LABEL, _WIDTH - _ROOM)
+    parts, top = [], 4
+    for label, each in scores:
+        middle = top + _BAR * len(CONTENDERS) / 2
+        parts.append(text(_LABEL - 14, middle, label, class_="label", text_anchor="end"))
+        parts.append(text(_LABEL - 14, middle + 15, f"{each.cells:,} cells", class_="tick", text_anchor="end"))
+        for name in CONTENDERS:
+            error = each.mae[name]
+            parts.append(
+                element("rect", class_=f"bar {name}", x=_LABEL, y=top, width=x(error) - _LABEL, height=_BAR - 3, rx=2)
+            )
+            parts.append(text(x(error) + 7, top + 10, number(error), class_=f"value {name}"))
+            top += _BAR
+        top += _BETWEEN
+    return element("svg", "".join(parts), class_="bars", viewBox=f"0 0 {_WIDTH} {top}", role="img", aria_label="errors")
+
+
+def table(final: Score, provisional: Score) -> str:
+    """Errors of each sensor in its own unit: final values, and first estimates beside them."""
+    heads = "".join(f"<th>{words}</th>" for words in CONTENDERS.values())
+    rows = "".join(
+        _row(one, other) for one, other in zip(final.sensors, provisional.sensors, strict=True) if one.cells
+    )
+    total = (
+        f'<tr class="all"><td>all sensors</td><td>deviations</td><td>{final.cells:,}</td>'
+        f"{_cells(final.mae)}{_gain(final.mae)}{_cells(provisional.mae)}{_gain(provisional.mae)}</tr>"
+    )
+    return (
+        "<table><thead>"
+        '<tr><th colspan="3"></th><th colspan="4" class="over">final value</th>'
+        '<th colspan="4" class="over">first estimate, at the newest step</th></tr>'
+        f"<tr><th>sensor</th><th>unit</th><th>hidden</th>{heads}<th></th>{heads}<th></th></tr></thead>"
+        f"<tbody>{rows}{total}</tbody></table>"
+    )
+
+
+def gain_percent(mae: Mapping[str, float]) -> float:
+    """Error of the model against the better baseline, in percent; negative is better."""
+    other = min(mae["interpolation"], mae["last_value"])
+    return 100 * (mae["model"] / other - 1) if other > 0 else float("nan")
+
+
+def _row(final: SensorScore, provisional: SensorScore) -> str:
+    return (
+        f"<tr><td>{escape(final.sensor)}</td><td>{escape(final.unit)}</td><td>{final.cells:,}</td>"
+        f"{_cells(final.mae)}{_gain(final.mae)}{_cells(provisional.mae)}{_gain(provisional.mae)}</tr>"
+    )
+
+
+def _cells(mae: Mapping[str, float]) -> str:
+    best = min(mae.values())
+    return "".join(
+        f'<td{" class=best" if mae[name] == best else ""}>{number(mae[name])}</td>' for name in CONTENDERS
+    )
+
+
+def _gain(mae: Mapping[str, float]) -> str:
+    percent = gain_percent(mae)
+    if percent != percent:
+        return "<td>–</td>"
+    return f'<td class="{"gain" if percent < 0 else "loss"}">{percent:+.0f} %</td>'.replace("-", "−")

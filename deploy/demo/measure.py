@@ -1,0 +1,113 @@
+"""From what came out to numbers: the model and both baselines on the same hidden cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from deploy.demo.baselines import replay
+from deploy.demo.grid import Bools, Floats, Grid, Layer, Outcome, outcome
+from deploy.demo.score import Score, coverage, score
+from deploy.demo.topic import Records
+from glaim_stream.catalogue import Catalogue, Model
+from glaim_stream.contract import Contract
+from glaim_stream.dropouts import KINDS
+from glaim_stream.imputers.simple import Interpolation, LastValue
+from glaim_stream.records import Method
+
+CONTENDERS = ("model", "interpolation", "last_value")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Everything that is drawn and summed up. Arrays [G, C, T]."""
+
+    grid: Grid
+    truth: Floats  # NaN where nothing was hidden
+    result: Outcome
+    contenders: Mapping[str, Outcome]  # the model's outcome again, and the baselines'
+    final: Score
+    provisional: Score
+    by_kind: Mapping[str, Score]  # final scores by what dropped out: a reading, a sensor, a whole group
+    interval_coverage: Mapping[str, float]  # share of hidden values inside their interval, final and provisional
+    interval_level: float | None  # the share that was promised
+
+
+def measure(
+    grid: Grid,
+    model: Model,
+    contract: Contract,
+    tables: Sequence[pa.Table],
+    hidden: pa.Table,
+    baselines: Mapping[str, Outcome],
+) -> Measured:
+    """Score the output.
+
+    Args:
+        grid: groups, sensors, steps.
+        model: of the catalogue.
+        contract: deviations of the training data and the promised interval.
+        tables: output rows.
+        hidden: group, sensor, ts, value and kind of every withheld reading.
+        baselines: outcome of each on the same records.
+
+    Only cells that the model itself filled count: where something stood in for it, or a gap was too old for an
+    answer, there is nothing of the model's to measure. How many those are is in the summary's `filled`.
+    """
+    truth = grid.values(hidden)
+    kind = _kinds(grid, hidden)
+    result = outcome(grid, tables)
+    contenders = {"model": result, **baselines}
+    deviation = np.array([sensor.std for sensor in contract.sensors])
+
+    def scored(word: str, among: Bools) -> Score:
+        layers: dict[str, Layer] = {name: getattr(each, word) for name, each in contenders.items()}
+        return score(
+            truth,
+            {name: layer.value for name, layer in layers.items()},
+            eligible=by_model(layers["model"]) & among,
+            sensors=grid.sensors,
+            units=[sensor.unit for sensor in model.sensors],
+            deviation=deviation,
+        )
+
+    everywhere = np.ones(grid.shape, np.bool_)
+    quantiles = contract.residual_quantiles
+    return Measured(
+        grid,
+        truth,
+        result,
+        contenders,
+        scored("final", everywhere),
+        scored("provisional", everywhere),
+        {name: scored("final", kind == code) for code, name in enumerate(KINDS)},
+        {
+            "final": coverage(truth, result.final.lower, result.final.upper),
+            "provisional": coverage(truth, result.provisional.lower, result.provisional.upper),
+        },
+        round(quantiles.levels[1] - quantiles.levels[0], 3) if quantiles else None,
+    )
+
+
+def baselines(grid: Grid, catalogue: Catalogue, records: Records) -> dict[str, Outcome]:
+    """Outcome of each baseline on the records of the input topic."""
+    return {
+        name: outcome(grid, replay(catalogue, imputer, records))
+        for name, imputer in (("interpolation", Interpolation()), ("last_value", LastValue()))
+    }
+
+
+def by_model(layer: Layer) -> Bools:
+    """Cells that the model had a hand in."""
+    return (layer.method == Method.MODEL) | (layer.method == Method.BLEND)
+
+
+def _kinds(grid: Grid, hidden: pa.Table) -> np.ndarray:
+    places, inside = grid.places(hidden)
+    kind = np.full(grid.shape, -1, np.int8)
+    codes = np.array([KINDS.index(name) for name in hidden["kind"].to_pylist()], np.int8)
+    kind[tuple(place[inside] for place in places)] = codes[inside]
+    return kind

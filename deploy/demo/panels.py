@@ -1,0 +1,146 @@
+"""Sensors over time: what was observed, what was hidden, what was filled. Pure: arrays in, SVG out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deploy.demo.grid import Bools, Floats
+from deploy.demo.measure import Measured
+from deploy.demo.svg import Scale, element, number, path, text, ticks, time_ticks
+from glaim_stream.records import Method
+
+_WIDTH, _HEIGHT = 1060, 186
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 8, 8, 22
+STEPS_SHOWN = 168
+MOST_PANELS = 6
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A stretch of one sensor; arrays [T]."""
+
+    group: str
+    sensor: str
+    times_ms: NDArray[np.int64]
+    observed: Floats
+    truth: Floats
+    filled: Floats
+    lower: Floats
+    upper: Floats
+    interpolation: Floats
+
+
+def choose(measured: Measured) -> list[Panel]:
+    """One stretch for each of the first sensors: where most was hidden, never looking at how well it was filled.
+
+    Groups take turns, so that the panels show different ones.
+    """
+    grid = measured.grid
+    width = min(STEPS_SHOWN, grid.steps)
+    panels = []
+    for row in _spread(len(grid.sensors)):
+        column = len(panels) % len(grid.groups)
+        hidden = np.isfinite(measured.truth[column, row])
+        counts = np.convolve(hidden, np.ones(width), mode="valid")
+        # A stretch that is nearly all hidden shows nothing to compare with.
+        counts[counts > 0.45 * width] = -1
+        start = int(counts.argmax())
+        panels.append(_panel(measured, column, row, slice(start, start + width)))
+    return panels
+
+
+def draw(panel: Panel, unit: str) -> str:
+    """One panel as SVG."""
+    steps = np.arange(len(panel.times_ms))
+    shown = np.concatenate([panel.observed, panel.truth, panel.filled, panel.lower, panel.upper])
+    shown = shown[np.isfinite(shown)]
+    low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
+    margin = 0.06 * (high - low or 1.0)
+    x = Scale(0, max(1, len(steps) - 1), _LEFT, _WIDTH - _RIGHT)
+    y = Scale(low - margin, high + margin, _HEIGHT - _BOTTOM, _TOP)
+    holes = ~np.isfinite(panel.observed)
+    parts = [*_axes(panel, x, y, low, high)]
+    for start, stop in _runs(holes & np.isfinite(panel.lower)):
+        parts.append(element("path", class_="band", d=_band(panel, x, y, start, stop)))
+    for start, stop in _runs(~holes):
+        parts.append(_line("observed", x, y, panel.observed, start, stop))
+    joined = np.where(holes, panel.filled, panel.observed)
+    straight = np.where(holes, panel.interpolation, panel.observed)
+    for start, stop in _runs(holes):
+        reach = max(0, start - 1), min(len(steps), stop + 1)
+        parts.append(_line("straight", x, y, straight, *reach))
+        parts.append(_line("filled", x, y, joined, *reach))
+    parts += [
+        element("circle", _tip(panel, int(step), unit), class_="truth", cx=x(step), cy=y(panel.truth[step]), r=3)
+        for step in np.flatnonzero(np.isfinite(panel.truth))
+    ]
+    label = f"{panel.group} {panel.sensor}: observed, hidden and filled over time"
+    return element("svg", "".join(parts), class_="panel", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=label)
+
+
+def _spread(sensors: int) -> list[int]:
+    count = min(MOST_PANELS, sensors)
+    return sorted({round(index * (sensors - 1) / max(1, count - 1)) for index in range(count)})
+
+
+def _panel(measured: Measured, column: int, row: int, part: slice) -> Panel:
+    def best(name: str, field: str) -> Floats:
+        """The final word, and where none has come yet the first estimate."""
+        each = measured.contenders[name]
+        final, first = getattr(each.final, field), getattr(each.provisional, field)
+        has_final = each.final.method[column, row, part] >= Method.OBSERVED
+        return np.where(has_final, final[column, row, part], first[column, row, part])
+
+    return Panel(
+        measured.grid.groups[column],
+        measured.grid.sensors[row],
+        measured.grid.times_ms[part],
+        measured.result.observed[column, row, part],
+        measured.truth[column, row, part],
+        best("model", "value"),
+        best("model", "lower"),
+        best("model", "upper"),
+        best("interpolation", "value"),
+    )
+
+
+def _axes(panel: Panel, x: Scale, y: Scale, low: float, high: float) -> Iterator[str]:
+    for value in ticks(low, high):
+        yield element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y(value), y2=y(value))
+        yield text(_LEFT - 8, y(value) + 4, f"{value:,g}", class_="tick", text_anchor="end")
+    first_ms, last_ms = int(panel.times_ms[0]), int(panel.times_ms[-1])
+    step_ms = (last_ms - first_ms) / max(1, len(panel.times_ms) - 1) or 1
+    for ms, label in time_ticks(first_ms, last_ms):
+        place = x((ms - first_ms) / step_ms)
+        yield element("line", class_="grid", x1=place, x2=place, y1=_TOP, y2=_HEIGHT - _BOTTOM)
+        yield text(place, _HEIGHT - 5, label, class_="tick", text_anchor="middle")
+
+
+def _band(panel: Panel, x: Scale, y: Scale, start: int, stop: int) -> str:
+    """The interval of one run of holes, half a step wider on both sides so that a single hole has a width."""
+    steps = [start - 0.5, *range(start, stop), stop - 0.5]
+    edges = [start, *range(start, stop), stop - 1]
+    above = [(x(at), y(panel.upper[step])) for at, step in zip(steps, edges, strict=True)]
+    below = [(x(at), y(panel.lower[step])) for at, step in zip(steps, edges, strict=True)]
+    return path([*above, *reversed(below)], close=True)
+
+
+def _line(kind: str, x: Scale, y: Scale, values: Floats, start: int, stop: int) -> str:
+    points = [(x(step), y(values[step])) for step in range(start, stop) if np.isfinite(values[step])]
+    if len(points) == 1:
+        return element("circle", class_=f"{kind} dot", cx=points[0][0], cy=points[0][1], r=1.6)
+    return element("path", class_=kind, d=path(points)) if points else ""
+
+
+def _tip(panel: Panel, step: int, unit: str) -> str:
+    return element("title", f"hidden {number(panel.truth[step], 4)}, filled {number(panel.filled[step], 4)} {unit}")
+
+
+def _runs(mask: Bools) -> list[tuple[int, int]]:
+    """[start, stop) of each run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

@@ -1,0 +1,81 @@
+"""Small pieces of hand-made SVG: text that is escaped, scales, and ticks that people would choose. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+
+_TIME_STEPS_MIN = (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A straight line from numbers to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Pixels, to a tenth."""
+        span = self.high - self.low or 1.0
+        return round(self.start + (value - self.low) / span * (self.end - self.start), 1)
+
+
+def element(name: str, body: str = "", **attributes: object) -> str:
+    """One element; `class_` and names with underscores are spelled as Python allows."""
+    text = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{text}>{body}</{name}>" if body else f"<{name}{text}/>"
+
+
+def text(x: float, y: float, words: str, **attributes: object) -> str:
+    """Words at a place."""
+    return element("text", escape(words), x=x, y=y, **attributes)
+
+
+def path(points: Iterable[tuple[float, float]], *, close: bool = False) -> str:
+    """The `d` of a line through points, rounded to a tenth of a pixel."""
+    line = "L".join(f"{x:g},{y:g}" for x, y in points)
+    return f"M{line}{'Z' if close else ''}" if line else ""
+
+
+def ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Round numbers between `low` and `high`, near `about` of them."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / about
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [round(index * step, 10) for index in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def time_ticks(first_ms: int, last_ms: int, about: int = 7) -> list[tuple[int, str]]:
+    """Round times with their labels; a date stands where a day begins."""
+    rough_min = (last_ms - first_ms) / 60_000 / about
+    step_ms = 60_000 * next((step for step in _TIME_STEPS_MIN if step >= rough_min), _TIME_STEPS_MIN[-1])
+    start = -(-first_ms // step_ms) * step_ms
+    out = []
+    for ms in range(start, last_ms + 1, step_ms):
+        moment = datetime.fromtimestamp(ms / 1000, UTC)
+        at_midnight = moment.hour == 0 and moment.minute == 0
+        out.append((ms, f"{moment.day} {moment:%b}" if at_midnight else f"{moment:%H:%M}"))
+    return out
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with about so many digits that count; a dash where there is none."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(places, 6)}f}"
