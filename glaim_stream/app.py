@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 _MODEL_FREE: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}
 _BUFFERED_BATCHES = 4  # Faust's buffer of the agent; an event is a whole batch here
 _REQUEST_TIMEOUT_S = 40.0
+_ENVELOPE_BYTES = 2_000  # headers and framing of a message, which count towards the broker's limit
 
 
 def create_app(settings: Settings) -> faust.App:
@@ -41,7 +43,7 @@ def create_app(settings: Settings) -> faust.App:
     catalogue = read_catalogue(settings.catalogue)
     contracts = _contracts(settings, catalogue)
     ladder = create_ladder(settings, contracts)
-    pipeline = Pipeline(catalogue, contracts, ladder)
+    pipeline = Pipeline(catalogue, contracts, ladder, max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES)
     app = faust.App(
         settings.consumer_group,
         broker=faust_broker(settings),
@@ -67,6 +69,7 @@ def create_app(settings: Settings) -> faust.App:
     publisher = KafkaPublisher(app, settings)
     rebuilder = KafkaRebuilder(settings, catalogue)
     workers: dict[TP, PartitionWorker] = {}
+    crashes: set[asyncio.Future[None]] = set()  # keeps them from being collected before they are done
 
     def worker_of(batch: Batch) -> PartitionWorker:
         tp = TP(batch.topic, batch.partition)
@@ -78,6 +81,7 @@ def create_app(settings: Settings) -> faust.App:
                 publisher,
                 rebuilder,
                 batches_in_flight=settings.batches_in_flight,
+                on_crash=lambda error: crashes.add(asyncio.ensure_future(app.crash(error))),
             )
         return workers[tp]
 

@@ -8,6 +8,7 @@ from glaim_stream.catalogue import Catalogue
 
 UNKNOWN_GROUP = -1
 UNKNOWN_SENSOR = -2
+MAX_NAME_CHARS = 249  # as Kafka's own names: a pattern must not let in a name that fills a message
 
 
 class GroupIndex:
@@ -36,7 +37,7 @@ class GroupIndex:
         """
         code = self._group_code.get(name)
         if code is None:
-            model = self.catalogue.model_of(name)
+            model = self.catalogue.model_of(name) if len(name) <= MAX_NAME_CHARS else None
             if model is None:
                 return UNKNOWN_GROUP
             code = self._group_code[name] = len(self.names)

@@ -32,6 +32,7 @@ watermark_lag_seconds = Gauge(
 )
 groups = Gauge("glaim_groups", "Groups that a partition has windows for", ["partition"])
 rebuilds = Counter("glaim_rebuilds", "Windows of a partition rebuilt from the input topic")
+rebuild_failures = Counter("glaim_rebuild_failures", "Attempts to rebuild for which the input could not be read")
 rebuilt_records = Counter("glaim_rebuilt_records", "Records read again to rebuild windows")
 rebuild_seconds = Histogram("glaim_rebuild_seconds", "Time to rebuild the windows of a partition")
 retention_shortfalls = Counter(

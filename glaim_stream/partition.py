@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from glaim_stream import metrics
@@ -25,6 +26,7 @@ from glaim_stream.windows import PartitionWindows
 log = logging.getLogger(__name__)
 
 IDLE_CHECK_S = 1.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,21 @@ class PartitionWorker:
         rebuilder: Rebuilder,
         *,
         batches_in_flight: int,
+        on_crash: Callable[[BaseException], None] = lambda error: None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        """Start working.
+
+        Args:
+            topic: the input topic.
+            partition: of it.
+            pipeline: shared with the other partitions.
+            publisher: takes output and dead letters.
+            rebuilder: reads the input again.
+            batches_in_flight: most batches between delivery and answer.
+            on_crash: told of an error that ended the work: it must not go on as if nothing had happened.
+            now_ms: wall time, epoch milliseconds.
+        """
         self._topic, self._partition = topic, partition
         self._pipeline, self._publisher, self._rebuilder = pipeline, publisher, rebuilder
         self._now_ms = now_ms
@@ -99,7 +114,10 @@ class PartitionWorker:
         self._last = Origin(-1, 0)
         self._incoming: asyncio.Queue[Work] = asyncio.Queue(1)
         self._applied: asyncio.Queue[_Applied] = asyncio.Queue(batches_in_flight)
+        self._on_crash = on_crash
         self._tasks = [asyncio.create_task(self._apply_all()), asyncio.create_task(self._publish_all())]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
 
     async def submit(self, work: Work) -> None:
         """Hand over a batch; waits while too many are in flight, which is the back-pressure."""
@@ -114,6 +132,12 @@ class PartitionWorker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.critical("%s-%d: the work ended", self._topic, self._partition, exc_info=error)
+            self._on_crash(error)
 
     async def _apply_all(self) -> None:
         while True:
@@ -135,27 +159,43 @@ class PartitionWorker:
         self._next_offset = delivery.next_offset
         if self._windows is not None and not moved:
             return self._windows
-        windows = self._windows = self._pipeline.windows()
-
-        def apply(records: Sequence[InputRecord]) -> None:
-            try:
-                self._pipeline.apply(windows, records, now_ms=self._now_ms())
-            except Exception:  # it failed the first time too, and went to the dead letters then
-                log.exception(
-                    "%s-%d: records that cannot be applied, skipped in a rebuild", self._topic, self._partition
-                )
-
+        self._windows = None  # until they are whole again
         with metrics.rebuild_seconds.time():
-            await self._rebuilder.rebuild(self._topic, self._partition, delivery.first_offset, apply)
-        return windows
+            self._windows = await self._rebuilt(delivery.first_offset)
+        return self._windows
+
+    async def _rebuilt(self, next_offset: int) -> PartitionWindows:
+        """Windows made of the records below `next_offset`; tries until the input can be read."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            windows = self._pipeline.windows()
+            apply = partial(self._reapply, windows)
+            try:
+                await self._rebuilder.rebuild(self._topic, self._partition, next_offset, apply)
+                return windows
+            except Exception:
+                metrics.rebuild_failures.inc()
+                log.exception("%s-%d: cannot rebuild, trying again in %.1f s", self._topic, self._partition, pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _reapply(self, windows: PartitionWindows, records: Sequence[InputRecord]) -> None:
+        try:
+            self._pipeline.apply(windows, records, now_ms=self._now_ms())
+        except Exception:  # it failed the first time too, and went to the dead letters then
+            log.exception("%s-%d: records that cannot be applied, skipped in a rebuild", self._topic, self._partition)
 
     def _apply(self, windows: PartitionWindows, work: Work) -> _Applied:
         closed: list[Closed] = []
         try:
             applied = self._pipeline.apply(windows, work.records, now_ms=self._now_ms())
             closed, rejects = applied.closed, applied.rejects
+            metrics.readings.inc(applied.readings)
+            metrics.dropouts.inc(applied.dropouts)
+            metrics.superseded.inc(applied.superseded)
         except Exception as error:  # a fault of ours must not stop the partition: kept whole, counted, and on
             rejects = self._fault(work.records, error)
+        metrics.records.inc(len(work.records))
         newest = work.records[-1]
         self._last = Origin(newest.offset, newest.timestamp)
         label = str(self._partition)

@@ -29,6 +29,9 @@ class Applied:
 
     closed: list[Closed]
     rejects: list[Reject]
+    readings: int = 0  # that went into windows
+    dropouts: int = 0  # of these, the ones that hold no value
+    superseded: int = 0  # of these, the ones for whose sensor and step another one stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,21 @@ class Message:
 class Pipeline:
     """Everything that the partitions of one worker share."""
 
-    def __init__(self, catalogue: Catalogue, contracts: Mapping[str, Contract], imputer: Imputer) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        contracts: Mapping[str, Contract],
+        imputer: Imputer,
+        *,
+        max_message_bytes: int = 1_000_000,
+    ) -> None:
         """Build it.
 
         Args:
             catalogue: which groups there are.
             contracts: of the models, by name; a model without one is imputed without intervals.
             imputer: fills the windows.
+            max_message_bytes: output is cut into messages of at most this size.
 
         Raises:
             ContractError: a contract does not fit the catalogue.
@@ -59,6 +70,7 @@ class Pipeline:
                 model.require_contract(contracts[model.name])
         self.catalogue = catalogue
         self.imputer = imputer
+        self._max_message_bytes = max_message_bytes
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index)
         self._tables = [SensorTable.of(model, contracts.get(model.name)) for model in catalogue.models]
@@ -80,11 +92,7 @@ class Pipeline:
             behind_s = (windows.clock.newest_event_ms - event_time_ms) / 1000
             detail = f"{behind_s:.0f} s behind the newest reading of its partition, older than the window"
             rejects.append(Reject(offset, DeadLetterCause.TOO_LATE, detail, position))
-        metrics.records.inc(len(records))
-        metrics.readings.inc(len(readings) - len(late))
-        metrics.dropouts.inc(fed.dropouts)
-        metrics.superseded.inc(fed.superseded)
-        return Applied(fed.closed, rejects)
+        return Applied(fed.closed, rejects, len(readings) - len(late), fed.dropouts, fed.superseded)
 
     async def fill(self, closed: Sequence[Closed]) -> list[tuple[int, Rows]]:
         """Impute the holes of closed steps: for each, the model's index and its rows."""
@@ -110,6 +118,7 @@ class Pipeline:
                     group_names=self.index.names,
                     sensor_names=model.sensor_ids,
                     version_names=self._versions,
+                    max_bytes=self._max_message_bytes,
                 )
             ]
             _count(rows)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from glaim_stream.errors import ImputerError
+from glaim_stream.errors import ImputerError, ImputerUnavailable
 from glaim_stream.imputers.protocol import Imputed, Rung, Windows
 from glaim_stream.records import Method
 
@@ -24,6 +24,7 @@ class Ladder:
         *,
         batch: int = 64,
         in_flight: int = 8,
+        rest_s: float = 5.0,
         on_failure: Callable[[str], None] = lambda rung: None,
     ) -> None:
         """Build a ladder.
@@ -32,11 +33,15 @@ class Ladder:
             rungs: best first.
             batch: most windows in one call; larger batches use the accelerator better and wait longer.
             in_flight: most calls at a time; more hide latency and hold more memory.
+            rest_s: how long a rung that was unavailable is passed over, so that an imputer which is down delays one
+                batch and not every one.
             on_failure: told the name of a rung that failed.
         """
         self.rungs = list(rungs)
         self._batch = batch
         self._gate = asyncio.Semaphore(in_flight)
+        self._rest_s = rest_s
+        self._resting_until_s: dict[str, float] = {}
         self._on_failure = on_failure
 
     async def impute(self, windows: Windows) -> Imputed:
@@ -57,13 +62,20 @@ class Ladder:
     async def _answer(self, windows: Windows) -> Imputed:
         async with self._gate:
             for rung in self.rungs:
+                if self._rests(rung):
+                    continue
                 try:
                     return await rung.impute(windows)
                 except ImputerError as error:
                     self._on_failure(rung.name)
+                    if isinstance(error, ImputerUnavailable):
+                        self._resting_until_s[rung.name] = asyncio.get_running_loop().time() + self._rest_s
                     log.warning(
                         "%s did not answer for %d windows of %s: %s", rung.name, len(windows), windows.model, error
                     )
         shape = (*windows.values.shape[:2], windows.steps)
         nothing = np.full(shape, np.nan, np.float32)
         return Imputed(nothing, np.full(shape, Method.NONE, np.int8), [""] * len(windows))
+
+    def _rests(self, rung: Rung) -> bool:
+        return asyncio.get_running_loop().time() < self._resting_until_s.get(rung.name, 0.0)

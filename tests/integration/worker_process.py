@@ -1,0 +1,118 @@
+"""The worker as an operator runs it: a process of its own, which tests may kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
+from kafka.structs import OffsetAndMetadata
+
+from glaim_stream.settings import Settings
+
+
+class WorkerProcess:
+    """`glaim-stream worker` with settings by environment; its log goes to a file."""
+
+    def __init__(self, settings: Settings, log: Path) -> None:
+        self.settings = settings
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        given = self.settings.model_dump(exclude_defaults=True)
+        environment = os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "glaim_stream", "worker"],
+                env=environment | {"GLAIM_METRICS_PORT": "0"},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed, committed or closed."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self, timeout_s: float = 30) -> int:
+        """SIGTERM; the exit status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(timeout_s)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.running:
+            self.kill()
+
+
+def read_topic(kafka: str, topic: str) -> dict[int, list[ConsumerRecord]]:
+    """All records of a topic by partition, in order of offset."""
+    consumer = KafkaConsumer(bootstrap_servers=kafka, enable_auto_commit=False)
+    try:
+        partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(partitions)
+        records: dict[int, list[ConsumerRecord]] = {tp.partition: [] for tp in partitions}
+        while any(consumer.position(tp) < end for tp, end in ends.items()):
+            for tp, part in consumer.poll(1000).items():
+                records[tp.partition] += part
+        return records
+    finally:
+        consumer.close()
+
+
+def wait_until_committed(
+    settings: Settings, *, at_least: int | None = None, deadline_s: float = 60
+) -> dict[int, str | None]:
+    """Wait until the worker has committed its whole input, or `at_least` records of it.
+
+    Returns:
+        The commits' metadata by partition.
+    """
+    consumer = KafkaConsumer(bootstrap_servers=settings.kafka)
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    try:
+        numbers = consumer.partitions_for_topic(settings.input_topic) or set()
+        ends = consumer.end_offsets([TopicPartition(settings.input_topic, number) for number in numbers])
+        wanted = sum(ends.values()) if at_least is None else at_least
+        end_s = time.monotonic() + deadline_s
+        while True:
+            commits = _commits(admin, settings.consumer_group)
+            done = {tp: commits[tp] for tp in ends if tp in commits and commits[tp].offset > 0}
+            committed = sum(commit.offset for commit in done.values())
+            if committed >= wanted:
+                return {tp.partition: commit.metadata for tp, commit in done.items()}
+            if time.monotonic() > end_s:
+                raise TimeoutError(f"{committed} of {wanted} records committed after {deadline_s} s")
+            time.sleep(0.1)
+    finally:
+        admin.close()
+        consumer.close()
+
+
+def _commits(admin: KafkaAdminClient, consumer_group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    try:
+        return admin.list_group_offsets(consumer_group).get(consumer_group, {})
+    except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError):
+        return {}  # the broker is still making the topic that holds the commits
