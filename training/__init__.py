@@ -1,0 +1,1 @@
+"""Training of GLAIM imputers: data with real gaps in, a scored and served model out."""

@@ -127,7 +127,7 @@ def build(tables: Mapping[str, Any]) -> RunConfig:
     unknown = sorted(set(tables) - set(SECTIONS) - {"name"})
     if unknown:
         raise ConfigError(f"unknown section {', '.join(unknown)}; a run has name, {', '.join(SECTIONS)}")
-    sections = {name: _section(name, kind, tables.get(name, {})) for name, kind in SECTIONS.items()}
+    sections: dict[str, Any] = {name: _section(name, kind, tables.get(name, {})) for name, kind in SECTIONS.items()}
     return RunConfig(name=str(tables.get("name", "run")), **sections)
 
 

@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +76,7 @@ class Series:
     @property
     def rows(self) -> int:
         """R, the rows of the grid."""
-        return self.values.shape[-1]
+        return int(self.values.shape[-1])
 
     def part(self, start: int, stop: int) -> Series:
         """The rows [start, stop)."""
@@ -163,7 +164,9 @@ def fit_scale(train: Series) -> Scale:
     stacked = train.values.astype(np.float64).transpose(1, 0, 2).reshape(len(train.sensors), -1)  # (C, G*R)
     silent = [name for name, row in zip(train.sensors, stacked, strict=True) if not np.isfinite(row).any()]
     if silent:
-        raise DataError(f"sensors without an observed value in the training part of {train.source}: {', '.join(silent)}")
+        raise DataError(
+            f"sensors without an observed value in the training part of {train.source}: {', '.join(silent)}"
+        )
     std = np.nanstd(stacked, axis=1)
     # A sensor that never moved has no scale of its own; 1 of its unit keeps it as it is.
     std = np.where(std > 1e-12, std, 1.0)
@@ -191,7 +194,7 @@ def _require(table: pa.Table, names: Sequence[str], path: Path, what: str) -> No
         raise DataError(f"{path.name}: expected {what} column {', '.join(map(repr, absent))}, found columns {shown}")
 
 
-def _to_ms(column: pa.ChunkedArray, where: str) -> NDArray[np.int64]:
+def _to_ms(column: Any, where: str) -> NDArray[np.int64]:
     """Times as epoch milliseconds: timestamps, dates, ISO 8601 text, or integers that already are milliseconds."""
     kind = column.type
     try:
@@ -209,11 +212,15 @@ def _to_ms(column: pa.ChunkedArray, where: str) -> NDArray[np.int64]:
             raise ValueError("empty time")
         return np.asarray(times.to_numpy(), np.int64)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise DataError(f"{where}: expected times (timestamp, ISO 8601 text or epoch ms), found {kind}: {error}") from error
+        raise DataError(
+            f"{where}: expected times (timestamp, ISO 8601 text or epoch ms), found {kind}: {error}"
+        ) from error
 
 
 def _numeric(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind))
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+    )
 
 
 def _numbers(table: pa.Table, name: str, path: Path) -> Floats:
@@ -236,7 +243,9 @@ def _wide_columns(
     groups = list(spec.groups) or list(dict.fromkeys(group for group, _ in pairs))
     sensors = list(spec.sensors) or list(dict.fromkeys(sensor for _, sensor in pairs))
     if not groups or not sensors:
-        raise DataError(f"{path.name}: expected columns like <group>{spec.separator}<sensor>, found {table.column_names[:10]}")
+        raise DataError(
+            f"{path.name}: expected columns like <group>{spec.separator}<sensor>, found {table.column_names[:10]}"
+        )
     _require(table, [f"{g}{spec.separator}{s}" for g in groups for s in sensors], path, "sensor")
     return groups, sensors, {(g, s): f"{g}{spec.separator}{s}" for g in groups for s in sensors}
 
@@ -269,7 +278,9 @@ def _grid(times_ms: NDArray[np.int64], step_s: float, path: Path) -> tuple[NDArr
     rows = (times_ms - start) // step_ms
     size = int(rows.max()) + 1
     if size > max(50_000_000, 100 * times_ms.size):
-        raise DataError(f"{path.name}: a grid of {step_ms / 1000} s would need {size} rows for {times_ms.size} times; give step_s")
+        raise DataError(
+            f"{path.name}: a grid of {step_ms / 1000} s would need {size} rows for {times_ms.size} times; give step_s"
+        )
     return rows, start + step_ms * np.arange(size, dtype=np.int64), step_ms
 
 
@@ -295,7 +306,9 @@ def _long(
     needed = [spec.sensor, spec.value] + ([spec.group] if spec.group else [])
     _require(table, needed, path, "long-format")
     numbers = _numbers(table, spec.value, path)
-    sensor_names, sensor_of = np.unique(np.array(table.column(spec.sensor).cast(pa.string()).to_pylist()), return_inverse=True)
+    sensor_names, sensor_of = np.unique(
+        np.array(table.column(spec.sensor).cast(pa.string()).to_pylist()), return_inverse=True
+    )
     if spec.group:
         names = np.array(table.column(spec.group).cast(pa.string()).to_pylist())
         group_names, group_of = np.unique(names, return_inverse=True)
@@ -306,8 +319,12 @@ def _long(
     for wanted, found, column in ((sensors, sensor_names, spec.sensor), (groups, group_names, spec.group)):
         absent = sorted(set(wanted) - {str(name) for name in found})
         if absent:
-            raise DataError(f"{path.name}: expected {', '.join(absent)} in column {column!r}, found {', '.join(found[:20])}")
-    sensor_row = np.array([sensors.index(str(name)) if str(name) in sensors else -1 for name in sensor_names])[sensor_of]
+            raise DataError(
+                f"{path.name}: expected {', '.join(absent)} in column {column!r}, found {', '.join(found[:20])}"
+            )
+    sensor_row = np.array([sensors.index(str(name)) if str(name) in sensors else -1 for name in sensor_names])[
+        sensor_of
+    ]
     group_row = np.array([groups.index(str(name)) if str(name) in groups else -1 for name in group_names])[group_of]
     kept = (sensor_row >= 0) & (group_row >= 0) & np.isfinite(numbers)
     if not kept.any():

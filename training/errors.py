@@ -1,10 +1,10 @@
 """What training raises on purpose; each message says what was expected and what was found.
 
-    GlaimError (glaim_stream.errors)
-    └── TrainingError
-        ├── ConfigError    a run's configuration cannot be used
-        ├── DataError      the data cannot be used
-        └── ExportError    a trained model may not be served as it is
+GlaimError (glaim_stream.errors)
+└── TrainingError
+├── ConfigError    a run's configuration cannot be used
+├── DataError      the data cannot be used
+└── ExportError    a trained model may not be served as it is
 """
 
 from __future__ import annotations

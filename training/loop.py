@@ -7,10 +7,8 @@ resumed sees exactly what it would have seen, without a random state in the chec
 from __future__ import annotations
 
 import copy
-import ctypes
 import dataclasses
 import math
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,18 +25,10 @@ from training.data import Scale, Series, Split, fit_scale
 from training.errors import ConfigError
 from training.masks import MaskSpec
 from training.model import GLAIM
+from training.runtime import keep_memory
 from training.windows import Batch, WindowSet, fixed_batches, training_batches
 
 Say = Callable[[str], None]
-
-
-def keep_memory() -> None:
-    """Tell glibc to keep freed memory: tensors of a few MB otherwise fault in anew at every operation."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None)
-        if hasattr(libc, "mallopt"):
-            libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-            libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
 
 
 def tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -112,6 +102,9 @@ def run(
     """Fit a model; returns the best checkpoint, which also lies in `directory`/best.pt.
 
     Args:
+        config: The run; its number of sensors is taken from the series.
+        series: The whole of the data.
+        parts: The series, cut in time order.
         directory: Receives last.pt and best.pt after every epoch.
         resume: Go on from last.pt; the configuration must be the one it was written with.
         say: Takes one line an epoch.
@@ -140,7 +133,9 @@ def run(
     if resume:
         state = checkpoints.load(directory / "last.pt")
         if state.config != config.to_json():
-            raise ConfigError(f"{directory / 'last.pt'} was written by another configuration; give a new --out or none of --resume")
+            raise ConfigError(
+                f"{directory / 'last.pt'} was written by another configuration; give a new --out or none of --resume"
+            )
         model.load_state_dict(state.weights)
         average.model.load_state_dict(state.averaged)
         optimiser.load_state_dict(state.optimiser)
@@ -207,7 +202,7 @@ def _epoch(
         values, observed, truth, hidden = tensors(batch, device)
         loss = hidden_loss(model(values, observed), truth, hidden, spec.mae_weight, spec.balance)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if spec.clip_norm:
             nn.utils.clip_grad_norm_(model.parameters(), spec.clip_norm)
         optimiser.step()

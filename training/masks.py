@@ -86,6 +86,8 @@ def tail_cells(rng: np.random.Generator, observed: Bools, sensors: str, steps: t
     """The newest steps hidden, their number log-uniform in `steps`: one step is as likely as ten to twenty are.
 
     Args:
+        rng: Seeded by the caller.
+        observed: bool [B, C, T].
         sensors: "one", "several" (2 or more, up to all but one, with one common length) or "all".
         steps: shortest and longest tail, both inclusive.
     """
@@ -100,7 +102,11 @@ def tail_cells(rng: np.random.Generator, observed: Bools, sensors: str, steps: t
         count = rng.integers(min(2, variables), max(2, variables - 1) + 1, size=batch).clip(1, variables)
     else:
         raise ValueError(f"sensors must be one, several or all, found {sensors!r}")
-    return _some_sensors(rng, batch, variables, count)[:, :, None] & (np.arange(width) >= width - lengths[:, None, None]) & observed
+    return (
+        _some_sensors(rng, batch, variables, count)[:, :, None]
+        & (np.arange(width) >= width - lengths[:, None, None])
+        & observed
+    )
 
 
 def silent_sensors(rng: np.random.Generator, observed: Bools, most: int = 3) -> Bools:
@@ -138,7 +144,9 @@ class MaskSpec:
             raise ValueError(f"pattern must be one of {', '.join(PATTERNS)}; found {self.pattern!r}")
         unknown = sorted(set(self.weights) - set(PATTERNS[:-1]))
         if unknown or not self.weights or min(self.weights.values()) < 0 or sum(self.weights.values()) <= 0:
-            raise ValueError(f"weights must be numbers of 0 or more for {', '.join(PATTERNS[:-1])}; found {dict(self.weights)}")
+            raise ValueError(
+                f"weights must be numbers of 0 or more for {', '.join(PATTERNS[:-1])}; found {dict(self.weights)}"
+            )
         if not 0 < self.rates[0] <= self.rates[1] < 1:
             raise ValueError(f"rates must be two numbers with 0 < low <= high < 1, found {self.rates}")
         for name, (low, high) in (("segments", self.segments), ("tail_steps", self.tail_steps)):

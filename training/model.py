@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - the name everybody reads
 from torch import Tensor, nn
 
 
@@ -33,7 +33,8 @@ class GLAIMConfig:
     `num_variables` is C, the sensors of a group; `window` is T, steps. `d_psi` and `d_g` size the relation tokens and
     the two sides of a dependency matrix; `d_recon` the two branches of GateRecon. `norm_eps` is added to the variance
     of a row before its root is taken: it is what a constant row is scaled by. The four `use_*` switches are the
-    paper's ablations; all of them on is the model.
+    paper's ablations; all of them on is the model. `residual` is ours and off by default: the network then corrects
+    the prior instead of replacing it, which a smooth sensor thanks it for when there is little time to train.
     """
 
     num_variables: int
@@ -56,12 +57,11 @@ class GLAIMConfig:
     use_sacoref: bool = True
     use_prior: bool = True
     use_gate: bool = True
+    residual: bool = False
 
     def __post_init__(self) -> None:
-        sizes = {
-            name: getattr(self, name)
-            for name in ("num_variables", "d_model", "layers", "ffn", "heads", "d_psi", "d_g", "d_recon", "router_hidden")
-        }
+        names = "num_variables d_model layers ffn heads d_psi d_g d_recon router_hidden"
+        sizes = {name: getattr(self, name) for name in names.split()}
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} must be 1 or more, found {size}")
@@ -71,7 +71,9 @@ class GLAIMConfig:
             raise ValueError(f"d_model must be a multiple of heads, found {self.d_model} and {self.heads}")
         even = [k for k in (self.small_kernel, self.large_kernel, *self.smoothing_windows) if k < 1 or k % 2 == 0]
         if even or self.small_kernel > self.large_kernel:
-            raise ValueError(f"kernels and smoothing windows must be odd, small <= large; found {even or 'small > large'}")
+            raise ValueError(
+                f"kernels and smoothing windows must be odd, small <= large; found {even or 'small > large'}"
+            )
         if not self.smoothing_windows or self.router_temperature <= 0 or self.norm_eps <= 0:
             raise ValueError("smoothing_windows must not be empty; router_temperature and norm_eps must exceed 0")
         if not 0 <= self.dropout < 1:
@@ -86,6 +88,7 @@ class CellLinear(nn.Linear):
     """
 
     def forward(self, cells: Tensor) -> Tensor:
+        """[B, T, C, in] -> [B, T, C, out]."""
         if cells.is_cuda:
             return F.linear(cells, self.weight, self.bias)
         images = cells.permute(0, 3, 1, 2)  # a view: NCHW over channels-last memory
@@ -100,7 +103,7 @@ class InstanceNorm(nn.Module):
         self.eps = eps
 
     def forward(self, values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
-        """values [B, C, T] with 0 where missing, observed 0/1 -> mean and std, each [B, C, 1].
+        """Values [B, C, T] with 0 where missing, observed 0/1 -> mean and std, each [B, C, 1].
 
         A row without any observation has mean 0 and std 1, so that it comes out in the scale the data came in.
         """
@@ -113,6 +116,8 @@ class InstanceNorm(nn.Module):
 
 class PriEmb(nn.Module):
     """Prior-informed embedding: candidates for the missing cells, a router that fuses them, a 1x1 projection."""
+
+    __constants__ = ("use_prior",)  # lets TorchScript leave out the router where there is none
 
     def __init__(self, config: GLAIMConfig) -> None:
         super().__init__()
@@ -153,7 +158,9 @@ class PriEmb(nn.Module):
         to_left = (steps - left).to(values.dtype)
         to_right = (right - steps).to(values.dtype)
         weight = to_left / (to_left + to_right).clamp(min=1.0)  # 0 at an observed cell, where both distances are 0
-        weight = torch.where(has_left, torch.where(has_right, weight, torch.zeros_like(weight)), torch.ones_like(weight))
+        weight = torch.where(
+            has_left, torch.where(has_right, weight, torch.zeros_like(weight)), torch.ones_like(weight)
+        )
         prior = left_value * (1.0 - weight) + right_value * weight
         prior = torch.where(has_left | has_right, prior, torch.zeros_like(prior))
         ones = torch.ones_like(weight)
@@ -182,14 +189,13 @@ class PriEmb(nn.Module):
         candidates = torch.cat([linear.unsqueeze(1), smooth], dim=1)  # (B, K+1, C, T)
         return (weights * candidates).sum(dim=1)
 
-    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
-        """Normalised values (0 where missing) and mask, each [B, C, T] -> H^(0) [B, T, C, D]."""
+    def forward(self, values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
+        """Normalised values (0 where missing) and mask, each [B, C, T] -> H^(0) [B, T, C, D] and P [B, C, T]."""
         prior = values
         if self.use_prior:
             prior = values + (1.0 - observed) * self.fuse(values, observed)  # values are 0 where missing
         pair = torch.stack([prior, observed], dim=-1).transpose(1, 2)  # (B, T, C, 2)
-        embedded: Tensor = self.embedding(pair)
-        return embedded
+        return self.embedding(pair), prior
 
 
 class StaGlo(nn.Module):
@@ -408,6 +414,9 @@ class GateRecon(nn.Module):
         branches = 2 if config.use_gate else 1
         self.features = CellLinear(config.d_model, branches * config.d_recon)
         self.out = nn.Linear(config.d_recon, 1)
+        if config.residual:  # begin as the prior itself
+            nn.init.zeros_(self.out.weight)
+            nn.init.zeros_(self.out.bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """H^(L) [B, S, C, D] -> normalised reconstruction [B, C, S]."""
@@ -425,6 +434,7 @@ class GLAIM(nn.Module):
         super().__init__()
         self.window = config.window
         self.num_variables = config.num_variables
+        self.residual = config.residual
         self.normalise = InstanceNorm(config.norm_eps)
         self.priemb = PriEmb(config)
         # Psi, shared by all layers; an empty one keeps the ablation scriptable.
@@ -452,10 +462,13 @@ class GLAIM(nn.Module):
         mask = observed.to(values.dtype)
         mean, std = self.normalise(clean, mask)
         normalised = (clean - mean) / std * mask
-        hidden = self.priemb(normalised, mask)
+        hidden, prior = self.priemb(normalised, mask)
         for index, layer in enumerate(self.layers):
             hidden = layer(hidden, mask, self.tokens, emitted if index == len(self.layers) - 1 else self.window)
-        filled = self.gaterecon(hidden) * std + mean
+        reconstruction = self.gaterecon(hidden)
+        if self.residual:
+            reconstruction = reconstruction + prior[:, :, first:]
+        filled = reconstruction * std + mean
         return torch.where(observed[:, :, first:], clean[:, :, first:], filled)
 
 

@@ -1,0 +1,300 @@
+"""Score a trained model on hidden cells of the test part, beside what costs nothing: interpolation, last value, mean.
+
+    python -m training.evaluate build/runs/plant-pump
+
+The cases are what a stream meets: single cells and blocks missing, and the newest step missing, of one sensor (each in
+turn) or of the whole group; besides, a sensor that is silent for the whole window. Every method fills the very same
+cells. Errors are given standardised (by the training part's deviation, so that sensors can be averaged) and in each
+sensor's own unit. Where a baseline has nothing to go by (a silent sensor), it falls back to the training mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glaim_stream.errors import GlaimError
+from glaim_stream.imputers.baselines import interpolation, last_value
+from training import checkpoint as checkpoints
+from training.checkpoint import Checkpoint
+from training.config import RunConfig, build, data_path
+from training.data import Floats, Scale, load, split
+from training.masks import Bools, block_cells, edge_cells, random_cells, silent_sensors
+from training.model import GLAIM
+from training.runtime import keep_memory, machine
+from training.windows import WindowSet, hide
+
+Fill = Callable[[Floats, Bools], Floats]  # (values with 0 where missing, observed), both [B, C, T] -> filled [B, C, T]
+BATCH = 64
+METHODS = ("model", "interpolation", "last_value", "mean")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way of losing cells; `hide` gets a seeded generator, the number of the first window, and what is known."""
+
+    name: str
+    says: str
+    hide: Callable[[np.random.Generator, int, Bools], Bools]
+
+
+def _edge_one(_: np.random.Generator, first: int, known: Bools) -> Bools:
+    hidden = np.zeros_like(known)
+    for index in range(known.shape[0]):
+        sensor = (first + index) % known.shape[1]
+        hidden[index] = edge_cells(known[index : index + 1], sensor)[0]
+    return hidden
+
+
+CASES: tuple[Case, ...] = (
+    Case("random_0.3", "single cells, 30 %", lambda rng, _, known: random_cells(rng, known, 0.3)),
+    Case("block_0.3", "blocks, 30 % of each sensor", lambda rng, _, known: block_cells(rng, known, 0.3)),
+    Case("edge_one", "newest step, one sensor", _edge_one),
+    Case("edge_all", "newest step, whole group", lambda _rng, _, known: edge_cells(known, None)),
+    Case("silent_one", "one sensor silent for the window", lambda rng, _, known: silent_sensors(rng, known, most=1)),
+)
+
+
+class Tally:
+    """Sums of errors per sensor, [C] each, for one method in one case."""
+
+    def __init__(self, sensors: int) -> None:
+        self.squared = np.zeros(sensors)
+        self.absolute = np.zeros(sensors)
+        self.count = np.zeros(sensors, np.int64)
+
+    def add(self, filled: Floats, truth: Floats, hidden: Bools) -> None:
+        """Count the hidden cells of a batch [B, C, T]."""
+        error = np.where(hidden, filled.astype(np.float64) - truth, 0.0)
+        self.squared += np.square(error).sum(axis=(0, 2))
+        self.absolute += np.abs(error).sum(axis=(0, 2))
+        self.count += hidden.sum(axis=(0, 2))
+
+    def summary(self, sensors: Sequence[str], std: NDArray[np.float64]) -> dict[str, Any]:
+        """MSE and MAE over all hidden cells, and per sensor, standardised and in the sensor's unit."""
+        cells = max(int(self.count.sum()), 1)
+        rows = {}
+        for index, name in enumerate(sensors):
+            count = max(int(self.count[index]), 1)
+            mse, mae = self.squared[index] / count, self.absolute[index] / count
+            unit = {"mse_unit": mse * std[index] ** 2, "mae_unit": mae * std[index]}
+            rows[name] = {"cells": int(self.count[index]), "mse": mse, "mae": mae, **unit}
+        return {"mse": float(self.squared.sum() / cells), "mae": float(self.absolute.sum() / cells), "sensors": rows}
+
+
+def with_fallback(fill: Fill) -> Fill:
+    """A baseline that gives 0, the standardised training mean, where it has nothing to go by."""
+
+    def filled(values: Floats, observed: Bools) -> Floats:
+        return np.nan_to_num(fill(values, observed), nan=0.0)
+
+    return filled
+
+
+def model_fill(model: GLAIM) -> Fill:
+    """The network as a plain function of arrays."""
+
+    @torch.inference_mode()
+    def fill(values: Floats, observed: Bools) -> Floats:
+        filled: Floats = model(torch.from_numpy(values), torch.from_numpy(observed)).numpy()
+        return filled
+
+    return fill
+
+
+def evaluate(
+    windows: WindowSet, fills: Mapping[str, Fill], sensors: Sequence[str], scale: Scale, *, most: int, seed: int
+) -> dict[str, Any]:
+    """Errors of every method in every case.
+
+    Args:
+        windows: Standardised test windows.
+        fills: Methods by name.
+        sensors: Their names, in the order of the rows.
+        scale: Turns errors back into sensor units.
+        most: At most so many windows a case, evenly spread over groups and time; 0 takes all.
+        seed: Of the hidden cells.
+
+    Returns:
+        case -> {"says", "windows", "cells", "methods": method -> {"mse", "mae", "sensors": sensor -> ...}}.
+    """
+    chosen = windows.spread(most)
+    results: dict[str, Any] = {}
+    for number, case in enumerate(CASES):
+        tallies = {name: Tally(len(sensors)) for name in fills}
+        for start in range(0, len(chosen), BATCH):
+            values = windows.take(chosen[start : start + BATCH])
+            rng = np.random.default_rng([seed, number, start])
+            batch = hide(values, case.hide(rng, start, np.isfinite(values)))
+            for name, fill in fills.items():
+                tallies[name].add(fill(batch.values, batch.observed), batch.truth, batch.hidden)
+        cells = int(next(iter(tallies.values())).count.sum())
+        methods = {name: tally.summary(sensors, scale.std) for name, tally in tallies.items()}
+        results[case.name] = {"says": case.says, "windows": len(chosen), "cells": cells, "methods": methods}
+    return results
+
+
+def restore(state: Checkpoint) -> tuple[RunConfig, GLAIM, Scale]:
+    """The run's configuration, its network with the averaged weights, ready to use, and its scale."""
+    config = build(json.loads(state.config))
+    model = GLAIM(config.model)
+    model.load_state_dict(state.averaged)
+    scale = Scale(*(np.array(state.scale[name]) for name in ("mean", "std", "minimum", "maximum")))
+    return config, model.eval(), scale
+
+
+def evaluate_run(state: Checkpoint, *, data: Path | None = None, most: int = 6000) -> dict[str, Any]:
+    """Evaluate a checkpoint on the test part of its data; the whole report as plain values."""
+    config, model, scale = restore(state)
+    series = load(config.data, data or data_path(config.data.file))
+    parts = split(series, config.data.split, config.model.window)
+    windows = WindowSet(scale.apply(parts.test.values), config.model.window, 1, config.train.minimum_observed)
+    fills: dict[str, Fill] = {
+        "model": model_fill(model),
+        "interpolation": with_fallback(interpolation),
+        "last_value": with_fallback(last_value),
+        "mean": lambda values, observed: np.where(observed, values, np.float32(0)),
+    }
+    cases = evaluate(windows, fills, state.sensors, scale, most=most, seed=config.train.seed)
+    return {
+        "run": config.name,
+        "data": {"source": state.source, "sha256": state.source_sha256, "rows": state.rows, "step_s": state.step_s},
+        "groups": len(series.groups),
+        "split": list(config.data.split),
+        "test": {
+            "first": _stamp(parts.test.times_ms[0]),
+            "last": _stamp(parts.test.times_ms[-1]),
+            "rows": parts.test.rows,
+        },
+        "window": config.model.window,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "epochs": state.epoch,
+        "best_epoch": state.best_epoch,
+        "training_seconds": round(state.seconds, 1),
+        "units": dict(zip(state.sensors, state.units, strict=True)),
+        "git_commit": state.git_commit,
+        "machine": machine(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "cases": cases,
+    }
+
+
+def _stamp(time_ms: Any) -> str:
+    return datetime.fromtimestamp(int(time_ms) / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def shortfalls(report: Mapping[str, Any]) -> list[str]:
+    """Where the model does not beat a baseline, in words: by case, on average."""
+    lines = []
+    for case in report["cases"].values():
+        model = case["methods"]["model"]
+        for name in ("interpolation", "last_value"):
+            other = case["methods"][name]
+            behind = [metric.upper() for metric in ("mse", "mae") if model[metric] >= other[metric]]
+            if behind:
+                pairs = ", ".join(
+                    f"{metric} {model[metric.lower()]:.3f} against {other[metric.lower()]:.3f}" for metric in behind
+                )
+                lines.append(f"{case['says']}: not better than {name.replace('_', ' ')} ({pairs})")
+    return lines
+
+
+def markdown(report: Mapping[str, Any], command: str) -> str:
+    """The report as a page: all cases on average, then each sensor in its unit."""
+    data, test = report["data"], report["test"]
+    lines = [
+        f"# {report['run']}",
+        "",
+        f"Command: `{command}`",
+        "",
+        f"{report['date']}, {report['machine']}; {report['parameters']:,} parameters, "
+        f"{report['training_seconds'] / 60:.0f} minutes of training "
+        f"(best epoch {report['best_epoch']} of {report['epochs']}).",
+        "",
+        f"Data: {data['source']} ({data['rows']} rows, {report['groups']} groups, step {data['step_s']:g} s), split in "
+        f"time order {'/'.join(f'{share:g}' for share in report['split'])}; scored on the last part, "
+        f"{test['first']} to {test['last']} UTC, on cells that were known and hidden. "
+        f"Windows of {report['window']} steps lie wholly in that part.",
+        "",
+        "## On average, standardised (MSE / MAE)",
+        "",
+        "| hidden | model | linear interpolation | last value | mean |",
+        "|---|---|---|---|---|",
+    ]
+    for case in report["cases"].values():
+        best = {metric: min(case["methods"][m][metric] for m in METHODS) for metric in ("mse", "mae")}
+        cells = []
+        for method in METHODS:
+            score = case["methods"][method]
+            shown = [("**{:.3f}**" if score[k] <= best[k] else "{:.3f}").format(score[k]) for k in ("mse", "mae")]
+            cells.append(" / ".join(shown))
+        lines.append(f"| {case['says']} | {' | '.join(cells)} |")
+    short = shortfalls(report)
+    lines += [
+        "",
+        "Where the model does not win: " + ("; ".join(short) if short else "in none of these cases") + ".",
+        "",
+    ]
+    for case in report["cases"].values():
+        lines += [
+            f"## {case['says']}: each sensor, MAE in its unit (standardised MSE)",
+            "",
+            f"{case['windows']} windows, {case['cells']} hidden cells.",
+            "",
+            "| sensor | unit | cells | model | linear interpolation | last value | mean |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for sensor, unit in report["units"].items():
+            rows = [case["methods"][method]["sensors"][sensor] for method in METHODS]
+            numbers = " | ".join(f"{row['mae_unit']:.4g} ({row['mse']:.3f})" for row in rows)
+            lines.append(f"| {sensor} | {unit} | {rows[0]['cells']} | {numbers} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def write_report(report: Mapping[str, Any], command: str, directory: Path) -> None:
+    """`<run>.md` and `<run>.json` in the directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{report['run']}.md").write_text(markdown(report, command))
+    text = json.dumps({"command": command, **report}, indent=1, default=float)
+    (directory / f"{report['run']}.json").write_text(text + "\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.evaluate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path, help="a run's directory, or one of its checkpoints")
+    parser.add_argument("--data", type=Path, help="the data file, when it is not where the run found it")
+    parser.add_argument(
+        "--windows", type=int, default=6000, help="at most so many windows a case; 0: all (default 6000)"
+    )
+    parser.add_argument("--results", type=Path, help="where to write the report (default: the run's directory)")
+    given = parser.parse_args(arguments)
+    keep_memory()
+    torch.set_num_threads(1)
+    try:
+        file = given.run / "best.pt" if given.run.is_dir() else given.run
+        report = evaluate_run(checkpoints.load(file), data=given.data, most=given.windows)
+    except GlaimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    command = f"python -m training.evaluate {given.run}"
+    write_report(report, command, given.results or file.parent)
+    print(markdown(report, command))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,303 @@
+"""From a checkpoint to a directory that Triton serves, checked on the way.
+
+    python -m training.export build/runs/plant-pump
+
+Writes model_repo/<name>/ with config.pbtxt (GPU, libtorch), configs/python.pbtxt (CPU), contract.json, warm-up data,
+and <version>/{model.pt, model.py}. The served module takes and gives sensor units: the standardisation of the training
+data and the normalisation of each window are inside. It is scripted, saved, loaded again, and compared with the plain
+module on batches of 1, 8 and 64 and on the windows that break things; if they differ, nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glaim_stream.contract import (
+    Contract,
+    DataFingerprint,
+    ResidualQuantiles,
+    SensorContract,
+    file_digest,
+    sensors_digest,
+    write_contract,
+)
+from glaim_stream.errors import GlaimError
+from training import checkpoint as checkpoints
+from training import triton_config
+from training.checkpoint import Checkpoint
+from training.config import ExportSpec, data_path
+from training.data import Floats, Scale, load, split
+from training.errors import ExportError
+from training.evaluate import model_fill, restore
+from training.masks import MaskSpec
+from training.model import GLAIM
+from training.residuals import residual_quantiles
+from training.runtime import keep_memory
+from training.windows import Batch, WindowSet, hide
+
+BACKEND = Path(__file__).with_name("triton_python_backend.py")
+TOLERANCE = 1e-5  # of a sensor's deviation; scripted and eager run the same kernels and usually agree to the bit
+
+
+class ServedModel(nn.Module):
+    """GLAIM as a server sees it: sensor units in and out, only the newest steps answered.
+
+    A module of its own because serving asks for what training must not have: fixed statistics, tolerance for whatever
+    stands in missing cells, and argument names that Triton's libtorch backend uses as tensor names.
+    """
+
+    def __init__(self, model: GLAIM, mean: Tensor, std: Tensor, emitted_steps: int) -> None:
+        super().__init__()
+        self.model = model
+        self.first = model.window - emitted_steps
+        self.emitted_steps = emitted_steps
+        self.register_buffer("mean", mean.float().view(1, -1, 1))
+        self.register_buffer("std", std.float().view(1, -1, 1))
+
+    def forward(self, VALUES: Tensor, OBSERVED: Tensor) -> Tensor:  # noqa: N803 - Triton matches these names
+        """float32 [B, C, T] in sensor units and bool [B, C, T] -> float32 [B, C, S], the S newest steps.
+
+        VALUES are ignored, NaN too, where OBSERVED is False; a value that is not finite counts as not observed.
+        """
+        observed = OBSERVED & torch.isfinite(VALUES)
+        values = torch.where(observed, VALUES, self.mean)
+        filled = self.model((values - self.mean) / self.std, observed, self.emitted_steps)
+        newest = observed[:, :, self.first :]
+        return torch.where(newest, VALUES[:, :, self.first :], filled * self.std + self.mean)
+
+
+def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:
+    """Wrap a trained network for serving.
+
+    Raises:
+        ExportError: more steps are asked for than the window has.
+    """
+    if not 1 <= emitted_steps <= model.window:
+        raise ExportError(f"emitted_steps must lie in 1..{model.window}, found {emitted_steps}")
+    return ServedModel(model, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), emitted_steps).eval()
+
+
+def script(served: ServedModel) -> torch.jit.ScriptModule:
+    """TorchScript by scripting, not tracing: a trace would fix the batch size into the code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # since torch 2.9; the versions are pinned knowingly
+        scripted: torch.jit.ScriptModule = torch.jit.script(served)
+    return scripted
+
+
+def hard_windows(scale: Scale, window: int, seed: int = 0) -> list[tuple[str, Tensor, Tensor]]:
+    """Named (VALUES [B, C, T], OBSERVED [B, C, T]) pairs: usual batches, and the ones that break things."""
+    rng = np.random.default_rng(seed)
+    sensors = len(scale.mean)
+
+    def draw(batch: int) -> tuple[Floats, Any]:
+        walk = rng.standard_normal((batch, sensors, window)).cumsum(axis=-1) / np.sqrt(window)
+        values = walk * scale.std[:, None] + scale.mean[:, None]
+        return values.astype(np.float32), rng.random(values.shape) > rng.uniform(0.05, 0.7, (batch, 1, 1))
+
+    cases: list[tuple[str, Any, Any]] = [(f"batch of {size}", *draw(size)) for size in triton_config.WARM_BATCHES]
+    values, observed = draw(4)
+    cases.append(("nothing observed", values, np.zeros_like(observed)))
+    cases.append(("everything observed", values, np.ones_like(observed)))
+    cases.append(("NaN where missing", np.where(observed, values, np.float32(np.nan)), observed))
+    cases.append(("NaN said to be observed", np.where(observed, values, np.float32(np.nan)), np.ones_like(observed)))
+    cases.append(("constant rows", np.broadcast_to(values[:, :, :1], values.shape).copy(), observed))
+    single = np.zeros_like(observed)
+    single[:, 0, window // 2] = True
+    cases.append(("a single observation", values, single))
+    silent = observed.copy()
+    silent[:, 0] = False
+    cases.append(("a silent sensor", values, silent))
+    dark = observed.copy()
+    dark[:, :, window // 2 :] = False
+    cases.append(("half a window dark", values, dark))
+    return [(name, torch.from_numpy(v), torch.from_numpy(o)) for name, v, o in cases]
+
+
+@torch.inference_mode()
+def check(served: ServedModel, scripted: torch.jit.ScriptModule, scale: Scale, window: int) -> float:
+    """Largest difference between the scripted and the plain module, in deviations.
+
+    Raises:
+        ExportError: they differ, an answer is not finite, or an observed cell did not pass through.
+    """
+    std = torch.from_numpy(scale.std).float().view(1, -1, 1)
+    worst = 0.0
+    for name, values, observed in hard_windows(scale, window):
+        plain = served(values, observed)
+        for _ in range(3):  # the executor of TorchScript changes its plan after the first calls
+            answer = scripted(values, observed)
+            if answer.shape != plain.shape or not bool(torch.isfinite(answer).all()):
+                raise ExportError(f"{name}: expected finite answers of shape {tuple(plain.shape)}, found others")
+            worst = max(worst, float(((answer - plain) / std).abs().max()))
+        newest = slice(window - served.emitted_steps, None)
+        kept = observed[:, :, newest] & torch.isfinite(values[:, :, newest])
+        if not torch.equal(answer[kept], values[:, :, newest][kept]):
+            raise ExportError(f"{name}: observed cells did not pass through")
+        if worst > TOLERANCE:
+            raise ExportError(
+                f"{name}: scripted and plain differ by {worst:.2e} deviations, at most {TOLERANCE} allowed"
+            )
+    return worst
+
+
+def write_model(
+    spec: ExportSpec, state: Checkpoint, model: GLAIM, scale: Scale, masks: MaskSpec, warm: Batch,
+    metrics: Mapping[str, Any], quantiles: ResidualQuantiles | None,
+) -> Path:  # fmt: skip
+    """Write model_repo/<name>, whole or not at all; other versions of the same model are kept.
+
+    Raises:
+        ExportError: the scripted module does not do what the plain one does.
+    """
+    served = served_model(model, scale, spec.emitted_steps)
+    root = Path(spec.directory)
+    root.mkdir(parents=True, exist_ok=True)
+    target = root / spec.name
+    staging = Path(tempfile.mkdtemp(prefix=f".{spec.name}-", dir=root))
+    try:
+        staging.chmod(0o755)
+        if target.is_dir():
+            for version in target.iterdir():
+                if version.is_dir() and version.name.isdigit() and version.name != str(spec.version):
+                    shutil.copytree(version, staging / version.name)
+        version_folder = staging / str(spec.version)
+        version_folder.mkdir()
+        weights = version_folder / "model.pt"
+        script(served).save(str(weights))
+        loaded = torch.jit.load(str(weights))
+        check(served, loaded, scale, model.window)
+        shutil.copyfile(BACKEND, version_folder / "model.py")
+        sensors = len(state.sensors)
+        (staging / "config.pbtxt").write_text(triton_config.libtorch_config(spec.name, sensors, model.window, spec))
+        (staging / "configs").mkdir()
+        python = triton_config.python_config(spec.name, sensors, model.window, spec)
+        (staging / "configs" / "python.pbtxt").write_text(python)
+        values = warm.values[0] * scale.std[:, None] + scale.mean[:, None]
+        triton_config.write_warmup(staging, values.astype(np.float32), warm.observed[0])
+        write_contract(_contract(spec, state, model, scale, masks, metrics, quantiles, file_digest(weights)), staging)
+        _swap(staging, target)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return target
+
+
+def _swap(staging: Path, target: Path) -> None:
+    """Put the new directory in the place of the old one; the old one is gone only when the new one stands."""
+    if not target.exists():
+        staging.rename(target)
+        return
+    old = target.with_name(f".{target.name}-{os.getpid()}.old")
+    target.rename(old)
+    try:
+        staging.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old)
+
+
+def _contract(
+    spec: ExportSpec, state: Checkpoint, model: GLAIM, scale: Scale, masks: MaskSpec,
+    metrics: Mapping[str, Any], quantiles: ResidualQuantiles | None, digest: str,
+) -> Contract:  # fmt: skip
+    sensors = [
+        SensorContract(
+            id=name,
+            unit=unit,
+            mean=float(scale.mean[row]),
+            std=float(scale.std[row]),
+            minimum=float(scale.minimum[row]),
+            maximum=float(scale.maximum[row]),
+            resolution=1e-4 * float(scale.std[row]),
+        )
+        for row, (name, unit) in enumerate(zip(state.sensors, state.units, strict=True))
+    ]
+    return Contract(
+        name=spec.name,
+        version=spec.version,
+        window=model.window,
+        emitted_steps=spec.emitted_steps,
+        step_s=state.step_s,
+        sensors=sensors,
+        sensors_sha256=sensors_digest(state.sensors),
+        masks=masks.names,
+        metrics=dict(metrics),
+        residual_quantiles=quantiles,
+        data=DataFingerprint(source=state.source, rows=state.rows, sha256=state.source_sha256),
+        torchscript_sha256=digest,
+        git_commit=state.git_commit,
+        torch_version=torch.__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def brief_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The averages of an evaluation, for the contract: case -> method -> mse and mae, standardised."""
+    return {
+        case: {name: {k: round(float(score[k]), 6) for k in ("mse", "mae")} for name, score in found["methods"].items()}
+        for case, found in report.get("cases", {}).items()
+    }
+
+
+def export_run(
+    state: Checkpoint, report: Mapping[str, Any], *, data: Path | None = None, directory: str = "", most: int = 600
+) -> Path:
+    """Export a checkpoint: measure its residuals on the validation part, then write the model's directory."""
+    config, model, scale = restore(state)
+    spec = config.export
+    settings = {**vars(spec), "name": spec.name or config.name, "directory": directory or spec.directory}
+    spec = ExportSpec(**settings)
+    series = load(config.data, data or data_path(config.data.file))
+    if list(series.sensors) != state.sensors:
+        raise ExportError(f"the checkpoint was trained on sensors {state.sensors}, the data has {list(series.sensors)}")
+    parts = split(series, config.data.split, config.model.window)
+    windows = WindowSet(scale.apply(parts.validation.values), config.model.window, 1, config.train.minimum_observed)
+    lag = max(1, spec.emitted_steps // 2)
+    quantiles = residual_quantiles(windows, model_fill(model), scale, lag=lag, most=most, seed=config.train.seed)
+    warm_values = windows.take(windows.spread(1))
+    rng = np.random.default_rng(config.train.seed)
+    warm = hide(warm_values, config.masks.sample(rng, np.isfinite(warm_values)))
+    return write_model(spec, state, model, scale, config.masks, warm, brief_metrics(report), quantiles)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path, help="a run's directory: best.pt and, if it was evaluated, <name>.json")
+    parser.add_argument("--data", type=Path, help="the data file, when it is not where the run found it")
+    parser.add_argument("--model-repo", default="", help="where to write (default: the run's export.directory)")
+    given = parser.parse_args(arguments)
+    keep_memory()
+    torch.set_num_threads(1)
+    try:
+        state = checkpoints.load(given.run / "best.pt")
+        name = json.loads(state.config)["name"]
+        evaluation = given.run / f"{name}.json"
+        report = json.loads(evaluation.read_text()) if evaluation.is_file() else {}
+        written = export_run(state, report, data=given.data, directory=given.model_repo)
+    except GlaimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"wrote {written}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
