@@ -58,8 +58,8 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     "num.io.threads": "4",
 }
 
-# Halves what a start costs (4.1 to 2.3 CPU seconds) by leaving out the compiler that pays off later: for tests and short
-# demonstrations, not where a broker's rate is measured.
+# Halves what a start costs (4.1 to 2.3 CPU seconds) by leaving out the compiler that pays off later: for tests and
+# short demonstrations, not where a broker's rate is measured.
 QUICK_START = ("-XX:TieredStopAtLevel=1",)
 
 _LOG4J = """\

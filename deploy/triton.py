@@ -234,8 +234,9 @@ class LocalTriton(LocalServer):
 
 
 def models_of(model_repository: Path) -> list[str]:
-    """The names of the models in a repository: its directories that hold a `config.pbtxt`."""
-    return sorted(path.parent.name for path in model_repository.glob("*/config.pbtxt"))
+    """The names of the models in a repository: its directories that hold a `config.pbtxt`, hidden ones aside."""
+    names = (path.parent.name for path in model_repository.glob("*/config.pbtxt"))
+    return sorted(name for name in names if not name.startswith("."))
 
 
 @contextmanager

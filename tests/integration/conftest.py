@@ -3,56 +3,29 @@
 from __future__ import annotations
 
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment
 from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
 from deploy.triton_install import unsupported_reason
+from training.config import ExportSpec
+from training.triton_config import libtorch_config, python_config, write_warmup
 
-TINY_MODEL = "tiny"
-
-_TINY_TENSORS = """
-max_batch_size: 16
-input [
-  { name: "VALUES" data_type: TYPE_FP32 dims: [ 3, 96 ] },
-  { name: "OBSERVED" data_type: TYPE_BOOL dims: [ 3, 96 ] }
-]
-output [ { name: "IMPUTED" data_type: TYPE_FP32 dims: [ 3, 4 ] } ]
-dynamic_batching { max_queue_delay_microseconds: 1000 }
-"""
-
-_TINY_MODEL_PY = """\
-import os
-
-import torch
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def initialize(self, args):
-        torch.set_num_threads(1)
-        self.module = torch.jit.load(os.path.join(args["model_repository"], args["model_version"], "model.pt"))
-
-    def execute(self, requests):
-        answers = []
-        for request in requests:
-            arrays = [pb_utils.get_input_tensor_by_name(request, n).as_numpy().copy() for n in ("VALUES", "OBSERVED")]
-            with torch.inference_mode():
-                imputed = self.module(*map(torch.from_numpy, arrays))
-            answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("IMPUTED", imputed.numpy())]))
-        return answers
-"""
+# Three sensors, four steps answered; every choice else as for a trained model.
+TINY = ExportSpec(name="tiny", emitted_steps=4, max_batch=64, preferred_batches=(8, 64))
 
 # Each sensor's mean over what was observed, 0 where nothing was, for the last four steps.
 _TINY_FORWARD = """
-def forward(self, values: Tensor, observed: Tensor):
-    mask = observed.to(values.dtype)
-    mean = (values * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)
+def forward(self, VALUES: Tensor, OBSERVED: Tensor):
+    mask = OBSERVED.to(VALUES.dtype)
+    mean = (VALUES * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)
     return mean.unsqueeze(-1).repeat(1, 1, 4)
 """
 
@@ -86,20 +59,18 @@ def topic_prefix(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def tiny_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The smallest model repository with our contract: three sensors, the mean of what was observed.
-
-    As in the real one, `config.pbtxt` is for a backend that the local server does not have.
-    """
+    """The smallest repository: as `training.export` writes them, but the model is the mean of what was observed."""
     import torch
 
     repository = tmp_path_factory.mktemp("tiny-repository")
-    model = repository / TINY_MODEL
+    model = repository / TINY.name
     version = model / "1"
     version.mkdir(parents=True)
     (model / "configs").mkdir()
-    (model / "config.pbtxt").write_text(f'name: "{TINY_MODEL}"\nbackend: "pytorch"\n{_TINY_TENSORS}')
-    (model / "configs" / "python.pbtxt").write_text(f'name: "{TINY_MODEL}"\nbackend: "python"\n{_TINY_TENSORS}')
-    (version / "model.py").write_text(_TINY_MODEL_PY)
+    (model / "config.pbtxt").write_text(libtorch_config(TINY.name, 3, 96, TINY))
+    (model / "configs" / "python.pbtxt").write_text(python_config(TINY.name, 3, 96, TINY))
+    write_warmup(model, np.zeros((3, 96)), np.ones((3, 96), dtype=bool))
+    shutil.copy(CHECKOUT / "training" / "triton_python_backend.py", version / "model.py")
     module = torch.jit.ScriptModule()
     module.define(_TINY_FORWARD)
     module.save(str(version / "model.pt"))
