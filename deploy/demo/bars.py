@@ -37,9 +37,7 @@ def draw(scores: Sequence[tuple[str, Score]]) -> str:
 def table(final: Score, provisional: Score) -> str:
     """Errors of each sensor in its own unit: final values, and first estimates beside them."""
     heads = "".join(f"<th>{words}</th>" for words in CONTENDERS.values())
-    rows = "".join(
-        _row(one, other) for one, other in zip(final.sensors, provisional.sensors, strict=True) if one.cells
-    )
+    rows = "".join(_row(one, other) for one, other in zip(final.sensors, provisional.sensors, strict=True) if one.cells)
     total = (
         f'<tr class="all"><td>all sensors</td><td>deviations</td><td>{final.cells:,}</td>'
         f"{_cells(final.mae)}{_gain(final.mae)}{_cells(provisional.mae)}{_gain(provisional.mae)}</tr>"
@@ -68,9 +66,7 @@ def _row(final: SensorScore, provisional: SensorScore) -> str:
 
 def _cells(mae: Mapping[str, float]) -> str:
     best = min(mae.values())
-    return "".join(
-        f'<td{" class=best" if mae[name] == best else ""}>{number(mae[name])}</td>' for name in CONTENDERS
-    )
+    return "".join(f"<td{' class=best' if mae[name] == best else ''}>{number(mae[name])}</td>" for name in CONTENDERS)
 
 
 def _gain(mae: Mapping[str, float]) -> str:

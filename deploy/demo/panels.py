@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from deploy.demo.grid import Bools, Floats
 from deploy.demo.measure import Measured
-from deploy.demo.svg import Scale, element, number, path, text, ticks, time_ticks
+from deploy.demo.svg import Scale, alike, element, number, path, text, ticks, time_ticks
 from glaim_stream.records import Method
 
 _WIDTH, _HEIGHT = 1060, 186
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 8, 8, 22
+_VIEW = f"0 0 {_WIDTH} {_HEIGHT}"
 STEPS_SHOWN = 168
 MOST_PANELS = 6
 
@@ -79,7 +80,7 @@ def draw(panel: Panel, unit: str) -> str:
         for step in np.flatnonzero(np.isfinite(panel.truth))
     ]
     label = f"{panel.group} {panel.sensor}: observed, hidden and filled over time"
-    return element("svg", "".join(parts), class_="panel", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=label)
+    return element("svg", "".join(parts), class_="panel", viewBox=_VIEW, role="img", aria_label=label)
 
 
 def _spread(sensors: int) -> list[int]:
@@ -109,9 +110,10 @@ def _panel(measured: Measured, column: int, row: int, part: slice) -> Panel:
 
 
 def _axes(panel: Panel, x: Scale, y: Scale, low: float, high: float) -> Iterator[str]:
-    for value in ticks(low, high):
+    values = ticks(low, high)
+    for value, label in zip(values, alike(values), strict=True):
         yield element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y(value), y2=y(value))
-        yield text(_LEFT - 8, y(value) + 4, f"{value:,g}", class_="tick", text_anchor="end")
+        yield text(_LEFT - 8, y(value) + 4, label, class_="tick", text_anchor="end")
     first_ms, last_ms = int(panel.times_ms[0]), int(panel.times_ms[-1])
     step_ms = (last_ms - first_ms) / max(1, len(panel.times_ms) - 1) or 1
     for ms, label in time_ticks(first_ms, last_ms):

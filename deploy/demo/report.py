@@ -1,2 +1,169 @@
-def write_report(*a):
-    pass
+"""demo-output/report.html: one page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+
+from deploy.demo import bars, panels
+from deploy.demo.measure import Measured
+from deploy.demo.scenario import Scenario
+from deploy.demo.summary import KIND_WORDS, MEANING, Summary
+from deploy.demo.svg import element, number
+
+_KEY = "0 0 28 14"
+_CSS = Path(__file__).with_name("report.css")
+
+
+def write_report(summary: Summary, measured: Measured, scenario: Scenario, file: Path) -> None:
+    """Write the page."""
+    file.write_text(page(summary, measured, scenario))
+
+
+def page(summary: Summary, measured: Measured, scenario: Scenario) -> str:
+    """The whole page."""
+    body = "".join(
+        [
+            _header(summary),
+            _numbers(summary),
+            _way(summary, scenario),
+            _panels(measured, scenario),
+            _errors(summary, measured),
+            _footer(summary),
+        ]
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>glaim-stream: {escape(summary.title)}</title><style>{_CSS.read_text()}</style></head>"
+        f"<body><main>{body}</main></body></html>\n"
+    )
+
+
+def _header(summary: Summary) -> str:
+    machine = summary.machine
+    speed = f"{summary.speed:,.0f} times real time" if summary.speed else "as fast as it goes"
+    where = escape(f"{machine['cores']} cores, {machine['cpu']}")
+    meta = f"{summary.date} · {speed} · {where} · <code>{escape(summary.command)}</code>"
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in [*summary.notes, *summary.problems])
+    return (
+        f'<header><p class="name">glaim-stream</p><h1>{escape(summary.title)}: the holes, filled live</h1>'
+        f'<p class="soft">{escape(summary.detail)}. {summary.hidden:,} readings were withheld on purpose, and what the '
+        f'stream put in their place is held against them here.</p><p class="meta">{meta}</p></header>{notes}'
+    )
+
+
+def _numbers(summary: Summary) -> str:
+    filled = sum(count for name, count in summary.filled.items() if name != "none")
+    percent = bars.gain_percent(summary.mae)
+    better = math.isfinite(percent) and percent < 0
+    cards = [
+        ("", f"{summary.readings_in:,}", f"readings in, {summary.readings_per_second:,.0f} a second"),
+        ("bad" if summary.lost else "good", f"{summary.lost:,} lost",
+         f"{summary.readings_out:,} out, {summary.dead_letters:,} dead letters, counted by the audit"),
+        ("", f"{filled:,}", f"of {summary.holes:,} holes filled: {_methods(summary)}"),
+        ("good" if better else "bad", f"{abs(percent):.0f} %",
+         f"{'less' if better else 'more'} error than the better baseline, on hidden values"),
+        ("", f"{summary.latency_ms['p50']:,.0f} ms",
+         f"from topic to topic for half of the rows; 99 %: {summary.latency_ms['p99']:,.0f} ms"),
+    ]  # fmt: skip
+    inner = "".join(f'<div class="{kind}"><b>{value}</b><small>{words}</small></div>' for kind, value, words in cards)
+    return f'<section class="numbers">{inner}</section>'
+
+
+def _methods(summary: Summary) -> str:
+    counts = {name.replace("_", " "): count for name, count in summary.filled.items() if name != "none"}
+    parts = [f"{count:,} by {name}" for name, count in counts.items() if count]
+    too_old = summary.filled.get("none", 0)
+    return ", ".join(parts) + (f"; {too_old:,} too old to answer" if too_old else "")
+
+
+def _way(summary: Summary, scenario: Scenario) -> str:
+    model = scenario.model
+    stops = [
+        ("Sensors", f"{len(scenario.source.groups)} groups of {len(model.sensors)}"),
+        ("Kafka", f"<code>sensor-readings</code>, {summary.readings_in:,} messages"),
+        ("Worker", f"decodes, keeps windows of {model.window} steps, closes each step by event time"),
+        ("Model", f"{escape(model.name)} on {escape(_server(summary))}: the holes of all groups in one call"),
+        ("Kafka", f"<code>imputed-readings</code>, {summary.rows_out:,} rows as Arrow"),
+        (
+            "You",
+            f"<code>{escape(Path(summary.arrow_file).name)}</code>, {summary.arrow_rows:,} rows: the last word on each",
+        ),
+    ]
+    inner = "".join(f"<li><b>{name}</b>{words}</li>" for name, words in stops)
+    return f'<section id="way"><h2>How a reading travels</h2><ol class="way">{inner}</ol></section>'
+
+
+def _server(summary: Summary) -> str:
+    return "Triton" if summary.imputer.startswith("Triton") else "TorchScript in the worker"
+
+
+def _panels(measured: Measured, scenario: Scenario) -> str:
+    unit_of = {sensor.id: sensor.unit for sensor in scenario.model.sensors}
+    figures = "".join(
+        f"<figure><figcaption>{escape(each.sensor)} "
+        f"<span>{escape(unit_of[each.sensor])} · {escape(each.group)}, {_day(each)}</span></figcaption>"
+        f"{panels.draw(each, unit_of[each.sensor])}</figure>"
+        for each in panels.choose(measured)
+    )
+    level = f"{measured.interval_level:.0%} interval" if measured.interval_level else "interval"
+    keys = [
+        (element("path", class_="observed", d="M1,7L27,7"), "observed"),
+        (element("circle", class_="truth", cx=14, cy=7, r=3.4), "hidden: never sent"),
+        (element("path", class_="band", d="M1,2L27,2L27,12L1,12Z") + element("path", class_="filled", d="M1,7L27,7"),
+         f"filled, with its {level}"),
+        (element("path", class_="straight", d="M1,7L27,7"), "interpolation"),
+    ]  # fmt: skip
+    legend = "".join(f"<span>{element('svg', mark, viewBox=_KEY)}{words}</span>" for mark, words in keys)
+    covered = _coverage(measured)
+    return (
+        '<section id="sensors"><h2>Observed, hidden, filled</h2>'
+        '<p class="soft">A stretch of one sensor each, chosen by where most was hidden and not by how well it went. '
+        f"Values are final ones, made {scenario.model.revise_after} steps later.{covered}</p>"
+        f'<div class="legend">{legend}</div>{figures}</section>'
+    )
+
+
+def _day(panel: panels.Panel) -> str:
+    moment = datetime.fromtimestamp(int(panel.times_ms[0]) / 1000, UTC)
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def _coverage(measured: Measured) -> str:
+    share = measured.interval_coverage["final"]
+    if measured.interval_level is None or not math.isfinite(share):
+        return ""
+    return f" {share:.0%} of all hidden values lie inside their {measured.interval_level:.0%} interval."
+
+
+def _errors(summary: Summary, measured: Measured) -> str:
+    labelled = [
+        ("final value", measured.final),
+        ("first estimate, newest step", measured.provisional),
+        *((f"final: {KIND_WORDS[kind]}", part) for kind, part in measured.by_kind.items()),
+    ]
+    marks = "".join(
+        f"<span>{element('svg', element('rect', class_=f'bar {name}', x=2, y=2, width=24, height=10), viewBox=_KEY)}"
+        f"{words}</span>"
+        for name, words in bars.CONTENDERS.items()
+    )
+    return (
+        '<section id="errors"><h2>Errors beside both baselines</h2>'
+        '<p class="soft">Mean absolute error on the same hidden cells, in deviations of each sensor, so that sensors '
+        "can be averaged; shorter is better. The baselines ran through the same pipeline on the same records.</p>"
+        f'<div class="legend">{marks}</div><figure>{bars.draw(labelled)}</figure>'
+        '<p class="soft">The same by sensor, in its own unit; percentages: the model against the better baseline.</p>'
+        f'<div class="scroll">{bars.table(measured.final, measured.provisional)}</div></section>'
+    )
+
+
+def _footer(summary: Summary) -> str:
+    seconds = ", ".join(f"{name} {number(took, 2)} s" for name, took in summary.seconds.items())
+    words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in MEANING.items())
+    return (
+        f'<footer><h2>What the numbers mean</h2><dl>{words}</dl><p class="meta">Time by phase: {escape(seconds)}. '
+        f"All of it in <code>summary.json</code>.</p></footer>"
+    )

@@ -83,7 +83,9 @@ def beijing(
 
     Args:
         data: folder that holds the file.
-        hours, groups, speed: as for `plant`; twelve stations.
+        hours: event time, counted from the end; None: the default.
+        groups: stations; None: all twelve.
+        speed: times real time, 0 for as fast as it goes; None: the default.
 
     Raises:
         SettingsError: the file is not there, or more is asked for than its test part holds.
@@ -106,8 +108,8 @@ def beijing(
     return Scenario(
         "beijing",
         "Air quality in Beijing",
-        f"{len(stations)} stations of {len(sensors)} sensors, hourly: the last {hours:g} hours of the years 2013 to 2017, "
-        "with gaps of their own, which the model has not seen",
+        f"{len(stations)} stations of {len(sensors)} sensors, hourly, with gaps of their own: the last {hours:g} hours "
+        "of the years 2013 to 2017, which the model has not seen",
         path,
         catalogue,
         source,

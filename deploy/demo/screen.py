@@ -1,4 +1,7 @@
-"""The demo on the terminal: phases with their times, and counters while it streams. Plain lines where it is no terminal."""
+"""The demo on the terminal: phases with their times, and counters while it streams.
+
+Where the output is no terminal these are plain lines.
+"""
 
 from __future__ import annotations
 

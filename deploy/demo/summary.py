@@ -22,11 +22,12 @@ MEANING = {
     "holes": "cells (group, sensor, step) for which no reading arrived: hidden ones, and the data's own gaps",
     "filled": "holes by the method that had the last word on them; none: the gap was too old for an answer",
     "rows_out": "rows on the output topic: readings, first estimates of holes, and their final values",
-    "mae": "mean absolute error on hidden cells that the model filled, in deviations of the training data, final values",
+    "mae": "mean absolute error of final values on hidden cells that the model filled, in deviations of the sensor's "
+    "training data",
     "final": "a hole's value once `revise_after` more steps were known; the baselines knew the same steps",
     "provisional": "a hole's value the moment its step closed, when nothing after it was known",
-    "latency_ms": "from the input topic's stamp on the newest record that a row is made of to the output topic's stamp on "
-    "the row, over all rows: waiting in the topic, decoding, windows, model, publishing",
+    "latency_ms": "from the stamp on the newest input record of the batch that made a row to the output topic's stamp "
+    "on the row, over all rows: waiting in the topic, decoding, windows, model, publishing",
     "readings_per_second": "readings_in over the time from the first send to the worker's last commit; at most what "
     "--speed asks for",
 }
@@ -129,13 +130,13 @@ def _errors(summary: Summary) -> Table:
     for label, score in (
         ("final value", summary.scores["final"]),
         ("first estimate, newest step", summary.scores["provisional"]),
-        *((f"final, {_KIND_WORDS[kind]}", part) for kind, part in summary.scores["by_kind"].items() if part["cells"]),
+        *((f"final, {KIND_WORDS[kind]}", part) for kind, part in summary.scores["by_kind"].items() if part["cells"]),
     ):
         table.add_row(label, *_best_bold([score["mae"][name] for name in ("model", "interpolation", "last_value")]))
     return table
 
 
-_KIND_WORDS = {"reading": "single readings lost", "sensor": "one sensor silent", "group": "whole group silent"}
+KIND_WORDS = {"reading": "single readings lost", "sensor": "one sensor silent", "group": "whole group silent"}
 
 
 def _best_bold(errors: list[float | None]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -56,6 +56,12 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     return [round(index * step, 10) for index in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def alike(values: Sequence[float]) -> list[str]:
+    """Numbers as text, all with as many places as the one that needs most."""
+    places = max((len(f"{value:g}".partition(".")[2]) for value in values), default=0)
+    return [f"{value:,.{places}f}" for value in values]
 
 
 def time_ticks(first_ms: int, last_ms: int, about: int = 7) -> list[tuple[int, str]]:
