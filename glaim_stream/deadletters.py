@@ -95,7 +95,7 @@ def dead_letter(record: InputRecord, rejects: Sequence[Reject], *, topic: str, p
     if all(reject.position is not None for reject in rejects):
         added["positions"] = json.dumps(positions)
     headers = [header for header in record.headers if not header[0].startswith(HEADER_PREFIX)]
-    headers += [(HEADER_PREFIX + name, text.encode()) for name, text in added.items()]
+    headers += [(HEADER_PREFIX + name, text.encode(errors="backslashreplace")) for name, text in added.items()]
     return DeadLetter(record.key, record.value, headers)
 
 

@@ -118,7 +118,7 @@ class Decoder:
             group.astype(np.int32),
             sensor.astype(np.int32),
             times_ms,
-            values.astype(np.float32) if good.all() else np.where(within, values, 0).astype(np.float32),
+            values.astype(np.float32) if good.all() else np.where(good, values, 0).astype(np.float32),
             offsets,
             positions,
         )
@@ -168,7 +168,7 @@ def _decode_lines(records: Sequence[InputRecord]) -> list[JsonRecord | None] | N
         return None
     try:
         documents: list[JsonRecord | None] = list(_decoder.decode_lines(joined))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return documents if len(documents) == len(values) else None
 

@@ -67,6 +67,7 @@ def repair(closed: Closed, imputed: Imputed | None, table: SensorTable, version_
         window, sensor = closed.window[holes], closed.sensor[holes]
         step = imputed.values.shape[2] - 1 - closed.lag[holes]
         filled = imputed.values[window, sensor, step].astype(np.float64)
+        filled[np.isinf(filled)] = np.nan  # no imputer means that, whatever it computed
         value[holes] = _settle(filled, sensor, table)
         method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
         version[holes] = _codes(imputed.version, version_names)[window]

@@ -29,11 +29,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 STEP_MS = 1000
 
 
-def catalogue(*, sensors: int = 2, groups: str = "g*", max_ahead_s: float = 300, **model: Any) -> Catalogue:
-    """One model `m` of sensors s0, s1, ... with steps of a second and a window of 6; `model` overrides."""
+def catalogue(
+    *, sensors: int | list[dict[str, Any]] = 2, groups: str = "g*", max_ahead_s: float = 300, **model: Any
+) -> Catalogue:
+    """One model `m` of sensors s0, s1, ... (or those given) with steps of a second and a window of 6; `model` overrides."""
     entry: dict[str, Any] = {
         "name": "m",
-        "sensors": [{"id": f"s{index}"} for index in range(sensors)],
+        "sensors": [{"id": f"s{index}"} for index in range(sensors)] if isinstance(sensors, int) else sensors,
         "step_s": STEP_MS / 1000,
         "window": 6,
         "revise_after": 2,
@@ -187,7 +189,8 @@ class ReferenceWindows:
             self.rows.append(Row(0, step * rules.step_ms, cell[0], cell[1], revision, True, after, 0, True))
 
     def close_idle(self) -> None:
-        assert self.newest_ms is not None and self.closable is not None
+        assert self.newest_ms is not None
+        assert self.closable is not None
         last = math.floor(self.newest_ms / self.rules.step_ms)
         for step in range(self.closable, last + 1):
             if not self._published(step):

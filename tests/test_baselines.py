@@ -1,0 +1,95 @@
+"""Last value and interpolation, by example and against a loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from glaim_stream.imputers.baselines import interpolation, last_value
+from glaim_stream.imputers.protocol import Windows
+from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
+from glaim_stream.records import Method
+
+N = np.nan
+
+
+def split(row: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Values with garbage where nothing was observed, and where something was."""
+    values = np.array([[row]], np.float32)
+    observed = ~np.isnan(values)
+    return np.where(observed, values, np.float32(-999)), observed
+
+
+@pytest.mark.parametrize(
+    ("row", "last", "line"),
+    [
+        ([N, N, N], [N, N, N], [N, N, N]),
+        ([N, 2, N], [N, 2, 2], [2, 2, 2]),
+        ([1, N, N], [1, 1, 1], [1, 1, 1]),
+        ([N, N, 3], [N, N, 3], [3, 3, 3]),
+        ([1, N, N, 4], [1, 1, 1, 4], [1, 2, 3, 4]),
+        ([5, N, 5, N, 5], [5, 5, 5, 5, 5], [5, 5, 5, 5, 5]),
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3]),
+        ([N], [N], [N]),
+        ([7], [7], [7]),
+    ],
+)
+def test_by_example(row: list[float], last: list[float], line: list[float]) -> None:
+    assert np.array_equal(last_value(*split(row))[0, 0], np.array(last, np.float32), equal_nan=True)
+    assert np.array_equal(interpolation(*split(row))[0, 0], np.array(line, np.float32), equal_nan=True)
+
+
+@given(
+    arrays(np.float32, (2, 3, 7), elements=st.floats(-100, 100, width=32)),
+    arrays(np.bool_, (2, 3, 7)),
+)
+def test_both_agree_with_a_loop(values: np.ndarray, observed: np.ndarray) -> None:
+    last, line = last_value(values, observed), interpolation(values, observed)
+    assert last.dtype == line.dtype == np.float32
+    for place in np.ndindex(*values.shape[:2]):
+        seen = np.flatnonzero(observed[place])
+        for step in range(values.shape[2]):
+            before = seen[seen <= step]
+            assert np.array_equal(last[place][step], values[place][before[-1]] if len(before) else N, equal_nan=True)
+            if len(seen) == 0:
+                assert np.isnan(line[place][step])
+            else:
+                drawn = np.interp(step, seen, values[place][seen])
+                assert line[place][step] == pytest.approx(drawn, rel=1e-4, abs=1e-3)
+            if observed[place][step]:
+                assert line[place][step] == values[place][step]
+
+
+@given(arrays(np.float32, (4, 6), elements=st.floats(-100, 100, width=32)), arrays(np.bool_, (4, 6)))
+def test_what_was_not_observed_plays_no_part(values: np.ndarray, observed: np.ndarray) -> None:
+    garbage = np.where(observed, values, np.float32(np.nan))
+    for fill in (last_value, interpolation):
+        assert np.array_equal(fill(values, observed), fill(garbage, observed), equal_nan=True)
+
+
+def windows(row: list[float], steps: int) -> Windows:
+    values, observed = split(row)
+    return Windows("m", np.where(observed, values, 0), observed, steps)
+
+
+async def test_interpolation_says_where_there_was_no_right_neighbour() -> None:
+    answer = await Interpolation().impute(windows([1, N, 3, N], 3))
+    assert answer.values[0, 0].tolist() == [2, 3, 3]
+    assert answer.method[0, 0, [0, 2]].tolist() == [Method.INTERPOLATION, Method.LAST_VALUE]
+    assert answer.version == [""]
+
+
+async def test_last_value_gives_the_newest_steps() -> None:
+    answer = await LastValue().impute(windows([1, N, 3, N], 2))
+    assert answer.values[0, 0].tolist() == [3, 3]
+    assert (answer.method == Method.LAST_VALUE).all()
+
+
+async def test_echo_gives_back_what_it_got() -> None:
+    answer = await Echo().impute(windows([1, N, 3, N], 4))
+    assert answer.values[0, 0].tolist() == [1, 0, 3, 0]
+    for rung in (Echo(), LastValue(), Interpolation()):
+        await rung.close()

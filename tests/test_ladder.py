@@ -1,0 +1,112 @@
+"""The ladder: rungs that fail, batches in flight, and windows of the wrong shape."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from glaim_stream.errors import ImputerError, ImputerUnavailable, WindowShapeError
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.records import Method
+
+
+@dataclass
+class Scripted:
+    """A rung that answers with the first value of each window, or fails for windows that begin with a bad one."""
+
+    name: str = "scripted"
+    bad: tuple[float, ...] = ()
+    error: type[Exception] = ImputerUnavailable
+    sizes: list[int] = field(default_factory=list)
+    running: int = 0
+    most_running: int = 0
+    closed: bool = False
+
+    async def impute(self, windows: Windows) -> Imputed:
+        self.sizes.append(len(windows))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        await asyncio.sleep(0.001)
+        self.running -= 1
+        if any(value in self.bad for value in windows.values[:, 0, 0]):
+            raise self.error("scripted")
+        shape = (*windows.values.shape[:2], windows.steps)
+        values = np.broadcast_to(windows.values[:, :1, :1], shape)
+        return Imputed(values, np.full(shape, Method.MODEL, np.int8), ["1"] * len(windows))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def windows(count: int, *, observed: bool = True) -> Windows:
+    values = np.broadcast_to(np.arange(count, dtype=np.float32)[:, None, None], (count, 2, 6)).copy()
+    return Windows("m", values, np.full(values.shape, observed), 3)
+
+
+async def test_answers_come_back_in_the_order_of_the_windows() -> None:
+    answer = await Ladder([Scripted()], batch=3).impute(windows(10))
+    assert answer.values[:, 0, 0].tolist() == list(range(10))
+    assert (answer.values.shape, answer.method.shape, len(answer.version)) == ((10, 2, 3), (10, 2, 3), 10)
+
+
+async def test_batches_and_calls_at_a_time_have_bounds() -> None:
+    rung = Scripted()
+    await Ladder([rung], batch=4, in_flight=2).impute(windows(18))
+    assert rung.sizes == [4, 4, 4, 4, 2]
+    assert rung.most_running == 2
+
+
+async def test_a_batch_that_fails_goes_one_rung_down_and_is_counted_and_the_others_stay() -> None:
+    failed: list[str] = []
+    answer = await Ladder([Scripted(bad=(4,)), Interpolation()], batch=2, on_failure=failed.append).impute(windows(6))
+    methods = answer.method[:, 0, 0].tolist()
+    assert methods == [1, 1, 1, 1, Method.INTERPOLATION, Method.INTERPOLATION]
+    assert answer.version == ["1", "1", "1", "1", "", ""]
+    assert failed == ["scripted"]
+
+
+async def test_what_no_rung_answers_is_null() -> None:
+    failed: list[str] = []
+    rungs = [Scripted("a", bad=(0,)), Scripted("b", bad=(0,), error=ImputerError)]
+    answer = await Ladder(rungs, on_failure=failed.append).impute(windows(1))
+    assert np.isnan(answer.values).all()
+    assert (answer.method == Method.NONE).all()
+    assert answer.version == [""]
+    assert failed == ["a", "b"]
+
+
+async def test_a_fault_that_is_no_imputer_error_is_not_swallowed() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await Ladder([Scripted(bad=(0,), error=ZeroDivisionError), Interpolation()]).impute(windows(1))
+
+
+async def test_windows_without_any_observation_are_null_on_the_last_rung() -> None:
+    answer = await Ladder([Interpolation()]).impute(windows(2, observed=False))
+    assert np.isnan(answer.values).all()
+
+
+async def test_closing_closes_every_rung() -> None:
+    rungs = [Scripted("a"), Scripted("b")]
+    await Ladder(rungs).close()
+    assert all(rung.closed for rung in rungs)
+
+
+@pytest.mark.parametrize(
+    ("values", "observed", "steps", "message"),
+    [
+        ((2, 6), (2, 6), 1, r"must be \[n, sensor, step\]"),
+        ((1, 2, 6), (1, 2, 5), 1, r"found \(1, 2, 6\) and \(1, 2, 5\)"),
+        ((1, 2, 6), (1, 2, 6), 0, r"steps must lie in 1\.\.6, found 0"),
+        ((1, 2, 6), (1, 2, 6), 7, r"steps must lie in 1\.\.6, found 7"),
+    ],
+)
+def test_windows_of_the_wrong_shape_are_refused(
+    values: tuple[int, ...], observed: tuple[int, ...], steps: int, message: str
+) -> None:
+    with pytest.raises(WindowShapeError, match=message):
+        Windows("m", np.zeros(values, np.float32), np.zeros(observed, np.bool_), steps)

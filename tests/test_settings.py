@@ -1,0 +1,69 @@
+"""Settings come from GLAIM_ variables, and a wrong one is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.settings import Settings, read_settings
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of the machine plays a part."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"GLAIM_{name.upper()}", raising=False)
+
+
+def test_defaults_are_those_of_a_laptop() -> None:
+    settings = read_settings()
+    assert (settings.kafka, settings.input_topic, settings.dlq_topic) == (
+        "localhost:9092",
+        "sensor-readings",
+        "sensor-readings-dlq",
+    )
+
+
+def test_the_environment_is_read_and_flags_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLAIM_KAFKA", "a:1")
+    monkeypatch.setenv("GLAIM_POLL_RECORDS", "7")
+    settings = read_settings(kafka="b:2", imputer=None)
+    assert (settings.kafka, settings.poll_records, settings.imputer) == ("b:2", 7, "triton")
+
+
+def test_a_name_of_its_own_for_the_dead_letter_topic() -> None:
+    assert read_settings(dead_letter_topic="errors").dlq_topic == "errors"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("poll_records", "0"),
+        ("poll_records", "many"),
+        ("commit_interval_s", "-1"),
+        ("triton_deadline_s", "0"),
+        ("imputer", "oracle"),
+        ("metrics_port", "70000"),
+        ("security_protocol", "TLS"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named_with_its_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"GLAIM_{name.upper()}", value)
+    with pytest.raises(SettingsError, match=rf"GLAIM_{name.upper()}: .*found '{value}'"):
+        read_settings()
+
+
+def test_a_password_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLAIM_SASL_PASSWORD", "hunter2")
+    assert "hunter2" not in repr(read_settings())
+
+
+def test_every_setting_that_is_not_plain_from_its_name_is_described() -> None:
+    plain = {
+        "input_topic", "output_topic", "security_protocol", "sasl_mechanism", "sasl_username", "sasl_password",
+        "ssl_ca_file", "metrics_host", "log_level",
+    }  # fmt: skip
+    undescribed = {name for name, field in Settings.model_fields.items() if not field.description}
+    assert undescribed <= plain
