@@ -1,0 +1,218 @@
+"""The report: one page that is whole, well formed and needs no network; and the summary beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from deploy.demo import bars, panels, svg
+from deploy.demo.__main__ import verdict
+from deploy.demo.grid import Grid, Layer, Outcome
+from deploy.demo.measure import Measured
+from deploy.demo.report import page
+from deploy.demo.scenario import Scenario, plant
+from deploy.demo.score import score
+from deploy.demo.summary import Summary, show, write
+from glaim_stream.records import Method
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Balanced(HTMLParser):
+    """Fails on a tag that is closed wrongly or not at all; remembers what it saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.resources: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        found = dict(attrs)
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        self.resources += [value for name in ("src", "href", "xlink:href", "data") if (value := found.get(name))]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def filled(shape: tuple[int, ...], value: float, holes: np.ndarray) -> Layer:
+    values = np.where(holes, np.float32(value), np.float32(np.nan)).astype(np.float32)
+    return Layer(values, values - 1, values + 1, np.where(holes, Method.MODEL, -1).astype(np.int8))
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return plant(hours=4, groups=2, seed=5)
+
+
+@pytest.fixture(scope="module")
+def measured(scenario: Scenario) -> Measured:
+    grid: Grid = scenario.grid
+    truth = np.full(grid.shape, np.nan, np.float32)
+    truth[:, :, 20:30] = 50.0
+    truth[0, :, 40] = 51.0
+    holes = np.isfinite(truth)
+    holes[1, 0, 60:64] = True  # a gap of the data's own: nobody knows what was there
+    observed = np.where(holes, np.float32(np.nan), np.float32(49.0))
+
+    def outcome(value: float) -> Outcome:
+        layer = filled(grid.shape, value, holes)
+        last = np.where(holes, Method.MODEL, Method.OBSERVED).astype(np.int8)
+        return Outcome(observed, layer, layer, last)
+
+    contenders = {"model": outcome(50.5), "interpolation": outcome(52.0), "last_value": outcome(49.0)}
+    sensors = scenario.model.sensors
+    scored = score(
+        truth,
+        {name: each.final.value for name, each in contenders.items()},
+        eligible=holes,
+        sensors=grid.sensors,
+        units=[sensor.unit for sensor in sensors],
+        deviation=np.ones(len(sensors)),
+    )
+    share = {"final": 0.93, "provisional": 0.9}
+    by_kind = {"reading": scored, "sensor": scored, "group": scored}
+    return Measured(grid, truth, contenders["model"], contenders, scored, scored, by_kind, share, 0.9)
+
+
+@pytest.fixture
+def summary(measured: Measured, scenario: Scenario) -> Summary:
+    return Summary(
+        scenario=scenario.name, title=scenario.title, detail=scenario.detail, readings_in=1000, readings_out=1000,
+        dead_letters=0, lost=0, holes=100, hidden=96, filled={"model": 98, "interpolation": 0, "none": 2}, rows_out=1200,
+        mae=measured.final.mae,
+        scores={
+            "final": measured.final.document(),
+            "provisional": measured.provisional.document(),
+            "by_kind": {kind: each.document() for kind, each in measured.by_kind.items()},
+        },
+        interval_coverage=measured.interval_coverage, interval_level=0.9, latency_ms={"p50": 40.0, "p99": 120.0},
+        readings_per_second=2000.0, speed=2400.0, hours=4.0, imputer="Triton at x:1", kafka="Apache Kafka at y:2",
+        machine={"cpu": "A <fast> & small one", "cores": 2}, date="2026-01-01T00:00:00+00:00",
+        audit={"clean": True}, command="python -m deploy.demo", arrow_file="demo-output/imputed.arrow", arrow_rows=1100,
+        seconds={"streaming": 3.0}, notes=["No Triton: this is <no> Linux."],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def html(summary: Summary, measured: Measured, scenario: Scenario) -> str:
+    return page(summary, measured, scenario)
+
+
+def test_the_page_is_well_formed_and_has_its_sections(html: str) -> None:
+    parser = Balanced()
+    parser.feed(html)
+    assert parser.open == []
+    assert {"way", "sensors", "errors"} <= set(parser.ids)
+    assert parser.tags.count("figure") == panels.MOST_PANELS + 1
+    assert "table" in parser.tags
+
+
+def test_the_page_needs_nothing_but_itself(html: str) -> None:
+    parser = Balanced()
+    parser.feed(html)
+    assert parser.resources == []
+    assert not {"script", "link", "img", "iframe", "object"} & set(parser.tags)
+    assert not re.search(r"https?://|//[a-z]+\.|@import|url\(", html)
+    assert len(html) < 3_000_000
+
+
+def test_the_page_draws_what_was_observed_hidden_and_filled(html: str) -> None:
+    for kind in ("observed", "filled", "band", "truth", "straight", "bar model", "bar interpolation", "bar last_value"):
+        assert f'class="{kind}"' in html, kind
+
+
+def test_what_comes_from_outside_is_escaped(html: str) -> None:
+    assert "A &lt;fast&gt; &amp; small one" in html
+    assert "this is &lt;no&gt; Linux" in html
+    assert "<fast>" not in html
+
+
+def test_the_page_follows_light_and_dark(html: str) -> None:
+    assert "prefers-color-scheme: dark" in html
+
+
+def test_no_coordinate_is_nan(html: str) -> None:
+    assert not re.search(r"[\"M L,]nan|NaN", html)
+
+
+def test_panels_are_chosen_by_what_was_hidden(measured: Measured) -> None:
+    chosen = panels.choose(measured)
+    assert len({panel.sensor for panel in chosen}) == len(chosen)
+    assert {panel.group for panel in chosen} == {"pump-1", "pump-2"}
+    assert all(np.isfinite(panel.truth).any() for panel in chosen)
+
+
+def test_a_stretch_without_any_hole_or_observation_can_be_drawn() -> None:
+    nothing = np.full(5, np.nan, np.float32)
+    times = np.arange(5) * 60_000
+    for observed in (nothing, np.ones(5, np.float32)):
+        drawn = panels.draw(panels.Panel("g", "s", times, observed, *[nothing] * 5), "m")
+        assert drawn.startswith("<svg")
+        assert "nan" not in drawn
+
+
+def test_a_model_that_is_worse_is_said_to_be_worse(summary: Summary, measured: Measured, scenario: Scenario) -> None:
+    summary.mae = {"model": 2.0, "interpolation": 1.0, "last_value": 3.0}
+    assert bars.gain_percent(summary.mae) == 100
+    assert "more error than the better baseline" in page(summary, measured, scenario)
+
+
+def test_the_summary_is_json_with_the_keys_that_are_promised(summary: Summary, tmp_path: Path) -> None:
+    summary.latency_ms = {"p50": float("nan"), "p99": 3.0}
+    write(summary, tmp_path / "summary.json")
+    document = json.loads((tmp_path / "summary.json").read_text())
+    assert {
+        "readings_in", "readings_out", "dead_letters", "lost", "holes", "filled", "mae", "latency_ms",
+        "readings_per_second", "arrow_file", "command", "machine", "date", "seconds", "meaning",
+    } <= set(document)  # fmt: skip
+    assert document["latency_ms"] == {"p50": None, "p99": 3.0}
+    assert set(document["mae"]) == {"model", "interpolation", "last_value"}
+
+
+def test_the_summary_is_shown_as_a_table(summary: Summary, tmp_path: Path) -> None:
+    console = Console(width=120, record=True, file=(tmp_path / "screen").open("w"))
+    show(summary, console, report=tmp_path / "report.html")
+    shown = console.export_text()
+    for words in ("readings in", "lost", "final value", "first estimate", "imputed.arrow"):
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("lost", "problems", "status"), [(0, [], 0), (3, [], 1), (0, ["2 steps without a final row"], 1)]
+)
+def test_what_is_lost_or_incomplete_fails_the_demo(
+    summary: Summary, tmp_path: Path, lost: int, problems: list[str], status: int
+) -> None:
+    summary.lost, summary.problems = lost, problems
+    console = Console(width=200, record=True, file=(tmp_path / "screen").open("w"))
+    assert verdict(summary, console) == status
+    assert ("error" in console.export_text()) == bool(status)
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert svg.ticks(0.03, 0.98) == [0.25, 0.5, 0.75]
+    assert svg.ticks(5, 5) == [5]
+    assert svg.alike([2.5, 5.0]) == ["2.5", "5.0"]
+    assert svg.alike([1000, 2000]) == ["1,000", "2,000"]
+    assert [label for _, label in svg.time_ticks(0, 6 * 3_600_000)][:3] == ["1 Jan", "01:00", "02:00"]
+
+
+def test_numbers_keep_the_digits_that_count() -> None:
+    assert [svg.number(value) for value in (0.012345, 1.2345, 123.45, 12345.0, 0.0, None, float("nan"))] == [
+        "0.0123", "1.23", "123", "12,345", "0", "–", "–",
+    ]  # fmt: skip
