@@ -1,0 +1,109 @@
+"""Decode, window, impute, repair together: bytes in, Arrow out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from glaim_stream.deadletters import DeadLetterCause
+from glaim_stream.errors import ContractError
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.pipeline import Applied, Pipeline
+from glaim_stream.records import read_rows
+from tests.support import Record, catalogue, contract, json_record
+
+NOW_MS = 10**9
+
+
+def reading(offset: int, step: int, value: float | None, *, group: str = "g0", sensor: str = "s0") -> Record:
+    return json_record(offset, group=group, sensor=sensor, ts=step * 1000, value=value)
+
+
+async def rows(pipeline: Pipeline, applied: Applied) -> list[dict[str, object]]:
+    messages = pipeline.messages(await pipeline.fill(applied.closed))
+    tables = [read_rows(message.value) for message in messages]
+    assert [table.num_rows for table in tables] == [message.rows for message in messages]
+    return [row for table in tables for row in table.set_column(2, "ts", table["ts"].cast(pa.int64())).to_pylist()]
+
+
+async def test_a_hole_is_interpolated_and_said_to_be() -> None:
+    """
+    step      0     1     2     3
+    s0        1     .     3     4
+    """
+    pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]))
+    windows = pipeline.windows()
+    records = [reading(n, step, float(step + 1)) for n, step in enumerate([0, 2, 3, 4])]
+    applied = pipeline.apply(windows, records, now_ms=NOW_MS)
+    assert (applied.readings, applied.dropouts, applied.superseded, applied.rejects) == (4, 0, 0, [])
+    found = [
+        (row["ts"], row["value"], row["method"], row["quality"], row["revision"], row["final"], row["gap_age"])
+        for row in await rows(pipeline, applied)
+    ]
+    assert found == [
+        (0, 1.0, "observed", "good", 0, True, 0),
+        (1000, 1.0, "last_value", "uncertain", 0, False, 1),
+        (2000, 3.0, "observed", "good", 0, True, 0),
+        (3000, 4.0, "observed", "good", 0, True, 0),
+        (1000, 2.0, "interpolation", "uncertain", 1, True, 1),
+    ]
+
+
+async def test_readings_dropouts_superseded_and_late_ones_are_told_apart() -> None:
+    pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]))
+    records = [
+        reading(0, 20, 1.0),
+        reading(1, 20, 2.0),  # stands for the step
+        reading(2, 20, None),
+        reading(3, 1, 5.0),  # 19 s behind a window of 6
+        reading(4, 20, 5.0, group="unknown"),
+    ]
+    applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
+    assert (applied.readings, applied.dropouts, applied.superseded) == (3, 1, 1)
+    assert [(each.offset, each.position, each.cause) for each in applied.rejects] == [
+        (4, 0, DeadLetterCause.UNKNOWN_GROUP),
+        (3, 0, DeadLetterCause.TOO_LATE),
+    ]
+    assert applied.rejects[1].detail.startswith("19 s behind")
+
+
+async def test_nothing_closed_is_no_message() -> None:
+    pipeline = Pipeline(catalogue(), {}, Ladder([Interpolation()]))
+    applied = pipeline.apply(pipeline.windows(), [], now_ms=NOW_MS)
+    assert await rows(pipeline, applied) == []
+
+
+async def test_a_step_without_holes_asks_no_imputer() -> None:
+    class Untouchable:
+        async def impute(self, windows: Windows) -> Imputed:
+            raise AssertionError("nothing is missing")
+
+    pipeline = Pipeline(catalogue(sensors=1), {}, Untouchable())
+    applied = pipeline.apply(pipeline.windows(), [reading(0, 0, 1.0), reading(1, 1, 2.0)], now_ms=NOW_MS)
+    assert [row["value"] for row in await rows(pipeline, applied)] == [1.0]
+
+
+async def test_output_is_cut_to_the_largest_message() -> None:
+    pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]), max_message_bytes=4_000)
+    records = [reading(n, 0, float(n), group=f"g{n}") for n in range(200)] + [reading(200, 1, 1.0)]
+    applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
+    messages = pipeline.messages(await pipeline.fill(applied.closed))
+    assert len(messages) > 1
+    assert all(len(message.value) <= 4_000 for message in messages)
+    assert sum(message.rows for message in messages) == 200
+
+
+def test_a_contract_that_does_not_fit_stops_the_start() -> None:
+    with pytest.raises(ContractError, match="window"):
+        Pipeline(catalogue(), {"m": contract(window=7)}, Ladder([Interpolation()]))
+
+
+async def test_partitions_share_names_but_not_windows() -> None:
+    pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]))
+    one, two = pipeline.windows(), pipeline.windows()
+    pipeline.apply(one, [reading(0, 0, 1.0)], now_ms=NOW_MS)
+    applied = pipeline.apply(two, [reading(0, 0, 2.0, group="g1"), reading(1, 1, 2.0, group="g1")], now_ms=NOW_MS)
+    assert [(row["group"], row["value"]) for row in await rows(pipeline, applied)] == [("g1", 2.0)]
+    assert (one.groups, two.groups) == (1, 1)
