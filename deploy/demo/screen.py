@@ -42,7 +42,7 @@ class Screen:
         self._said: list[str] = []
         self._plain_at = 0.0
         self._spinner = Spinner("dots")
-        self._live = Live(console=self.console, get_renderable=self._render, refresh_per_second=8, transient=True)
+        self._live = Live(self, console=self.console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Screen:
         if self.console.is_terminal:
@@ -91,7 +91,8 @@ class Screen:
         """Take the counters off the screen."""
         self.counters = None
 
-    def _render(self) -> RenderableType:
+    def __rich__(self) -> RenderableType:
+        """What stands below the lines that stay."""
         parts: list[RenderableType] = []
         if self._current is not None:
             name, start_s = self._current

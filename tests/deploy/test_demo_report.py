@@ -93,8 +93,8 @@ def measured(scenario: Scenario) -> Measured:
 def summary(measured: Measured, scenario: Scenario) -> Summary:
     return Summary(
         scenario=scenario.name, title=scenario.title, detail=scenario.detail, readings_in=1000, readings_out=1000,
-        dead_letters=0, lost=0, holes=100, hidden=96, filled={"model": 98, "interpolation": 0, "none": 2}, rows_out=1200,
-        mae=measured.final.mae,
+        dead_letters=0, lost=0, holes=100, hidden=96, filled={"model": 98, "interpolation": 0, "none": 2},
+        rows_out=1200, mae=measured.final.mae,
         scores={
             "final": measured.final.document(),
             "provisional": measured.provisional.document(),
@@ -166,7 +166,7 @@ def test_a_stretch_without_any_hole_or_observation_can_be_drawn() -> None:
         assert "nan" not in drawn
 
 
-def test_a_model_that_is_worse_is_said_to_be_worse(summary: Summary, measured: Measured, scenario: Scenario) -> None:
+def test_a_worse_model_is_said_to_be_worse(summary: Summary, measured: Measured, scenario: Scenario) -> None:
     summary.mae = {"model": 2.0, "interpolation": 1.0, "last_value": 3.0}
     assert bars.gain_percent(summary.mae) == 100
     assert "more error than the better baseline" in page(summary, measured, scenario)
