@@ -150,10 +150,10 @@ def _demand(rngs: Iterator[np.random.Generator], minute: Floats, machines: _Mach
     common = 0.50 + 0.14 * day + 0.16 * working * np.where(weekend, 0.4, 1.0)
     plant = _wander(next(rngs).standard_normal((steps, 1)), 25)
     slow = _wander(next(rngs).standard_normal((steps, groups)), 18)
-    fast = _wander(next(rngs).standard_normal((steps, groups)), 2.5)
+    fast = _wander(next(rngs).standard_normal((steps, groups)), 2.0)
     jumps = _steps(next(rngs), steps, groups, 1 / 75, -0.11, 0.11)
     own = machines.own_share
-    return np.clip(common[:, None] + 0.05 * (1 - own) * plant + own * (0.07 * slow + jumps) + 0.035 * fast, 0.25, 1.2)
+    return np.clip(common[:, None] + 0.05 * (1 - own) * plant + own * (0.07 * slow + jumps) + 0.07 * fast, 0.25, 1.2)
 
 
 def simulate(days: float = 7.0, *, groups: int = 8, seed: int = 0, start_ms: int = START_MS) -> Plant:
@@ -182,7 +182,7 @@ def simulate(days: float = 7.0, *, groups: int = 8, seed: int = 0, start_ms: int
     demand = _demand(rngs, minute, machines)
     valve = _steps(next(rngs), steps, groups, 1 / 180, 0.72, 1.0)
     weather = _wander(next(rngs).standard_normal((steps, 1)), 600)
-    shake = np.exp(0.06 * _wander(next(rngs).standard_normal((steps, groups)), 4))
+    shake = np.exp(0.04 * _wander(next(rngs).standard_normal((steps, groups)), 4))
     noise = next(rngs).standard_normal((steps, groups, len(SENSORS)))
 
     m = machines
@@ -260,7 +260,9 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     plant = simulate(given.days, groups=given.groups, seed=given.seed)
     write_parquet(plant, given.out)
-    print(f"{given.out}: {len(plant.groups)} groups of {len(plant.sensors)} sensors, {len(plant.times_ms)} steps of 60 s")
+    print(
+        f"{given.out}: {len(plant.groups)} groups of {len(plant.sensors)} sensors, {len(plant.times_ms)} steps of 60 s"
+    )
 
 
 if __name__ == "__main__":
