@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
-.PHONY: help setup demo test lint quick benchmark plant-model lock clean
+.PHONY: help setup demo test servers lint quick benchmark plant-model lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,8 +24,12 @@ setup: .venv/.ready  ## make .venv with the pinned dependencies
 demo: setup  ## Kafka, Triton and the worker on this machine, filling holes in two minutes
 	$(BIN)/python -m deploy.demo $(DEMO)
 
-test: lint  ## everything: static checks, unit and property tests, real Kafka and real Triton
+test: lint servers  ## everything: static checks, unit and property tests, real Kafka and real Triton
 	$(BIN)/python -m pytest
+
+servers: setup  # fetched here, so that a slow network is no test's time-out
+	$(BIN)/python -m deploy.kafka --fetch-only
+	$(BIN)/python -m deploy.triton --fetch-only || test $$? -eq 3
 
 quick: lint  ## the same without the parts that start servers
 	$(BIN)/python -m pytest --ignore tests/integration

@@ -26,13 +26,14 @@ from typing import Literal, Self
 
 import tritonclient.grpc as grpc_client
 
-from deploy.errors import DeployError, ServerFailed
+from deploy.errors import DeployError, ServerFailed, TritonUnavailable
 from deploy.ports import LOOPBACK, claim_port
 from deploy.process import ServerProcess
 from deploy.runner import LocalServer, run_in_foreground
 from deploy.triton_install import Report, install_triton
 from deploy.triton_probe import model_problem
 
+CANNOT_RUN_HERE = 3  # exit status of --fetch-only where no server can run: a fact about the machine, no failure
 ControlMode = Literal["none", "poll", "explicit"]
 
 # The header that opens the admin API of an explicit server, over HTTP; over gRPC it carries Triton's own prefix.
@@ -284,6 +285,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.fetch_only:
         try:
             print(f"Triton: {install_triton().server}")
+        except TritonUnavailable as error:
+            print(f"Triton cannot run here: {error}")
+            return CANNOT_RUN_HERE
         except DeployError as error:
             print(f"error: {error}")
             return 1
