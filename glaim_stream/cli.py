@@ -1,14 +1,43 @@
-"""The command `glaim-stream`."""
+"""The command `glaim-stream`. Commands import what they need when they run, so that --help answers at once."""
+
 from __future__ import annotations
+
+import sys
+
 import typer
-from glaim_stream.settings import read_settings
-cli = typer.Typer(no_args_is_help=True)
-@cli.command()
-def worker() -> None:
-    from glaim_stream.worker import run
-    run(read_settings())
-@cli.command()
-def tail() -> None:
-    pass
+
+from glaim_stream.commands import audit, catalogue, contract, produce, schema, tail, worker
+from glaim_stream.errors import GlaimError
+
+EXIT_UNUSABLE = 2  # settings, files or a broker that cannot be used; 1 is a result that is not good
+
+app = typer.Typer(
+    name="glaim-stream",
+    help="Repairs sensor streams while they flow: fills the holes of Kafka readings, live.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(worker.worker)
+app.command()(produce.produce)
+app.command()(tail.tail)
+app.command()(audit.audit)
+app.add_typer(catalogue.app, name="catalogue")
+app.add_typer(contract.app, name="contract")
+app.command()(schema.schema)
+
+
 def main() -> None:
-    cli()
+    """Entry point: what is wrong with the input is one line on stderr and exit code 2, never a traceback."""
+    try:
+        app()
+    except GlaimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(EXIT_UNUSABLE)
+    except BrokenPipeError:
+        # The reader of our output went away, as `| head` does.
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
