@@ -1,0 +1,122 @@
+"""`glaim-stream audit`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glaim_stream.commands.options import (
+    Catalogue,
+    ConsumerGroup,
+    DeadLetterTopic,
+    InputTopic,
+    Kafka,
+    ModelRepository,
+    OutputTopic,
+)
+
+if TYPE_CHECKING:
+    from glaim_stream.audit_report import AuditReport
+
+_OFFSETS = "Offset for all partitions, or PARTITION:OFFSET, repeatable."
+
+
+def audit(
+    kafka: Kafka = None,
+    catalogue: Catalogue = None,
+    model_repository: ModelRepository = None,
+    input_topic: InputTopic = None,
+    output_topic: OutputTopic = None,
+    dead_letter_topic: DeadLetterTopic = None,
+    consumer_group: ConsumerGroup = None,
+    from_offset: Annotated[list[str] | None, typer.Option(help=f"Read the input from here. {_OFFSETS}")] = None,
+    until_offset: Annotated[
+        list[str] | None, typer.Option(help=f"Judge only what has readings below it. {_OFFSETS}")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Read the input from the first record stamped by Kafka at or after this time.")
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(help="Wait up to this many seconds until the workers have committed the whole input.")
+    ] = 0.0,
+    examples: Annotated[int, typer.Option(min=1, help="First cases shown of each problem.")] = 5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the whole report here as well.")] = None,
+) -> None:
+    """Hold the output and the dead letters against the input. Exit code 0: clean, 1: something is lost or wrong."""
+    from glaim_stream.audit import audit as run
+    from glaim_stream.settings import read_settings
+    from glaim_stream.times import moment_ms
+
+    settings = read_settings(
+        kafka=kafka,
+        catalogue=catalogue,
+        model_repository=model_repository,
+        input_topic=input_topic,
+        output_topic=output_topic,
+        dead_letter_topic=dead_letter_topic,
+        consumer_group=consumer_group,
+    )
+    report = run(
+        settings,
+        from_offset=_offsets(from_offset),
+        until_offset=_offsets(until_offset),
+        since_ms=None if since is None else moment_ms(since),
+        wait_s=wait,
+        examples=examples,
+    )
+    _print(report)
+    if json_file is not None:
+        partial = json_file.with_name(json_file.name + ".partial")
+        partial.write_text(json.dumps(report.as_json(), indent=2) + "\n")
+        partial.replace(json_file)
+    if not report.clean:
+        raise typer.Exit(1)
+
+
+def _offsets(given: list[str] | None) -> dict[int, int] | int | None:
+    from glaim_stream.errors import SettingsError
+
+    if not given:
+        return None
+    try:
+        if len(given) == 1 and ":" not in given[0]:
+            return int(given[0])
+        pairs = [text.split(":") for text in given]
+        return {int(partition): int(offset) for partition, offset in pairs}
+    except ValueError as error:
+        raise SettingsError(f"expected an offset, or PARTITION:OFFSET, found {given}") from error
+
+
+def _print(report: AuditReport) -> None:
+    from rich.table import Table
+
+    from glaim_stream.audit_report import PROBLEMS
+    from glaim_stream.commands.console import result_console
+
+    console = result_console()
+    print(f"{report.input_topic} -> {report.output_topic}, consumer group {report.consumer_group}")
+    counts = Table("looked at", "count")
+    for name, count in report.counts.items():
+        counts.add_row(name.replace("_", " "), f"{count:,}")
+    for cause, count in report.dead_letters.items():
+        counts.add_row(f"dead letters: {cause}", f"{count:,}")
+    console.print(counts)
+    problems = Table("problem", "count", "meaning")
+    for name, finding in report.problems.items():
+        style = "bold red" if finding.count else None
+        problems.add_row(name.replace("_", " "), f"{finding.count:,}", PROBLEMS[name], style=style)
+    console.print(problems)
+    for name, finding in report.problems.items():
+        for offence in finding.first:
+            print(f"{name}: {offence}")
+    for warning in report.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    for part in report.partitions:
+        committed = "nothing" if part.committed is None else f"{part.committed}, rebuild from {part.rebuild_from}"
+        print(f"partition {part.partition}: read {part.begin} to {part.end}, committed {committed}")
+    verdict = "clean" if report.clean else "NOT clean"
+    print(f"{verdict}: lost {report.lost}, holes {report.holes}, {report.seconds:.1f} s")

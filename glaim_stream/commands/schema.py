@@ -1,0 +1,66 @@
+"""`glaim-stream schema`."""
+
+from __future__ import annotations
+
+_INPUT = """\
+INPUT: topic sensor-readings, key: the group (keeps a group in one partition)
+
+One reading, JSON:
+  {"group": "station-7", "sensor": "PM2.5", "ts": "2017-02-01T05:00:00Z", "value": 12.3}
+One step of a group, JSON:
+  {"group": "station-7", "ts": 1485925200000, "values": {"PM2.5": 12.3, "TEMP": -1.5}}
+Many readings, JSON; the fastest, for gateways:
+  {"group": "station-7", "readings": [{"sensor": "PM2.5", "ts": 1485925200000, "value": 12.3}]}
+Arrow IPC stream, header content-type: application/vnd.apache.arrow.stream:
+  long (group, sensor, ts, value) or wide (group, ts, a column a sensor); without group the key is it
+
+ts: ISO 8601 with a zone, or epoch milliseconds; in Arrow a timestamp with a zone, or epoch milliseconds.
+value: null, NaN or "quality": "bad" is a dropout that was reported; nothing at all is silence.
+What cannot be used goes to the dead-letter topic, whole, with its reason in headers glaim-*.
+"""
+
+_OUTPUT = """\
+OUTPUT: topic imputed-readings, one Arrow IPC stream (zstd) a message, in the partition of the input
+headers: content-type, glaim-schema-version, glaim-model, glaim-input-partition, glaim-input-offset,
+         glaim-input-timestamp-ms (of the newest record that the rows include)
+"""
+
+_NOTES = {
+    "group": "which machine or station",
+    "sensor": "which of its sensors",
+    "ts": "start of the step",
+    "value": "in the sensor's unit; null where nothing can be said",
+    "observed": "true: a reading arrived; false: filled",
+    "method": "observed, model, blend, interpolation, last_value or none",
+    "quality": "good (observed), uncertain (filled), bad (null)",
+    "lower": "interval of a value that the model made, else null",
+    "upper": "",
+    "gap_age": "steps since the sensor's last reading",
+    "revision": "0 first; of one (group, sensor, ts) the highest counts, of equal ones the later",
+    "final": "false: a better value follows once right context is there",
+    "model_version": "empty unless the model made the value",
+}
+
+_READ = """
+READ, with nothing but kafka-python and pyarrow:
+  for message in KafkaConsumer("imputed-readings", bootstrap_servers="localhost:9092"):
+      table = pyarrow.ipc.open_stream(message.value).read_all()
+With this package: glaim_stream.records.read_rows(message.value), and newest_revisions(tables) folds revisions away.
+"""
+
+
+def schema() -> None:
+    """Print what goes in and what comes out, with examples."""
+    from rich.table import Table
+
+    from glaim_stream.commands.console import result_console
+    from glaim_stream.records import SCHEMA
+
+    print(_INPUT)
+    print(_OUTPUT)
+    table = Table("column", "type", "null", "meaning")
+    for field in SCHEMA:
+        text = str(field.type).replace(", ordered=0", "")
+        table.add_row(field.name, text, "yes" if field.nullable else "no", _NOTES[field.name])
+    result_console().print(table)
+    print(_READ, end="")

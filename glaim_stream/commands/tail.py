@@ -1,0 +1,155 @@
+"""`glaim-stream tail`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glaim_stream.commands.options import Kafka, OutputTopic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_WIDTHS = {"group": 16, "sensor": 20, "ts": 20, "value": 11, "method": 13, "interval": 23, "gap": 4, "rev": 3, "": 11}
+
+
+class TextFormat(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+def tail(
+    group: Annotated[list[str] | None, typer.Option(help="Only this group; repeatable.")] = None,
+    sensor: Annotated[list[str] | None, typer.Option(help="Only this sensor; repeatable.")] = None,
+    only_imputed: Annotated[bool, typer.Option("--only-imputed", help="Only what was filled.")] = False,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Start with the oldest rows instead of the next.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="End after this many rows.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.1, help="End when nothing came for this many seconds.")] = None,
+    text_format: Annotated[TextFormat, typer.Option("--format", help="How rows are printed.")] = TextFormat.TABLE,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write to this .arrow, .parquet or .csv file instead; it appears whole at the end."),
+    ] = None,
+    newest_only: Annotated[
+        bool, typer.Option("--newest-only", help="With --out: only the last word on each group, sensor and time.")
+    ] = False,
+    kafka: Kafka = None,
+    output_topic: OutputTopic = None,
+) -> None:
+    """Show the filled records as they come, or write them to a file, until Ctrl-C."""
+    from glaim_stream.errors import SettingsError
+    from glaim_stream.settings import read_settings
+    from glaim_stream.tail import Filter, RowFile, follow
+
+    if newest_only and out is None:
+        raise SettingsError("--newest-only folds rows at the end and needs --out")
+    settings = read_settings(kafka=kafka, output_topic=output_topic)
+    file = RowFile(out, newest_only=newest_only) if out is not None else None
+    foreign = 0
+
+    def report(reason: str) -> None:
+        nonlocal foreign
+        foreign += 1
+        print(f"not ours: {reason}", file=sys.stderr)
+
+    # Asked to end by a service manager, a file must be finished just as on Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    tables = follow(
+        settings,
+        Filter(group or (), sensor or (), only_imputed),
+        from_beginning=from_beginning,
+        limit=limit,
+        timeout_s=timeout,
+        on_foreign=report,
+    )
+    try:
+        with closing(tables), file or nullcontext():
+            show = file.add if file is not None else _printer(text_format)
+            for table in tables:
+                show(table)
+    finally:
+        if file is not None and file.path.exists():
+            print(f"{file.path}: {file.rows} rows", file=sys.stderr)
+        if foreign:
+            print(f"{foreign} messages were not ours", file=sys.stderr)
+
+
+def _printer(text_format: TextFormat) -> Callable[[pa.Table], None]:
+    if text_format is TextFormat.CSV:
+        return _CsvPrinter()
+    return _print_jsonl if text_format is TextFormat.JSONL else _TablePrinter()
+
+
+class _CsvPrinter:
+    """Comma separated, one header line."""
+
+    def __init__(self) -> None:
+        self._first = True
+
+    def __call__(self, table: pa.Table) -> None:
+        from pyarrow import csv
+
+        csv.write_csv(table, sys.stdout.buffer, csv.WriteOptions(include_header=self._first))
+        sys.stdout.buffer.flush()
+        self._first = False
+
+
+def _print_jsonl(table: pa.Table) -> None:
+    import json
+
+    from glaim_stream.times import text_of_ms
+
+    table = table.set_column(table.column_names.index("ts"), "ts", table["ts"].cast("int64"))
+    for row in table.to_pylist():
+        print(json.dumps({**row, "ts": text_of_ms(row["ts"])}))
+    sys.stdout.flush()
+
+
+class _TablePrinter:
+    """Columns of one width for all tables, so that they make one; the header comes once."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(width=None if sys.stdout.isatty() else sum(_WIDTHS.values()) + 2 * len(_WIDTHS))
+        self._first = True
+
+    def __call__(self, table: pa.Table) -> None:
+        from rich.table import Table
+
+        from glaim_stream.times import text_of_ms
+
+        shown = Table(box=None, show_header=self._first, padding=(0, 2, 0, 0), pad_edge=False)
+        for name, width in _WIDTHS.items():
+            right = name in ("value", "gap", "rev")
+            shown.add_column(name, width=width, no_wrap=True, justify="right" if right else "left")
+        table = table.set_column(table.column_names.index("ts"), "ts", table["ts"].cast("int64"))
+        for row in table.to_pylist():
+            style = None if row["observed"] else "red" if row["quality"] == "bad" else "cyan"
+            interval = "" if row["lower"] is None else f"{row['lower']:.5g} to {row['upper']:.5g}"
+            shown.add_row(
+                row["group"],
+                row["sensor"],
+                text_of_ms(row["ts"]),
+                "null" if row["value"] is None else f"{row['value']:.6g}",
+                row["method"],
+                interval,
+                str(row["gap_age"]),
+                str(row["revision"]),
+                "final" if row["final"] else "provisional",
+                style=style,
+            )
+        self._console.print(shown)
+        self._first = False

@@ -1,0 +1,154 @@
+"""Readings as messages of the input topic, in each of its four formats. The worker's decoder is the other side.
+
+What is planned first is which readings travel together and when the message is due; bytes are made late, a slice at
+a time, so that a replay of years needs no more memory than its columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE
+from glaim_stream.sources import Source
+
+DEFAULT_BATCH = 50  # readings
+ARROW_HEADERS = [("content-type", ARROW_CONTENT_TYPE)]
+
+
+class InputFormat(StrEnum):
+    """How readings are put into messages."""
+
+    SINGLE = "single"  # one reading
+    STEP = "step"  # the readings of one group at one time
+    BATCH = "batch"  # many readings of one group, JSON
+    ARROW = "arrow"  # the same as an Arrow stream
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Messages in the order in which they are sent: message m holds the rows `[starts[m], starts[m + 1])`."""
+
+    input_format: InputFormat
+    source: Source  # its readings in the order of the messages
+    null: NDArray[np.bool_]  # [n] readings that are sent as null
+    starts: NDArray[np.int64]  # [m + 1]
+    due_ms: NDArray[np.int64]  # [m] event time of each message's last reading
+
+    def __len__(self) -> int:
+        return len(self.due_ms)
+
+
+def plan_messages(
+    source: Source, input_format: InputFormat, *, batch: int = DEFAULT_BATCH, null: NDArray[np.bool_] | None = None
+) -> Plan:
+    """Divide readings into messages.
+
+    Args:
+        source: readings in order of time.
+        input_format: single, step, batch or arrow.
+        batch: most readings of a message of batch or arrow.
+        null: bool [n], readings whose value is sent as null; none when not given.
+    """
+    null = np.zeros(len(source), np.bool_) if null is None else null
+    count = len(source)
+    if count == 0 or input_format is InputFormat.SINGLE:
+        return Plan(input_format, source, null, np.arange(count + 1), source.time_ms)
+    group = source.group_of_cell[source.cell]
+    by_group = np.argsort(group, kind="stable")  # within a group still in order of time
+    group, time_ms = group[by_group], source.time_ms[by_group]
+    opens = np.ones(count, np.bool_)
+    opens[1:] = group[1:] != group[:-1]
+    if input_format is InputFormat.STEP:
+        # A sensor that reports twice at one time needs a second message: a step names each sensor once.
+        cell = source.cell[by_group]
+        again = np.lexsort((cell, time_ms, group))
+        twice = np.zeros(count, np.bool_)
+        same = (np.diff(time_ms[again]) == 0) & (np.diff(cell[again]) == 0)
+        twice[again[1:][same]] = True
+        opens[1:] |= (time_ms[1:] != time_ms[:-1]) | twice[1:]
+    else:
+        first = np.maximum.accumulate(np.where(opens, np.arange(count), 0))
+        opens |= (np.arange(count) - first) % batch == 0
+    starts = np.flatnonzero(opens)
+    ends = np.append(starts[1:], count)
+    due_ms = time_ms[ends - 1]
+    order = np.argsort(due_ms, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    rows = by_group[np.argsort(rank[np.cumsum(opens) - 1], kind="stable")]
+    sizes = (ends - starts)[order]
+    ordered = Source(source.cells, source.cell[rows], source.time_ms[rows], source.value[rows], source.gaps)
+    return Plan(input_format, ordered, null[rows], np.concatenate([[0], np.cumsum(sizes)]), due_ms[order])
+
+
+class Encoder:
+    """Turns slices of a plan into (group index, bytes)."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        cells = plan.source.cells
+        self._group_of_cell = plan.source.group_of_cell
+        self._single = [f'{{"group":{json.dumps(g)},"sensor":{json.dumps(s)},"ts":' for g, s in cells]
+        self._item = [f'{{"sensor":{json.dumps(s)},"ts":' for _, s in cells]
+        self._name = [f"{json.dumps(s)}:" for _, s in cells]
+        self._group = [json.dumps(group) for group in plan.source.groups]
+        self.keys = [group.encode() for group in plan.source.groups]
+
+    def messages(self, first: int, stop: int) -> Iterator[tuple[int, bytes]]:
+        """Messages `[first, stop)` of the plan, each with the index of its group (see `keys`)."""
+        plan = self._plan
+        edges = plan.starts[first : stop + 1]
+        low, high = int(edges[0]), int(edges[-1])
+        cells = plan.source.cell[low:high].tolist()
+        times = plan.source.time_ms[low:high].tolist()
+        groups = self._group_of_cell[plan.source.cell[edges[:-1]]].tolist()
+        texts = _texts(plan.source.value[low:high], plan.null[low:high])
+        if plan.input_format is InputFormat.SINGLE:
+            single = self._single
+            for group, cell, time, text in zip(groups, cells, times, texts, strict=True):
+                yield group, f'{single[cell]}{time},"value":{text}}}'.encode()
+            return
+        bounds = (edges - low).tolist()
+        for group, start, end in zip(groups, bounds[:-1], bounds[1:], strict=True):
+            if plan.input_format is InputFormat.ARROW:
+                yield group, self._arrow(low + start, low + end)
+            elif plan.input_format is InputFormat.STEP:
+                pairs = ",".join(self._name[cells[row]] + texts[row] for row in range(start, end))
+                yield group, f'{{"group":{self._group[group]},"ts":{times[start]},"values":{{{pairs}}}}}'.encode()
+            else:
+                item = self._item
+                items = ",".join(f'{item[cells[row]]}{times[row]},"value":{texts[row]}}}' for row in range(start, end))
+                yield group, f'{{"group":{self._group[group]},"readings":[{items}]}}'.encode()
+
+    def _arrow(self, start: int, end: int) -> bytes:
+        source, cells = self._plan.source, self._plan.source.cells
+        rows = slice(start, end)
+        names = [cells[cell] for cell in source.cell[rows].tolist()]
+        batch = pa.record_batch(
+            {
+                "group": pa.array([name[0] for name in names], pa.string()),
+                "sensor": pa.array([name[1] for name in names], pa.string()),
+                "ts": pa.array(source.time_ms[rows], pa.timestamp("ms", tz="UTC")),
+                "value": pa.array(source.value[rows], mask=self._plan.null[rows]),
+            }
+        )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return bytes(sink.getvalue().to_pybytes())
+
+
+def _texts(values: NDArray[np.float32] | NDArray[np.float64], null: NDArray[np.bool_]) -> list[str]:
+    """Shortest text of each value that reads back as the same number, in the width it has."""
+    texts: list[str] = pc.cast(pa.array(values), pa.string()).to_pylist()
+    for row in np.flatnonzero(null).tolist():
+        texts[row] = "null"
+    return texts

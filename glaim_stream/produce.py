@@ -1,0 +1,230 @@
+"""Replays readings into the input topic at a chosen speed, and says at the end what the broker acknowledged.
+
+Record batches are built here and handed to the driver whole: ten times as fast as a send a message, which a replay of
+single readings at full speed needs. A key keeps its order, and idempotence keeps a retry from doubling a batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from aiokafka.partitioner import DefaultPartitioner
+from numpy.typing import NDArray
+
+from glaim_stream.connection import kafka_options
+from glaim_stream.errors import SettingsError
+from glaim_stream.messages import ARROW_HEADERS, DEFAULT_BATCH, Encoder, InputFormat, Plan, plan_messages
+from glaim_stream.settings import Settings
+from glaim_stream.sources import Source
+from glaim_stream.topics import ensure_topics
+
+_SLICE_READINGS = 2000
+_TICK_S = 0.02  # at a chosen speed, messages that fall due within this time travel together
+_BATCH_BYTES = 256 * 1024
+
+Progress = Callable[[int, int], object]  # readings handed over so far, readings in all
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceReport:
+    """What was sent; a dry run has no time and no errors."""
+
+    readings: int
+    nulls: int  # of these, sent as an explicit null
+    messages: int
+    value_bytes: int
+    groups: int
+    first_ms: int
+    last_ms: int
+    seconds: float
+    failed_messages: int
+    error: str = ""  # the first failure
+
+    @property
+    def readings_per_second(self) -> float:
+        """Rate over the whole run."""
+        return self.readings / self.seconds if self.seconds else 0.0
+
+
+def dry_run(
+    source: Source,
+    input_format: InputFormat,
+    *,
+    batch: int = DEFAULT_BATCH,
+    null: NDArray[np.bool_] | None = None,
+) -> ProduceReport:
+    """What `produce` would send, encoded and counted, without Kafka."""
+    plan = plan_messages(source, input_format, batch=batch, null=null)
+    encoder = Encoder(plan)
+    size = sum(len(value) for first, stop in _slices(plan) for _, value in encoder.messages(first, stop))
+    return _report(plan, size, 0.0, [])
+
+
+def produce(
+    settings: Settings,
+    source: Source,
+    *,
+    input_format: InputFormat = InputFormat.SINGLE,
+    batch: int = DEFAULT_BATCH,
+    speed: float | None = None,
+    null: NDArray[np.bool_] | None = None,
+    on_progress: Progress | None = None,
+) -> ProduceReport:
+    """Send readings, keyed by group, and wait until the broker has acknowledged or refused each.
+
+    Args:
+        settings: how to reach Kafka, and the input topic; the topics are made where they are absent.
+        source: readings in order of time.
+        input_format: what a message holds.
+        batch: most readings of a message of batch and arrow.
+        speed: event seconds a second; None: as fast as it goes.
+        null: bool [n], readings whose value is sent as null.
+        on_progress: called a few times a second.
+
+    Raises:
+        SettingsError: the broker cannot be reached, or a number is out of range.
+    """
+    return asyncio.run(
+        produce_async(
+            settings, source, input_format=input_format, batch=batch, speed=speed, null=null, on_progress=on_progress
+        )
+    )
+
+
+async def produce_async(
+    settings: Settings,
+    source: Source,
+    *,
+    input_format: InputFormat = InputFormat.SINGLE,
+    batch: int = DEFAULT_BATCH,
+    speed: float | None = None,
+    null: NDArray[np.bool_] | None = None,
+    on_progress: Progress | None = None,
+) -> ProduceReport:
+    """`produce` inside a running event loop."""
+    if batch < 1 or (speed is not None and speed <= 0):
+        raise SettingsError(f"expected a batch of 1 or more and a speed above 0, found {batch} and {speed}")
+    counts = await asyncio.to_thread(ensure_topics, settings)
+    plan = plan_messages(source, input_format, batch=batch, null=null)
+    async with AIOKafkaProducer(
+        **kafka_options(settings),
+        acks="all",
+        enable_idempotence=True,
+        max_batch_size=min(_BATCH_BYTES, settings.max_message_bytes),
+        max_request_size=settings.max_message_bytes,
+    ) as producer:
+        sender = _Sender(producer, settings.input_topic, counts[settings.input_topic], plan)
+        start_s = time.monotonic()
+        size = 0
+        for first, stop in _slices(plan) if speed is None else _paced(plan, speed):
+            if speed is not None:
+                due_s = start_s + (int(plan.due_ms[first]) - int(plan.due_ms[0])) / 1000 / speed
+                await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+            size += await sender.send(first, stop)
+            if on_progress is not None:
+                on_progress(int(plan.starts[stop]), len(source))
+        failures = await sender.finish()
+        return _report(plan, size, time.monotonic() - start_s, failures)
+
+
+class _Sender:
+    """Builds a record batch a partition and waits for what the broker says."""
+
+    def __init__(self, producer: Any, topic: str, partitions: int, plan: Plan) -> None:
+        self._producer, self._topic = producer, topic
+        self._encoder = Encoder(plan)
+        numbers = list(range(partitions))
+        self._partition = [DefaultPartitioner()(key, numbers, numbers) for key in self._encoder.keys]
+        self._headers = ARROW_HEADERS if plan.input_format is InputFormat.ARROW else []
+        self._pending: set[asyncio.Task[None]] = set()
+        self._failures: list[tuple[int, str]] = []  # (messages, why)
+
+    async def send(self, first: int, stop: int) -> int:
+        """Hand over the messages `[first, stop)`; returns their bytes. Waits while the broker is behind."""
+        builders: dict[int, Any] = {}
+        now_ms = time.time_ns() // 1_000_000
+        size = 0
+        keys, partition_of, headers = self._encoder.keys, self._partition, self._headers
+        for group, value in self._encoder.messages(first, stop):
+            partition = partition_of[group]
+            builder = builders.get(partition)
+            if builder is None:
+                builder = builders[partition] = self._producer.create_batch()
+            if builder.append(timestamp=now_ms, key=keys[group], value=value, headers=headers) is None:
+                await self._hand_over(builder, partition)
+                builder = builders[partition] = self._producer.create_batch()
+                if builder.append(timestamp=now_ms, key=keys[group], value=value, headers=headers) is None:
+                    self._failures.append((1, f"a message of {len(value)} bytes is larger than a batch"))
+            size += len(value)
+        for partition, builder in builders.items():
+            await self._hand_over(builder, partition)
+        return size
+
+    async def finish(self) -> list[tuple[int, str]]:
+        """Wait for every acknowledgement; returns the failures."""
+        await asyncio.gather(*self._pending)
+        return self._failures
+
+    async def _hand_over(self, builder: Any, partition: int) -> None:
+        count = builder.record_count()
+        if count == 0:
+            return
+        try:
+            future = await self._producer.send_batch(builder, self._topic, partition=partition)
+        except KafkaError as error:
+            self._failures.append((count, repr(error)))
+            return
+        task = asyncio.create_task(self._acknowledged(future, count))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+    async def _acknowledged(self, future: Any, count: int) -> None:
+        try:
+            await future
+        except KafkaError as error:
+            self._failures.append((count, repr(error)))
+
+
+def _slices(plan: Plan) -> list[tuple[int, int]]:
+    """Ranges of messages that hold about _SLICE_READINGS readings each."""
+    if len(plan) == 0:
+        return []
+    marks = np.arange(0, int(plan.starts[-1]), _SLICE_READINGS)
+    return _ranges(np.searchsorted(plan.starts[:-1], marks), len(plan))
+
+
+def _paced(plan: Plan, speed: float) -> list[tuple[int, int]]:
+    """Ranges of messages that fall due within one tick."""
+    if len(plan) == 0:
+        return []
+    tick = (plan.due_ms - plan.due_ms[0]) // max(1, int(_TICK_S * 1000 * speed))
+    return _ranges(np.flatnonzero(np.diff(tick, prepend=-1)), len(plan))
+
+
+def _ranges(firsts: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
+    edges = [*np.unique(firsts).tolist(), count]
+    return [(first, stop) for first, stop in pairwise(edges) if first < stop]
+
+
+def _report(plan: Plan, size: int, seconds: float, failures: Sequence[tuple[int, str]]) -> ProduceReport:
+    source = plan.source
+    return ProduceReport(
+        readings=len(source),
+        nulls=int(plan.null.sum()),
+        messages=len(plan),
+        value_bytes=size,
+        groups=len({source.cells[cell][0] for cell in np.unique(source.cell).tolist()}),
+        first_ms=int(source.time_ms.min()) if len(source) else 0,
+        last_ms=int(source.time_ms.max()) if len(source) else 0,
+        seconds=seconds,
+        failed_messages=sum(count for count, _ in failures),
+        error=failures[0][1] if failures else "",
+    )
