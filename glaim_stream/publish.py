@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ class KafkaPublisher:
         self._app = app
         self._output_topic = settings.output_topic
         self._dlq_topic = settings.dlq_topic
+        # The driver wakes every sender that waits for room when there is some: thousands at once would take turns
+        # quadratically. In line, one waits for room and the others for their turn; acknowledgements overlap.
+        self._turn: defaultdict[tuple[str, int | None], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def publish(
         self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
@@ -68,7 +72,8 @@ class KafkaPublisher:
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                sent = await self._app.producer.send(topic, key, value, partition, None, headers)
+                async with self._turn[topic, partition]:
+                    sent = await self._app.producer.send(topic, key, value, partition, None, headers)
                 await sent
                 return
             except MessageSizeTooLargeError:
