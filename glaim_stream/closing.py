@@ -66,22 +66,23 @@ def close_step(rings: Rings, rules: ClosingRules, step: int, *, provisional: boo
         final: publish the last word on the holes of the step `revise_after` steps earlier.
     """
     slots = rings.slots(np.arange(step - rules.window + 1, step + 1))
-    history = rings.observed[: len(rings.groups)][:, :, slots]  # [R, C, window]
-    alive = np.flatnonzero(history.any(axis=(1, 2)))  # a group that is dark for a whole window yields nothing
-    history = history[alive]
+    recent = rings.observed[: len(rings.groups)].take(slots[::-1], axis=2)  # [R, C, window], newest first
+    seen = (_gap_age(recent) < rules.window).any(axis=1)
+    alive = np.flatnonzero(seen)  # a group that is dark for a whole window yields nothing
+    recent = recent[alive]
     parts: list[_Part] = []
     if provisional:
-        parts.append(_provisional(history, rules))
+        parts.append(_provisional(recent, rules))
     if final and rules.revise_after:
-        parts.append(_final(history, rules))
+        parts.append(_final(recent, rules))
     if not parts or len(alive) == 0:
         return None
     wanted = np.zeros(len(alive), np.bool_)
     for part in parts:
         wanted[part.row[part.fill]] = True
     window_of = np.where(wanted, np.cumsum(wanted) - 1, NO_WINDOW)
-    window_observed = history[wanted]
-    window_values = np.where(window_observed, rings.values[alive[wanted]][:, :, slots], np.float32(0))
+    window_observed = recent[wanted][:, :, ::-1]
+    window_values = np.where(window_observed, rings.values[alive[wanted]].take(slots, axis=2), np.float32(0))
     return _join(
         [_rows(part, rings, rules, step, alive, window_of) for part in parts],
         rules,
@@ -156,27 +157,28 @@ class _Part:
     lag: int
 
 
-def _provisional(history: Bools, rules: ClosingRules) -> _Part:
-    observed = history[:, :, -1]
-    gap_age = _gap_age(history)
+def _provisional(recent: Bools, rules: ClosingRules) -> _Part:
+    observed = recent[:, :, 0]
+    gap_age = _gap_age(recent)
     fill = ~observed & (gap_age <= rules.max_gap)
     row, sensor = np.indices(observed.shape)
     final = ~fill if rules.revise_after else np.ones_like(fill)
     return _Part(row.ravel(), sensor.ravel(), observed.ravel(), gap_age.ravel(), fill.ravel(), final.ravel(), 0)
 
 
-def _final(history: Bools, rules: ClosingRules) -> _Part:
-    until = history[:, :, : rules.window - rules.revise_after]  # the step itself and what came before it
+def _final(recent: Bools, rules: ClosingRules) -> _Part:
+    until = recent[:, :, rules.revise_after :]  # the step itself and what came before it
     gap_age = _gap_age(until)
-    row, sensor = np.nonzero(~until[:, :, -1] & (gap_age <= rules.max_gap))
+    row, sensor = np.nonzero(~until[:, :, 0] & (gap_age <= rules.max_gap))
     every = np.ones(len(row), np.bool_)
     return _Part(row, sensor, ~every, gap_age[row, sensor], every, every, rules.revise_after)
 
 
-def _gap_age(history: Bools) -> NDArray[np.int64]:
-    """Steps since the last observation, int64 [R, C]; the history's length where there is none."""
-    steps = history.shape[-1]
-    age: NDArray[np.int64] = np.where(history.any(axis=-1), history[:, :, ::-1].argmax(axis=-1), steps)
+def _gap_age(recent: Bools) -> NDArray[np.int64]:
+    """Steps since the last observation, int64 [R, C], of steps newest first; their number where there is none."""
+    age: NDArray[np.int64] = recent.argmax(axis=-1)  # stops at the first True, and says 0 where there is none
+    none = (age == 0) & ~recent[:, :, 0]
+    age[none] = recent.shape[-1]
     return age
 
 

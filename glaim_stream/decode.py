@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -50,6 +51,18 @@ class JsonRecord(msgspec.Struct):
     readings: list[ReadingItem] | None = None
 
 
+class SingleRecord(msgspec.Struct, gc=False):
+    """A record that is one reading, group and all, and nothing else: the fast path."""
+
+    group: str
+    sensor: str
+    ts: Time = None
+    value: float | None = None
+    quality: str | None = None
+    values: None = None  # the marks of the other shapes: a record that has one is none of these
+    readings: None = None
+
+
 @dataclass(slots=True)
 class Rows:
     """Readings still as names, in order of arrival."""
@@ -62,6 +75,8 @@ class Rows:
 
 
 _decoder = msgspec.json.Decoder(JsonRecord)
+_single_decoder = msgspec.json.Decoder(SingleRecord)
+_Document = TypeVar("_Document")
 
 
 class Decoder:
@@ -95,8 +110,7 @@ class Decoder:
     def _columns(self, rows: Rows, now_ms: int, rejects: list[Reject]) -> Readings:
         if not rows.cells:
             return no_readings()
-        cell_of = self._index.cell
-        cells = np.fromiter(map(cell_of, rows.cells), np.int64, len(rows.cells))
+        cells = self._index.cells(rows.cells)
         times_ms, timed = _times_ms(rows.times)
         values = np.array(rows.values, np.float64)  # None becomes NaN: a reported dropout
         offsets, positions = np.array(rows.offsets, np.int64), np.array(rows.positions, np.int32)
@@ -145,19 +159,19 @@ class Decoder:
 def _collect_json(records: Sequence[InputRecord], rows: Rows, rejects: list[Reject]) -> None:
     if not records:
         return
-    documents = _decode_lines(records)
-    if documents is None:
-        documents = [_decode_one(record, rejects) for record in records]
-    if all(document is not None and document.sensor is not None for document in documents):
-        _collect_single(records, documents, rows, rejects)
+    singles = _decode_lines(records, _single_decoder)
+    if singles is not None:
+        _collect_singles(records, singles, rows)
         return
+    together: Sequence[JsonRecord | None] | None = _decode_lines(records, _decoder)
+    documents = together or [_decode_one(record, rejects) for record in records]
     for record, document in zip(records, documents, strict=True):
         if document is not None:
             _collect_document(record, document, rows, rejects)
 
 
-def _decode_lines(records: Sequence[InputRecord]) -> list[JsonRecord | None] | None:
-    """All records in one pass, 3 times as fast as one by one; None unless every record is one line of good JSON.
+def _decode_lines(records: Sequence[InputRecord], decoder: msgspec.json.Decoder[_Document]) -> list[_Document] | None:
+    """All records in one pass, 3 times as fast as one by one; None unless every record is one line that decodes.
 
     Joined by newlines they are decoded as lines, and the lines are counted before and after: a record that itself
     holds a newline, or is blank, cannot shift its neighbours.
@@ -167,7 +181,7 @@ def _decode_lines(records: Sequence[InputRecord]) -> list[JsonRecord | None] | N
     if joined.count(b"\n") != len(values) - 1:
         return None
     try:
-        documents: list[JsonRecord | None] = list(_decoder.decode_lines(joined))
+        documents = decoder.decode_lines(joined)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return documents if len(documents) == len(values) else None
@@ -197,21 +211,17 @@ def _decode_one(record: InputRecord, rejects: list[Reject]) -> JsonRecord | None
     return None
 
 
-def _collect_single(
-    records: Sequence[InputRecord], documents: Sequence[JsonRecord | None], rows: Rows, rejects: list[Reject]
-) -> None:
-    """The fast path: every record is one reading."""
-    for record, document in zip(records, documents, strict=True):
-        assert document is not None
-        group, sensor = document.group, document.sensor
-        if group is None or document.values is not None or document.readings is not None:
-            _collect_document(record, document, rows, rejects)
-            continue
-        rows.cells.append((group, sensor))  # type: ignore[arg-type]
-        rows.times.append(document.ts)
-        rows.values.append(document.value if document.quality is None else _usable(document.value, document.quality))
-        rows.offsets.append(record.offset)
-        rows.positions.append(0)
+def _collect_singles(records: Sequence[InputRecord], readings: Sequence[SingleRecord], rows: Rows) -> None:
+    """Column by column, which is faster than reading by reading."""
+    values = [reading.value for reading in readings]
+    qualities = [reading.quality for reading in readings]
+    if any(qualities):
+        values = [_usable(value, quality) for value, quality in zip(values, qualities, strict=True)]
+    rows.cells += [(reading.group, reading.sensor) for reading in readings]
+    rows.times += [reading.ts for reading in readings]
+    rows.values += values
+    rows.offsets += [record.offset for record in records]
+    rows.positions += [0] * len(readings)
 
 
 def _collect_document(record: InputRecord, document: JsonRecord, rows: Rows, rejects: list[Reject]) -> None:

@@ -101,7 +101,7 @@ class Rings:
             self._row_of_group = grown
         rows = self._row_of_group[groups]
         if (rows < 0).any():
-            for group in np.unique(groups[rows < 0]).tolist():
+            for group in dict.fromkeys(groups[rows < 0].tolist()):  # in order of arrival, whatever the batches
                 self._row_of_group[group] = len(self.groups)
                 self.groups.append(group)
             self._grow(len(self.groups))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, cast
 
 from aiokafka.errors import CommitFailedError
@@ -58,6 +59,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         }
         if not commits:
             return False
+        # Faust warns of a partition that has not committed for long; it asks this table.
+        self.tp_last_committed_at.update(dict.fromkeys((tp for tp in offsets if tp in assigned), monotonic()))
         try:
             await consumer.commit(commits)
         except CommitFailedError:
@@ -89,7 +92,10 @@ class Consumer(driver.Consumer):
         if records is None or self.should_stop:
             return
         if not self.flow_active:
-            await self.perform_seek()
+            try:
+                await self.perform_seek()
+            except Exception as error:  # the group is rebalancing; it seeks again before the flow resumes
+                self.log.warning("cannot seek back while the flow rests: %r", error)
             return
         for aiokafka_tp, batch in records.items():
             if not self.flow_active or self.app.consumer_generation_id != generation:

@@ -174,6 +174,7 @@ class ModelWindows:
             return [], 0
         rings.note_offsets(step[chosen], readings.offset[chosen])
         chosen = chosen[~np.isnan(readings.value[chosen])]
+        rings.rows(readings.group[chosen])  # groups are numbered as they arrive, whatever the batches
         late = step[chosen] < self._unpublished(rings.closable)
         superseded = len(chosen)
         superseded -= self._put(readings, step, chosen[~late]).taken

@@ -27,9 +27,9 @@ def test_unknown_names_are_told_apart_and_never_stored() -> None:
 
 def test_it_grows_beyond_its_first_room() -> None:
     index = GroupIndex(catalogue())
-    cells = [index.cell((f"g{n}", "s1")) for n in range(3000)]
-    assert cells == list(range(3000))
-    assert index.cell_columns(np.array(cells))[1].tolist() == list(range(3000))
+    cells = index.cells([(f"g{n}", "s1") for n in range(3000)])
+    assert cells.tolist() == list(range(3000))
+    assert index.cell_columns(cells)[1].tolist() == list(range(3000))
 
 
 def test_limits_are_infinite_where_none_are_given() -> None:
