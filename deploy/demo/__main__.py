@@ -29,7 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
-    console.print("[bold]glaim-stream demo[/]: Kafka, Triton and the worker on this machine; Ctrl-C stops all of it\n")
+    console.print(
+        "[bold]glaim-stream demo[/]: Kafka, Triton and the worker on this machine; Ctrl-C stops all of it\n",
+        soft_wrap=True,
+    )
     try:
         with Screen(console) as screen:
             summary = run(options, screen, shlex.join(["python", "-m", "deploy.demo", *given]))

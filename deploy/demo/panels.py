@@ -119,7 +119,8 @@ def _axes(panel: Panel, x: Scale, y: Scale, low: float, high: float) -> Iterator
     for ms, label in time_ticks(first_ms, last_ms):
         place = x((ms - first_ms) / step_ms)
         yield element("line", class_="grid", x1=place, x2=place, y1=_TOP, y2=_HEIGHT - _BOTTOM)
-        yield text(place, _HEIGHT - 5, label, class_="tick", text_anchor="middle")
+        anchor = "end" if place > _WIDTH - _RIGHT - 24 else "middle"
+        yield text(place, _HEIGHT - 5, label, class_="tick", text_anchor=anchor)
 
 
 def _band(panel: Panel, x: Scale, y: Scale, start: int, stop: int) -> str:

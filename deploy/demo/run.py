@@ -78,16 +78,18 @@ def run(options: Options, screen: Screen, command: str) -> Summary:
                 start_s = time.monotonic()
                 sent = produce(settings, visible, speed=scenario.speed, on_progress=on_progress)
                 screen.phase("waiting for the last rows")
-                answered_s = _drain(stage, watcher, screen, sent) - start_s
+                records = read_input(settings)
+                answered_s = _drain(stage, watcher, screen, sent, records) - start_s
             seen = watcher.seen
         screen.phase("auditing")
         audited = audit(settings)
         screen.phase("running both baselines on the same records")
-        baselines = measure.baselines(scenario.grid, scenario.catalogue, read_input(settings))
+        baselines = measure.baselines(scenario.grid, scenario.catalogue, records)
         screen.phase("stopping")
     screen.phase("scoring and drawing")
-    measured = measure.measure(scenario.grid, scenario.model, contract, seen.tables, truth, baselines)
-    arrow_file, arrow_rows = _write_arrow(seen.tables, out / "imputed.arrow")
+    rows = pa.concat_tables(seen.tables).unify_dictionaries().combine_chunks()
+    measured = measure.measure(scenario.grid, scenario.model, contract, [rows], truth, baselines)
+    arrow_file, arrow_rows = _write_arrow(rows, out / "imputed.arrow")
     summary = _summary(scenario, stage, sent, answered_s, seen, audited, measured)
     summary.arrow_file, summary.arrow_rows, summary.command = str(arrow_file), arrow_rows, command
     screen.end_phase()
@@ -127,7 +129,7 @@ def _counting(screen: Screen, seen: Seen, to_send: int) -> Iterator[Callable[[in
         screen.stop_counting()
 
 
-def _drain(stage: Stage, watcher: Watcher, screen: Screen, sent: ProduceReport) -> float:
+def _drain(stage: Stage, watcher: Watcher, screen: Screen, sent: ProduceReport, records: Records) -> float:
     """Wait until every record is answered and the last open steps have been closed by the clock.
 
     Returns:
@@ -140,7 +142,7 @@ def _drain(stage: Stage, watcher: Watcher, screen: Screen, sent: ProduceReport) 
         raise ServerFailed(f"Kafka did not take {sent.failed_messages:,} of {sent.messages:,} messages: {sent.error}")
     give_up_s = time.monotonic() + DRAIN_DEADLINE_S
     answered_s = math.nan
-    newest_ms = _newest_input_ms(read_input(stage.settings))
+    newest_ms = _newest_input_ms(records)
     counters = Counters(sent.readings, sent.readings)
     with Progress(stage.settings) as progress:
         while True:
@@ -178,9 +180,9 @@ def _closed(settings: Settings, seen: Seen, newest_ms: dict[int, int]) -> bool:
     return all(seen.newest_ms.get(partition, -1) >= ms // step_ms * step_ms for partition, ms in newest_ms.items())
 
 
-def _write_arrow(tables: list[pa.Table], path: Path) -> tuple[Path, int]:
+def _write_arrow(rows: pa.Table, path: Path) -> tuple[Path, int]:
     """The newest word on every cell, as an Arrow file; returns its path and rows."""
-    table = newest_revisions(tables)
+    table = newest_revisions([rows])
     with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
     return path, table.num_rows

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
@@ -70,11 +71,11 @@ class Screen:
 
     def say(self, line: str) -> None:
         """A line that stays."""
-        self.console.print(f"    [dim]{line}[/]" if line else "")
+        self.console.print(f"    [dim]{escape(line)}[/]", soft_wrap=True)
 
     def warn(self, line: str) -> None:
         """A line that stays and is seen."""
-        self.console.print(f"  [yellow]![/] {line}")
+        self.console.print(f"  [yellow]![/] {escape(line)}", soft_wrap=True)
 
     def count(self, counters: Counters) -> None:
         """Show the stream's counters."""
@@ -84,7 +85,8 @@ class Screen:
             filled = ", ".join(f"{count:,} {name}" for name, count in counters.filled.items() if count)
             self.console.print(
                 f"    {counters.sent:,} of {counters.to_send:,} readings in, {counters.rows:,} rows out"
-                + (f", holes filled: {filled}" if filled else "")
+                + (f", holes filled: {filled}" if filled else ""),
+                soft_wrap=True,
             )
 
     def stop_counting(self) -> None:

@@ -119,12 +119,13 @@ def show(summary: Summary, console: Console, *, report: Path) -> None:
         share = summary.better_percent
         word = "smaller" if share >= 0 else "larger"
         console.print(f"The model's error is [bold]{abs(share):.0f} % {word}[/] than that of the better baseline.")
-    console.print(f"\n{report.parent / 'summary.json'}  {report}  {summary.arrow_file}")
+    console.print(f"\n{report.parent / 'summary.json'}  {report}  {summary.arrow_file}", soft_wrap=True)
 
 
 def _errors(summary: Summary) -> Table:
     table = Table(box=None, padding=(0, 2), title_justify="left", header_style="dim")
-    table.add_column(f"mean absolute error on {summary.scores['final']['cells']:,} hidden cells")
+    table.add_column("mean absolute error", no_wrap=True)
+    table.add_column("hidden cells", justify="right")
     for name in ("model", "interpolation", "last value"):
         table.add_column(name, justify="right")
     for label, score in (
@@ -132,7 +133,11 @@ def _errors(summary: Summary) -> Table:
         ("first estimate, newest step", summary.scores["provisional"]),
         *((f"final, {KIND_WORDS[kind]}", part) for kind, part in summary.scores["by_kind"].items() if part["cells"]),
     ):
-        table.add_row(label, *_best_bold([score["mae"][name] for name in ("model", "interpolation", "last_value")]))
+        table.add_row(
+            label,
+            f"{score['cells']:,}",
+            *_best_bold([score["mae"][name] for name in ("model", "interpolation", "last_value")]),
+        )
     return table
 
 
