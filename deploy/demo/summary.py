@@ -125,9 +125,9 @@ def show(summary: Summary, console: Console, *, report: Path) -> None:
 def _errors(summary: Summary) -> Table:
     table = Table(box=None, padding=(0, 2), title_justify="left", header_style="dim")
     table.add_column("mean absolute error", no_wrap=True)
-    table.add_column("hidden cells", justify="right")
+    table.add_column("cells", justify="right", no_wrap=True)
     for name in ("model", "interpolation", "last value"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for label, score in (
         ("final value", summary.scores["final"]),
         ("first estimate, newest step", summary.scores["provisional"]),
