@@ -102,7 +102,7 @@ def baselines(grid: Grid, catalogue: Catalogue, records: Records) -> dict[str, O
 
 def by_model(layer: Layer) -> Bools:
     """Cells that the model had a hand in."""
-    return (layer.method == Method.MODEL) | (layer.method == Method.BLEND)
+    return np.isin(layer.method, (Method.MODEL, Method.BLEND))
 
 
 def _kinds(grid: Grid, hidden: pa.Table) -> np.ndarray:

@@ -42,7 +42,7 @@ def choose(measured: Measured) -> list[Panel]:
     """
     grid = measured.grid
     width = min(STEPS_SHOWN, grid.steps)
-    panels = []
+    panels: list[Panel] = []
     for row in _spread(len(grid.sensors)):
         column = len(panels) % len(grid.groups)
         hidden = np.isfinite(measured.truth[column, row])
@@ -76,8 +76,8 @@ def draw(panel: Panel, unit: str) -> str:
         parts.append(_line("straight", x, y, straight, *reach))
         parts.append(_line("filled", x, y, joined, *reach))
     parts += [
-        element("circle", _tip(panel, int(step), unit), class_="truth", cx=x(step), cy=y(panel.truth[step]), r=3)
-        for step in np.flatnonzero(np.isfinite(panel.truth))
+        element("circle", _tip(panel, step, unit), class_="truth", cx=x(step), cy=y(panel.truth[step]), r=3)
+        for step in np.flatnonzero(np.isfinite(panel.truth)).tolist()
     ]
     label = f"{panel.group} {panel.sensor}: observed, hidden and filled over time"
     return element("svg", "".join(parts), class_="panel", viewBox=_VIEW, role="img", aria_label=label)
@@ -94,7 +94,8 @@ def _panel(measured: Measured, column: int, row: int, part: slice) -> Panel:
         each = measured.contenders[name]
         final, first = getattr(each.final, field), getattr(each.provisional, field)
         has_final = each.final.method[column, row, part] >= Method.OBSERVED
-        return np.where(has_final, final[column, row, part], first[column, row, part])
+        values: Floats = np.where(has_final, final[column, row, part], first[column, row, part])
+        return values
 
     return Panel(
         measured.grid.groups[column],
