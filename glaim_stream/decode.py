@@ -163,8 +163,8 @@ def _collect_json(records: Sequence[InputRecord], rows: Rows, rejects: list[Reje
     if singles is not None:
         _collect_singles(records, singles, rows)
         return
-    together: Sequence[JsonRecord | None] | None = _decode_lines(records, _decoder)
-    documents = together or [_decode_one(record, rejects) for record in records]
+    together = _decode_lines(records, _decoder)
+    documents = [_decode_one(record, rejects) for record in records] if together is None else together
     for record, document in zip(records, documents, strict=True):
         if document is not None:
             _collect_document(record, document, rows, rejects)

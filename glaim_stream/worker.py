@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 
 import faust
@@ -33,7 +34,18 @@ def run(settings: Settings) -> None:
     ).execute_from_commandline()
 
 
+def _quieten_garbage_collector() -> None:
+    """Let the cyclic collector look less often: it finds almost nothing here and took 40 % of a saturated worker.
+
+    A poll makes tens of thousands of records, none of them in a cycle, and the default looks after every 700 objects.
+    What cycles there are (exceptions, closed connections) wait a little longer for it.
+    """
+    gc.freeze()  # what was imported stays for ever
+    gc.set_threshold(200_000, 20, 100)
+
+
 def _prepared(settings: Settings) -> faust.App:
+    _quieten_garbage_collector()
     app = create_app(settings)
     ensure_topics(settings)
     server, _ = start_http_server(settings.metrics_port, settings.metrics_host)
