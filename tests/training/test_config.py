@@ -1,0 +1,69 @@
+"""Runs from files and flags; what is not known is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from training.config import build, data_path, read
+from training.errors import ConfigError
+
+CONFIGS = sorted((Path(__file__).parents[2] / "training" / "configs").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_shipped_configuration_is_valid_and_exports_under_its_name(path: Path) -> None:
+    config = read(path)
+    assert config.name == path.stem
+    assert (config.export.name or config.name) == path.stem
+
+
+def test_overrides_win_and_are_typed(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[train]\nepochs = 5\n[data]\nfile = "x.csv"\n')
+    config = read(
+        file, ["train.epochs=7", "model.residual=true", "data.time=stamp", "data.split=[0.5, 0.2, 0.3]", "name=a"]
+    )
+    assert (config.name, config.train.epochs, config.model.residual) == ("a", 7, True)
+    assert (config.data.time, config.data.split) == ("stamp", (0.5, 0.2, 0.3))
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ({"trian": {}}, "unknown section trian"),
+        ({"train": {"epoch": 3}}, "no setting epoch"),
+        ({"train": {"epochs": "many"}}, "epochs"),
+        ({"masks": {"pattern": "blocks"}}, "found 'blocks'"),
+        ({"model": {"d_model": 30, "heads": 4}}, "multiple of heads"),
+        ({"data": {"split": [0.5, 0.5, 0.5]}}, "sum to 1"),
+        ({"data": 3}, r"expected \[data\] to be a table"),
+    ],
+)
+def test_what_cannot_be_is_refused(tables: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        build(tables)
+
+
+@pytest.mark.parametrize("override", ["epochs=3", "train.epochs"])
+def test_an_override_has_section_key_and_value(override: str) -> None:
+    with pytest.raises(ConfigError, match="expected an override like"):
+        read(None, [override])
+
+
+def test_a_configuration_that_is_absent_or_no_toml_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a run's configuration"):
+        read(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("a = [")
+    with pytest.raises(ConfigError, match="not TOML"):
+        read(tmp_path / "bad.toml")
+
+
+def test_data_is_also_found_in_the_folder_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there.csv").write_text("")
+    monkeypatch.setenv("GLAIM_DATA", str(tmp_path))
+    assert data_path("there.csv") == tmp_path / "there.csv"
+    assert data_path("nowhere.csv") == Path("nowhere.csv")
+    with pytest.raises(ConfigError, match="no data file"):
+        data_path("")

@@ -1,0 +1,106 @@
+"""Scores mean what they say, and intervals come from errors that were measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glaim_stream.imputers.baselines import interpolation, last_value
+from training.data import Floats, Scale
+from training.evaluate import CASES, Tally, evaluate, shortfalls, with_fallback
+from training.masks import Bools
+from training.residuals import gap_ages, residual_quantiles
+from training.windows import WindowSet
+
+SCALE = Scale(np.array([5.0, 0.0]), np.array([2.0, 10.0]), np.zeros(2), np.ones(2))
+
+
+def series(seed: int = 0, rows: int = 400) -> Floats:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((2, 2, rows)).cumsum(axis=-1).astype(np.float32) / 5
+
+
+def test_errors_are_averaged_over_hidden_cells_and_given_in_units() -> None:
+    tally = Tally(2)
+    truth = np.zeros((1, 2, 3), np.float32)
+    filled = np.array([[[1, 9, 9], [2, 3, 9]]], np.float32)
+    hidden = np.array([[[True, False, False], [True, True, False]]])
+    tally.add(filled, truth, hidden)
+    summary = tally.summary(["a", "b"], SCALE.std)
+    assert summary["mse"] == pytest.approx((1 + 4 + 9) / 3)
+    assert summary["mae"] == pytest.approx(2.0)
+    assert summary["sensors"]["a"]["mae_unit"] == pytest.approx(2.0)
+    assert summary["sensors"]["b"]["mse_unit"] == pytest.approx(6.5 * 100)
+
+
+def test_a_perfect_method_scores_zero_and_all_methods_fill_the_same_cells() -> None:
+    values = series()
+    windows = WindowSet(values, 24)
+    truth = iter([windows.take(windows.spread(40)) for _ in CASES])
+    fills = {"perfect": lambda v, o: next(truth), "mean": lambda v, o: np.where(o, v, np.float32(0))}
+    report = evaluate(windows, fills, ["a", "b"], SCALE, most=40, seed=1)
+    for case in report.values():
+        assert case["methods"]["perfect"]["mae"] == 0
+        assert case["methods"]["mean"]["mae"] > 0
+        assert case["cells"] == sum(row["cells"] for row in case["methods"]["mean"]["sensors"].values())
+    assert report["edge_one"]["cells"] == 40
+    assert report["edge_all"]["cells"] == 80
+
+
+def test_the_same_seed_hides_the_same_cells() -> None:
+    windows = WindowSet(series(), 24)
+    fills = {"last_value": with_fallback(last_value)}
+    first, second = (evaluate(windows, fills, ["a", "b"], SCALE, most=30, seed=5) for _ in range(2))
+    assert first == second
+
+
+def test_a_baseline_without_anything_to_go_by_gives_the_training_mean() -> None:
+    observed = np.zeros((1, 1, 4), np.bool_)
+    np.testing.assert_array_equal(with_fallback(interpolation)(np.ones((1, 1, 4), np.float32), observed), 0)
+
+
+def test_shortfalls_are_named() -> None:
+    def case(model: float) -> dict[str, object]:
+        scores = {"model": model, "interpolation": 0.5, "last_value": 0.7, "mean": 1.0}
+        return {"says": "x", "methods": {name: {"mse": score, "mae": score} for name, score in scores.items()}}
+
+    assert shortfalls({"cases": {"x": case(0.4)}}) == []
+    found = shortfalls({"cases": {"x": case(0.6)}})
+    assert len(found) == 1
+    assert "not better than interpolation (MSE 0.600 against 0.500" in found[0]
+
+
+def test_residual_quantiles_are_those_of_the_errors_in_sensor_units() -> None:
+    """White noise filled with 0: the error is the noise, 90 % of it within 1.645 deviations."""
+    noise = np.random.default_rng(0).standard_normal((1, 2, 4000)).astype(np.float32)
+    windows = WindowSet(noise, 24)
+
+    def fill(values: Floats, observed: Bools) -> Floats:
+        return np.where(observed, values, np.float32(0))
+
+    quantiles = residual_quantiles(windows, fill, SCALE, lag=4, most=1500, seed=0)
+    assert quantiles.gap_ages == gap_ages(24) == [1, 2, 3, 4, 6, 8, 12, 16, 24]
+    for newest in (True, False):
+        lower, upper = quantiles.table(newest=newest)
+        assert lower.shape == (2, 9)
+        np.testing.assert_allclose(lower / SCALE.std[:, None], -1.645, atol=0.25)
+        np.testing.assert_allclose(upper / SCALE.std[:, None], 1.645, atol=0.25)
+
+
+def test_residuals_of_a_wandering_series_grow_with_the_gap_at_the_edge() -> None:
+    windows = WindowSet(series(rows=3000), 24)
+    fill = with_fallback(last_value)
+    quantiles = residual_quantiles(windows, fill, SCALE, lag=4, most=800, seed=0)
+    _, newest = quantiles.table(newest=True)
+    assert (newest[:, quantiles.gap_ages.index(16)] > 2 * newest[:, 0]).all()
+
+
+def test_a_sensor_without_errors_of_its_own_borrows_those_of_all() -> None:
+    values = series(rows=3000)
+    values[:, 1, ::2] = np.nan
+    values[:, 1, :2900] = np.nan
+    windows = WindowSet(values, 24)
+    quantiles = residual_quantiles(windows, with_fallback(last_value), SCALE, lag=4, most=300, seed=0)
+    lower, upper = quantiles.table(newest=True)
+    assert np.isfinite(lower).all()
+    assert (upper > lower).all()

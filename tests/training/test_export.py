@@ -1,0 +1,166 @@
+"""What is served: equal to what was trained, readable by its contract, written whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glaim_stream.contract import read_contract, verify_weights
+from training import export
+from training.checkpoint import Checkpoint
+from training.config import ExportSpec
+from training.data import Scale
+from training.errors import ExportError
+from training.export import check, hard_windows, script, served_model, write_model
+from training.masks import MaskSpec
+from training.model import GLAIM, GLAIMConfig
+from training.windows import Batch
+
+CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=2, ffn=8, heads=2, dropout=0.1, d_psi=8, d_g=2, large_kernel=7)
+
+
+@pytest.fixture
+def model() -> GLAIM:
+    torch.manual_seed(3)
+    return GLAIM(CONFIG).eval()
+
+
+def state(model: GLAIM, scale: Scale) -> Checkpoint:
+    numbers = {name: list(map(float, getattr(scale, name))) for name in ("mean", "std", "minimum", "maximum")}
+    weights = dict(model.state_dict())
+    return Checkpoint(
+        config="{}", sensors=["a", "b", "c"], units=["", "hPa", "V"], scale=numbers, step_s=60.0, source="a.csv",
+        source_sha256="0" * 64, rows=500, epoch=1, weights=weights, averaged=weights, optimiser={}, best_score=1.0,
+        best_epoch=1, history=[], seconds=1.0, git_commit="unknown",
+    )  # fmt: skip
+
+
+def write(model: GLAIM, scale: Scale, root: Path, **settings: object) -> Path:
+    spec = dataclasses.replace(ExportSpec(name="m", directory=str(root), emitted_steps=6), **settings)  # type: ignore[arg-type]
+    shape = (1, 3, CONFIG.window)
+    observed = np.random.default_rng(0).random(shape) > 0.3
+    values = np.where(observed, np.float32(0.5), np.float32(0))
+    warm = Batch(values, observed, values, ~observed)
+    return write_model(spec, state(model, scale), model, scale, MaskSpec("deployment"), warm, {"x": {}}, None)
+
+
+def test_the_served_module_works_in_sensor_units(model: GLAIM, unit_scale: Scale) -> None:
+    served = served_model(model, unit_scale, 6)
+    _, values, observed = hard_windows(unit_scale, CONFIG.window)[1]
+    mean = torch.from_numpy(unit_scale.mean).float().view(1, -1, 1)
+    std = torch.from_numpy(unit_scale.std).float().view(1, -1, 1)
+    with torch.inference_mode():
+        answer = served(values, observed)
+        expected = model((values - mean) / std, observed)[:, :, -6:] * std + mean
+    torch.testing.assert_close(
+        answer, torch.where(observed[:, :, -6:], values[:, :, -6:], expected), atol=2e-3, rtol=1e-5
+    )
+    assert torch.equal(answer[observed[:, :, -6:]], values[:, :, -6:][observed[:, :, -6:]])
+
+
+def test_scripted_equals_eager_on_usual_and_on_hard_windows(model: GLAIM, unit_scale: Scale) -> None:
+    served = served_model(model, unit_scale, 6)
+    assert check(served, script(served), unit_scale, CONFIG.window) < 1e-5
+    names = [name for name, _, _ in hard_windows(unit_scale, CONFIG.window)]
+    assert {
+        "batch of 1",
+        "batch of 8",
+        "batch of 64",
+        "nothing observed",
+        "constant rows",
+        "a single observation",
+    } <= set(names)
+
+
+def test_a_value_that_is_no_number_counts_as_missing(model: GLAIM, unit_scale: Scale) -> None:
+    served = served_model(model, unit_scale, 6)
+    _, values, observed = hard_windows(unit_scale, CONFIG.window)[1]
+    spoilt = torch.where(observed, values, torch.tensor(float("nan")))
+    with torch.inference_mode():
+        assert torch.equal(served(spoilt, torch.ones_like(observed)), served(values, observed))
+
+
+def test_the_directory_is_complete_and_its_contract_fits(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+    target = write(model, unit_scale, tmp_path)
+    files = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+    assert files == {
+        "config.pbtxt", "configs/python.pbtxt", "contract.json", "1/model.pt", "1/model.py", "warmup/values",
+        "warmup/observed",
+    }  # fmt: skip
+    contract = read_contract(target)
+    verify_weights(contract, target / "1" / "model.pt")
+    assert contract.sensor_ids == ["a", "b", "c"]
+    assert contract.sensors[1].unit == "hPa"
+    assert contract.sensors[1].resolution == pytest.approx(8e-4)
+    assert (contract.window, contract.emitted_steps, contract.step_s) == (24, 6, 60.0)
+    assert (target / "warmup" / "values").stat().st_size == 4 * 3 * 24
+    assert (target / "warmup" / "observed").stat().st_size == 3 * 24
+    assert (target.stat().st_mode & 0o777) == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_both_configurations_say_what_they_must(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+    target = write(model, unit_scale, tmp_path)
+    gpu, cpu = (target / "config.pbtxt").read_text(), (target / "configs" / "python.pbtxt").read_text()
+    assert 'platform: "pytorch_libtorch"' in gpu
+    assert "KIND_GPU" in gpu
+    assert 'backend: "python"' in cpu
+    assert "KIND_CPU" in cpu
+    for text in (gpu, cpu):
+        assert "dims: [ 3, 24 ]" in text
+        assert "dims: [ 3, 6 ]" in text
+        assert "num_versions: 2" in text
+        assert [f"batch_size: {size}\n" in text for size in (1, 8, 64)] == [True] * 3
+        statements = [line.split("#")[0] for line in text.splitlines()]
+        assert not any("default_queue_policy" in line for line in statements)  # stalls of half a second
+        assert "".join(statements).count("{") == "".join(statements).count("}")
+
+
+def test_a_new_version_keeps_the_old_one(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+    write(model, unit_scale, tmp_path)
+    target = write(model, unit_scale, tmp_path, version=2)
+    assert (target / "1" / "model.pt").is_file()
+    assert read_contract(target).version == 2
+
+
+def test_a_model_that_scripts_wrongly_is_not_written(
+    model: GLAIM, unit_scale: Scale, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(model, unit_scale, tmp_path)
+    before = (tmp_path / "m" / "contract.json").read_bytes()
+    torch.manual_seed(4)
+    other = script(served_model(GLAIM(CONFIG).eval(), unit_scale, 6))
+    monkeypatch.setattr(export, "script", lambda served: other)
+    with pytest.raises(ExportError, match="differ by"):
+        write(model, unit_scale, tmp_path)
+    assert (tmp_path / "m" / "contract.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_model_that_answers_nan_is_not_written(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+    with torch.no_grad():
+        model.gaterecon.out.bias.fill_(float("nan"))
+    with pytest.raises(ExportError, match="finite"):
+        write(model, unit_scale, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("steps", [0, 25])
+def test_more_steps_than_the_window_has_are_refused(model: GLAIM, unit_scale: Scale, steps: int) -> None:
+    with pytest.raises(ExportError, match=r"1\.\.24"):
+        served_model(model, unit_scale, steps)
+
+
+def test_the_scripted_file_takes_the_tensor_names_that_triton_uses(
+    model: GLAIM, unit_scale: Scale, tmp_path: Path
+) -> None:
+    target = write(model, unit_scale, tmp_path)
+    schema = torch.jit.load(str(target / "1" / "model.pt")).forward.schema
+    assert [argument.name for argument in schema.arguments][1:] == ["VALUES", "OBSERVED"]
+    text = (target / "contract.json").read_text()
+    assert json.loads(text)["masks"] == MaskSpec("deployment").names
