@@ -45,6 +45,7 @@ def _commit() -> str:
     here = Path(__file__).parent.parent
 
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=False).stdout.strip()
+        command = ["git", *arguments]
+        return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False).stdout.strip()
 
     return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--short", "glaim_stream") else "")

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
@@ -53,7 +54,7 @@ def run(engine: Engine, job: Job, *, cores: set[int] | None, warm_up_s: float, s
             env=os.environ | engine.environment(job),
             stdout=log,
             stderr=subprocess.STDOUT,
-            preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,  # noqa: PLW1509  no threads here
+            preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,
         )
         try:
             cpu = _watch(process, job, warm_up_s + seconds)
@@ -94,8 +95,7 @@ def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float) -> list[t
 
 
 def _cpu_s(pid: int) -> float:
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_A_S  # user and system time
 
 

@@ -1,4 +1,4 @@
-"""What the tests share: small catalogues, records, an obviously correct model of the window rules, fakes of the edges."""
+"""What the tests share: small catalogues, records, a plain model of the window rules, fakes of the edges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEP_MS = 1000
 def catalogue(
     *, sensors: int | list[dict[str, Any]] = 2, groups: str = "g*", max_ahead_s: float = 300, **model: Any
 ) -> Catalogue:
-    """One model `m` of sensors s0, s1, ... (or those given) with steps of a second and a window of 6; `model` overrides."""
+    """One model `m` of sensors s0, s1, ... or those given, steps of a second, a window of 6; `model` overrides."""
     entry: dict[str, Any] = {
         "name": "m",
         "sensors": [{"id": f"s{index}"} for index in range(sensors)] if isinstance(sensors, int) else sensors,

@@ -16,6 +16,7 @@ from glaim_stream.imputers.protocol import Windows
 from glaim_stream.records import Method
 from tests.support import contract
 
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A model that answers with each sensor's observed mean."""

@@ -106,7 +106,7 @@ def steps(*numbers: int, first_offset: int = 0, **fields: Any) -> list[Record]:
 
 async def until(condition: Callable[[], bool], within_s: float = 5) -> None:
     async with asyncio.timeout(within_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  whatever it is, it has no event of its own
             await asyncio.sleep(0.001)
 
 

@@ -68,8 +68,8 @@ def test_what_is_written_is_read_back() -> None:
     read = read_rows(message)
     assert (count, read.schema) == (2, SCHEMA)
     assert read.select(["group", "sensor", "value", "lower", "upper", "gap_age", "revision", "final"]).to_pylist() == [
-        {"group": "g\u00e9", "sensor": "s1", "value": None, "lower": None, "upper": None, "gap_age": 65535, "revision": 0,
-         "final": True},
+        {"group": "g\u00e9", "sensor": "s1", "value": None, "lower": None, "upper": None, "gap_age": 65535,
+         "revision": 0, "final": True},
         {"group": "g2", "sensor": "s0", "value": 2.5, "lower": 2, "upper": 3, "gap_age": 1, "revision": 2,
          "final": False},
     ]  # fmt: skip

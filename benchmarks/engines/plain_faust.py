@@ -24,7 +24,7 @@ WINDOW = 96
 
 
 class PlainFaust:
-    """This module as a process."""
+    """The app below, as a process."""
 
     name = "faust"
 
