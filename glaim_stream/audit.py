@@ -15,8 +15,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from glaim_stream.audit_columns import Cells, Letters, OutputReader, collect_letter
+from glaim_stream.audit_keys import Commit, PartitionAudit, PartitionInput, merged
 from glaim_stream.audit_report import PROBLEMS, AuditReport, Finding, Offence, PartitionRange
-from glaim_stream.audit_rules import Commit, PartitionAudit, PartitionInput, PartitionRules, merged
+from glaim_stream.audit_rules import PartitionRules
+from glaim_stream.audit_warnings import warnings_of
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.connection import kafka_options
 from glaim_stream.contract import CONTRACT_FILE, read_contract
@@ -30,6 +32,7 @@ from glaim_stream.settings import Settings
 _FETCH_BYTES = 8 * 1024**2
 _POLL_MS = 1000
 _STALLED_S = 60.0
+_COORDINATOR_S = 15.0
 
 Progress = Callable[[str, int, int], object]  # what, records read, records in all
 
@@ -174,7 +177,7 @@ class _Auditor:
             {name: problems.get(name, Finding(0)) for name in PROBLEMS},
             causes,
             [_range(tp, begins[tp], input_ends[tp], commits[tp]) for tp in inputs],
-            self._warnings(inputs, oldest, commits, groups_of, foreign_rows, foreign_letters),
+            warnings_of(settings, self._cells, inputs, oldest, commits, groups_of, foreign_rows, foreign_letters),
             time.monotonic() - start_s,
         )
 
@@ -202,7 +205,7 @@ class _Auditor:
         deadline_s = time.monotonic() + wait_s
         ends = await consumer.end_offsets(inputs)
         while True:
-            found = await admin.list_consumer_group_offsets(self._settings.consumer_group, partitions=list(inputs))
+            found = await self._offsets(admin, inputs)
             commits = {
                 tp: Commit(found[tp].offset, rebuild_from_metadata(found[tp].metadata))
                 if tp in found and found[tp].offset >= 0
@@ -212,6 +215,19 @@ class _Auditor:
             behind = [tp for tp in inputs if ends[tp] and (commits[tp] or _NOTHING).offset < ends[tp]]
             if not behind or time.monotonic() >= deadline_s:
                 return commits
+            await asyncio.sleep(0.2)
+
+    async def _offsets(self, admin: AIOKafkaAdminClient, inputs: Sequence[TopicPartition]) -> dict[TopicPartition, Any]:
+        """The group's commits. A new broker has no coordinator for a few seconds, a restarted one neither."""
+        deadline_s = time.monotonic() + _COORDINATOR_S
+        while True:
+            try:
+                return await admin.list_consumer_group_offsets(  # type: ignore[no-any-return]
+                    self._settings.consumer_group, partitions=list(inputs)
+                )
+            except KafkaError as error:
+                if not error.retriable or time.monotonic() >= deadline_s:
+                    raise SettingsError(f"commits of group {self._settings.consumer_group}: {error!r}") from error
             await asyncio.sleep(0.2)
 
     async def _begins(
@@ -267,48 +283,6 @@ class _Auditor:
                     self._on_progress(f"{tp.topic}-{tp.partition}", position - begin, end - begin)
             elif time.monotonic() - last_s > _STALLED_S:
                 raise SettingsError(f"{tp.topic}-{tp.partition}: nothing came from offset {position} to {end}")
-
-    def _warnings(
-        self,
-        inputs: Sequence[TopicPartition],
-        oldest: Mapping[TopicPartition, int],
-        commits: Mapping[TopicPartition, Commit | None],
-        groups_of: Mapping[int, set[int]],
-        foreign_rows: int,
-        foreign_letters: int,
-    ) -> list[str]:
-        out = []
-        uncommitted = [tp.partition for tp in inputs if commits[tp] is None]
-        if uncommitted:
-            out.append(
-                f"consumer group {self._settings.consumer_group} has committed nothing for the partitions "
-                f"{uncommitted}: they are judged as if all of their input had been processed"
-            )
-        bare = [tp.partition for tp in inputs if (commit := commits[tp]) is not None and commit.rebuild_from is None]
-        if bare:
-            out.append(f"commits of the partitions {bare} do not say what a rebuild needs: another tool made them")
-        expired = [tp.partition for tp in inputs if oldest[tp] > 0]
-        if expired:
-            out.append(f"retention has removed the beginning of the input partitions {expired}")
-        expired = [
-            tp.partition
-            for tp in inputs
-            if oldest.get(TopicPartition(self._settings.output_topic, tp.partition), 0) > 0
-        ]
-        if expired:
-            out.append(f"retention has removed the beginning of the output partitions {expired}: it may look missing")
-        split = [
-            name
-            for code, name in enumerate(self._cells.index.names)
-            if sum(code in groups for groups in groups_of.values()) > 1
-        ]
-        if split:
-            out.append(f"{len(split)} groups are spread over partitions, such as {split[:3]}: key the input by group")
-        if foreign_rows:
-            out.append(f"{foreign_rows} output rows are of groups or sensors that the catalogue does not name")
-        if foreign_letters:
-            out.append(f"{foreign_letters} dead letters are not of {self._settings.input_topic}")
-        return out
 
 
 _NOTHING = Commit(-1, None)

@@ -9,89 +9,16 @@ is `pending`. Event time up to the commit, less the allowed lateness, closes ste
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
 import numpy as np
-from numpy.typing import NDArray
 
-from glaim_stream.audit_columns import Cells, Letters, OutputRows
-from glaim_stream.audit_report import Finding, Offence
+from glaim_stream.audit_keys import Bools, Expected, Ints, PartitionAudit, PartitionKeys, among, ramps, starts
+from glaim_stream.audit_report import Offence
 from glaim_stream.clock import NEVER_MS
-from glaim_stream.deadletters import Reject
 from glaim_stream.readings import Readings
 
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
-_WARM_UP_READINGS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """What the consumer group committed for a partition; `rebuild_from` None where another tool committed."""
-
-    offset: int
-    rebuild_from: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionInput:
-    """Everything known of one partition."""
-
-    partition: int
-    begin: int  # lowest offset that was read
-    end: int  # the offset after the last one read
-    complete: bool  # nothing before `begin` was ever left out
-    readings: Readings
-    rejects: Sequence[Reject]
-    letters: Letters
-    rows: OutputRows
-    commit: Commit | None
-    judge_until: int | None = None  # only keys with a reading below this offset are judged
-
-
-@dataclass(slots=True)
-class PartitionAudit:
-    """What was found in one partition."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-    problems: dict[str, Finding] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """Keys that the input promises, ascending; arrays of length k."""
-
-    key: Ints
-    value: NDArray[np.float32]
-    mean: Bools  # the value is a mean, and rounding may differ in the last bit
-    first_offset: Ints  # lowest offset of the key's readings
-    last_offset: Ints
-    start: Ints  # place of the key's first reading in `sorted_value`
-    count: Ints  # how many readings
-    on_time: Bools  # one of its readings came before its step closed
-    sorted_value: NDArray[np.float32]  # values of all readings by key
-
-
-class PartitionRules:
+class PartitionRules(PartitionKeys):
     """Audits one partition."""
-
-    def __init__(self, given: PartitionInput, cells: Cells, *, examples: int = 5) -> None:
-        self._given = given
-        self._cells = cells
-        self._examples = examples
-        self.audit = PartitionAudit()
-        self._committed = given.commit.offset if given.commit is not None else given.end
-        lettered = given.letters.holds(given.readings.offset, given.readings.position)
-        self._lettered = given.readings.where(lettered)
-        self._readings = given.readings.where(~lettered)
-        self._step = self._readings.event_time_ms // cells.step_ms[self._readings.model]
-        steps = [self._step, given.rows.step, self._lettered.event_time_ms // cells.step_ms[self._lettered.model]]
-        self._base = min((int(each.min()) for each in steps if len(each)), default=0)
-        # Holes reach max_gap steps beyond a cell's last reading, and a cell's keys must not run into the next one's.
-        top = max((int(each.max()) for each in steps if len(each)), default=0) + int(cells.max_gap.max()) + 1
-        self._span = top - self._base + 1
 
     def run(self) -> PartitionAudit:
         """Apply every rule."""
@@ -154,43 +81,14 @@ class PartitionRules:
         detail = f"the commit at {commit.offset} rebuilds from {commit.rebuild_from}, its windows need {needed}"
         self._problem("rebuild_too_late", short, [Offence(given.partition, offset=needed, detail=detail)])
 
-    def _expected(self, usable: Bools, on_time: Bools) -> Expected:
-        readings = self._readings.where(usable)
-        unsorted = self._key(readings.group, readings.sensor, self._step[usable])
-        # By event time inside the step, then by arrival: the last one stands for the step.
-        order = np.lexsort((np.arange(len(unsorted)), readings.event_time_ms, unsorted))
-        key, value, offset = unsorted[order], readings.value[order], readings.offset[order]
-        start = _starts(key)
-        if len(start) == 0:
-            none = np.empty(0, np.int64)
-            blank = np.empty(0, np.bool_)
-            return Expected(none, value, blank, none, none, none, none, blank, value)
-        count = np.diff(np.append(start, len(key)))
-        last = value[start + count - 1]
-        mean = self._cells.mean[readings.model[order][start]]
-        # Summed in order of arrival, as the windows do.
-        arrival = np.argsort(unsorted, kind="stable")
-        means = np.add.reduceat(readings.value[arrival].astype(np.float64), start) / count
-        return Expected(
-            key[start],
-            np.where(mean, means.astype(np.float32), last),
-            mean,
-            np.minimum.reduceat(offset, start),
-            np.maximum.reduceat(offset, start),
-            start,
-            count,
-            np.logical_or.reduceat(on_time[usable][order], start),
-            value,
-        )
-
     def _presence_and_value(self, expected: Expected) -> None:
         given, rows = self._given, self._given.rows
         key = self._key(rows.group, rows.sensor, rows.step)
         newest = np.lexsort((np.arange(len(key)), rows.revision, key))
-        last = np.append(_starts(key[newest])[1:], len(key))[: len(key)] - 1 if len(key) else np.empty(0, np.int64)
+        last = np.append(starts(key[newest])[1:], len(key))[: len(key)] - 1 if len(key) else np.empty(0, np.int64)
         newest = newest[last]  # the last word on each key, keys ascending
         seen = np.unique(key[rows.observed])
-        found = _among(expected.key, seen)
+        found = among(expected.key, seen)
         judged = np.ones(len(found), np.bool_)
         if given.judge_until is not None:
             judged = expected.first_offset < given.judge_until
@@ -210,7 +108,7 @@ class PartitionRules:
             self._lettered.sensor,
             self._lettered.event_time_ms // self._cells.step_ms[self._lettered.model],
         )
-        sure &= ~_among(expected.key, np.unique(faulted))  # its windows may have taken some of its readings
+        sure &= ~among(expected.key, np.unique(faulted))  # its windows may have taken some of its readings
         place = np.searchsorted(key[newest], expected.key[sure])
         row = newest[place]
         told, value = rows.value[row], expected.value[sure]
@@ -304,7 +202,7 @@ class PartitionRules:
         key = self._key(rows.group, rows.sensor, rows.step)
         due = rows.step + cells.revise_after[rows.model] < self._closable[rows.model]
         waiting = np.unique(key[~rows.final & ~rows.observed & due])
-        waiting = waiting[~_among(waiting, np.unique(key[rows.final]))]
+        waiting = waiting[~among(waiting, np.unique(key[rows.final]))]
         self._problem(
             "holes_not_final",
             len(waiting),
@@ -322,8 +220,8 @@ class PartitionRules:
         until = np.minimum(np.minimum(until, self._closable[model]), step + 1 + cells.max_gap[model])
         known = expected.on_time & (expected.first_offset < self._committed)
         silent = np.where(known, np.maximum(until - step - 1, 0), 0)
-        silent_key = np.repeat(expected.key, silent) + 1 + _ramps(silent)
-        absent = silent_key[~_among(silent_key, np.unique(key))]
+        silent_key = np.repeat(expected.key, silent) + 1 + ramps(silent)
+        absent = silent_key[~among(silent_key, np.unique(key))]
         self._count(silent_steps=len(silent_key))
         self._problem(
             "holes_absent",
@@ -338,7 +236,7 @@ class PartitionRules:
         every = self._given.readings
         read = np.unique(self._key(every.group, every.sensor, every.event_time_ms // self._cells.step_ms[every.model]))
         stray = np.unique(key[rows.observed])
-        stray = stray[~_among(stray, read)]
+        stray = stray[~among(stray, read)]
         self._problem(
             "invented",
             len(stray),
@@ -347,82 +245,3 @@ class PartitionRules:
                 for each in stray[: self._examples].tolist()
             ],
         )
-
-    def _surely_whole(self, expected: Expected) -> Bools:
-        """Where no reading of the key can lie before the range that was read."""
-        if self._given.complete or len(self._readings) == 0:
-            return np.ones(len(expected.key), np.bool_)
-        first_ms = int(self._readings.event_time_ms[:_WARM_UP_READINGS].max())
-        model = self._model_of(expected.key)
-        sure_from = (first_ms + self._cells.lateness_ms) // self._cells.step_ms + 1
-        whole: Bools = self._step_of(expected.key) >= sure_from[model]
-        return whole
-
-    def _key(self, group: NDArray[np.int32], sensor: NDArray[np.int32], step: Ints) -> Ints:
-        cell = group.astype(np.int64) * self._cells.width + sensor
-        return cell * self._span + (step - self._base)
-
-    def _cell_of(self, key: Ints) -> Ints:
-        return key // self._span
-
-    def _step_of(self, key: Ints) -> Ints:
-        return key % self._span + self._base
-
-    def _model_of(self, key: Ints) -> Ints:
-        return self._cells.model_of_group()[self._cell_of(key) // self._cells.width]
-
-    def _keys(self, expected: Expected, which: Bools, detail: str) -> list[Offence]:
-        return [
-            self._offence(int(expected.key[each]), int(expected.first_offset[each]), detail)
-            for each in np.flatnonzero(which)[: self._examples].tolist()
-        ]
-
-    def _offence(self, key: int, offset: int | None, detail: str) -> Offence:
-        cell, step = key // self._span, key % self._span + self._base
-        group, sensor = self._cells.names(cell // self._cells.width, cell % self._cells.width)
-        model = int(self._cells.model_of_group()[cell // self._cells.width])
-        return Offence(
-            self._given.partition, group, sensor, step * int(self._cells.step_ms[model]), offset, detail=detail
-        )
-
-    def _problem(self, name: str, count: int, offences: Sequence[Offence]) -> None:
-        self.audit.problems[name] = Finding(count, list(offences[: self._examples]) if count else [])
-
-    def _count(self, **counts: int) -> None:
-        self.audit.counts.update(counts)
-
-
-def _starts(ascending: Ints) -> Ints:
-    """Places at which a run of equal values begins."""
-    if len(ascending) == 0:
-        return np.empty(0, np.int64)
-    return np.concatenate([[0], np.flatnonzero(np.diff(ascending)) + 1])
-
-
-def _among(values: Ints, ascending: Ints) -> Bools:
-    """Where a value is one of `ascending`."""
-    if len(ascending) == 0:
-        return np.zeros(len(values), np.bool_)
-    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    found: Bools = ascending[place] == values
-    return found
-
-
-def _ramps(lengths: Ints) -> Ints:
-    """0, 1, ... for each length in turn."""
-    ends = np.cumsum(lengths)
-    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-
-
-def merged(audits: Sequence[PartitionAudit], *, examples: int = 5) -> tuple[dict[str, int], Mapping[str, Finding]]:
-    """Counts and problems of several partitions together."""
-    counts: dict[str, int] = {}
-    problems: dict[str, Finding] = {}
-    for audit in audits:
-        for name, count in audit.counts.items():
-            counts[name] = counts.get(name, 0) + count
-        for name, finding in audit.problems.items():
-            whole = problems.setdefault(name, Finding(0, []))
-            whole.count += finding.count
-            whole.first = [*whole.first, *finding.first][:examples]
-    return counts, problems

@@ -41,3 +41,9 @@ def main() -> None:
         sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        # Errors of both Kafka clients, named by their package so that neither is imported for it.
+        if type(error).__module__.partition(".")[0] not in ("kafka", "aiokafka"):
+            raise
+        print(f"error: Kafka: {error!r}", file=sys.stderr)
+        sys.exit(EXIT_UNUSABLE)

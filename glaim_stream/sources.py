@@ -136,11 +136,13 @@ def _read_table(path: Path) -> pa.Table:
 def _read_csv(path: Path) -> pa.Table:
     from pyarrow import csv
 
+    text = path.read_bytes()
     try:
-        return csv.read_csv(path)
-    except pa.ArrowInvalid:
-        # Older loggers write units such as degrees and micro in Latin-1, which every byte is valid in.
-        return csv.read_csv(path, csv.ReadOptions(encoding="latin-1"))
+        text.decode()
+    except UnicodeDecodeError:
+        # Older loggers write units such as degrees and micro in Latin-1, in which every byte is valid.
+        text = text.decode("latin-1").encode()
+    return csv.read_csv(pa.BufferReader(text))
 
 
 def _wide(table: pa.Table, time_ms: NDArray[np.int64], group: str | None, separator: str, path: Path) -> Source:

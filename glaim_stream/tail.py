@@ -128,7 +128,6 @@ class RowFile:
 
     def __enter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = _writer(self._partial, self.path.suffix)
         return self
 
     def add(self, table: pa.Table) -> None:
@@ -146,15 +145,17 @@ class RowFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         kept = kind is None or issubclass(kind, (KeyboardInterrupt, GeneratorExit))
-        if kept and self._newest_only:
-            self._write(newest_revisions(self._held))
-        self._writer.close()
         if kept:
+            self._write(newest_revisions(self._held))  # nothing is held unless only the newest are asked for
+            self._writer.close()
             self._partial.replace(self.path)
-        else:
+        elif self._writer is not None:
+            self._writer.close()
             self._partial.unlink()
 
     def _write(self, table: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = _writer(self._partial, self.path.suffix)
         self._writer.write_table(table.cast(PLAIN_SCHEMA))
         self.rows += table.num_rows
 

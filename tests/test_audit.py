@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from glaim_stream.audit_columns import Cells, Letters, OutputReader, OutputRows, collect_letter
+from glaim_stream.audit_keys import Commit, PartitionAudit, PartitionInput
 from glaim_stream.audit_report import PROBLEMS, AuditReport, Finding
-from glaim_stream.audit_rules import Commit, PartitionAudit, PartitionInput, PartitionRules
+from glaim_stream.audit_rules import PartitionRules
 from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.deadletters import dead_letter
 from glaim_stream.decode import Decoder

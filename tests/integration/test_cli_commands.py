@@ -1,0 +1,133 @@
+"""The commands one after the other, on a real broker: produce, worker, tail, audit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from kafka import KafkaProducer
+
+from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.audit import audit
+from glaim_stream.plant import SENSORS
+from glaim_stream.settings import read_settings
+
+GLAIM = [sys.executable, "-m", "glaim_stream"]
+
+
+@pytest.fixture
+def environment(kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path) -> dict[str, str]:
+    sensors = "".join(
+        f"      - {{id: {sensor.id}, min: {sensor.minimum}, max: {sensor.maximum}}}\n" for sensor in SENSORS
+    )
+    catalogue = tmp_path / "groups.yaml"
+    catalogue.write_text(
+        "models:\n  - name: pump\n    step_s: 60\n    idle_timeout_s: 600\n    sensors:\n"
+        f"{sensors}groups:\n  - {{model: pump, pattern: 'pump-*'}}\n"
+    )
+    return {
+        "GLAIM_KAFKA": kafka.bootstrap_servers,
+        "GLAIM_CATALOGUE": str(catalogue),
+        "GLAIM_MODEL_REPOSITORY": str(tmp_path),
+        "GLAIM_INPUT_TOPIC": topic_prefix + "in",
+        "GLAIM_OUTPUT_TOPIC": topic_prefix + "out",
+        "GLAIM_CONSUMER_GROUP": topic_prefix + "group",
+        "GLAIM_METRICS_PORT": "0",
+        "GLAIM_PARTITIONS": "2",
+    }
+
+
+def glaim(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*GLAIM, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@contextmanager
+def worker(environment: dict[str, str]) -> Iterator[None]:
+    command = [*GLAIM, "worker", "--imputer", "interpolation", "--log-level", "warning"]
+    process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
+    try:
+        yield
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) in (0, 130)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_is_produced_is_filled_shown_and_audited(environment: dict[str, str], tmp_path: Path) -> None:
+    hidden, out, report = tmp_path / "hidden.parquet", tmp_path / "out.parquet", tmp_path / "audit.json"
+    plant = ["produce", "--plant", "--groups", "4", "--days", "0.2", "--drop", "0.1"]
+    sent = glaim(environment, *plant, "--hidden", str(hidden))
+    assert sent.returncode == 0, sent.stderr
+    assert "8294 readings of 4 groups in 8294 messages" in sent.stdout
+    with worker(environment):
+        audited = glaim(environment, "audit", "--wait", "60", "--json", str(report))
+        assert audited.returncode == 0, audited.stdout + audited.stderr
+    found = json.loads(report.read_text())
+    assert (found["clean"], found["lost"], found["counts"]["readings"]) == (True, 0, 8294)
+    assert found["counts"]["found"] + found["counts"]["open"] == 8294
+    assert found["counts"]["pending"] == 0
+
+    shown = glaim(environment, "tail", "--from-beginning", "--only-imputed", "--limit", "3", "--timeout", "5")
+    assert len(shown.stdout.splitlines()) == 4, shown.stdout + shown.stderr
+    lines = glaim(environment, "tail", "--from-beginning", "--limit", "3", "--format", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["observed"] in (True, False) for line in lines] == [True] * 3
+    written = glaim(environment, "tail", "--from-beginning", "--timeout", "2", "--newest-only", "--out", str(out))
+    assert written.returncode == 0, written.stderr
+    table = pq.read_table(out)
+    keys = table.group_by(["group", "sensor", "ts"]).aggregate([([], "count_all")])
+    assert keys.num_rows == table.num_rows
+    # Every withheld reading of a closed step is filled.
+    truth = pq.read_table(hidden, columns=["group", "sensor", "ts", "value"])
+    joined = truth.rename_columns(["group", "sensor", "ts", "truth"]).join(
+        table, ["group", "sensor", "ts"], join_type="inner"
+    )
+    assert joined.num_rows > 0.95 * truth.num_rows
+    assert not pc.any(joined["observed"]).as_py()
+
+    # A service manager that ends tail gets a whole file.
+    command = [*GLAIM, "tail", "--from-beginning", "--out", str(tmp_path / "out.csv")]
+    with subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "out.csv.partial").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+        assert process.wait(30) == 130
+    assert (tmp_path / "out.csv").read_text().startswith('"group"')
+
+    # A second look from Python, with damage: a message that is not ours, and input that nobody answers.
+    settings = read_settings(**{name[6:].lower(): value for name, value in environment.items()})
+    producer = KafkaProducer(bootstrap_servers=settings.kafka)
+    producer.send(settings.output_topic, value=b"hello", partition=0).get(10)
+    producer.send(settings.input_topic, value=b"{", partition=0).get(10)
+    producer.close()
+    again = audit(settings)
+    assert again.problems["unreadable_output"].count == 1
+    assert again.lost == 0  # refused input at the end that is not committed yet is pending
+    assert audit(settings.model_copy(update={"consumer_group": "nobody"})).lost == 1
+
+
+def test_an_absent_topic_is_told(environment: dict[str, str]) -> None:
+    for command in ("tail", "audit"):
+        done = glaim({**environment, "GLAIM_OUTPUT_TOPIC": "absent", "GLAIM_INPUT_TOPIC": "absent"}, command)
+        assert done.returncode == 2
+        assert "expected the topic absent" in done.stderr
