@@ -22,8 +22,8 @@ SMALL = [*(f"--set={setting}" for setting in SETTINGS.split()), "--masks=deploym
 
 
 def arguments(path: Path, tmp_path: Path, *more: str) -> list[str]:
-    return ["--data", str(path), "--name", "mine", "--out", str(tmp_path / "run"), "--model-repo", str(tmp_path / "repo"),
-            *SMALL, *more]  # fmt: skip
+    places = {"--data": path, "--out": tmp_path / "run", "--model-repo": tmp_path / "repo"}
+    return ["--name", "mine", *(str(part) for pair in places.items() for part in pair), *SMALL, *more]
 
 
 def test_one_command_from_a_csv_to_a_served_model(
