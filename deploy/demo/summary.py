@@ -123,7 +123,7 @@ def show(summary: Summary, console: Console, *, report: Path) -> None:
 
 
 def _errors(summary: Summary) -> Table:
-    table = Table(box=None, padding=(0, 2), title_justify="left", header_style="dim")
+    table = Table(box=None, padding=(0, 1), title_justify="left", header_style="dim")
     table.add_column("mean absolute error", no_wrap=True)
     table.add_column("cells", justify="right", no_wrap=True)
     for name in ("model", "interpolation", "last value"):
