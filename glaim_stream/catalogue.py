@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -144,7 +145,7 @@ class Catalogue(_Strict):
     models: list[Model] = Field(min_length=1)
     groups: list[GroupRule] = Field(min_length=1)
     max_ahead_s: float = Field(
-        default=300, ge=0, description="a reading stamped further than this beyond wall time is refused"
+        default=300, ge=0, description="a reading stamped further than this beyond its record's time is refused"
     )
 
     @model_validator(mode="after")
@@ -163,16 +164,22 @@ class Catalogue(_Strict):
 
     def model_of(self, group: str) -> int | None:
         """Index in `models` of the model that repairs `group`; None for a group that no entry names."""
-        for rule in self.groups:
-            if group in rule.ids:
-                return self._model_index(rule.model)
-        for rule in self.groups:
-            if rule.pattern is not None and fnmatch.fnmatchcase(group, rule.pattern):
-                return self._model_index(rule.model)
-        return None
+        index = self._model_of_id.get(group)
+        if index is None:
+            index = next((index for pattern, index in self._patterns if fnmatch.fnmatchcase(group, pattern)), None)
+        return index
 
-    def _model_index(self, name: str) -> int:
-        return next(index for index, model in enumerate(self.models) if model.name == name)
+    @cached_property
+    def _model_of_id(self) -> dict[str, int]:
+        return {id_: self._model_index[rule.model] for rule in self.groups for id_ in rule.ids}
+
+    @cached_property
+    def _patterns(self) -> list[tuple[str, int]]:
+        return [(rule.pattern, self._model_index[rule.model]) for rule in self.groups if rule.pattern is not None]
+
+    @cached_property
+    def _model_index(self) -> dict[str, int]:
+        return {model.name: index for index, model in enumerate(self.models)}
 
 
 def read_catalogue(path: Path) -> Catalogue:

@@ -17,7 +17,7 @@ class DeadLetterCause(StrEnum):
     UNKNOWN_GROUP = "unknown-group"
     UNKNOWN_SENSOR = "unknown-sensor"
     BAD_TIME = "bad-time"  # no time, or one without a zone
-    FUTURE = "future"  # stamped further ahead of wall time than the catalogue allows
+    FUTURE = "future"  # stamped further ahead of its record than the catalogue allows
     OUT_OF_LIMITS = "out-of-limits"  # infinite, or outside the sensor's physical limits
     TOO_LATE = "too-late"  # older than the window
     PROCESSING = "processing"  # the worker itself failed on it: a fault of ours, kept for requeueing

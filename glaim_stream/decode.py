@@ -91,7 +91,7 @@ class Decoder:
 
         Args:
             records: Kafka records.
-            now_ms: wall time, epoch milliseconds; readings stamped too far ahead of it are refused.
+            now_ms: wall time, epoch milliseconds, for records that do not say when they were produced.
 
         Returns:
             The readings that can be used, in order of arrival, and what was refused.
@@ -105,11 +105,9 @@ class Decoder:
                 _collect_arrow(record, rows, rejects)
                 start = end + 1
         _collect_json(records[start:], rows, rejects)
-        return self._columns(rows, now_ms, rejects), rejects
+        return (self._columns(rows, records, now_ms, rejects) if rows.cells else no_readings()), rejects
 
-    def _columns(self, rows: Rows, now_ms: int, rejects: list[Reject]) -> Readings:
-        if not rows.cells:
-            return no_readings()
+    def _columns(self, rows: Rows, records: Sequence[InputRecord], now_ms: int, rejects: list[Reject]) -> Readings:
         cells = self._index.cells(rows.cells)
         times_ms, timed = _times_ms(rows.times)
         values = np.array(rows.values, np.float64)  # None becomes NaN: a reported dropout
@@ -117,7 +115,7 @@ class Decoder:
 
         model, group, sensor = self._index.cell_columns(np.maximum(cells, 0)) if (cells >= 0).any() else (cells,) * 3
         known = cells >= 0
-        on_time = timed & (times_ms <= now_ms + self._max_ahead_ms)
+        on_time = timed & self._not_ahead(times_ms, offsets, records, now_ms)
         within = np.ones(len(cells), np.bool_)
         if known.any():
             low, high = self._index.limits_low[model, sensor], self._index.limits_high[model, sensor]
@@ -138,6 +136,20 @@ class Decoder:
         )
         return readings if good.all() else readings.where(good)
 
+    def _not_ahead(
+        self, times_ms: NDArray[np.int64], offsets: NDArray[np.int64], records: Sequence[InputRecord], now_ms: int
+    ) -> NDArray[np.bool_]:
+        """Where a reading is not stamped too far ahead of the time at which Kafka says its record was produced.
+
+        Not of the wall clock: a rebuild reads the same records later, and must refuse the same readings.
+        """
+        produced = np.fromiter((record.timestamp for record in records), np.int64, len(records))
+        produced = np.where(produced < 0, now_ms, produced)
+        if times_ms.max() <= produced.min() + self._max_ahead_ms:
+            return np.ones(len(times_ms), np.bool_)
+        record_of = np.searchsorted(np.array([record.offset for record in records]), offsets)
+        return times_ms <= produced[record_of] + self._max_ahead_ms
+
     def _why(self, rows: Rows, row: int, cell: int, timed: bool, on_time: bool) -> tuple[DeadLetterCause, str]:
         group, sensor = rows.cells[row]
         if cell < 0:
@@ -150,7 +162,7 @@ class Decoder:
                 f"expected epoch milliseconds or ISO 8601 with a zone, found {rows.times[row]!r}",
             )
         if not on_time:
-            return DeadLetterCause.FUTURE, f"{rows.times[row]!r} is too far ahead of the wall clock"
+            return DeadLetterCause.FUTURE, f"{rows.times[row]!r} is too far ahead of when it was produced"
         model = self._index.catalogue.models[self._index.model_of_group[self._index.group(group)]]
         low, high = next(known.limits for known in model.sensors if known.id == sensor)
         return DeadLetterCause.OUT_OF_LIMITS, f"{rows.values[row]!r} of {sensor} is outside [{low}, {high}]"

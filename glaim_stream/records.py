@@ -61,7 +61,7 @@ SCHEMA = pa.schema(
         pa.field("gap_age", pa.uint16(), nullable=False),  # steps since the sensor's last observation
         pa.field("revision", pa.uint16(), nullable=False),  # 0 first; a higher one replaces it
         pa.field("final", pa.bool_(), nullable=False),  # no revision will follow, but for late readings
-        pa.field("model_version", _FLAG, nullable=False),  # empty unless the model made the value
+        pa.field("model_version", _NAME, nullable=False),  # empty unless the model made the value
     ],
     metadata={"glaim-schema-version": SCHEMA_VERSION},
 )
@@ -83,7 +83,7 @@ class Rows:
     gap_age: NDArray[np.int32]
     revision: NDArray[np.int16]
     final: NDArray[np.bool_]
-    version: NDArray[np.int8]  # code into version_names
+    version: NDArray[np.int32]  # code into version_names
 
     def __len__(self) -> int:
         return len(self.group)
@@ -190,7 +190,7 @@ def _record_batch(
         pa.array(np.minimum(rows.gap_age, 65535), pa.uint16()),
         pa.array(rows.revision, pa.uint16()),
         pa.array(rows.final),
-        _dictionary(rows.version, version_names, pa.int8()),
+        _dictionary(rows.version, version_names, pa.int32()),
     ]
     return pa.record_batch(columns, schema=SCHEMA)
 

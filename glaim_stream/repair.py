@@ -60,7 +60,7 @@ def repair(closed: Closed, imputed: Imputed | None, table: SensorTable, version_
     count = len(closed)
     value = closed.value.astype(np.float64)
     method = np.where(closed.observed, np.int8(Method.OBSERVED), np.int8(Method.NONE))
-    version = np.zeros(count, np.int8)
+    version = np.zeros(count, np.int32)
     holes = np.flatnonzero(closed.window != NO_WINDOW)
     if len(holes):
         assert imputed is not None
@@ -127,9 +127,9 @@ def _intervals(
     return lower, upper
 
 
-def _codes(versions: Sequence[str], names: list[str]) -> NDArray[np.int8]:
+def _codes(versions: Sequence[str], names: list[str]) -> NDArray[np.int32]:
     for version in versions:
         if version not in names:
             names.append(version)
     place = {name: code for code, name in enumerate(names)}
-    return np.array([place[version] for version in versions], np.int8)
+    return np.array([place[version] for version in versions], np.int32)

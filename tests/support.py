@@ -283,7 +283,7 @@ class Record:
     offset: int = 0
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes]] = ()
-    timestamp: int = 0
+    timestamp: int = -1  # as Kafka says that a record has none
 
 
 def json_record(offset: int = 0, *, key: bytes | None = None, **document: Any) -> Record:

@@ -34,7 +34,7 @@ class Record:
     value: bytes | None
     key: bytes | None = b"g1"
     headers: list[tuple[str, bytes]] = field(default_factory=list)
-    timestamp: int = 0
+    timestamp: int = -1
 
 
 @dataclass

@@ -158,6 +158,19 @@ def test_what_cannot_be_used_is_set_aside_with_its_cause_and_the_rest_flows(
     assert rejects[0].detail
 
 
+def test_ahead_is_judged_by_the_time_of_the_record_so_that_a_rebuild_refuses_the_same_readings() -> None:
+    """The wall clock has moved on when a worker reads the topic again; the record's time has not."""
+    limit_ms = NOW_MS + 300_000
+    records = [
+        Record(json.dumps(single(ts=ts)).encode(), offset, timestamp=NOW_MS)
+        for offset, ts in enumerate([limit_ms, limit_ms + 1, NOW_MS])
+    ]
+    for now_ms in (NOW_MS, NOW_MS + 10**9):
+        readings, rejects = Decoder(GroupIndex(catalogue())).decode(records, now_ms=now_ms)
+        assert readings.offset.tolist() == [0, 2]
+        assert [(reject.offset, reject.cause) for reject in rejects] == [(1, DeadLetterCause.FUTURE)]
+
+
 def test_the_good_readings_of_a_batch_record_flow_without_the_bad_ones() -> None:
     items = [{"sensor": "s0"}, {"sensor": "x", "value": 1}, {"sensor": "s1", "value": 2}]
     readings, rejects = decode(json_record(7, group="g0", ts=NOW_MS, readings=items))
