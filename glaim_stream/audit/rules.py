@@ -1,0 +1,247 @@
+"""What a partition's input promises, held against its output. Pure; deliberately not the worker's own windows.
+
+The worker walks through time with ring buffers. Here everything is known at once, so each rule is a sort and a
+comparison of columns: two ways to the same truth, of which one is short enough to be believed.
+
+Two offsets decide what can be asked. Below the group's commit everything must be answered; what lies at or after it
+is `pending`. Event time up to the commit, less the allowed lateness, closes steps; what is not closed is `open`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glaim_stream.audit.keys import Bools, Expected, Ints, PartitionAudit, PartitionKeys, among, distinct, ramps, starts
+from glaim_stream.audit.report import Offence
+from glaim_stream.clock import NEVER_MS
+from glaim_stream.readings import Readings
+
+
+class PartitionRules(PartitionKeys):
+    """Audits one partition."""
+
+    def run(self) -> PartitionAudit:
+        """Apply every rule."""
+        given, readings, cells = self._given, self._readings, self._cells
+        newest_ms = np.maximum.accumulate(readings.event_time_ms)
+        done = readings.offset < self._committed
+        horizon_ms = int(newest_ms[done][-1]) if done.any() else NEVER_MS
+        closable = (newest_ms - cells.lateness_ms[readings.model]) // cells.step_ms[readings.model]
+        too_late = self._step < closable - cells.window[readings.model]
+        self._closable = (horizon_ms - cells.lateness_ms) // cells.step_ms  # by model, at the commit
+        self._letters_of(too_late & done)
+        self._commit_of(readings, done & ~too_late)
+        usable = ~too_late & ~np.isnan(readings.value)
+        expected = self._expected(usable, self._step >= closable)
+        self._count(readings=len(given.readings), dropouts=int(np.isnan(given.readings.value).sum()))
+        self._presence_and_value(expected)
+        self._doubled(expected)
+        self._holes(expected)
+        if given.complete:
+            self._invented(expected)
+        return self.audit
+
+    def _letters_of(self, too_late: Bools) -> None:
+        """Every refused record, and every reading older than the window, must be a dead letter."""
+        given = self._given
+        below = [reject for reject in given.rejects if reject.offset < self._committed]
+        rejected = np.array([(r.offset, -1 if r.position is None else r.position) for r in below], np.int64)
+        rejected = rejected.reshape(-1, 2)
+        held = given.letters.holds(rejected[:, 0], rejected[:, 1])
+        lost = [below[row] for row in np.flatnonzero(~held).tolist()]
+        late = self._readings.where(too_late)
+        offences = [
+            Offence(given.partition, offset=reject.offset, detail=f"{reject.cause.value}: {reject.detail}")
+            for reject in lost[: self._examples]
+        ]
+        for row in range(min(len(late), self._examples - len(offences))):
+            group, sensor = self._cells.names(int(late.group[row]), int(late.sensor[row]))
+            offences.append(
+                Offence(
+                    given.partition, group, sensor, int(late.event_time_ms[row]), int(late.offset[row]),
+                    detail="too late for its window",
+                )
+            )  # fmt: skip
+        self._problem("missing_dead_letters", len(lost) + len(late), offences)
+        self._count(rejected=len(given.rejects), dead_letters=len(given.letters))
+
+    def _commit_of(self, readings: Readings, fed: Bools) -> None:
+        """The commit must lie inside the input, and say from where the windows can be rebuilt."""
+        given, commit = self._given, self._given.commit
+        if commit is None:
+            return
+        ahead = max(0, commit.offset - given.end)
+        detail = f"committed {commit.offset}, the input ends at {given.end}"
+        self._problem("committed_beyond_input", ahead, [Offence(given.partition, offset=commit.offset, detail=detail)])
+        if commit.rebuild_from is None:
+            return
+        needs = fed & (self._step >= (self._closable - self._cells.window)[readings.model])
+        needed = int(readings.offset[needs].min()) if needs.any() else commit.offset
+        short = max(0, commit.rebuild_from - needed)
+        detail = f"the commit at {commit.offset} rebuilds from {commit.rebuild_from}, its windows need {needed}"
+        self._problem("rebuild_too_late", short, [Offence(given.partition, offset=needed, detail=detail)])
+
+    def _presence_and_value(self, expected: Expected) -> None:
+        given, rows = self._given, self._given.rows
+        key = self._key(rows.group, rows.sensor, rows.step)
+        newest = np.lexsort((np.arange(len(key)), rows.revision, key))
+        last = np.append(starts(key[newest])[1:], len(key))[: len(key)] - 1 if len(key) else np.empty(0, np.int64)
+        newest = newest[last]  # the last word on each key, keys ascending
+        seen = distinct(key[rows.observed])
+        found = among(expected.key, seen)
+        judged = np.ones(len(found), np.bool_)
+        if given.judge_until is not None:
+            judged = expected.first_offset < given.judge_until
+        processed = expected.first_offset < self._committed
+        closed = self._step_of(expected.key) < self._closable[self._model_of(expected.key)]
+        missing = judged & processed & closed & ~found
+        self._problem("missing", int(missing.sum()), self._keys(expected, missing, "no observed row in the output"))
+        self._count(
+            keys=int(judged.sum()),
+            found=int((judged & found).sum()),
+            open=int((judged & ~found & processed & ~closed).sum()),
+            pending=int((judged & ~found & ~processed).sum()),
+        )
+        sure = judged & found & (expected.last_offset < self._committed) & self._surely_whole(expected)
+        faulted = self._key(
+            self._lettered.group,
+            self._lettered.sensor,
+            self._lettered.event_time_ms // self._cells.step_ms[self._lettered.model],
+        )
+        sure &= ~among(expected.key, distinct(faulted))  # its windows may have taken some of its readings
+        place = np.searchsorted(key[newest], expected.key[sure])
+        row = newest[place]
+        told, value = rows.value[row], expected.value[sure]
+        same = (told == value) | (expected.mean[sure] & np.isclose(told, value, rtol=1e-6, atol=0))
+        wrong = np.zeros(len(found), np.bool_)
+        wrong[sure] = ~same | ~rows.observed[row]
+        shown = dict(zip(np.flatnonzero(sure).tolist(), told.tolist(), strict=True))
+        self._problem(
+            "wrong",
+            int(wrong.sum()),
+            [
+                self._offence(
+                    int(expected.key[each]),
+                    int(expected.first_offset[each]),
+                    f"input gives {float(expected.value[each])!r}, the newest row says {shown[each]!r}",
+                )
+                for each in np.flatnonzero(wrong)[: self._examples].tolist()
+            ],
+        )
+
+    def _doubled(self, expected: Expected) -> None:
+        """Rows of one (group, sensor, ts, revision) must be the same; the later one wins where they may differ."""
+        rows = self._given.rows
+        self._count(rows=len(rows))
+        if len(rows) == 0:
+            return
+        key = self._key(rows.group, rows.sensor, rows.step)
+        order = np.lexsort((np.arange(len(key)), rows.revision, key))
+        same = (np.diff(key[order]) == 0) & (np.diff(rows.revision[order]) == 0)
+        earlier, later = order[:-1][same], order[1:][same]
+        resolution = self._cells.resolution[rows.model[earlier], rows.sensor[earlier]]
+        near = np.abs(rows.value[earlier].astype(np.float64) - rows.value[later])
+        close = near <= np.where(resolution > 0, resolution * 1.001, 1e-5 * np.abs(rows.value[later]))
+        close |= near <= np.abs(np.spacing(rows.value[later]))
+        equal = (rows.value[earlier] == rows.value[later]) | (
+            np.isnan(rows.value[earlier]) & np.isnan(rows.value[later])
+        )
+        alike = np.where(rows.observed[earlier], equal, equal | close)
+        for column in (rows.observed, rows.final, rows.gap_age):
+            alike &= column[earlier] == column[later]
+        differs = np.flatnonzero(~alike)
+        earlier, later = earlier[differs], later[differs]
+        # A step that the wall clock closed is not a function of the topic: a worker that reads the topic again closes
+        # it by event time, and what follows for that key counts differently.
+        by_clock = ~rows.final[earlier] | ~rows.final[later]
+        by_clock |= np.isin(key[earlier], key[earlier][by_clock])
+        # The same for readings: the clock may publish a step before its last reading.
+        by_clock |= rows.observed[earlier] & rows.observed[later] & self._both_read(expected, key, earlier, later)
+        imputed = ~rows.observed[earlier] & ~rows.observed[later]
+        other_method = ~by_clock & imputed & (rows.method[earlier] != rows.method[later])
+        conflicting = ~by_clock & ~other_method
+        self._count(
+            identical_duplicates=int(alike.sum()),
+            closed_by_clock_duplicates=int(by_clock.sum()),
+            other_method_duplicates=int(other_method.sum()),
+        )
+        self._problem(
+            "conflicting",
+            int(conflicting.sum()),
+            [
+                self._offence(
+                    int(key[first]),
+                    None,
+                    f"revision {int(rows.revision[first])} says {float(rows.value[first])!r} "
+                    f"and {float(rows.value[second])!r}",
+                )
+                for first, second in zip(
+                    earlier[conflicting][: self._examples].tolist(),
+                    later[conflicting][: self._examples].tolist(),
+                    strict=True,
+                )
+            ],
+        )
+
+    def _both_read(self, expected: Expected, key: Ints, earlier: Ints, later: Ints) -> Bools:
+        """Where both values are readings of a key that has several (or its means)."""
+        rows = self._given.rows
+        out = np.zeros(len(earlier), np.bool_)
+        place = np.searchsorted(expected.key, key[earlier])
+        for each, at in enumerate(place.tolist()):
+            if at < len(expected.key) and expected.key[at] == key[earlier[each]] and expected.count[at] > 1:
+                start = int(expected.start[at])
+                readings = expected.sorted_value[start : start + int(expected.count[at])]
+                told = rows.value[[earlier[each], later[each]]]
+                out[each] = bool(expected.mean[at]) or bool(np.isin(told, readings).all())
+        return out
+
+    def _holes(self, expected: Expected) -> None:
+        """Each step at which a sensor was silent has a row, and a final one once its right context is there."""
+        rows, cells = self._given.rows, self._cells
+        key = self._key(rows.group, rows.sensor, rows.step)
+        due = rows.step + cells.revise_after[rows.model] < self._closable[rows.model]
+        waiting = distinct(key[~rows.final & ~rows.observed & due])
+        waiting = waiting[~among(waiting, distinct(key[rows.final]))]
+        self._problem(
+            "holes_not_final",
+            len(waiting),
+            [
+                self._offence(each, None, "a provisional row and no final one")
+                for each in waiting[: self._examples].tolist()
+            ],
+        )
+        if len(expected.key) == 0:
+            return
+        # From a reading that came in time, a sensor's next max_gap steps have rows: its group is alive that long.
+        step, model = self._step_of(expected.key), self._model_of(expected.key)
+        until = np.append(np.where(np.diff(self._cell_of(expected.key)) == 0, step[1:], np.iinfo(np.int64).max), 0)
+        until[-1] = np.iinfo(np.int64).max
+        until = np.minimum(np.minimum(until, self._closable[model]), step + 1 + cells.max_gap[model])
+        known = expected.on_time & (expected.first_offset < self._committed)
+        silent = np.where(known, np.maximum(until - step - 1, 0), 0)
+        silent_key = np.repeat(expected.key, silent) + 1 + ramps(silent)
+        absent = silent_key[~among(silent_key, distinct(key))]
+        self._count(silent_steps=len(silent_key))
+        self._problem(
+            "holes_absent",
+            len(absent),
+            [self._offence(each, None, "a silent sensor without a row") for each in absent[: self._examples].tolist()],
+        )
+
+    def _invented(self, expected: Expected) -> None:
+        """An observed row must come from a reading, be it one that became a dead letter as well."""
+        rows = self._given.rows
+        key = self._key(rows.group, rows.sensor, rows.step)
+        every = self._given.readings
+        read = distinct(self._key(every.group, every.sensor, every.event_time_ms // self._cells.step_ms[every.model]))
+        stray = distinct(key[rows.observed])
+        stray = stray[~among(stray, read)]
+        self._problem(
+            "invented",
+            len(stray),
+            [
+                self._offence(each, None, "an observed row without a reading")
+                for each in stray[: self._examples].tolist()
+            ],
+        )

@@ -1,0 +1,50 @@
+"""What is no error of the worker and yet bears on what an audit says: retention, foreign rows, groups spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aiokafka import TopicPartition
+
+from glaim_stream.audit.columns import Cells
+from glaim_stream.audit.keys import Commit
+from glaim_stream.settings import Settings
+
+
+def warnings_of(
+    settings: Settings,
+    cells: Cells,
+    inputs: Sequence[TopicPartition],
+    oldest: Mapping[TopicPartition, int],
+    commits: Mapping[TopicPartition, Commit | None],
+    groups_of: Mapping[int, set[int]],
+    foreign_rows: int,
+    foreign_letters: int,
+) -> list[str]:
+    """Circumstances of an audit in words, for whoever reads its numbers."""
+    out = []
+    uncommitted = [tp.partition for tp in inputs if commits[tp] is None]
+    if uncommitted:
+        out.append(
+            f"consumer group {settings.consumer_group} has committed nothing for the partitions "
+            f"{uncommitted}: they are judged as if all of their input had been processed"
+        )
+    bare = [tp.partition for tp in inputs if (commit := commits[tp]) is not None and commit.rebuild_from is None]
+    if bare:
+        out.append(f"commits of the partitions {bare} do not say what a rebuild needs: another tool made them")
+    expired = [tp.partition for tp in inputs if oldest[tp] > 0]
+    if expired:
+        out.append(f"retention has removed the beginning of the input partitions {expired}")
+    expired = [tp.partition for tp in inputs if oldest.get(TopicPartition(settings.output_topic, tp.partition), 0) > 0]
+    if expired:
+        out.append(f"retention has removed the beginning of the output partitions {expired}: it may look missing")
+    split = [
+        name for code, name in enumerate(cells.index.names) if sum(code in groups for groups in groups_of.values()) > 1
+    ]
+    if split:
+        out.append(f"{len(split)} groups are spread over partitions, such as {split[:3]}: key the input by group")
+    if foreign_rows:
+        out.append(f"{foreign_rows} output rows are of groups or sensors that the catalogue does not name")
+    if foreign_letters:
+        out.append(f"{foreign_letters} dead letters are not of {settings.input_topic}")
+    return out
