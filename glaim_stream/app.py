@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -54,7 +56,7 @@ def create_app(settings: Settings) -> faust.App:
         broker_session_timeout=settings.session_timeout_s,
         broker_heartbeat_interval=settings.session_timeout_s / 10,
         consumer_auto_offset_reset="earliest",
-        consumer_group_instance_id=settings.instance_id or "",
+        consumer_group_instance_id=settings.instance_id,
         consumer_max_fetch_size=8 * 1024**2,
         producer_acks=-1,
         producer_linger=settings.linger_ms / 1000,
@@ -62,6 +64,7 @@ def create_app(settings: Settings) -> faust.App:
         stream_buffer_maxsize=_BUFFERED_BATCHES,
         stream_wait_empty=True,
         store="memory://",
+        datadir=Path(tempfile.gettempdir()) / "glaim-stream-faust",  # nothing is kept there; by default it is ./
         topic_disable_leader=True,
         web_enabled=False,
     )

@@ -62,8 +62,10 @@ def close_step(rings: Rings, rules: ClosingRules, step: int, *, provisional: boo
         rings: state of the model's groups.
         rules: the model's window rules.
         step: the step that closes.
-        provisional: publish this step: what was observed, and a first estimate of each hole.
-        final: publish the last word on the holes of the step `revise_after` steps earlier.
+        provisional: publish this step: what was observed, and a first estimate of each hole. False when the wall
+            clock has published it already.
+        final: event time closes the step: publish the last word on the holes of the step `revise_after` steps
+            earlier. False when the wall clock closes it, which has the last word on no hole.
     """
     slots = rings.slots(np.arange(step - rules.window + 1, step + 1))
     recent = rings.observed[: len(rings.groups)].take(slots[::-1], axis=2)  # [R, C, window], newest first
@@ -72,7 +74,9 @@ def close_step(rings: Rings, rules: ClosingRules, step: int, *, provisional: boo
     recent = recent[alive]
     parts: list[_Part] = []
     if provisional:
-        parts.append(_provisional(recent, rules))
+        parts.append(_provisional(recent, rules, last_word=final))
+    elif final:
+        parts.append(_settled(recent, rules))
     if final and rules.revise_after:
         parts.append(_final(recent, rules))
     if not parts or len(alive) == 0:
@@ -155,15 +159,37 @@ class _Part:
     fill: Bools  # [n] imputed from the window
     final: Bools  # [n]
     lag: int
+    revision: int
+
+    def where(self, keep: Bools, revision: int) -> _Part:
+        """The chosen cells, under another revision."""
+        return _Part(
+            self.row[keep],
+            self.sensor[keep],
+            self.observed[keep],
+            self.gap_age[keep],
+            self.fill[keep],
+            self.final[keep],
+            self.lag,
+            revision,
+        )
 
 
-def _provisional(recent: Bools, rules: ClosingRules) -> _Part:
+def _provisional(recent: Bools, rules: ClosingRules, *, last_word: bool) -> _Part:
     observed = recent[:, :, 0]
     gap_age = _gap_age(recent)
     fill = ~observed & (gap_age <= rules.max_gap)
     row, sensor = np.indices(observed.shape)
-    final = ~fill if rules.revise_after else np.ones_like(fill)
-    return _Part(row.ravel(), sensor.ravel(), observed.ravel(), gap_age.ravel(), fill.ravel(), final.ravel(), 0)
+    final = observed | (last_word & (~fill | (rules.revise_after == 0)))
+    return _Part(
+        row.ravel(), sensor.ravel(), observed.ravel(), gap_age.ravel(), fill.ravel(), final.ravel(), 0, PROVISIONAL
+    )
+
+
+def _settled(recent: Bools, rules: ClosingRules) -> _Part:
+    """The last word on those holes of a step, published by the clock, that no right context will change."""
+    part = _provisional(recent, rules, last_word=True)
+    return part.where(part.final & ~part.observed, FINAL)
 
 
 def _final(recent: Bools, rules: ClosingRules) -> _Part:
@@ -171,7 +197,7 @@ def _final(recent: Bools, rules: ClosingRules) -> _Part:
     gap_age = _gap_age(until)
     row, sensor = np.nonzero(~until[:, :, 0] & (gap_age <= rules.max_gap))
     every = np.ones(len(row), np.bool_)
-    return _Part(row, sensor, ~every, gap_age[row, sensor], every, every, rules.revise_after)
+    return _Part(row, sensor, ~every, gap_age[row, sensor], every, every, rules.revise_after, FINAL)
 
 
 def _gap_age(recent: Bools) -> NDArray[np.int64]:
@@ -200,7 +226,7 @@ def _rows(
         "value": np.where(part.observed, rings.values[row, part.sensor, slot], np.float32(np.nan)),
         "observed": part.observed,
         "gap_age": part.gap_age.astype(np.int32),
-        "revision": np.full(len(row), FINAL if part.lag else PROVISIONAL, np.int16),
+        "revision": np.full(len(row), part.revision, np.int16),
         "final": part.final,
         "window": np.where(part.fill, window_of[part.row], NO_WINDOW).astype(np.int32),
         "lag": np.full(len(row), part.lag, np.int32),

@@ -38,8 +38,8 @@ class KafkaRebuilder:
         """Give `apply` every record from what the last commit needs up to, and without, `next_offset`."""
         tp = TopicPartition(topic, partition)
         start_s = time.perf_counter()
-        commit = await self._last_commit(tp)
-        if commit is None or next_offset == 0:
+        commit = await self._last_commit(tp) if next_offset else None
+        if commit is None:
             return
         consumer = AIOKafkaConsumer(
             **kafka_options(self._settings), enable_auto_commit=False, auto_offset_reset="earliest"

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -194,7 +194,7 @@ class ReferenceWindows:
         last = math.floor(self.newest_ms / self.rules.step_ms)
         for step in range(self.closable, last + 1):
             if not self._published(step):
-                self._provisional(step)
+                self._provisional(step, by_clock=True)
         self.published_through = max(last, self.published_through or last)
 
     def held(self, group: int, sensor: int, step: int) -> float | None:
@@ -220,6 +220,8 @@ class ReferenceWindows:
     def _close(self, step: int) -> None:
         if self.published_through is None or step > self.published_through:
             self._provisional(step)
+        else:
+            self._settled(step)
         if self.rules.revise_after:
             self._final(step)
 
@@ -230,14 +232,22 @@ class ReferenceWindows:
     def _age(self, group: int, sensor: int, step: int, most: int) -> int:
         return next((age for age in range(most) if self.held(group, sensor, step - age) is not None), most)
 
-    def _provisional(self, step: int) -> None:
+    def _settled(self, step: int) -> None:
+        """What the clock published without a last word, and no right context will change."""
+        before = self.rows
+        self.rows = []
+        self._provisional(step)
+        settled = [replace(row, revision=1) for row in self.rows if row.final and not row.observed]
+        self.rows = before + settled
+
+    def _provisional(self, step: int, *, by_clock: bool = False) -> None:
         rules = self.rules
         for group in self._alive(step):
             for sensor in range(self.sensors):
                 value = self.held(group, sensor, step)
                 age = self._age(group, sensor, step, rules.window)
                 hole = value is None and age <= rules.max_gap
-                final = not hole or rules.revise_after == 0
+                final = value is not None or (not by_clock and (not hole or rules.revise_after == 0))
                 window = self._window(group, step) if hole else None
                 ts_ms = step * rules.step_ms
                 self.rows.append(Row(0, ts_ms, group, sensor, 0, value is not None, value, age, final, window=window))

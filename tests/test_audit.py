@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.audit_columns import Cells, Letters, OutputReader, OutputRows, collect_letter
-from glaim_stream.audit_keys import Commit, PartitionAudit, PartitionInput
-from glaim_stream.audit_report import PROBLEMS, AuditReport, Finding
-from glaim_stream.audit_rules import PartitionRules
+from glaim_stream.audit.columns import Cells, Letters, OutputReader, OutputRows, collect_letter
+from glaim_stream.audit.keys import Commit, PartitionAudit, PartitionInput
+from glaim_stream.audit.report import PROBLEMS, AuditReport, Finding
+from glaim_stream.audit.rules import PartitionRules
 from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.deadletters import dead_letter
 from glaim_stream.decode import Decoder

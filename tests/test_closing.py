@@ -90,11 +90,27 @@ def test_without_right_context_the_first_value_is_the_last_word() -> None:
     assert len(closed) == 2
 
 
-def test_a_step_published_before_yields_only_its_finals() -> None:
+def test_a_step_that_the_clock_published_yields_only_last_words() -> None:
+    """
+    step    -3 -2 -1  0
+    s0       x  .  .  x     the hole at -2 has its right context
+    s1       .  .  .  .     the hole at 0 is too old to be filled: nothing will change it
+    """
     of = rings((0, 0, -3), (0, 0, 0))
     closed = close(of, provisional=False)
-    assert closed.ts_ms.tolist() == [-2000]
+    assert closed.ts_ms.tolist() == [0, -2000]
+    assert closed.sensor.tolist() == [1, 0]
+    assert (closed.revision == FINAL).all()
+    assert closed.final.all()
     assert close_step(of, RULES, 0, provisional=False, final=False) is None
+
+
+def test_the_clock_has_the_last_word_on_no_hole() -> None:
+    for revise_after in (0, 2):
+        rules = ClosingRules(window=6, revise_after=revise_after, max_gap=3, step_ms=1000, model_index=0)
+        closed = close_step(rings((0, 0, 0), (1, 0, -1), groups=2), rules, 0, provisional=True, final=False)
+        assert closed is not None
+        assert (closed.final == closed.observed).all()
 
 
 def cells(*places: tuple[int, int, int]) -> Cells:

@@ -27,7 +27,7 @@ from deploy.demo.topic import Progress, Records, read_input
 from deploy.demo.watch import Seen, Watcher, latency_percentiles
 from deploy.errors import ServerFailed
 from glaim_stream.audit import audit
-from glaim_stream.audit_report import PROBLEMS, AuditReport
+from glaim_stream.audit.report import PROBLEMS, AuditReport
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.contract import read_contract
 from glaim_stream.dropouts import hide, write_hidden

@@ -20,7 +20,7 @@ from glaim_stream.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from glaim_stream.audit_report import AuditReport
+    from glaim_stream.audit.report import AuditReport
 
 _OFFSETS = "Offset for all partitions, or PARTITION:OFFSET, repeatable."
 
@@ -94,7 +94,7 @@ def _offsets(given: list[str] | None) -> dict[int, int] | int | None:
 def _print(report: AuditReport) -> None:
     from rich.table import Table
 
-    from glaim_stream.audit_report import PROBLEMS
+    from glaim_stream.audit.report import PROBLEMS
     from glaim_stream.commands.console import result_console
 
     console = result_console()
