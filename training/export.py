@@ -8,8 +8,6 @@ data and the normalisation of each window are inside. It is scripted, saved, loa
 module on batches of 1, 8 and 64 and on the windows that break things; if they differ, nothing is written.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -59,6 +57,9 @@ class ServedModel(nn.Module):
     A module of its own because serving asks for what training must not have: fixed statistics, tolerance for whatever
     stands in missing cells, and argument names that Triton's libtorch backend uses as tensor names.
     """
+
+    mean: Tensor
+    std: Tensor
 
     def __init__(self, model: GLAIM, mean: Tensor, std: Tensor, emitted_steps: int) -> None:
         super().__init__()
@@ -179,7 +180,7 @@ def write_model(
         version_folder.mkdir()
         weights = version_folder / "model.pt"
         script(served).save(str(weights))
-        loaded = torch.jit.load(str(weights))
+        loaded: torch.jit.ScriptModule = torch.jit.load(str(weights))  # type: ignore[no-untyped-call]
         check(served, loaded, scale, model.window)
         shutil.copyfile(BACKEND, version_folder / "model.py")
         sensors = len(state.sensors)

@@ -16,8 +16,6 @@ parameter counts exactly: 479,479 for 7 sensors and 542,647 for 21, at d_model 6
 Mask convention, as in the paper: True (1) where a value was observed.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -118,6 +116,8 @@ class PriEmb(nn.Module):
     """Prior-informed embedding: candidates for the missing cells, a router that fuses them, a 1x1 projection."""
 
     __constants__ = ("use_prior",)  # lets TorchScript leave out the router where there is none
+    band: Tensor
+    widths: Tensor
 
     def __init__(self, config: GLAIMConfig) -> None:
         super().__init__()
@@ -388,7 +388,8 @@ class SaCoRef(nn.Module):
         from_u = F.conv2d(u.permute(0, 3, 1, 2), weight[:, : self.d].unsqueeze(-1).unsqueeze(-1)).permute(0, 2, 3, 1)
         from_context = F.linear(context, weight[:, self.d :], self.gate_hidden.bias).unsqueeze(1)
         gate = torch.sigmoid(self.gate_out(F.gelu(from_u + from_context)))
-        return u + gate * increment
+        refined: Tensor = u + gate * increment
+        return refined
 
 
 class GloLoc(nn.Module):
@@ -404,7 +405,8 @@ class GloLoc(nn.Module):
         if self.staglo is not None:
             hidden = self.staglo(hidden, tokens)
         if self.sacoref is not None:
-            return self.sacoref(hidden, observed, emitted)
+            hidden = self.sacoref(hidden, observed, emitted)
+            return hidden
         return hidden[:, hidden.size(1) - emitted :]
 
 
@@ -428,7 +430,8 @@ class GateRecon(nn.Module):
         if self.gated:
             value, gate = features.chunk(2, dim=-1)
             features = value * torch.sigmoid(gate)
-        return self.out(features).squeeze(-1).transpose(1, 2)
+        normalised: Tensor = self.out(features).squeeze(-1).transpose(1, 2)
+        return normalised
 
 
 class GLAIM(nn.Module):

@@ -15,8 +15,8 @@ import typer
 from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, OutputTopic
 
 if TYPE_CHECKING:
-    from glaim_stream.produce import ProduceReport, Progress
-    from glaim_stream.sources import Source
+    from glaim_stream.feed.produce import ProduceReport, Progress
+    from glaim_stream.feed.sources import Source
 
 _LINE_EVERY_S = 5.0
 
@@ -75,10 +75,10 @@ def produce(
     dead_letter_topic: DeadLetterTopic = None,
 ) -> None:
     """Replay a file, or the simulated plant, into the input topic. Exit code 1 when the broker refused anything."""
-    from glaim_stream.dropouts import hide, write_hidden
-    from glaim_stream.messages import InputFormat
-    from glaim_stream.produce import dry_run as count_only
-    from glaim_stream.produce import produce as send
+    from glaim_stream.feed.dropouts import hide, write_hidden
+    from glaim_stream.feed.messages import InputFormat
+    from glaim_stream.feed.produce import dry_run as count_only
+    from glaim_stream.feed.produce import produce as send
     from glaim_stream.settings import read_settings
 
     source = _source(file, plant, days, groups, seed, separator, time_column, group, missing, timezone)
@@ -121,7 +121,7 @@ def _source(
     timezone: str,
 ) -> Source:
     from glaim_stream.errors import SettingsError
-    from glaim_stream.sources import DEFAULT_MISSING, plant_source, read_source
+    from glaim_stream.feed.sources import DEFAULT_MISSING, plant_source, read_source
 
     if plant == (file is not None):
         raise SettingsError("expected a file or --plant, found " + ("both" if plant else "neither"))
@@ -142,7 +142,7 @@ def _source(
 
 def _within(source: Source, since: str | None, until: str | None, timezone: str) -> Source:
     from glaim_stream.errors import SettingsError
-    from glaim_stream.times import moment_ms, text_of_ms
+    from glaim_stream.feed.times import moment_ms, text_of_ms
 
     first, last = source.time_ms[0], source.time_ms[-1]
     chosen = source.between(
@@ -172,7 +172,7 @@ def _speed(text: str) -> float | None:
 
 
 def _print_plan(report: ProduceReport, source: Source, withheld: int) -> None:
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.feed.times import text_of_ms
 
     print(
         f"would send {report.readings} readings ({report.nulls} null) of {report.groups} groups "

@@ -109,7 +109,7 @@ class _CsvPrinter:
 def _print_jsonl(table: pa.Table) -> None:
     import json
 
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.feed.times import text_of_ms
 
     table = table.set_column(table.column_names.index("ts"), "ts", table["ts"].cast("int64"))
     for row in table.to_pylist():
@@ -129,7 +129,7 @@ class _TablePrinter:
     def __call__(self, table: pa.Table) -> None:
         from rich.table import Table
 
-        from glaim_stream.times import text_of_ms
+        from glaim_stream.feed.times import text_of_ms
 
         shown = Table(box=None, show_header=self._first, padding=(0, 2, 0, 0), pad_edge=False)
         for name, width in _WIDTHS.items():

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.sources import Source
+from glaim_stream.feed.sources import Source
 
 SENSOR_SHARE, GROUP_SHARE = 0.45, 0.15  # of what is hidden; the rest are single readings
 LONGEST_RUN = 24  # readings

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE
-from glaim_stream.sources import Source
+from glaim_stream.feed.sources import Source
 
 DEFAULT_BATCH = 50  # readings
 ARROW_HEADERS = [("content-type", ARROW_CONTENT_TYPE)]

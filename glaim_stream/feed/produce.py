@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from glaim_stream.connection import kafka_options
 from glaim_stream.errors import SettingsError
-from glaim_stream.messages import ARROW_HEADERS, DEFAULT_BATCH, Encoder, InputFormat, Plan, plan_messages
+from glaim_stream.feed.messages import ARROW_HEADERS, DEFAULT_BATCH, Encoder, InputFormat, Plan, plan_messages
+from glaim_stream.feed.sources import Source
 from glaim_stream.settings import Settings
-from glaim_stream.sources import Source
 from glaim_stream.topics import ensure_topics
 
 _SLICE_READINGS = 2000

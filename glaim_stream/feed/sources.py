@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.times import column_ms
+from glaim_stream.feed.times import column_ms
 
 DEFAULT_MISSING = (-9999.0,)
 TIME_NAMES = ("ts", "time", "timestamp", "datetime", "date")
