@@ -102,11 +102,8 @@ def tail_cells(rng: np.random.Generator, observed: Bools, sensors: str, steps: t
         count = rng.integers(min(2, variables), max(2, variables - 1) + 1, size=batch).clip(1, variables)
     else:
         raise ValueError(f"sensors must be one, several or all, found {sensors!r}")
-    return (
-        _some_sensors(rng, batch, variables, count)[:, :, None]
-        & (np.arange(width) >= width - lengths[:, None, None])
-        & observed
-    )
+    newest: Bools = np.arange(width) >= width - lengths[:, None, None]  # (B, 1, T)
+    return _some_sensors(rng, batch, variables, count)[:, :, None] & newest & observed
 
 
 def silent_sensors(rng: np.random.Generator, observed: Bools, most: int = 3) -> Bools:

@@ -405,8 +405,8 @@ class GloLoc(nn.Module):
         if self.staglo is not None:
             hidden = self.staglo(hidden, tokens)
         if self.sacoref is not None:
-            hidden = self.sacoref(hidden, observed, emitted)
-            return hidden
+            refined: Tensor = self.sacoref(hidden, observed, emitted)
+            return refined
         return hidden[:, hidden.size(1) - emitted :]
 
 

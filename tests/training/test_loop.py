@@ -106,10 +106,10 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one_to_the_bit(wide_csv: 
     assert whole.best_epoch == second.best_epoch
 
 
-def test_training_brings_the_errors_down(wide_csv: Path, tmp_path: Path) -> None:
-    run(tiny(epochs=4, iterations=20, learning_rate=5e-3, ema=0.5), wide_csv, tmp_path / "run")
-    history = checkpoints.load(tmp_path / "run" / "last.pt").history
-    assert history[-1]["validation_mse"] < history[0]["validation_mse"]
+def test_a_hundred_iterations_leave_the_mean_far_behind(wide_csv: Path, tmp_path: Path) -> None:
+    """The mean of a sensor scores about 1 on standardised data; one sensor tells the others nearly all."""
+    best = run(tiny(epochs=4, iterations=25, learning_rate=1e-2, ema=0.5), wide_csv, tmp_path / "run")
+    assert best.best_score < 0.5
 
 
 def test_it_stops_when_the_score_gets_no_better(wide_csv: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import ctypes
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ PIECE = 16  # windows a forward pass: more fall out of a core's cache (measured:
 class TritonPythonModel:
     """What the python backend looks for."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         """Load the model; called once for each instance."""
         config = json.loads(args["model_config"])
         inputs = {item["name"]: [int(size) for size in item["dims"]] for item in config["input"]}
@@ -39,10 +40,11 @@ class TritonPythonModel:
         path = Path(__file__).resolve().with_name("model.pt")
         self.model = torch.jit.load(str(path), map_location="cpu").eval()
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         """One response for each request, in their order."""
-        responses = [None] * len(requests)
-        taken, values, observed = [], [], []
+        responses: list[Any] = [None] * len(requests)
+        taken: list[int] = []
+        values, observed = [], []
         for index, request in enumerate(requests):
             try:
                 window_values, window_observed = self.read(request)
@@ -56,7 +58,7 @@ class TritonPythonModel:
             self.answer(taken, values, observed, responses)
         return responses
 
-    def read(self, request):
+    def read(self, request: Any) -> tuple[Any, Any]:
         """The two arrays of a request, [b, C, T] each; ValueError says what is wrong with them."""
         values = pb_utils.get_input_tensor_by_name(request, VALUES)
         observed = pb_utils.get_input_tensor_by_name(request, OBSERVED)
@@ -73,7 +75,7 @@ class TritonPythonModel:
         # Copies: the arrays lie in memory that Triton takes back.
         return values.astype(np.float32), observed.astype(np.bool_)
 
-    def answer(self, taken, values, observed, responses):
+    def answer(self, taken: list[int], values: list[Any], observed: list[Any], responses: list[Any]) -> None:
         """Fill in the responses of the requests `taken`."""
         sizes = [len(window) for window in values]
         try:
