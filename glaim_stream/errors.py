@@ -5,6 +5,7 @@
     ├── CatalogueError       groups.yaml cannot be used
     ├── ContractError        a model's contract cannot be read, or does not fit what uses it
     ├── RecordError          an output message is not one of ours
+    ├── MessageTooLarge      a topic does not take a message of that size
     ├── WindowShapeError     windows handed to an imputer have the wrong shape
     ├── ImputerError         an imputer could not answer
     │   └── ImputerUnavailable   ... now, but it may later: the ladder goes one rung down
@@ -33,6 +34,10 @@ class ContractError(GlaimError):
 
 class RecordError(GlaimError):
     """An output message is not one of ours."""
+
+
+class MessageTooLarge(GlaimError):
+    """A topic does not take a message of that size."""
 
 
 class WindowShapeError(GlaimError):

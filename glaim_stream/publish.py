@@ -8,19 +8,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from faust.exceptions import ProducerSendError
 
 from glaim_stream import metrics
 from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
+from glaim_stream.errors import MessageTooLarge
 from glaim_stream.partition import Origin
 from glaim_stream.pipeline import Message
-from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION
+from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION, halves
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
-_KEPT_BYTES = 100_000  # of a dead letter that its topic cannot take whole
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_KEPT_BYTES = 500  # the head of a dead letter that its topic cannot take whole; the input topic holds the rest
 
 Headers = list[tuple[str, bytes]]
 
@@ -48,19 +51,28 @@ class KafkaPublisher:
             (HEADER_PREFIX + "input-timestamp-ms", str(origin.timestamp_ms).encode()),
         ]
         sends = [
-            self._send(
-                self._output_topic, None, message.value, partition,
-                [*headers, (HEADER_PREFIX + "model", message.model.encode())],
-            )
+            self._send_rows(message.value, partition, [*headers, (HEADER_PREFIX + "model", message.model.encode())])
             for message in messages
-        ]  # fmt: skip
+        ]
         sends += [self._send_letter(letter) for letter in letters]
         await asyncio.gather(*sends)
+
+    async def _send_rows(self, value: bytes, partition: int, headers: Headers) -> None:
+        """Send rows; a message that the topic finds too large goes in halves."""
+        try:
+            await self._send(self._output_topic, None, value, partition, headers)
+        except MessageTooLarge:
+            parts = halves(value)
+            if len(parts) < 2:
+                raise
+            log.warning("%s refuses a message of %d bytes: sent in halves", self._output_topic, len(value))
+            for part in parts:
+                await self._send_rows(part, partition, headers)
 
     async def _send_letter(self, letter: DeadLetter) -> None:
         try:
             await self._send(self._dlq_topic, letter.key, letter.value, None, letter.headers)
-        except MessageSizeTooLargeError:
+        except MessageTooLarge:
             value = letter.value or b""
             cut = (HEADER_PREFIX + "cut-from-bytes", str(len(value)).encode())
             log.error("a dead letter of %d bytes is too large for %s: its head is kept", len(value), self._dlq_topic)
@@ -76,9 +88,10 @@ class KafkaPublisher:
                     sent = await self._app.producer.send(topic, key, value, partition, None, headers)
                 await sent
                 return
-            except MessageSizeTooLargeError:
-                raise
-            except KafkaError as error:
+            except (KafkaError, ProducerSendError) as error:
+                # What fails before it is sent comes wrapped by Faust, what the broker refuses does not.
+                if isinstance(error.__cause__ or error, _TOO_LARGE):
+                    raise MessageTooLarge(f"{topic} refuses a message of {len(value or b'')} bytes") from error
                 metrics.publish_retries.inc()
                 log.warning("%s did not take a message, trying again in %.1f s: %r", topic, pause_s, error)
             await asyncio.sleep(pause_s)

@@ -143,6 +143,15 @@ def read_rows(message: bytes) -> pa.Table:
     return table
 
 
+def halves(message: bytes) -> list[bytes]:
+    """The rows of one message as two messages; as one when it holds a single row."""
+    (batch,) = read_rows(message).to_batches()
+    if batch.num_rows < 2:
+        return [message]
+    middle = batch.num_rows // 2
+    return [_stream(batch.slice(0, middle)), _stream(batch.slice(middle))]
+
+
 def newest_revisions(tables: Iterable[pa.Table]) -> pa.Table:
     """All rows with only the last word on each (group, sensor, ts): replays and revisions are folded away.
 

@@ -1,0 +1,68 @@
+"""Real readings with real gaps through real parts: each is published or a dead letter, exactly once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deploy.cache import CHECKOUT
+from deploy.kafka import ExternalKafka, LocalKafka
+from deploy.triton import ExternalTriton, LocalTriton
+from glaim_stream.audit import audit
+from glaim_stream.feed.produce import produce
+from glaim_stream.feed.sources import Source, read_source
+from glaim_stream.settings import Settings
+from glaim_stream.topics import ensure_topics
+from tests.integration.worker_process import WorkerProcess, read_topic, wait_until_committed
+
+DATA = Path(os.environ.get("GLAIM_DATA", CHECKOUT.parent / "shared" / "data")) / "beijing_multisite.parquet"
+HOURS = 700
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def stations() -> Source:
+    """The last hours of the twelve stations, the model's test part."""
+    if not DATA.exists():
+        pytest.skip(f"no {DATA.name} in the folder that GLAIM_DATA names")
+    whole = read_source(DATA)
+    return whole.between(int(whole.time_ms[-1]) - HOURS * HOUR_MS, None)
+
+
+def test_every_beijing_reading_comes_out_exactly_once(
+    stations: Source,
+    kafka: LocalKafka | ExternalKafka,
+    triton: LocalTriton | ExternalTriton,
+    topic_prefix: str,
+    tmp_path: Path,
+) -> None:
+    settings = Settings(
+        kafka=kafka.bootstrap_servers,
+        triton=triton.grpc_url,
+        catalogue=CHECKOUT / "deploy" / "catalogues" / "beijing.yaml",
+        model_repository=CHECKOUT / "model_repo",
+        input_topic=topic_prefix + "in",
+        output_topic=topic_prefix + "out",
+        consumer_group=topic_prefix + "worker",
+        triton_deadline_s=60,  # the whole replay arrives at once, on a machine that does everything else too
+    )
+    ensure_topics(settings)
+    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        sent = produce(settings, stations)
+        assert (sent.readings, sent.failed_messages) == (len(stations), 0)
+        wait_until_committed(settings, deadline_s=120)
+        assert worker.stop() == 0
+
+    report = audit(settings)
+    assert report.clean, report.problems
+    counts = report.counts
+    assert counts["readings"] == counts["keys"] == len(stations)
+    # The last step of each partition is open until an hour later comes, or the wall clock publishes it.
+    assert counts["found"] + counts["open"] == len(stations)
+    assert counts["open"] <= len(stations.cells)
+    assert counts["identical_duplicates"] == counts["closed_by_clock_duplicates"] == 0
+    assert counts["silent_steps"] > 0, "the stations' own gaps"
+    letters = [letter for part in read_topic(settings.kafka, settings.dlq_topic).values() for letter in part]
+    assert len(letters) == sum(report.dead_letters.values())
