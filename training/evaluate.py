@@ -209,6 +209,17 @@ def shortfalls(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def losing_sensors(case: Mapping[str, Any]) -> list[str]:
+    """The sensors for which a baseline has the lower MAE in a case."""
+    methods = case["methods"]
+    rivals = [methods[name]["sensors"] for name in ("interpolation", "last_value")]
+    return [
+        sensor
+        for sensor, row in methods["model"]["sensors"].items()
+        if row["cells"] and row["mae"] >= min(rival[sensor]["mae"] for rival in rivals)
+    ]
+
+
 def markdown(report: Mapping[str, Any], command: str) -> str:
     """The report as a page: all cases on average, then each sensor in its unit."""
     data, test = report["data"], report["test"]
@@ -226,6 +237,7 @@ def markdown(report: Mapping[str, Any], command: str) -> str:
         f"{test['first']} to {test['last']} UTC, on cells that were known and hidden. "
         f"Windows of {report['window']} steps lie wholly in that part.",
         "",
+        *([report["note"], ""] if report.get("note") else []),
         "## On average, standardised (MSE / MAE)",
         "",
         "| hidden | model | linear interpolation | last value | mean |",
@@ -240,11 +252,12 @@ def markdown(report: Mapping[str, Any], command: str) -> str:
             cells.append(" / ".join(shown))
         lines.append(f"| {case['says']} | {' | '.join(cells)} |")
     short = shortfalls(report)
-    lines += [
-        "",
-        "Where the model does not win: " + ("; ".join(short) if short else "in none of these cases") + ".",
-        "",
-    ]
+    lines += ["", f"Where the model does not win on average: {'; '.join(short) or 'in none of these cases'}.", ""]
+    lines.append("Sensors for which interpolation or last value has the lower MAE:")
+    lines.append("")
+    for case in report["cases"].values():
+        lines.append(f"- {case['says']}: {', '.join(losing_sensors(case)) or 'none'}")
+    lines.append("")
     for case in report["cases"].values():
         lines += [
             f"## {case['says']}: each sensor, MAE in its unit (standardised MSE)",

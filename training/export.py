@@ -241,7 +241,7 @@ def _contract(
         residual_quantiles=quantiles,
         data=DataFingerprint(source=state.source, rows=state.rows, sha256=state.source_sha256),
         torchscript_sha256=digest,
-        git_commit=state.git_commit,
+        git_commit=checkpoints.git_commit(),
         torch_version=torch.__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -7,7 +7,7 @@ import pytest
 
 from glaim_stream.imputers.baselines import interpolation, last_value
 from training.data import Floats, Scale
-from training.evaluate import CASES, Tally, evaluate, shortfalls, with_fallback
+from training.evaluate import CASES, Tally, evaluate, losing_sensors, shortfalls, with_fallback
 from training.masks import Bools
 from training.residuals import gap_ages, residual_quantiles
 from training.windows import WindowSet
@@ -68,6 +68,14 @@ def test_shortfalls_are_named() -> None:
     found = shortfalls({"cases": {"x": case(0.6)}})
     assert len(found) == 1
     assert "not better than interpolation (MSE 0.600 against 0.500" in found[0]
+
+
+def test_sensors_on_which_a_baseline_is_better_are_listed() -> None:
+    def rows(a: float, b: float) -> dict[str, object]:
+        return {"sensors": {"a": {"cells": 3, "mae": a}, "b": {"cells": 3, "mae": b}}}
+
+    methods = {"model": rows(0.5, 0.5), "interpolation": rows(0.6, 0.9), "last_value": rows(0.7, 0.4)}
+    assert losing_sensors({"methods": methods}) == ["b"]
 
 
 def test_residual_quantiles_are_those_of_the_errors_in_sensor_units() -> None:
