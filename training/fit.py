@@ -13,12 +13,16 @@ patterns of the run, and the loss is on those cells alone. After every epoch the
 change; the best weights are kept, and training stops when they get no better. Then the test part is scored beside
 linear interpolation, last value and mean, and the model is exported.
 
-What is written, all under --out (default build/runs/<name>):
+What is written:
 
-    last.pt, best.pt          checkpoints: go on with --resume; loaded without running code
-    curves.csv                one line an epoch
-    <name>.md, <name>.json    the scores (elsewhere with --results)
-    model_repo/<name>/        what Triton serves (elsewhere with --model-repo); see python -m training.export --help
+    build/runs/<name>/             the run; another directory with --out
+        last.pt, best.pt           checkpoints: go on with --resume; loaded without running code
+        curves.csv                 one line an epoch
+        <name>.md, <name>.json     the scores; also in the directory that --results names
+    model_repo/<name>/             what Triton serves; another repository with --model-repo
+
+Nothing is written when the configuration or the data cannot be used: a sentence on standard error says what was
+expected and what was found, and the exit code is 2.
 
 A configuration is TOML with the sections [data], [model], [masks], [train] and [export]; every setting of them can be
 given on the command line as --set section.key=value. The settings and their defaults: --show-config.
@@ -90,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     )
     files = made.add_argument_group("files")
     files.add_argument("--out", type=Path, help="directory of the run (default build/runs/<name>)")
-    files.add_argument("--results", type=Path, help="directory of the scores (default: that of the run)")
+    files.add_argument("--results", type=Path, help="a second directory for the scores")
     files.add_argument("--model-repo", help="model repository to export to (default: export.directory, model_repo)")
     files.add_argument("--resume", action="store_true", help="go on from last.pt")
     files.add_argument("--no-export", action="store_true", help="train and score only")
