@@ -47,7 +47,7 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument(
         "--scenario", choices=("plant", "beijing"), help="default: beijing where GLAIM_DATA has its file, else plant"
     )
-    parser.add_argument("--hours", type=float, help="event time to stream (default: 24 for the plant, 960 for Beijing)")
+    parser.add_argument("--hours", type=float, help="event time to stream (default: 24 for the plant, 640 for Beijing)")
     parser.add_argument("--groups", type=int, help="pumps or stations (default: 8 and 12)")
     parser.add_argument(
         "--speed", type=float, help="times real time; 0: as fast as Kafka takes it (default: by scenario)"

@@ -18,7 +18,7 @@ BEIJING_FILE = "beijing_multisite.parquet"
 
 # As much as passes in under a minute at a speed that two cores keep up with: above it, latency would be queueing.
 _PLANT_HOURS, _PLANT_SPEED = 24.0, 1800.0
-_BEIJING_HOURS, _BEIJING_SPEED = 960.0, 72_000.0
+_BEIJING_HOURS, _BEIJING_SPEED = 640.0, 36_000.0
 # Training takes the first 70 % of the hours, validation the next 10: the last 20 % were seen by nobody.
 _TEST_SHARE = 0.2
 _HOUR_MS = 3_600_000
