@@ -29,7 +29,8 @@ test: lint servers  ## everything: static checks, unit and property tests, real 
 
 servers: setup  # fetched here, so that a slow network is no test's time-out
 	$(BIN)/python -m deploy.kafka --fetch-only
-	$(BIN)/python -m deploy.triton --fetch-only || test $$? -eq 3
+	$(BIN)/python -m deploy.triton --fetch-only || test $$? -eq 3  # 3: this machine cannot, and the tests skip
+	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
 
 quick: lint  ## the same without the parts that start servers
 	$(BIN)/python -m pytest --ignore tests/integration
@@ -42,6 +43,9 @@ lint: setup
 
 benchmark: setup  ## readings a second through one worker on one core, beside plain Faust
 	$(BIN)/python -m benchmarks.stream
+
+plant-model: setup  ## train the demo's model anew, some seven minutes on one core
+	$(BIN)/python -m training.plant_model --results training/results
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -36,6 +34,13 @@ _REQUEST_TIMEOUT_S = 40.0
 _ENVELOPE_BYTES = 2_000  # headers and framing of a message, which count towards the broker's limit
 
 
+class WorkerApp(faust.App):
+    """A Faust app without tables."""
+
+    def _create_directories(self) -> None:
+        """None: Faust makes them, by default below the working directory, for tables on disk."""
+
+
 def create_app(settings: Settings) -> faust.App:
     """Build the worker.
 
@@ -46,7 +51,7 @@ def create_app(settings: Settings) -> faust.App:
     contracts = _contracts(settings, catalogue)
     ladder = create_ladder(settings, contracts)
     pipeline = Pipeline(catalogue, contracts, ladder, max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES)
-    app = faust.App(
+    app = WorkerApp(
         settings.consumer_group,
         broker=faust_broker(settings),
         broker_credentials=faust_credentials(settings),
@@ -64,7 +69,6 @@ def create_app(settings: Settings) -> faust.App:
         stream_buffer_maxsize=_BUFFERED_BATCHES,
         stream_wait_empty=True,
         store="memory://",
-        datadir=Path(tempfile.gettempdir()) / "glaim-stream-faust",  # nothing is kept there; by default it is ./
         topic_disable_leader=True,
         web_enabled=False,
     )

@@ -68,6 +68,7 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
     (ConsumerMessage.on_final_ack, "0a0f3b85deaa", "calls our ack"),
     (Message.ack, "fa0c25acc04e", "counts references down and calls on_final_ack"),
     (Stream.noack, "9fe4e1717d05", "the agent acknowledges by itself"),
+    (faust.App._create_directories, "2ba9fff48bb9", "overridden: makes directories for tables, which we have none of"),
 ]
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 import uuid
@@ -131,13 +129,10 @@ def running_stage(
 
 @contextmanager
 def _running_worker(settings: Settings, folder: Path) -> Iterator[ServerProcess]:
-    scratch = Path(tempfile.mkdtemp(prefix="glaim-worker-"))
     # All of them, also those at their default: the surroundings may say otherwise. Not the password: it is there
     # already, and shows as asterisks here.
     given = settings.model_dump(mode="json", exclude_none=True, exclude={"sasl_password"})
     environment = os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
-    # Faust makes a data directory for tables, of which we have none, where it is told to.
-    environment["FAUST_DATADIR"] = str(scratch)
     log = folder / "worker.log"
     log.unlink(missing_ok=True)
     worker = ServerProcess(
@@ -145,7 +140,6 @@ def _running_worker(settings: Settings, folder: Path) -> Iterator[ServerProcess]
         [sys.executable, "-m", "glaim_stream", "worker"],
         environment=environment,
         log=log,
-        orphan_dirs=[scratch],
     )
     try:
         worker.start()
@@ -153,7 +147,6 @@ def _running_worker(settings: Settings, folder: Path) -> Iterator[ServerProcess]
         yield worker
     finally:
         worker.stop()
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _worker_missing(settings: Settings) -> str | None:

@@ -91,8 +91,14 @@ def wait_until_gone(text: str, timeout_s: float = 15) -> list[str]:
     return command_lines_with(text)
 
 
-def shared_memory() -> set[str]:
-    return {path.name for path in Path("/dev/shm").glob("glaim_triton_*")}
+def shared_memory(prefix: str = "glaim_triton_") -> set[str]:
+    return {path.name for path in Path("/dev/shm").glob(f"{prefix}*")}
+
+
+def shared_memory_prefix(server: LocalTriton) -> str:
+    """What the server's own regions are called; another server may run beside it."""
+    options = Path(f"/proc/{server.pid}/cmdline").read_bytes().decode().split("\0")
+    return next(option.rsplit("=", 1)[1] for option in options if "shm-region-prefix-name" in option)
 
 
 def test_windows_are_imputed_alone_and_in_batches(own_triton: LocalTriton) -> None:
@@ -135,10 +141,11 @@ def test_the_load_api_is_closed(own_triton: LocalTriton) -> None:
 
 def test_kill_9_and_restart_serves_again_on_the_same_ports(own_triton: LocalTriton) -> None:
     url, pid = own_triton.grpc_url, own_triton.pid
-    before = shared_memory()
+    prefix = shared_memory_prefix(own_triton)
+    assert shared_memory(prefix)
     own_triton.kill()
     assert own_triton.pid is None
-    assert not before & shared_memory(), "a killed server leaves its shared memory to nobody"
+    assert not shared_memory(prefix), "a killed server leaves its shared memory to nobody"
     own_triton.restart()
     assert own_triton.grpc_url == url
     assert own_triton.pid not in (None, pid)
