@@ -14,6 +14,8 @@ from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_PATIENCE_MS = 10_000  # a broker that is not there should be said soon; whoever started the worker will try again
+
 
 def ensure_topics(settings: Settings) -> dict[str, int]:
     """Create the input, output and dead-letter topics where absent; returns the partitions of each.
@@ -23,7 +25,7 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
             goes to the partition number that its reading came from.
     """
     try:
-        admin = KafkaAdminClient(**kafka_options(settings))
+        admin = KafkaAdminClient(**kafka_options(settings), bootstrap_timeout_ms=_PATIENCE_MS)
     except KafkaError as error:
         raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
     try:
