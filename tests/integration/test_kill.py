@@ -1,10 +1,12 @@
-"""`kill -9` in the middle of a stream: nothing is lost, and what comes twice is the same."""
+"""Workers that die, leave and come in the middle of a stream: nothing is lost, and what comes twice is the same."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -120,37 +122,32 @@ def send_steadily(settings: Settings, sent: list[tuple[bytes, bytes]]) -> None:
     producer.close()
 
 
-def test_a_worker_killed_again_and_again_loses_nothing(settings: Settings, tmp_path: Path) -> None:
-    """Every row of an uninterrupted run is published with the very same content, and no other; repeats too."""
-    ensure_topics(settings)
-    worker = WorkerProcess(settings, tmp_path / "worker.log").start()
-    sent = messages(steps=300, seed=5)
+@contextmanager
+def streaming(settings: Settings, sent: list[tuple[bytes, bytes]], *workers: WorkerProcess) -> Iterator[None]:
+    """Produces while the test does what it does; a deadline that passes shows the workers' logs."""
     stream = Thread(target=send_steadily, args=(settings, sent))
     stream.start()
     try:
-        for _ in range(KILLS):
-            wait_until_committed(settings, more=len(sent) // 20)
-            worker.kill()
-            worker.start()
+        yield
         stream.join()
-        metadata = wait_until_committed(settings)
-        assert worker.stop() == 0
     except TimeoutError as error:
-        raise AssertionError(f"{error}\n{worker.log.read_text()[-4000:]}") from error
+        logs = "\n".join(worker.log.read_text()[-4000:] for worker in workers)
+        raise AssertionError(f"{error}\n{logs}") from error
     finally:
-        if worker.running:
-            worker.kill()
+        for worker in workers:
+            if worker.running:
+                worker.kill()
         stream.join()
-    assert worker.log.read_text().count("windows rebuilt") >= KILLS
 
+
+def assert_published_as_by_an_uninterrupted_worker(settings: Settings, sent: list[tuple[bytes, bytes]]) -> None:
+    """Every row with the very same content, and no other; what came twice came alike."""
     records = read_topic(settings.kafka, settings.input_topic)
     expected = asyncio.run(recomputed(settings, records))
     published: dict[Key, tuple[Any, ...]] = {}
-    repeated = 0
     for part in read_topic(settings.kafka, settings.output_topic).values():
         for record in part:
             for key, row in rows_of(record.value).items():
-                repeated += key in published
                 assert published.setdefault(key, row) == row, f"{key} came twice with different content"
     assert sum(map(len, records.values())) == len(sent)
     different = [
@@ -160,6 +157,22 @@ def test_a_worker_killed_again_and_again_loses_nothing(settings: Settings, tmp_p
     ]
     assert not different, f"{len(different)} rows, the first: {different[:3]}"
     assert len(expected) > len(sent)
+
+
+def test_a_worker_killed_again_and_again_loses_nothing(settings: Settings, tmp_path: Path) -> None:
+    ensure_topics(settings)
+    sent = messages(steps=300, seed=5)
+    worker = WorkerProcess(settings, tmp_path / "worker.log").start()
+    with streaming(settings, sent, worker):
+        for _ in range(KILLS):
+            wait_until_committed(settings, more=len(sent) // 20)
+            worker.kill()
+            worker.start()
+        metadata = wait_until_committed(settings, all_of=len(sent))
+        assert worker.stop() == 0
+    assert worker.log.read_text().count("windows rebuilt") >= KILLS
+    assert_published_as_by_an_uninterrupted_worker(settings, sent)
+    records = read_topic(settings.kafka, settings.input_topic)
     for partition, text in metadata.items():
         rebuild_from = rebuild_from_metadata(text)
         assert rebuild_from is not None
@@ -168,3 +181,23 @@ def test_a_worker_killed_again_and_again_loses_nothing(settings: Settings, tmp_p
     causes = {dict(letter.headers)["glaim-cause"] for letter in letters}
     assert causes == {b"out-of-limits"}
     assert all(positions_of(letter.headers) == {0} for letter in letters)
+
+
+def test_partitions_that_move_between_workers_lose_nothing(settings: Settings, tmp_path: Path) -> None:
+    """One worker, then two, then one again: the first leaves by SIGTERM, the second's name comes back after a kill."""
+    ensure_topics(settings)
+    sent = messages(steps=300, seed=6)
+    first = WorkerProcess(settings, tmp_path / "first.log").start()
+    second = WorkerProcess(settings.model_copy(update={"instance_id": "worker-1"}), tmp_path / "second.log")
+    with streaming(settings, sent, first, second):
+        wait_until_committed(settings, more=len(sent) // 20)
+        second.start()
+        wait_until_committed(settings, more=len(sent) // 10)
+        assert first.stop() == 0
+        wait_until_committed(settings, more=len(sent) // 10)
+        second.kill()
+        second.start()
+        wait_until_committed(settings, all_of=len(sent))
+        assert second.stop() == 0
+    assert "windows rebuilt" in second.log.read_text()
+    assert_published_as_by_an_uninterrupted_worker(settings, sent)

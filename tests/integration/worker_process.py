@@ -83,9 +83,9 @@ def read_topic(kafka: str, topic: str) -> dict[int, list[ConsumerRecord]]:
 
 
 def wait_until_committed(
-    settings: Settings, *, more: int | None = None, deadline_s: float = 60
+    settings: Settings, *, more: int | None = None, all_of: int | None = None, deadline_s: float = 60
 ) -> dict[int, str | None]:
-    """Wait until the worker has committed its whole input, or `more` records than it has now.
+    """Wait until workers have committed all the input there is, `all_of` it, or `more` records than they have now.
 
     Returns:
         The commits' metadata by partition.
@@ -96,7 +96,9 @@ def wait_until_committed(
         numbers = consumer.partitions_for_topic(settings.input_topic) or set()
         ends = consumer.end_offsets([TopicPartition(settings.input_topic, number) for number in numbers])
         before = _commits(admin, settings.consumer_group)
-        wanted = sum(ends.values()) if more is None else more + sum(before[tp].offset for tp in ends if tp in before)
+        wanted = all_of or sum(ends.values())
+        if more is not None:
+            wanted = more + sum(before[tp].offset for tp in ends if tp in before)
         end_s = time.monotonic() + deadline_s
         while True:
             commits = _commits(admin, settings.consumer_group)
