@@ -7,9 +7,8 @@
     ├── RecordError          an output message is not one of ours
     ├── MessageTooLarge      a topic does not take a message of that size
     ├── WindowShapeError     windows handed to an imputer have the wrong shape
-    ├── ImputerError         an imputer could not answer
-    │   └── ImputerUnavailable   ... now, but it may later: the ladder goes one rung down
-    └── RetentionError       the input no longer holds what a rebuild has to read
+    └── ImputerError         an imputer could not answer
+        └── ImputerUnavailable   ... now, but it may later: the ladder goes one rung down
 
 Each message says what was expected and what was found. What a *reading* may get wrong is no exception: it is a
 `DeadLetterCause` (glaim_stream.deadletters), because a bad reading is an answer and not a failure of the worker.
@@ -50,7 +49,3 @@ class ImputerError(GlaimError):
 
 class ImputerUnavailable(ImputerError):
     """An imputer could not answer now, but may later."""
-
-
-class RetentionError(GlaimError):
-    """The input no longer holds what a rebuild has to read."""
