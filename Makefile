@@ -15,6 +15,8 @@ help:  ## this list
 setup: .venv/.ready  ## make .venv with the pinned dependencies
 
 .venv/.ready: requirements/bootstrap.txt requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v in ((3, 11), (3, 12)) else \
+		f"expected Python 3.11 or 3.12, found {v[0]}.{v[1]} as $(PYTHON): name another with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
