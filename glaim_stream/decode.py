@@ -23,7 +23,6 @@ from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE, arrow_readings
 from glaim_stream.groups import UNKNOWN_GROUP, GroupIndex
 from glaim_stream.readings import Readings, no_readings
 
-MISSING = math.nan
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 Time = int | float | str | None
@@ -122,6 +121,7 @@ class Decoder:
             # NaN compares false both ways and stays: a dropout has no limits to break.
             within = ~((values < low) | (values > high) | (np.abs(values) > FLOAT32_MAX)) | ~known
         good = known & on_time & within
+        all_good = bool(good.all())
         for row in np.flatnonzero(~good):
             cause, detail = self._why(rows, int(row), int(cells[row]), bool(timed[row]), bool(on_time[row]))
             rejects.append(Reject(int(offsets[row]), cause, detail, int(positions[row])))
@@ -130,11 +130,11 @@ class Decoder:
             group.astype(np.int32),
             sensor.astype(np.int32),
             times_ms,
-            values.astype(np.float32) if good.all() else np.where(good, values, 0).astype(np.float32),
+            values.astype(np.float32) if all_good else np.where(good, values, 0).astype(np.float32),
             offsets,
             positions,
         )
-        return readings if good.all() else readings.where(good)
+        return readings if all_good else readings.where(good)
 
     def _not_ahead(
         self, times_ms: NDArray[np.int64], offsets: NDArray[np.int64], records: Sequence[InputRecord], now_ms: int

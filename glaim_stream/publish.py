@@ -14,14 +14,13 @@ from faust.exceptions import ProducerSendError
 from glaim_stream import metrics
 from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
 from glaim_stream.errors import MessageTooLarge
-from glaim_stream.partition import Origin
+from glaim_stream.partition import FIRST_PAUSE_S, LONGEST_PAUSE_S, Origin
 from glaim_stream.pipeline import Message
 from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION, halves
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _KEPT_BYTES = 500  # the head of a dead letter that its topic cannot take whole; the input topic holds the rest
 
@@ -81,7 +80,7 @@ class KafkaPublisher:
     async def _send(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers
     ) -> None:
-        pause_s = _FIRST_PAUSE_S
+        pause_s = FIRST_PAUSE_S
         while True:
             try:
                 async with self._turn[topic, partition]:
@@ -95,4 +94,4 @@ class KafkaPublisher:
                 metrics.publish_retries.inc()
                 log.warning("%s did not take a message, trying again in %.1f s: %r", topic, pause_s, error)
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -19,6 +19,7 @@ from faust.serializers.schemas import Schema
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
+from mode.utils.futures import notify
 
 from glaim_stream.offsets import Delivery, OffsetLedger
 
@@ -132,9 +133,7 @@ class Consumer(driver.Consumer):
             return False
         message.acked = True
         self._unacked_messages.discard(message)
-        driver_notify = self._waiting_for_ack
-        if driver_notify is not None and not driver_notify.done():
-            driver_notify.set_result(None)
+        notify(self._waiting_for_ack)
         return True
 
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> list[TP]:

@@ -90,7 +90,7 @@ class ModelWindows:
         self._ahead = -(-model.lateness_ms // model.step_ms) + 1
         self.rings = Rings(len(model.sensors), model.window, self._ahead, mean=model.bucket == "mean")
         self._rules = ClosingRules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
-        self._provisional_through: int | None = None  # newest step that was published, by event time or idleness
+        self._provisional_through: int | None = None  # newest step that the wall clock has published
 
     def feed(
         self, readings: Readings, newest_ms: NDArray[np.int64], all_newest_ms: NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.contract import file_digest, write_contract
+from glaim_stream.contract import file_digest, read_contract, write_contract
 from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.imputers.local import LocalImputer
 from glaim_stream.imputers.protocol import Windows
@@ -34,7 +34,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 async def test_it_answers_for_the_newest_steps_with_its_version(repository: Path) -> None:
-    imputer = LocalImputer.from_repository(repository, ["m"])
+    imputer = LocalImputer(repository, {"m": read_contract(repository / "m")})
     values = np.arange(24, dtype=np.float32).reshape(2, 2, 6)
     observed = np.ones(values.shape, np.bool_)
     observed[1, 1] = False
@@ -49,14 +49,14 @@ async def test_it_answers_for_the_newest_steps_with_its_version(repository: Path
 async def test_a_model_that_was_not_loaded_is_refused(repository: Path) -> None:
     windows = Windows("other", np.zeros((1, 2, 6), np.float32), np.zeros((1, 2, 6), np.bool_), 1)
     with pytest.raises(ImputerError, match=r"no local model other, loaded are \['m'\]"):
-        await LocalImputer.from_repository(repository, ["m"]).impute(windows)
+        await LocalImputer(repository, {"m": read_contract(repository / "m")}).impute(windows)
 
 
 def test_weights_that_are_not_the_contracts_are_not_loaded(repository: Path) -> None:
     weights = repository / "m" / "1" / "model.pt"
     weights.write_bytes(weights.read_bytes() + b"\0")
     with pytest.raises(ContractError, match=r"model\.pt of model m version 1"):
-        LocalImputer.from_repository(repository, ["m"])
+        LocalImputer(repository, {"m": read_contract(repository / "m")})
 
 
 def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

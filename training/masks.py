@@ -17,14 +17,13 @@ the paper's text that reproduces the paper's own linear baseline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
-Sampler = Callable[[np.random.Generator, Bools], Bools]
 
 SEGMENTS = (2, 16)
 TAIL_STEPS = (1, 48)

@@ -23,7 +23,7 @@ from deploy.demo.scenario import BEIJING_FILE, Scenario, beijing, plant
 from deploy.demo.screen import Counters, Screen
 from deploy.demo.stage import Stage, fetch_parts, running_stage
 from deploy.demo.summary import Summary, machine, write
-from deploy.demo.topic import Progress, Records, read_input
+from deploy.demo.topic import Progress, Records, read_topic
 from deploy.demo.watch import Seen, Watcher, latency_percentiles
 from deploy.errors import ServerFailed
 from glaim_stream.audit import audit
@@ -78,7 +78,7 @@ def run(options: Options, screen: Screen, command: str) -> Summary:
                 start_s = time.monotonic()
                 sent = produce(settings, visible, speed=scenario.speed, on_progress=on_progress)
                 screen.phase("waiting for the last rows")
-                records = read_input(settings)
+                records = read_topic(settings, settings.input_topic)
                 answered_s = _drain(stage, watcher, screen, sent, records) - start_s
             seen = watcher.seen
         screen.phase("auditing")

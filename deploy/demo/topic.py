@@ -1,4 +1,4 @@
-"""The input topic read back: records by partition, and how far the worker has committed."""
+"""A topic read back: records by partition, and how far the worker has committed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from glaim_stream.settings import Settings
 Records = dict[int, list[ConsumerRecord]]
 
 
-def read_input(settings: Settings) -> Records:
-    """All records of the input topic, in order of offset."""
+def read_topic(settings: Settings, topic: str) -> Records:
+    """All records of a topic by partition, in order of offset."""
     consumer = KafkaConsumer(**kafka_options(settings), enable_auto_commit=False, max_poll_records=5000)
     try:
-        partitions = [
-            TopicPartition(settings.input_topic, number)
-            for number in sorted(consumer.partitions_for_topic(settings.input_topic) or ())
-        ]
+        partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
         consumer.assign(partitions)
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(partitions)

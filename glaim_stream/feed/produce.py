@@ -92,28 +92,16 @@ def produce(
     Raises:
         SettingsError: the broker cannot be reached, or a number is out of range.
     """
-    return asyncio.run(
-        produce_async(
-            settings, source, input_format=input_format, batch=batch, speed=speed, null=null, on_progress=on_progress
-        )
-    )
-
-
-async def produce_async(
-    settings: Settings,
-    source: Source,
-    *,
-    input_format: InputFormat = InputFormat.SINGLE,
-    batch: int = DEFAULT_BATCH,
-    speed: float | None = None,
-    null: NDArray[np.bool_] | None = None,
-    on_progress: Progress | None = None,
-) -> ProduceReport:
-    """`produce` inside a running event loop."""
     if batch < 1 or (speed is not None and speed <= 0):
         raise SettingsError(f"expected a batch of 1 or more and a speed above 0, found {batch} and {speed}")
-    counts = await asyncio.to_thread(ensure_topics, settings)
+    partitions = ensure_topics(settings)[settings.input_topic]
     plan = plan_messages(source, input_format, batch=batch, null=null)
+    return asyncio.run(_send(settings, partitions, plan, speed, on_progress))
+
+
+async def _send(
+    settings: Settings, partitions: int, plan: Plan, speed: float | None, on_progress: Progress | None
+) -> ProduceReport:
     async with AIOKafkaProducer(
         **kafka_options(settings),
         acks="all",
@@ -121,7 +109,7 @@ async def produce_async(
         max_batch_size=min(_BATCH_BYTES, settings.max_message_bytes),
         max_request_size=settings.max_message_bytes,
     ) as producer:
-        sender = _Sender(producer, settings.input_topic, counts[settings.input_topic], plan)
+        sender = _Sender(producer, settings.input_topic, partitions, plan)
         start_s = time.monotonic()
         size = 0
         for first, stop in _slices(plan) if speed is None else _paced(plan, speed):
@@ -130,7 +118,7 @@ async def produce_async(
                 await asyncio.sleep(max(0.0, due_s - time.monotonic()))
             size += await sender.send(first, stop)
             if on_progress is not None:
-                on_progress(int(plan.starts[stop]), len(source))
+                on_progress(int(plan.starts[stop]), int(plan.starts[-1]))
         failures = await sender.finish()
         return _report(plan, size, time.monotonic() - start_s, failures)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.contract import Contract, read_contract, verify_weights
+from glaim_stream.contract import Contract, verify_weights
 from glaim_stream.errors import ImputerError
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.records import Method
@@ -41,11 +41,6 @@ class LocalImputer:
             verify_weights(contract, weights)
             self._models[name] = torch.jit.load(str(weights), map_location="cpu").eval()
         self._lock = asyncio.Lock()
-
-    @classmethod
-    def from_repository(cls, model_repository: Path, models: list[str]) -> LocalImputer:
-        """Read the contracts of `models` and load them."""
-        return cls(model_repository, {name: read_contract(model_repository / name) for name in models})
 
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""

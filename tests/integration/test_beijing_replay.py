@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.cache import CHECKOUT
+from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.audit import audit
@@ -15,7 +16,7 @@ from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import Source, read_source
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, read_topic, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 DATA = Path(os.environ.get("GLAIM_DATA", CHECKOUT.parent / "shared" / "data")) / "beijing_multisite.parquet"
 HOURS = 700
@@ -64,5 +65,5 @@ def test_every_beijing_reading_comes_out_exactly_once(
     assert counts["open"] <= len(stations.cells)
     assert counts["identical_duplicates"] == counts["closed_by_clock_duplicates"] == 0
     assert counts["silent_steps"] > 0, "the stations' own gaps"
-    letters = [letter for part in read_topic(settings.kafka, settings.dlq_topic).values() for letter in part]
+    letters = [letter for part in read_topic(settings, settings.dlq_topic).values() for letter in part]
     assert len(letters) == sum(report.dead_letters.values())

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
+from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.deadletters import positions_of
@@ -25,7 +26,7 @@ from glaim_stream.pipeline import Pipeline
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, read_topic, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 STEP_MS = 60_000
 START_MS = 1_700_000_000_000 // STEP_MS * STEP_MS
@@ -142,10 +143,10 @@ def streaming(settings: Settings, sent: list[tuple[bytes, bytes]], *workers: Wor
 
 def assert_published_as_by_an_uninterrupted_worker(settings: Settings, sent: list[tuple[bytes, bytes]]) -> None:
     """Every row with the very same content, and no other; what came twice came alike."""
-    records = read_topic(settings.kafka, settings.input_topic)
+    records = read_topic(settings, settings.input_topic)
     expected = asyncio.run(recomputed(settings, records))
     published: dict[Key, tuple[Any, ...]] = {}
-    for part in read_topic(settings.kafka, settings.output_topic).values():
+    for part in read_topic(settings, settings.output_topic).values():
         for record in part:
             for key, row in rows_of(record.value).items():
                 assert published.setdefault(key, row) == row, f"{key} came twice with different content"
@@ -172,12 +173,12 @@ def test_a_worker_killed_again_and_again_loses_nothing(settings: Settings, tmp_p
         assert worker.stop() == 0
     assert worker.log.read_text().count("windows rebuilt") >= KILLS
     assert_published_as_by_an_uninterrupted_worker(settings, sent)
-    records = read_topic(settings.kafka, settings.input_topic)
+    records = read_topic(settings, settings.input_topic)
     for partition, text in metadata.items():
         rebuild_from = rebuild_from_metadata(text)
         assert rebuild_from is not None
         assert 0 < rebuild_from < len(records[partition]), "the rebuild is bounded, not the whole topic"
-    letters = [letter for part in read_topic(settings.kafka, settings.dlq_topic).values() for letter in part]
+    letters = [letter for part in read_topic(settings, settings.dlq_topic).values() for letter in part]
     causes = {dict(letter.headers)["glaim-cause"] for letter in letters}
     assert causes == {b"out-of-limits"}
     assert all(positions_of(letter.headers) == {0} for letter in letters)

@@ -12,6 +12,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from deploy.cache import CHECKOUT
+from deploy.demo.topic import read_topic
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
@@ -22,7 +23,7 @@ from glaim_stream.feed.sources import plant_source
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, read_topic, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 SPEED = 400  # times real time: three hours in 27 s, time enough for an end and a new start in the middle
 MODEL_FREE = {"interpolation", "last_value"}
@@ -54,7 +55,7 @@ def plant_streams_into(settings: Settings) -> Iterator[tuple[int, Future[Produce
 
 def methods_in_order(settings: Settings) -> list[set[str]]:
     """Who made the values of each message of the first partition."""
-    records = read_topic(settings.kafka, settings.output_topic)[0]
+    records = read_topic(settings, settings.output_topic)[0]
     return [set(read_rows(record.value)["method"].to_pylist()) for record in records]
 
 
@@ -117,7 +118,7 @@ def test_an_input_that_forgot_what_a_rebuild_needs_is_said_and_the_rest_flows(
         produce(settings, day.between(None, noon_ms))
         wait_until_committed(settings)
         assert worker.stop() == 0
-        records = read_topic(settings.kafka, settings.input_topic)
+        records = read_topic(settings, settings.input_topic)
         admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
         admin.delete_records(
             {TopicPartition(settings.input_topic, number): len(part) for number, part in records.items()}

@@ -7,13 +7,14 @@ from pathlib import Path
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
+from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.plant import SENSORS
 from glaim_stream.settings import Settings
-from tests.integration.worker_process import WorkerProcess, read_topic, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 SMALL_BYTES = 8_000  # an Arrow stream of our schema weighs 4 kB before its first row
 RUBBISH = b"{" + b"x" * 50_000
@@ -55,9 +56,9 @@ def test_what_a_topic_finds_too_large_goes_in_pieces(
     report = audit(settings)
     assert report.clean, report.problems
     assert report.counts["found"] > 8_000
-    outputs = [record.value for part in read_topic(settings.kafka, settings.output_topic).values() for record in part]
+    outputs = [record.value for part in read_topic(settings, settings.output_topic).values() for record in part]
     assert len(outputs) > 2
-    (letter,) = [record for part in read_topic(settings.kafka, settings.dlq_topic).values() for record in part]
+    (letter,) = [record for part in read_topic(settings, settings.dlq_topic).values() for record in part]
     headers = dict(letter.headers)
     assert headers["glaim-cut-from-bytes"] == str(len(RUBBISH)).encode()
     assert headers["glaim-offset"] == str(len(source)).encode()

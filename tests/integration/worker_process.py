@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Self
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 from kafka.structs import OffsetAndMetadata
 
@@ -63,23 +62,6 @@ class WorkerProcess:
     ) -> None:
         if self.running:
             self.kill()
-
-
-def read_topic(kafka: str, topic: str) -> dict[int, list[ConsumerRecord]]:
-    """All records of a topic by partition, in order of offset."""
-    consumer = KafkaConsumer(bootstrap_servers=kafka, enable_auto_commit=False)
-    try:
-        partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning()
-        ends = consumer.end_offsets(partitions)
-        records: dict[int, list[ConsumerRecord]] = {tp.partition: [] for tp in partitions}
-        while any(consumer.position(tp) < end for tp, end in ends.items()):
-            for tp, part in consumer.poll(1000).items():
-                records[tp.partition] += part
-        return records
-    finally:
-        consumer.close()
 
 
 def wait_until_committed(
