@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 
 from training.masks import (
     DEPLOYMENT_WEIGHTS,
+    PATTERNS,
     MaskSpec,
+    blackout_cells,
     block_cells,
+    correlated_cells,
     edge_cells,
     random_cells,
+    replay_cells,
     silent_sensors,
+    single_cells,
     tail_cells,
 )
 
@@ -92,6 +97,79 @@ def test_silent_sensors_are_out_for_the_whole_window_and_never_all() -> None:
     assert set(rows.sum(axis=-1)) == {1, 2, 3}
 
 
+@given(seed=st.integers(0, 1000), width=st.integers(2, 96), variables=st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_single_steps_are_lone_and_the_same_for_all_sensors_of_a_window(seed: int, width: int, variables: int) -> None:
+    hidden = single_cells(np.random.default_rng(seed), np.ones((8, variables, width), np.bool_))
+    steps = hidden.any(axis=1)
+    assert (steps.sum(axis=1) >= 1).all()
+    assert (steps.sum(axis=1) <= max(1, min(8, width // 3))).all()
+    for window in hidden:
+        rows = window[window.any(axis=1)]
+        assert (rows == rows[0]).all()
+        assert np.diff(np.flatnonzero(rows[0])).min(initial=3) >= 3
+
+
+def test_single_steps_meet_the_newest_in_half_of_the_windows_and_one_several_or_all_sensors() -> None:
+    hidden = single_cells(np.random.default_rng(0), np.ones((3000, 5, 96), np.bool_))
+    assert 0.45 < hidden[:, :, -1].any(axis=1).mean() < 0.6
+    assert hidden.any(axis=(0, 1)).all()
+    sensors = hidden.any(axis=2).sum(axis=1)
+    assert 0.3 < (sensors == 1).mean() < 0.37
+    assert 0.3 < (sensors == 5).mean() < 0.37
+
+
+@given(seed=st.integers(0, 1000), width=st.integers(3, 96))
+@settings(max_examples=30, deadline=None)
+def test_a_blackout_takes_the_whole_group_and_gives_it_back(seed: int, width: int) -> None:
+    hidden = blackout_cells(np.random.default_rng(seed), np.ones((8, 4, width), np.bool_))
+    assert (hidden == hidden[:, :1]).all()
+    for row in hidden[:, 0]:
+        assert len(segments_of(row)) == 1
+        assert 1 <= row.sum() <= 48
+        assert not row[0]
+        assert not row[-1]
+
+
+def test_correlated_outages_take_sets_that_failed_together() -> None:
+    sets = np.array([[True, False, True, False, False], [False, True, False, False, True]])
+    hidden = correlated_cells(np.random.default_rng(0), np.ones((400, 5, 96), np.bool_), sets)
+    rows = hidden.any(axis=2)
+    assert {tuple(row) for row in rows.tolist()} == {tuple(row) for row in sets.tolist()}
+    assert 0.45 < hidden[:, :, -1].any(axis=1).mean() < 0.65
+    for window, out in zip(hidden, rows, strict=True):
+        assert (window[out] == window[out][0]).all()
+        assert len(segments_of(window[out][0])) == 1
+
+
+def test_without_known_sets_neighbours_fail_together() -> None:
+    hidden = correlated_cells(np.random.default_rng(0), ALL, np.zeros((0, 5), np.bool_))
+    for row in hidden.any(axis=2):
+        assert len(segments_of(row)) == 1
+        assert 2 <= row.sum() <= 4
+
+
+def test_real_outages_are_replayed_cell_by_cell_on_other_windows() -> None:
+    known = np.ones((1, 5, 400), np.bool_)
+    known[0, 1:3, 100:110] = False
+    masks = MaskSpec("replay").fitted(known, 96)
+    hidden = masks.sample(np.random.default_rng(0), ALL)
+    for window in hidden:
+        assert set(np.flatnonzero(window.any(axis=1))) <= {1, 2}
+        assert 1 <= window[1].sum() <= 10
+        assert len(segments_of(window[1])) == 1
+    assert not replay_cells(np.random.default_rng(0), ALL, np.zeros((0, 5, 96), np.bool_)).any()
+
+
+def test_without_a_training_part_the_gaps_of_a_batch_are_replayed_on_its_other_windows() -> None:
+    observed = ALL.copy()
+    observed[0, 3, 40:45] = False
+    hidden = MaskSpec("replay").sample(np.random.default_rng(1), observed)
+    like_the_first = (hidden[1:].any(axis=2) == (np.arange(5) == 3)).all(axis=1)
+    assert like_the_first.any()
+    assert hidden.any(axis=(1, 2)).all()  # where the only template met its own window, others fail
+
+
 @pytest.mark.parametrize(("sensor", "lag", "expected"), [(2, 0, 8), (None, 0, 40), (1, 3, 8)])
 def test_an_edge_is_one_step(sensor: int | None, lag: int, expected: int) -> None:
     hidden = edge_cells(ALL, sensor, lag)
@@ -99,7 +177,7 @@ def test_an_edge_is_one_step(sensor: int | None, lag: int, expected: int) -> Non
     assert hidden[:, :, 95 - lag].sum() == expected
 
 
-@pytest.mark.parametrize("pattern", ["random", "block", "tail_one", "tail_several", "tail_all", "silent", "deployment"])
+@pytest.mark.parametrize("pattern", PATTERNS)
 @given(seed=st.integers(0, 10_000), gaps=st.floats(0, 1))
 @settings(max_examples=15, deadline=None)
 def test_real_gaps_are_never_hidden_and_seeds_decide_everything(pattern: str, seed: int, gaps: float) -> None:
@@ -118,6 +196,13 @@ def test_the_mixture_meets_every_shape() -> None:
     assert 0.04 < hidden.all(axis=2).any(axis=1).mean() < 0.14  # silent sensors
     assert hidden.any(axis=(1, 2)).mean() > 0.99
     assert spec.names == list(DEPLOYMENT_WEIGHTS)
+    assert set(spec.names) == set(PATTERNS[:-1])
+
+
+def test_rates_are_fixed_for_the_papers_patterns_and_free_in_deployment_unless_given() -> None:
+    assert MaskSpec("block").rate_bounds == (0.3, 0.3)
+    assert MaskSpec("deployment").rate_bounds == (0.05, 0.6)
+    assert MaskSpec("deployment", rates=(0.2, 0.4)).rate_bounds == (0.2, 0.4)
 
 
 @pytest.mark.parametrize(
