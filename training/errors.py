@@ -2,9 +2,10 @@
 
 GlaimError (glaim_stream.errors)
 └── TrainingError
-├── ConfigError    a run's configuration cannot be used
-├── DataError      the data cannot be used
-└── ExportError    a trained model may not be served as it is
+    ├── ConfigError        a run's configuration cannot be used
+    ├── DataError          the data cannot be used
+    └── ExportError        a trained model cannot be served as it is
+        └── ExportRefused  ... because it is no better than what costs nothing; exit code 3, and --force overrules it
 """
 
 from __future__ import annotations
@@ -25,4 +26,10 @@ class DataError(TrainingError):
 
 
 class ExportError(TrainingError):
-    """A trained model may not be served as it is."""
+    """A trained model cannot be served as it is."""
+
+
+class ExportRefused(ExportError):
+    """A trained model is no better than the baselines; what was served before stays."""
+
+    exit_code = 3  # not 2, so that a scheduled retraining can tell "not good enough" from "could not be done"

@@ -5,6 +5,9 @@ fall silent together, so that an interval holds for a lone fault and, on the cau
 
     newest      asked at the newest step, which lies `age` steps after the sensor's last observation
     interior    asked at a step with observations after it; the gap began `age` steps before that step's own end
+
+An age counts from the sensor's last observation. So a cell is asked only where the step before the gap was observed:
+a real gap that happens to touch the hidden one would pass for a younger gap and widen its interval.
 """
 
 from __future__ import annotations
@@ -97,6 +100,8 @@ def _errors(
         step = windows.window - 1 - lag
         error = batch.truth[:, :, step] - fill(batch.values, batch.observed)[:, :, step]
         asked = batch.hidden[:, :, step]
+        if step >= age:  # else the gap reaches back to the window's first step: nothing was observed before it
+            asked = asked & batch.observed[:, :, step - age]
         found.append([error[asked[:, sensor], sensor] for sensor in range(values.shape[1])])
     return [np.concatenate(rows).astype(np.float64) for rows in zip(*found, strict=True)]
 
