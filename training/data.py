@@ -34,7 +34,11 @@ class DataSpec:
     `sensors` picks and orders the sensors; empty means all numeric columns (wide) or all names (long). `separator`
     splits wide columns into group and sensor; empty means a single group, named `group_name`. `sentinels` are values
     that stand for "no value", for all sensors or for one. `step_s` is the grid's interval in seconds; 0 takes the
-    median distance of the times. `split` are the shares of rows for training, validation and test, in time order.
+    median distance of the times. `grid = false` takes the rows of a wide table as they come, one row a step, whatever
+    their times say: the field's benchmarks do. `split` are the shares of rows for training, validation and test, in
+    time order; `rows` gives them as numbers instead, further rows being left out. Windows of the validation and test
+    parts may start up to `history` rows before their part: 0 keeps the parts apart, and the field's convention is a
+    window's length, so that the first row of a part is already seen with a full past.
     """
 
     file: str = ""
@@ -51,13 +55,22 @@ class DataSpec:
     sentinels: tuple[float, ...] = ()
     sensor_sentinels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     step_s: float = 0.0
+    grid: bool = True
     split: tuple[float, float, float] = (0.7, 0.1, 0.2)
+    rows: tuple[int, ...] = ()
+    history: int = 0
 
     def __post_init__(self) -> None:
         if self.layout not in ("wide", "long"):
             raise ValueError(f"layout must be wide or long, found {self.layout!r}")
         if len(self.split) != 3 or min(self.split) <= 0 or abs(sum(self.split) - 1) > 1e-6:
             raise ValueError(f"split must be three shares above 0 that sum to 1, found {self.split}")
+        if self.rows and (len(self.rows) != 3 or min(self.rows) < 1):
+            raise ValueError(f"rows must be none or three counts above 0, found {self.rows}")
+        if self.history < 0:
+            raise ValueError(f"history must be 0 rows or more, found {self.history}")
+        if not self.grid and self.layout == "long":
+            raise ValueError("grid = false needs a wide table: the steps of a long one are its grid")
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Split:
-    """Training, validation and test parts in time order; no window reaches over a border."""
+    """Training, validation and test parts in time order; the latter two begin with their `history` if there is one."""
 
     train: Series
     validation: Series
@@ -121,7 +134,10 @@ def load(spec: DataSpec, path: Path) -> Series:
         groups, sensors, columns = _wide_columns(table, spec, path)
         matrix = np.stack([[_numbers(table, columns[g, s], path) for s in sensors] for g in groups])
         matrix = _blank_sentinels(matrix, sensors, spec)
-        times_ms, values, step_s = _grid_wide(times_ms, matrix, spec.step_s, path)
+        if spec.grid:
+            times_ms, values, step_s = _grid_wide(times_ms, matrix, spec.step_s, path)
+        else:
+            values, step_s = matrix, _interval(times_ms, spec.step_s, path) / 1000
     else:
         groups, sensors, times_ms, values, step_s = _long(table, times_ms, spec, path)
     observed = np.isfinite(values)
@@ -137,20 +153,27 @@ def load(spec: DataSpec, path: Path) -> Series:
     return Series(tuple(groups), tuple(sensors), units, times_ms, values, step_s, path.name, digest)
 
 
-def split(series: Series, shares: Sequence[float], window: int) -> Split:
-    """Cut in time order; every part must hold at least one window.
+def split(series: Series, spec: DataSpec, window: int) -> Split:
+    """Cut in time order as `spec.rows` or `spec.split` says; every part must hold at least one window.
 
     Raises:
-        DataError: a part is shorter than a window.
+        DataError: a part is shorter than a window, or the series has fewer rows than `spec.rows` names.
     """
-    first = round(series.rows * shares[0])
-    second = round(series.rows * (shares[0] + shares[1]))
-    parts = Split(series.part(0, first), series.part(first, second), series.part(second, series.rows))
+    if spec.rows:
+        first, second, last = (sum(spec.rows[:count]) for count in (1, 2, 3))
+        if last > series.rows:
+            raise DataError(f"expected {last} rows in {series.source} for the parts {spec.rows}, found {series.rows}")
+    else:
+        first = round(series.rows * spec.split[0])
+        second = round(series.rows * (spec.split[0] + spec.split[1]))
+        last = series.rows
+    before = max(0, first - spec.history), max(0, second - spec.history)
+    parts = Split(series.part(0, first), series.part(before[0], second), series.part(before[1], last))
     for name, part in (("training", parts.train), ("validation", parts.validation), ("test", parts.test)):
         if part.rows < window:
             raise DataError(
                 f"a window of {window} steps is longer than the {name} part: {part.rows} of the {series.rows} rows "
-                f"of {series.source}; give more data, a shorter window or other shares than {tuple(shares)}"
+                f"of {series.source}; give more data, a shorter window or other shares than {spec.rows or spec.split}"
             )
     return parts
 

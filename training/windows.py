@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -79,12 +80,23 @@ def training_batches(windows: WindowSet, masks: MaskSpec, batch_size: int, rng: 
         yield hide(values, masks.sample(rng, np.isfinite(values)))
 
 
-def fixed_batches(windows: WindowSet, masks: MaskSpec, batch_size: int, most: int, seed: int) -> list[Batch]:
-    """Batches with gaps that depend on nothing but `seed` and the window: the same at every epoch and every resume."""
+def fixed_batches(windows: WindowSet, masks: MaskSpec, batch_size: int, most: int, key: str) -> list[Batch]:
+    """Batches whose gaps depend on nothing but `key` and the window's number: the same at every epoch and resume.
+
+    A window keeps its gaps whatever the batch size, and however many others are chosen beside it.
+    """
     batches = []
     chosen = windows.spread(most)
     for start in range(0, len(chosen), batch_size):
-        values = windows.take(chosen[start : start + batch_size])
-        rng = np.random.default_rng([seed, start])
-        batches.append(hide(values, masks.sample(rng, np.isfinite(values))))
+        numbers = chosen[start : start + batch_size]
+        values = windows.take(numbers)
+        known = np.isfinite(values)
+        hidden = [masks.sample(seeded(key, int(n)), known[i : i + 1]) for i, n in enumerate(numbers)]
+        batches.append(hide(values, np.concatenate(hidden)))
     return batches
+
+
+def seeded(key: str, number: int) -> np.random.Generator:
+    """A generator for the `number`-th window of what `key` names: equal on every machine and in every process."""
+    digest = hashlib.blake2b(f"{key}|{number}".encode(), digest_size=16).digest()
+    return np.random.default_rng(int.from_bytes(digest, "little"))

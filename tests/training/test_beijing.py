@@ -43,7 +43,7 @@ def test_the_shipped_model_beats_last_value_at_the_newest_step(stations: Series)
     """One sensor out at the newest hour, on the test part; real gaps stay in the windows."""
     contract = read_contract(ROOT / "model_repo" / "beijing-air")
     model = torch.jit.load(str(ROOT / "model_repo" / "beijing-air" / str(contract.version) / "model.pt"))
-    test = split(stations, read(CONFIG).data.split, contract.window).test.values
+    test = split(stations, read(CONFIG).data, contract.window).test.values
     std = np.array([sensor.std for sensor in contract.sensors])
     errors: dict[str, list[float]] = {"model": [], "last_value": []}
     for start in range(0, test.shape[-1] - 96, 600):

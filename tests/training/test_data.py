@@ -117,7 +117,7 @@ def test_an_absent_file_and_an_unknown_kind_are_named(tmp_path: Path) -> None:
 
 def test_the_split_is_in_time_order_and_windows_never_reach_over_it(wide_csv: Path) -> None:
     series = load(DataSpec(), wide_csv)
-    parts = split(series, (0.6, 0.2, 0.2), 96)
+    parts = split(series, DataSpec(split=(0.6, 0.2, 0.2)), 96)
     assert (
         parts.train.times_ms[-1] < parts.validation.times_ms[0] < parts.validation.times_ms[-1] < parts.test.times_ms[0]
     )
@@ -126,12 +126,12 @@ def test_the_split_is_in_time_order_and_windows_never_reach_over_it(wide_csv: Pa
 
 def test_a_window_longer_than_a_part_is_refused(wide_csv: Path) -> None:
     with pytest.raises(DataError, match="window of 96 steps is longer than the validation part: 45 of the 900 rows"):
-        split(load(DataSpec(), wide_csv), (0.7, 0.05, 0.25), 96)
+        split(load(DataSpec(), wide_csv), DataSpec(split=(0.7, 0.05, 0.25)), 96)
 
 
 def test_the_scale_sees_observed_training_values_only(wide_csv: Path) -> None:
     series = load(DataSpec(), wide_csv)
-    parts = split(series, (0.6, 0.2, 0.2), 96)
+    parts = split(series, DataSpec(split=(0.6, 0.2, 0.2)), 96)
     scale = fit_scale(parts.train)
     parts.test.values[:] = 1e9
     again = fit_scale(parts.train)
@@ -170,6 +170,34 @@ def test_hidden_truth_reaches_neither_the_input_nor_the_statistics() -> None:
 def test_fixed_batches_are_the_same_every_time() -> None:
     windows = WindowSet(np.random.default_rng(0).standard_normal((2, 3, 200)).astype(np.float32), 20)
     spec = MaskSpec("deployment", rates=(0.1, 0.5))
-    first, second = (fixed_batches(windows, spec, 16, 50, 7) for _ in range(2))
+    first, second = (fixed_batches(windows, spec, 16, 50, "key") for _ in range(2))
     assert sum(len(batch.values) for batch in first) == 50
     assert all(np.array_equal(a.hidden, b.hidden) for a, b in zip(first, second, strict=True))
+
+
+def test_a_window_keeps_its_gaps_whatever_the_batch_and_the_others_beside_it() -> None:
+    windows = WindowSet(np.random.default_rng(0).standard_normal((1, 3, 119)).astype(np.float32), 20)
+    spec = MaskSpec("block", rates=(0.3, 0.3))
+    small, large = (np.concatenate([b.hidden for b in fixed_batches(windows, spec, n, 0, "key")]) for n in (7, 64))
+    assert np.array_equal(small, large)
+    other = np.concatenate([b.hidden for b in fixed_batches(windows, spec, 64, 0, "another key")])
+    assert not np.array_equal(small, other)
+
+
+def test_parts_may_be_given_in_rows_with_the_history_that_the_field_allows(wide_csv: Path) -> None:
+    series = load(DataSpec(), wide_csv)
+    parts = split(series, DataSpec(rows=(500, 150, 200), history=96), 96)
+    assert (parts.train.rows, parts.validation.rows, parts.test.rows) == (500, 246, 296)
+    assert parts.validation.times_ms[96] == series.times_ms[500]
+    assert parts.test.times_ms[96] == series.times_ms[650]
+    assert parts.test.times_ms[-1] == series.times_ms[849]
+    with pytest.raises(DataError, match="expected 950 rows"):
+        split(series, DataSpec(rows=(500, 150, 300)), 96)
+
+
+def test_rows_can_be_taken_as_they_come(tmp_path: Path) -> None:
+    times = ["2020-01-01 00:00", "2020-01-01 00:10", "2020-01-01 00:10", "2020-01-01 01:00"]
+    (tmp_path / "a.csv").write_text("time,x\n" + "".join(f"{t},{i}\n" for i, t in enumerate(times)))
+    as_they_come = load(DataSpec(grid=False), tmp_path / "a.csv")
+    assert as_they_come.values[0, 0].tolist() == [0, 1, 2, 3]
+    assert load(DataSpec(step_s=600), tmp_path / "a.csv").rows == 7
