@@ -157,7 +157,7 @@ def evaluate_run(state: Checkpoint, *, data: Path | None = None, most: int = 600
     """Evaluate a checkpoint on the test part of its data; the whole report as plain values."""
     config, model, scale = restore(state)
     series = load(config.data, data or data_path(config.data.file))
-    parts = split(series, config.data.split, config.model.window)
+    parts = split(series, config.data, config.model.window)
     windows = WindowSet(scale.apply(parts.test.values), config.model.window, 1, config.train.minimum_observed)
     fills: dict[str, Fill] = {
         "model": model_fill(model),

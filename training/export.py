@@ -6,16 +6,23 @@ Writes model_repo/<name>/ with config.pbtxt (GPU, libtorch), configs/python.pbtx
 and <version>/{model.pt, model.py}. The served module takes and gives sensor units: the standardisation of the training
 data and the normalisation of each window are inside. It is scripted, saved, loaded again, and compared with the plain
 module on batches of 1, 8 and 64 and on the windows that break things; if they differ, nothing is written.
+
+A model that does not beat the baselines on the test part is refused (exit code 3, `training.verdict` has the rule),
+and what was served before stays as it is; --force exports it nevertheless. A new version goes beside those that are
+there: `export.version = 0` takes the next number. All versions of a model share one configuration and one catalogue
+entry, so a version with other sensors, another window or step is an error: it is another model and needs another name.
+
+Exit codes: 0 written, 2 could not be done, 3 refused.
 """
 
 import argparse
+import dataclasses
 import json
-import os
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,11 +32,13 @@ import torch
 from torch import Tensor, nn
 
 from glaim_stream.contract import (
+    CONTRACT_FILE,
     Contract,
     DataFingerprint,
     ResidualQuantiles,
     SensorContract,
     file_digest,
+    read_contract,
     sensors_digest,
     write_contract,
 )
@@ -39,14 +48,17 @@ from training import triton_config
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, data_path
 from training.data import Floats, Scale, load, split
-from training.errors import ExportError
-from training.evaluate import model_fill, restore
+from training.errors import ExportError, ExportRefused
+from training.evaluate import evaluate_run, model_fill, restore
 from training.masks import MaskSpec
 from training.model import GLAIM
+from training.repository import placed, put
 from training.residuals import residual_quantiles
 from training.runtime import keep_memory
+from training.verdict import compare, judge
 from training.windows import Batch, WindowSet, hide
 
+Say = Callable[[str], None]
 BACKEND = Path(__file__).with_name("triton_python_backend.py")
 TOLERANCE = 1e-5  # of a sensor's deviation; scripted and eager run the same kernels and usually agree to the bit
 
@@ -160,11 +172,12 @@ def write_model(
     spec: ExportSpec, state: Checkpoint, model: GLAIM, scale: Scale, masks: MaskSpec, warm: Batch,
     metrics: Mapping[str, Any], quantiles: ResidualQuantiles | None,
 ) -> Path:  # fmt: skip
-    """Write model_repo/<name>, whole or not at all; other versions of the same model are kept.
+    """Write a version of model_repo/<name>, whole or not at all; other versions of the same model are kept.
 
     Raises:
-        ExportError: the scripted module does not do what the plain one does.
+        ExportError: the scripted module does not do what the plain one does, or it does not fit beside what is there.
     """
+    spec = placed(spec, model.window, state.sensors, state.step_s)
     served = served_model(model, scale, spec.emitted_steps)
     root = Path(spec.directory)
     root.mkdir(parents=True, exist_ok=True)
@@ -172,10 +185,6 @@ def write_model(
     staging = Path(tempfile.mkdtemp(prefix=f".{spec.name}-", dir=root))
     try:
         staging.chmod(0o755)
-        if target.is_dir():
-            for version in target.iterdir():
-                if version.is_dir() and version.name.isdigit() and version.name != str(spec.version):
-                    shutil.copytree(version, staging / version.name)
         version_folder = staging / str(spec.version)
         version_folder.mkdir()
         weights = version_folder / "model.pt"
@@ -191,25 +200,10 @@ def write_model(
         values = warm.values[0] * scale.std[:, None] + scale.mean[:, None]
         triton_config.write_warmup(staging, values.astype(np.float32), warm.observed[0])
         write_contract(_contract(spec, state, model, scale, masks, metrics, quantiles, file_digest(weights)), staging)
-        _swap(staging, target)
+        put(staging, target, spec.version)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return target
-
-
-def _swap(staging: Path, target: Path) -> None:
-    """Put the new directory in the place of the old one; the old one is gone only when the new one stands."""
-    if not target.exists():
-        staging.rename(target)
-        return
-    old = target.with_name(f".{target.name}-{os.getpid()}.old")
-    target.rename(old)
-    try:
-        staging.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    shutil.rmtree(old)
 
 
 def _contract(
@@ -256,17 +250,46 @@ def brief_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def export_run(
-    state: Checkpoint, report: Mapping[str, Any], *, data: Path | None = None, directory: str = "", most: int = 600
-) -> Path:
-    """Export a checkpoint: measure its residuals on the validation part, then write the model's directory."""
+    state: Checkpoint, report: Mapping[str, Any], *, data: Path | None = None, directory: str = "", most: int = 600,
+    force: bool = False, say: Say = print,
+) -> Path:  # fmt: skip
+    """Export a checkpoint: judge its scores, measure its residuals on the validation part, write the model's directory.
+
+    Args:
+        state: The weights to serve.
+        report: Their evaluation on the test part, as `training.evaluate` gives it.
+        data: The data file, when it is not where the run found it.
+        directory: The model repository, when it is not the run's own.
+        most: Windows for each gap age of the residuals.
+        force: Export even a model that is no better than the baselines.
+        say: Takes a line for each thing that an operator should know.
+
+    Raises:
+        ExportRefused: the model is no better than the baselines; nothing was written.
+        ExportError: the model cannot be served, or does not fit beside the versions that are there.
+        DataError: the data cannot be read.
+    """
     config, model, scale = restore(state)
-    spec = config.export
-    settings = {**vars(spec), "name": spec.name or config.name, "directory": directory or spec.directory}
-    spec = ExportSpec(**settings)
+    spec = dataclasses.replace(
+        config.export, name=config.export.name or config.name, directory=directory or config.export.directory
+    )
+    spec = placed(spec, model.window, state.sensors, state.step_s)
+    target = Path(spec.directory) / spec.name
+    verdict = judge(report)
+    if verdict.refusals:
+        stays = f"; {target} stays as it is" if target.exists() else ""
+        sentence = f"{config.name} does not beat the baselines: {'; '.join(verdict.refusals)}"
+        if not force:
+            raise ExportRefused(f"{sentence}. Not exported{stays}")
+        say(f"forced: {sentence}")
+    for note in verdict.notes:
+        say(f"note: {note}")
+    for line in worse_than_before(target, state, report):
+        say(f"note: {line}")
     series = load(config.data, data or data_path(config.data.file))
     if list(series.sensors) != state.sensors:
         raise ExportError(f"the checkpoint was trained on sensors {state.sensors}, the data has {list(series.sensors)}")
-    parts = split(series, config.data.split, config.model.window)
+    parts = split(series, config.data, config.model.window)
     windows = WindowSet(scale.apply(parts.validation.values), config.model.window, 1, config.train.minimum_observed)
     lag = max(1, spec.emitted_steps // 2)
     quantiles = residual_quantiles(windows, model_fill(model), scale, lag=lag, most=most, seed=config.train.seed)
@@ -274,6 +297,31 @@ def export_run(
     rng = np.random.default_rng(config.train.seed)
     warm = hide(warm_values, config.masks.sample(rng, np.isfinite(warm_values)))
     return write_model(spec, state, model, scale, config.masks, warm, brief_metrics(report), quantiles)
+
+
+def worse_than_before(target: Path, state: Checkpoint, report: Mapping[str, Any]) -> list[str]:
+    """Where the version that is there did better on the same data and the same hidden cells, a case a line.
+
+    It is said and not refused: within a percent or two it is chance, and the operator may have traded one case for
+    another knowingly. After new data there is nothing to compare: scores on other days are other scores.
+    """
+    if not (target / CONTRACT_FILE).is_file():
+        return []
+    before = read_contract(target)
+    if before.data.sha256 != state.source_sha256:
+        return []
+    lines = compare(before.metrics, brief_metrics(report))
+    return [f"version {before.version} did better on the same test cells, {line}" for line in lines]
+
+
+def scores(run: Path, state: Checkpoint, *, data: Path | None = None) -> Mapping[str, Any]:
+    """The evaluation that lies beside a checkpoint, or a new one where there is none or it scored other weights."""
+    evaluation = run / f"{json.loads(state.config)['name']}.json"
+    if evaluation.is_file():
+        report: Mapping[str, Any] = json.loads(evaluation.read_text())
+        if report.get("best_epoch") == state.best_epoch and report["data"]["sha256"] == state.source_sha256:
+            return report
+    return evaluate_run(state, data=data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -284,15 +332,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", type=Path, help="a run's directory: best.pt and, if it was evaluated, <name>.json")
     parser.add_argument("--data", type=Path, help="the data file, when it is not where the run found it")
     parser.add_argument("--model-repo", default="", help="where to write (default: the run's export.directory)")
+    parser.add_argument("--force", action="store_true", help="export even a model that does not beat the baselines")
     given = parser.parse_args(arguments)
     keep_memory()
     torch.set_num_threads(1)
     try:
         state = checkpoints.load(given.run / "best.pt")
-        name = json.loads(state.config)["name"]
-        evaluation = given.run / f"{name}.json"
-        report = json.loads(evaluation.read_text()) if evaluation.is_file() else {}
-        written = export_run(state, report, data=given.data, directory=given.model_repo)
+        report = scores(given.run, state, data=given.data)
+        written = export_run(state, report, data=given.data, directory=given.model_repo, force=given.force)
+    except ExportRefused as refused:
+        print(f"refused: {refused}", file=sys.stderr)
+        return refused.exit_code
     except GlaimError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -22,7 +22,8 @@ What is written:
     model_repo/<name>/             what Triton serves; another repository with --model-repo
 
 Nothing is written when the configuration or the data cannot be used: a sentence on standard error says what was
-expected and what was found, and the exit code is 2.
+expected and what was found, and the exit code is 2. A model that does not beat the baselines is trained, scored and not
+exported: exit code 3, and what was served before stays; --force-export overrules it.
 
 A configuration is TOML with the sections [data], [model], [masks], [train] and [export]; every setting of them can be
 given on the command line as --set section.key=value. The settings and their defaults: --show-config.
@@ -46,7 +47,8 @@ from training import loop
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
 from training.data import load, split
-from training.evaluate import evaluate_run, markdown, shortfalls, write_report
+from training.errors import ExportRefused
+from training.evaluate import evaluate_run, markdown, write_report
 from training.export import export_run
 
 SHORTCUTS = {
@@ -98,6 +100,9 @@ def parser() -> argparse.ArgumentParser:
     files.add_argument("--model-repo", help="model repository to export to (default: export.directory, model_repo)")
     files.add_argument("--resume", action="store_true", help="go on from last.pt")
     files.add_argument("--no-export", action="store_true", help="train and score only")
+    files.add_argument(
+        "--force-export", action="store_true", help="export even a model that does not beat the baselines"
+    )
     files.add_argument("--show-config", action="store_true", help="print the configuration as JSON and end")
     return made
 
@@ -121,7 +126,7 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
     """Train, score, export; nothing is written before the data has been read and understood."""
     path = configs.data_path(config.data.file)
     series = load(config.data, path)
-    parts = split(series, config.data.split, config.model.window)
+    parts = split(series, config.data, config.model.window)
     directory: Path = given.out or Path("build") / "runs" / config.name
     created = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
@@ -139,11 +144,10 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
     for target in {directory, given.results or directory}:
         write_report(report, command, target)
     print(markdown(report, command).split("\n## ", 2)[1])
-    for line in shortfalls(report):
-        say(f"note: {line}")
     if not given.no_export:
         say("measuring residuals and exporting")
-        say(f"wrote {export_run(best, report, data=path, directory=given.model_repo or '')}")
+        place = given.model_repo or ""
+        say(f"wrote {export_run(best, report, data=path, directory=place, force=given.force_export, say=say)}")
 
 
 def say(text: str) -> None:
@@ -163,6 +167,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps(dataclasses.asdict(config), indent=2))
             return 0
         fit(config, given, f"python -m training.fit {shlex.join(words)}")
+    except ExportRefused as refused:
+        print(f"refused: {refused}", file=sys.stderr)
+        return refused.exit_code
     except GlaimError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,10 @@ import torch
 from glaim_stream.contract import read_contract, verify_weights
 from training import export
 from training.checkpoint import Checkpoint
-from training.config import ExportSpec
-from training.data import Scale
-from training.errors import ExportError
-from training.export import check, hard_windows, script, served_model, write_model
+from training.config import ExportSpec, build
+from training.data import Scale, fit_scale, load, split
+from training.errors import ExportError, ExportRefused
+from training.export import check, export_run, hard_windows, script, served_model, write_model
 from training.masks import MaskSpec
 from training.model import GLAIM, GLAIMConfig
 from training.windows import Batch
@@ -164,3 +165,79 @@ def test_the_scripted_file_takes_the_tensor_names_that_triton_uses(
     assert [argument.name for argument in schema.arguments][1:] == ["VALUES", "OBSERVED"]
     text = (target / "contract.json").read_text()
     assert json.loads(text)["masks"] == MaskSpec("deployment").names
+
+
+SIZES = {"window": 24, "d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2, "large_kernel": 7}
+
+
+def trained(csv: Path, root: Path, **export: object) -> Checkpoint:
+    """An untrained network of `csv`'s three sensors in the clothes of a trained one."""
+    tables: dict[str, Any] = {"name": "m", "data": {"file": str(csv)}, "model": {"num_variables": 3, **SIZES}}
+    config = build({**tables, "export": {"directory": str(root), "emitted_steps": 6, **export}})
+    series = load(config.data, csv)
+    scale = fit_scale(split(series, config.data, 24).train)
+    torch.manual_seed(0)
+    made = state(GLAIM(config.model), scale)
+    return dataclasses.replace(
+        made, config=config.to_json(), sensors=list(series.sensors), source=csv.name, source_sha256=series.sha256
+    )
+
+
+def scored(mae: float, names: tuple[str, ...] = ("s0", "s1", "s2")) -> dict[str, Any]:
+    """An evaluation in which both baselines are off by 1 and the model by `mae`, s0 alone by half of it."""
+
+    def method(error: float) -> dict[str, Any]:
+        rows = {name: {"cells": 10, "mse": error, "mae": error * (0.5 if name == "s0" else 1)} for name in names}
+        return {"mse": error, "mae": error, "sensors": rows}
+
+    methods = {"model": method(mae), "interpolation": method(1.0), "last_value": method(1.0)}
+    for name in ("interpolation", "last_value"):
+        methods[name]["sensors"]["s0"]["mae"] = 1.0
+    return {"cases": {"edge_one": {"says": "newest step, one sensor", "cells": 30, "methods": methods}}}
+
+
+def test_a_repository_over_three_retrainings(wide_csv: Path, tmp_path: Path) -> None:
+    """One that wins is served; one that loses is refused and changes nothing, unless it is forced."""
+    root, said = tmp_path / "repo", list[str]()
+    made = trained(wide_csv, root, version=0)
+    export_run(made, scored(0.5), most=5, say=said.append)
+    assert said == []
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+    with pytest.raises(ExportRefused) as refused:
+        export_run(made, scored(1.5), most=5, say=said.append)
+    for part in (
+        "m does not beat the baselines", "newest step, one sensor: MSE 1.500 against 1.000 of interpolation",
+        "behind in MAE for s1, s2", f"{root / 'm'} stays as it is",
+    ):  # fmt: skip
+        assert part in str(refused.value)
+    assert refused.value.exit_code == 3
+    assert said == []
+    with pytest.raises(ExportError, match=r"another export\.name"):
+        export_run(dataclasses.replace(made, sensors=["s0", "s1", "s3"]), scored(0.5), most=5)
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+    target = export_run(made, scored(1.5), most=5, force=True, say=said.append)
+    contract = read_contract(target)
+    assert contract.version == 2
+    assert contract.metrics["edge_one"]["model"] == {"mse": 1.5, "mae": 1.5}
+    assert (target / "1" / "model.pt").read_bytes() == before[target / "1" / "model.pt"]
+    assert said[0].startswith("forced: m does not beat the baselines")
+    assert said[1:] == [
+        "note: version 1 did better on the same test cells, edge_one: MSE 0.500 against 1.500 now, "
+        "MAE 0.500 against 1.500 now"
+    ]
+    assert export.worse_than_before(target, made, scored(1.6)) != []
+    assert export.worse_than_before(target, dataclasses.replace(made, source_sha256="other"), scored(1.6)) == []
+
+
+def test_scores_of_other_weights_are_not_believed(
+    wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trained(wide_csv, tmp_path / "repo")
+    monkeypatch.setattr(export, "evaluate_run", lambda state, data: {"anew": True})
+    assert export.scores(tmp_path, made) == {"anew": True}
+    report = {"best_epoch": made.best_epoch, "data": {"sha256": made.source_sha256}}
+    (tmp_path / "m.json").write_text(json.dumps(report))
+    assert export.scores(tmp_path, made) == report
+    assert export.scores(tmp_path, dataclasses.replace(made, best_epoch=9)) == {"anew": True}

@@ -18,7 +18,7 @@ SETTINGS = (
     "model.d_model=8 model.layers=1 model.ffn=8 model.heads=2 model.d_psi=8 model.d_g=2 model.window=32 "
     "model.large_kernel=7 train.iterations=5 train.validation_windows=20 data.split=[0.6,0.2,0.2]"
 )
-SMALL = [*(f"--set={setting}" for setting in SETTINGS.split()), "--masks=deployment", "--epochs=2"]
+SMALL = [*(f"--set={setting}" for setting in SETTINGS.split()), "--masks=deployment", "--epochs=2", "--force-export"]
 
 
 def arguments(path: Path, tmp_path: Path, *more: str) -> list[str]:
@@ -54,7 +54,11 @@ def test_one_command_from_a_csv_to_a_served_model(
     # Scoring and exporting again from the checkpoint, as an operator would.
     assert evaluate.main([str(run), "--windows", "50", "--results", str(tmp_path / "again")]) == 0
     assert (tmp_path / "again" / "mine.md").is_file()
-    assert export.main([str(run), "--model-repo", str(tmp_path / "repo2")]) == 0
+    again = [str(run), "--model-repo", str(tmp_path / "repo2")]
+    assert export.main(again) == 3  # ten iterations beat nothing
+    assert "refused: mine does not beat the baselines" in capsys.readouterr().err
+    assert not (tmp_path / "repo2").exists()
+    assert export.main([*again, "--force"]) == 0
     assert read_contract(tmp_path / "repo2" / "mine").residual_quantiles == contract.residual_quantiles
 
 
