@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from torch import Tensor
 
 from training.errors import ConfigError
 
-FORMAT = 1
+FORMAT = 2  # 1 had no place within an epoch; it loads as the end of its epoch, which it is
+READABLE = (1, 2)
 
 
 @dataclass
@@ -27,7 +30,7 @@ class Checkpoint:
     source: str
     source_sha256: str
     rows: int
-    epoch: int  # epochs finished
+    epoch: int  # epochs finished and validated
     weights: dict[str, Tensor]
     averaged: dict[str, Tensor]  # the EMA of the weights; equal to `weights` when there is none
     optimiser: dict[str, Any]
@@ -36,12 +39,21 @@ class Checkpoint:
     history: list[dict[str, float]]
     seconds: float
     git_commit: str
+    # Within the epoch after `epoch`: all of it empty at an epoch's start, which (seed, epoch) determines.
+    batch: int = 0  # batches of it that are done; all of them: it waits for its validation
+    loss_sum: float = 0.0  # of these batches
+    numpy_state: dict[str, Any] = field(default_factory=dict)  # of the generator of the order and the gaps
+    torch_states: list[Tensor] = field(default_factory=list)  # of dropout, one a process
+    cuda_states: list[Tensor] = field(default_factory=list)
 
 
 def save(checkpoint: Checkpoint, path: Path) -> None:
     """Write beside the target and rename, so that a crash leaves the previous file."""
     partial = path.with_suffix(".partial")
-    torch.save({"format": FORMAT, **vars(checkpoint)}, partial)
+    with partial.open("wb") as file:
+        torch.save({"format": FORMAT, **vars(checkpoint)}, file)
+        file.flush()
+        os.fsync(file.fileno())  # else a machine that loses power may keep the new name and not what it names
     partial.replace(path)
 
 
@@ -49,13 +61,17 @@ def load(path: Path) -> Checkpoint:
     """Read a checkpoint without running any code of it.
 
     Raises:
-        ConfigError: the file is absent or of another format.
+        ConfigError: the file is absent, damaged, carries code, or is of another format.
     """
     if not path.is_file():
         raise ConfigError(f"expected a checkpoint at {path}, found none")
-    content = torch.load(path, map_location="cpu", weights_only=True)
-    if content.pop("format", None) != FORMAT:
-        raise ConfigError(f"{path} is not a checkpoint of format {FORMAT}")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        raise ConfigError(f"expected a checkpoint at {path}, found a file that cannot be read: {error}") from error
+    found = content.pop("format", None) if isinstance(content, dict) else None
+    if found not in READABLE:
+        raise ConfigError(f"expected a checkpoint of format {' or '.join(map(str, READABLE))} at {path}, found {found}")
     return Checkpoint(**content)
 
 

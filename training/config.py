@@ -1,4 +1,4 @@
-"""One run, one file: TOML sections [data], [model], [masks], [train] and [export], checked before anything starts."""
+"""One run, one file: TOML sections [data], [model], [masks], [train], [export] and [tune], checked before it starts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from training import toml
 from training.data import DataSpec
 from training.errors import ConfigError
 from training.masks import MaskSpec
@@ -29,6 +30,11 @@ class TrainSpec:
     weighs a window by its hidden cells to the power of -balance: 0 is the paper's loss, 1 gives the window that lacks
     its newest step the say of one that lacks a thousand cells. `mae_weight` adds that much absolute error to the
     squared one. `ema` averages the weights (0 = off); the average is what is validated and exported.
+
+    `precision` bf16 computes the training passes in bfloat16 where that is safe; weights, optimiser, loss and
+    validation stay fp32. `compile` hands the network to torch.compile, on cuda with CUDA graphs: minutes at the start,
+    faster iterations after. `checkpoint_minutes` is the longest time between two checkpoints within an epoch (0 = only
+    at its end). `batch_size` is that of the whole run: several processes share it.
     """
 
     epochs: int = 300
@@ -50,15 +56,23 @@ class TrainSpec:
     threads: int = 1
     device: str = "cpu"
     max_minutes: float = 0.0
+    checkpoint_minutes: float = 5.0
+    precision: str = "fp32"
+    compile: bool = False
 
     def __post_init__(self) -> None:
         if self.schedule not in ("constant", "cosine"):
             raise ValueError(f"schedule must be constant or cosine, found {self.schedule!r}")
+        if self.precision not in ("fp32", "bf16"):
+            raise ValueError(f"precision must be fp32 or bf16, found {self.precision!r}")
         for name in ("epochs", "batch_size", "patience", "stride", "validation_stride", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, found {getattr(self, name)}")
         if self.learning_rate <= 0 or not 0 <= self.ema < 1:
             raise ValueError("learning_rate must exceed 0 and ema lie in [0, 1)")
+        for name in ("iterations", "warmup", "clip_norm", "max_minutes", "checkpoint_minutes"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be 0 or more, found {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,22 @@ class ExportSpec:
 
 
 @dataclass(frozen=True)
+class TuneSpec:
+    """Where a search looks for better settings: a run's [tune] section, read by `python -m training.tune`.
+
+    `search` names settings of the run and what may become of them: a list of choices, or two bounds as "1e-4..1e-2"
+    (whole numbers when both are; on a logarithmic scale when the upper one is ten times the lower or more).
+    """
+
+    trials: int = 20
+    search: Mapping[str, str | tuple[Any, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.trials < 1:
+            raise ValueError(f"trials must be 1 or more, found {self.trials}")
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """A whole run. `model.num_variables` is taken from the data."""
 
@@ -88,10 +118,18 @@ class RunConfig:
     masks: MaskSpec = field(default_factory=MaskSpec)
     train: TrainSpec = field(default_factory=TrainSpec)
     export: ExportSpec = field(default_factory=ExportSpec)
+    tune: TuneSpec = field(default_factory=TuneSpec)
 
     def to_json(self) -> str:
         """The run as text, for checkpoints and results."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    def to_toml(self) -> str:
+        """The run with every default, as a file that `read` makes the same run of."""
+        tables = dataclasses.asdict(self)
+        if self.model.num_variables == 1:  # not a setting: the data says it
+            del tables["model"]["num_variables"]
+        return toml.dumps(tables)
 
 
 SECTIONS: Mapping[str, type] = {
@@ -100,6 +138,14 @@ SECTIONS: Mapping[str, type] = {
     "masks": MaskSpec,
     "train": TrainSpec,
     "export": ExportSpec,
+    "tune": TuneSpec,
+}
+
+# What may change when a run goes on: where its data lies, how long it trains, where and how fast, and what comes after.
+# The data itself is compared by its digest.
+MAY_CHANGE: Mapping[str, tuple[str, ...]] = {
+    "data": ("file",),
+    "train": ("patience", "threads", "device", "max_minutes", "checkpoint_minutes", "compile"),
 }
 
 
@@ -147,7 +193,7 @@ def read(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
         section, dot, name = key.strip().partition(".")
         if not separator or (not dot and section != "name"):
             raise ConfigError(f"expected an override like train.epochs=20, found {override!r}")
-        value = _toml_value(text.strip())
+        value = toml_value(text.strip())
         if section == "name":
             tables["name"] = value
         else:
@@ -155,7 +201,27 @@ def read(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
     return build(tables)
 
 
-def _toml_value(text: str) -> Any:
+def changes(old: RunConfig, new: RunConfig) -> list[str]:
+    """What keeps `new` from going on where `old` stopped, a setting a line; empty when nothing does."""
+    found = []
+    for section in ("data", "model", "masks", "train"):
+        before, now = (dataclasses.asdict(getattr(run, section)) for run in (old, new))
+        free = MAY_CHANGE.get(section, ())
+        if section == "masks":  # what is in use counts, whether it was written down or is the default
+            before["rates"], now["rates"] = old.masks.rate_bounds, new.masks.rate_bounds
+        if section == "train" and old.train.schedule == new.train.schedule == "constant":
+            free = (*free, "epochs")  # a cosine ends with the last epoch, a constant rate knows no end
+        if section == "masks" and "deployment" not in (old.masks.pattern, new.masks.pattern):
+            free = ("weights", "background", "background_rate")  # the mixture's alone
+        found += [
+            f"{section}.{name} was {before[name]!r}, is {now[name]!r}"
+            for name in now
+            if name not in free and before[name] != now[name]
+        ]
+    return found
+
+
+def toml_value(text: str) -> Any:
     """A TOML value; bare words are text, so that a shell needs no nested quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]

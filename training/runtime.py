@@ -4,10 +4,74 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import signal
 import sys
+import threading
 from pathlib import Path
+from types import FrameType
+from typing import Self
 
 import torch
+
+from training.errors import ConfigError
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was asked to stop and has written where it is; the message says so. `signal` is what asked."""
+
+    def __init__(self, message: str, signal: int) -> None:
+        super().__init__(message)
+        self.signal = signal
+
+
+class StopRequest:
+    """Turns the first SIGTERM or Ctrl-C into a wish, `asked`, that the work looks at; a second Ctrl-C ends it at once.
+
+    Outside the main thread, where Python takes no signals, nobody ever asks.
+    """
+
+    signals = (signal.SIGTERM, signal.SIGINT)
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody wants the work to stop."""
+        return self.signal != 0
+
+    def __enter__(self) -> Self:
+        self._before = {}
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._take) for number in self.signals}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _take(self, number: int, _: FrameType | None) -> None:
+        if self.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+def device(name: str, gpu: int = 0) -> torch.device:
+    """The device of that name; of several GPUs, the one of this process.
+
+    Raises:
+        ConfigError: it is unknown, or a GPU that torch does not see.
+    """
+    try:
+        found = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"expected train.device cpu or cuda, found {name!r}") from error
+    if found.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ConfigError(f"train.device is {name}, but torch {torch.__version__} sees no CUDA device here")
+        found = torch.device("cuda", gpu if found.index is None else found.index)
+        torch.cuda.set_device(found)
+    return found
 
 
 def keep_memory() -> None:

@@ -1,0 +1,110 @@
+"""A run's records beside its checkpoints: curves.csv, log.jsonl, and TensorBoard's events where they are asked for.
+
+Both files are written anew after every epoch, from the history that the checkpoint carries. So they say the same as
+the checkpoint, also after a crash and a resume; a run has a few hundred epochs, and a line is 200 bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from training.checkpoint import Checkpoint
+from training.errors import ConfigError
+from training.runtime import machine
+
+Row = Mapping[str, float]  # one epoch: epoch, loss, validation_mse, validation_mae, learning_rate, seconds
+
+
+def command_line() -> str:
+    """The command that runs, without the folders of the machine it runs on: results are published."""
+    module = getattr(sys.modules.get("__main__"), "__spec__", None)
+    program = (
+        ["python", "-m", module.name.removesuffix(".__main__")] if module else [Path(sys.argv[0]).name or "python"]
+    )
+    return shlex.join([*program, *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])
+
+
+class RunLog:
+    """curves.csv (a line an epoch) and log.jsonl (a header object, then an object an epoch) in a run's directory."""
+
+    def __init__(self, directory: Path, state: Checkpoint, command: str = "") -> None:
+        self.directory = directory
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        before = _header(directory / "log.jsonl") if state.history or state.batch else {}
+        self._header: dict[str, Any] = {
+            "record": "run",
+            "config": json.loads(state.config),
+            "command": command or command_line(),
+            "machine": machine(),
+            "git_commit": state.git_commit,
+            "source": state.source,
+            "source_sha256": state.source_sha256,
+            "sensors": state.sensors,
+            "started": before.get("started", now),
+            "resumed": [*before.get("resumed", []), now] if before else [],
+        }
+
+    def write(self, state: Checkpoint) -> None:
+        """Both files, as the state has it; whole or not at all."""
+        lines = [self._header]
+        best = float("inf")
+        for row in state.history:
+            better = row["validation_mse"] < best
+            best = min(best, row["validation_mse"])
+            lines.append({"record": "epoch", **row, "best": better, "best_mse": best})
+        _replace(self.directory / "log.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+        if state.history:
+            text = io.StringIO(newline="")
+            writer = csv.DictWriter(text, list(state.history[0]))
+            writer.writeheader()
+            writer.writerows(state.history)
+            _replace(self.directory / "curves.csv", text.getvalue())
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """The first object of an earlier log, or nothing."""
+    try:
+        with path.open() as file:
+            found = json.loads(file.readline())
+    except (OSError, json.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    with partial.open("w", newline="") as file:
+        file.write(text)
+    partial.replace(path)
+
+
+def tensorboard(directory: Path) -> Callable[[Row], None]:
+    """What writes an epoch's numbers as TensorBoard events.
+
+    Raises:
+        ConfigError: the package is absent.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError(
+            "--tensorboard needs the package tensorboard, found none: pip install tensorboard (curves.csv and "
+            "log.jsonl are written without it)"
+        ) from error
+    writer = SummaryWriter(str(directory))
+
+    def write(row: Row) -> None:
+        for name, number in row.items():
+            if name != "epoch":
+                writer.add_scalar(name, number, int(row["epoch"]))
+        writer.flush()
+
+    return write

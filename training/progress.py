@@ -1,0 +1,69 @@
+"""How far a run is and how long it has still to go: a bar in a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from tqdm import tqdm
+
+EVERY_S = 30.0
+
+
+def describe(seconds: float) -> str:
+    """Seconds as 1h02m or 3m05s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}h{minutes % 60:02d}m" if minutes >= 60 else f"{minutes}m{rest:02d}s"
+
+
+class Progress:
+    """Follows one stretch of work after the other: `begin`, `step` after each unit, `end`.
+
+    Args:
+        say: Takes a plain line.
+        stream: Where a bar would go; no bar when it is no terminal, and then a line every half minute at least.
+        clock: Seconds; for tests.
+        hidden: No bar even in a terminal: another process shows it.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic,
+        *, hidden: bool = False,
+    ) -> None:  # fmt: skip
+        self._say, self._clock = say, clock
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty() and not hidden
+        self._spoken = clock()
+        self._bar: tqdm[None] | None = None
+
+    def begin(self, label: str, total: int, done: int = 0) -> None:
+        """A stretch of `total` units, `done` of them in an earlier session."""
+        self._label, self._total, self._done, self._first = label, total, done, done
+        self._began = self._clock()
+        if self._terminal:
+            self._bar = tqdm(total=total, initial=done, desc=label, leave=False, unit="it", file=self._stream)
+
+    def step(self, note: Callable[[], str] = str) -> None:
+        """One unit more. `note` adds to a line, and is asked for when one is due: what it reads may be dear."""
+        self._done += 1
+        if self._bar is not None:
+            self._bar.update()
+            return
+        now = self._clock()
+        if now - self._spoken >= EVERY_S and self._done < self._total:
+            pace = (now - self._began) / (self._done - self._first)
+            left = describe(pace * (self._total - self._done))
+            self._line(f"{self._label}: {self._done} of {self._total}{note()}, {1 / pace:.3g} it/s, {left} left")
+
+    def end(self) -> None:
+        """The stretch is over; the line that follows it is the caller's."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+        self._spoken = self._clock()
+
+    def _line(self, text: str) -> None:
+        self._spoken = self._clock()
+        self._say(text)
