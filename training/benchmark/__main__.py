@@ -1,0 +1,196 @@
+"""Train and score the cells of the paper's tables, for every one of its data sets that is here.
+
+    python -m training.benchmark --plan                         what there is to do, what is done, how long it takes
+    python -m training.benchmark --only Illness/block/0.3       one cell: train, score, write the page
+    python -m training.benchmark --only 'ETTh1/*/0.3' --only Illness --jobs 2 --d-model 64 --recipe ours
+    python -m training.benchmark --score-only                   score what is trained so far, train nothing
+    python -m training.benchmark --tables stability,efficiency
+
+A cell is named data set/pattern/rate/variant; the variant is `full` or an ablation (no_staglo, no_sacoref, no_prior,
+no_gate), or a size (layers_1, kernel_31, ...). Data sets lie in the folder that GLAIM_DATA names. Runs go to
+build/paper/<cell>/ and go on from their last checkpoint; results go to training/results/paper.jsonl, one line a place
+in a table, and the page training/results/paper.md is made from them. What has its line is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from glaim_stream.errors import GlaimError
+from training.benchmark import jobs, lines, plan, sections, tables
+from training.benchmark.cells import PAPER_WIDTH, SEED, TABLES, Cell, Place, cells, matches
+from training.benchmark.datasets import DATASETS, absence, find
+from training.benchmark.run import ROOT, lines_of, progress, train
+from training.errors import ConfigError
+from training.runtime import keep_memory
+
+DEFAULT = ("random", "block", "shift", "ablation")
+CHOICES = (*TABLES, *sections.TABLES)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m training.benchmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    what = made.add_argument_group("which cells")
+    what.add_argument(
+        "--only", action="append", default=[], metavar="CELL", help="only these, with * as in file names; repeatable"
+    )
+    what.add_argument(
+        "--tables", default=",".join(DEFAULT), help=f"of {', '.join(CHOICES)}, or all (default %(default)s)"
+    )
+    what.add_argument("--d-model", type=int, default=PAPER_WIDTH, help="hidden dimension (the paper's: %(default)s)")
+    what.add_argument("--recipe", choices=("paper", "ours"), default="paper", help="how to train (default %(default)s)")
+    what.add_argument("--epochs", type=int, default=0, help="at most so many, for a trial; kept apart from full cells")
+    what.add_argument("--seed", type=int, default=SEED, help="of everything random in training (default %(default)s)")
+    how = made.add_argument_group("how")
+    how.add_argument("--plan", action="store_true", help="say what would be done, and do nothing")
+    how.add_argument(
+        "--score-only", action="store_true", help="score what is trained so far; unfinished ones are marked"
+    )
+    how.add_argument("--table", action="store_true", help="only write the page from the lines that there are")
+    how.add_argument("--again", action="store_true", help="score again what has its lines already")
+    how.add_argument(
+        "--sampler", action="append", default=[], metavar="LOW..HIGH",
+        help="score trained block cells under other numbers of segments, like 2..7; repeatable; trains nothing",
+    )  # fmt: skip
+    how.add_argument("--max-minutes", type=float, default=0.0, help="begin nothing after so many; 0: no limit")
+    how.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each (default %(default)s)")
+    how.add_argument("--device", default="cpu", help="to train on, as torch names it (default %(default)s)")
+    where = made.add_argument_group("where")
+    where.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
+    where.add_argument("--results", type=Path, default=lines.RESULTS, help="the lines; the page lies beside them")
+    return made
+
+
+def segments(text: str) -> tuple[int, int]:
+    """`2..7` as two numbers.
+
+    Raises:
+        ConfigError: anything else.
+    """
+    low, dots, high = text.partition("..")
+    if not (dots and low.isdigit() and high.isdigit() and 1 <= int(low) <= int(high)):
+        raise ConfigError(f"expected --sampler LOW..HIGH like 2..7, found {text!r}")
+    return int(low), int(high)
+
+
+def chosen(given: argparse.Namespace) -> tuple[list[Cell], list[str]]:
+    """The cells that are asked for, and the names of the tables.
+
+    Raises:
+        ConfigError: an unknown table, or no such cell in the data that is here.
+    """
+    names = list(CHOICES) if given.tables == "all" else [name.strip() for name in given.tables.split(",")]
+    unknown = sorted(set(names) - set(CHOICES))
+    if unknown:
+        raise ConfigError(f"expected --tables of {', '.join(CHOICES)}; found {', '.join(unknown)}")
+    marks = {"seed": given.seed, "recipe": given.recipe, "d_model": given.d_model, "epochs": given.epochs}
+    wanted = [dataclasses.replace(cell, **marks) for cell in cells(list(DATASETS), names) if matches(cell, given.only)]
+    if given.only and not wanted:
+        raise ConfigError(f"no cell of the tables {', '.join(names)} is called {' or '.join(given.only)}")
+    here = {name for name, dataset in DATASETS.items() if find(dataset) is not None}
+    for name in dict.fromkeys(cell.dataset for cell in wanted):
+        if name not in here:
+            print(absence(DATASETS[name]))
+    return [cell for cell in wanted if cell.dataset in here], names
+
+
+def score(cell: Cell, given: argparse.Namespace, places: Sequence[Place] | None = None) -> None:
+    """Score a cell, keep its lines, say what came out."""
+    if not (given.runs / cell.name / "best.pt").is_file():
+        return
+    found = lines_of(cell, given.runs, places)
+    lines.put(given.results, found)
+    for line in found:
+        paper = tables.errors(line["paper_mse"], line["paper_mae"])
+        print(
+            f"{cell.key}  {line['table']} at {line['test_rate']:g}: {tables.errors(line['mse'], line['mae'])}"
+            f"{f', paper {paper}' if paper else ''}, interpolation {line['interpolation_mse']:.3f} / "
+            f"{line['interpolation_mae']:.3f}  ({line['epochs']} epochs{'' if line['finished'] else ', not finished'})",
+            flush=True,
+        )
+
+
+def work(wanted: Sequence[Cell], given: argparse.Namespace, until: float) -> list[str]:
+    """Train and score one cell after the other, or several at a time; returns the names of those that failed."""
+    if given.jobs > 1 and len(wanted) > 1:
+        return jobs.run([(cell.key, _command(cell, given, until)) for cell in wanted], given.jobs, print, until)
+    for number, cell in enumerate(wanted, start=1):
+        if time.monotonic() >= until:
+            break
+        print(f"{cell.key}  cell {number} of {len(wanted)}", flush=True)
+        minutes = 0.0 if until == float("inf") else (until - time.monotonic()) / 60
+        train(cell, given.runs, device=given.device, minutes=minutes, say=lambda text: print(text, flush=True))
+        score(cell, given)
+    return []
+
+
+def _command(cell: Cell, given: argparse.Namespace, until: float) -> list[str]:
+    """The same command for one cell alone, its page left to the parent."""
+    arguments = ["-m", "training.benchmark", "--only", cell.key, "--tables", given.tables, "--recipe", cell.recipe]
+    arguments += ["--d-model", str(cell.d_model), "--epochs", str(cell.epochs), "--seed", str(cell.seed)]
+    arguments += ["--device", given.device, "--runs", str(given.runs), "--results", str(given.results)]
+    if until != float("inf"):
+        arguments += ["--max-minutes", f"{max(0.1, (until - time.monotonic()) / 60):.2f}"]
+    return [*arguments, *(["--again"] if given.again else [])]
+
+
+def write_page(given: argparse.Namespace) -> None:
+    """The page beside the lines."""
+    page = given.results.with_suffix(".md")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(tables.page(lines.read(given.results), sections.pages(given.results.parent)))
+    print(f"wrote {page}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, 1 when a cell failed, 2 for bad input, 143 after SIGTERM."""
+    given = parser().parse_args(arguments)
+    keep_memory()
+    torch.set_num_threads(1)
+    until = time.monotonic() + 60 * given.max_minutes if given.max_minutes else float("inf")
+    failed: list[str] = []
+    try:
+        if given.table:
+            write_page(given)
+            return 0
+        samplers = [segments(text) for text in given.sampler]
+        wanted, names = chosen(given)
+        kept = {lines.identity(line): line for line in lines.read(given.results)}
+        if given.plan:
+            print(plan.text(plan.make(wanted, kept, given.runs), given.jobs))
+            return 0
+        with jobs.stoppable():
+            for cell in wanted if samplers else []:
+                if cell.pattern == "block" and cell.variant == "full":
+                    score(cell, given, [Place("sampler", (cell.rate,), pair) for pair in samplers])
+            for cell in wanted if given.score_only and not samplers else []:
+                state = progress(cell, given.runs)
+                if state and (given.again or not plan.is_scored(cell, kept, state.last.epoch)):
+                    score(cell, given)
+            if not (samplers or given.score_only):
+                todo = [cell for cell in wanted if given.again or not plan.is_scored(cell, kept)]
+                print(f"{len(wanted)} cells, {len(wanted) - len(todo)} done before")
+                failed = work(todo, given, until)
+            sections.write(names, wanted, given.runs, given.results.parent)
+            write_page(given)
+    except GlaimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except (jobs.Stopped, KeyboardInterrupt):
+        print("stopped; the same command goes on from the last checkpoint", file=sys.stderr)
+        return 143
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The results as they are kept: one JSON object a line, one line a place in a table, the newest of its kind only."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from training.errors import ConfigError
+
+RESULTS = Path(__file__).parents[1] / "results" / "paper.jsonl"
+
+# What every line has, in the order in which it is written; `paper_*` is null where the paper has no such cell.
+KEYS = (
+    "table", "dataset", "pattern", "train_rate", "test_rate", "variant", "seed", "mse", "mae", "paper_mse", "paper_mae",
+    "epochs", "seconds", "machine", "date", "command", "recipe", "d_model", "layers", "large_kernel",
+    "interpolation_mse", "interpolation_mae", "last_value_mse", "last_value_mae", "windows", "best_epoch", "finished",
+    "test_rates", "segments",
+)  # fmt: skip
+IDENTITY = (
+    "table", "dataset", "pattern", "train_rate", "test_rate", "variant", "seed", "recipe", "d_model", "layers",
+    "large_kernel", "segments",
+)  # fmt: skip
+
+Line = dict[str, Any]
+
+
+def identity(line: Mapping[str, Any], keys: Sequence[str] = IDENTITY) -> str:
+    """What makes two lines the same cell, as text."""
+    return json.dumps([line.get(name) for name in keys])
+
+
+def read(path: Path) -> list[Line]:
+    """All lines; none where there is no file yet.
+
+    Raises:
+        ConfigError: a line is not a JSON object.
+    """
+    if not path.is_file():
+        return []
+    lines = []
+    for number, text in enumerate(path.read_text().splitlines(), start=1):
+        try:
+            line = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"{path}, line {number}: expected a JSON object, found {text[:60]!r}") from error
+        if not isinstance(line, dict):
+            raise ConfigError(f"{path}, line {number}: expected a JSON object, found {type(line).__name__}")
+        lines.append(line)
+    return lines
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One writer at a time, also among processes; the lock lies beside the file and is empty."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(f".{path.name}.lock")
+    with lock.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def put(path: Path, new: Sequence[Mapping[str, Any]], keys: Sequence[str] = IDENTITY) -> None:
+    """Add lines; each takes the place of an older one with the same `keys`. The file is replaced as a whole."""
+    with _locked(path):
+        fresh = {identity(line, keys): dict(line) for line in new}
+        kept = [fresh.pop(identity(line, keys), line) for line in read(path)]
+        kept += fresh.values()
+        partial = path.with_suffix(".partial")
+        with partial.open("w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in kept)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)

@@ -1,0 +1,70 @@
+"""The figures that GLAIM's paper prints, transcribed from its tables: what our own numbers stand beside.
+
+`paper_figures.json` holds the four full tables of the appendix (random and block, and both missing-rate shifts) with
+every model, the ablations, the efficiency table, the stability of the dependencies and the averages of the sensitivity
+study. The paper's sensitivity figures have no numbers per cell, only the averages named in its text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+RATES = (0.1, 0.3, 0.5, 0.7)
+ABLATION_RATES = (0.1, 0.3, 0.5)
+OURS = "GLAIM"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One printed pair of errors, standardised, three decimals."""
+
+    model: str
+    mse: float
+    mae: float
+
+
+@cache
+def figures() -> dict[str, Any]:
+    """The whole transcription, as it lies in the file."""
+    content: dict[str, Any] = json.loads(Path(__file__).with_name("paper_figures.json").read_text())
+    return content
+
+
+def section(pattern: str, shifted: bool) -> str:
+    """The name of one of the four full tables."""
+    return f"{pattern}_shift" if shifted else pattern
+
+
+def full_row(pattern: str, dataset: str, test_rate: float, *, shifted: bool = False) -> list[Figure]:
+    """All models of one cell of the full tables; empty where the paper has no such cell.
+
+    Args:
+        pattern: `random` or `block`.
+        dataset: As the paper spells it.
+        test_rate: Missing rate of the test; of training too, unless `shifted`: then training had 0.3.
+        shifted: Take the missing-rate shift table.
+    """
+    table = figures().get(section(pattern, shifted), {})
+    row = table.get("cells", {}).get(dataset, {}).get(f"{test_rate:g}", [])
+    return [Figure(model, *pair) for model, pair in zip(table.get("models", []), row, strict=bool(row))]
+
+
+def glaim(pattern: str, dataset: str, test_rate: float, *, shifted: bool = False) -> Figure | None:
+    """The paper's own GLAIM in that cell."""
+    return next((row for row in full_row(pattern, dataset, test_rate, shifted=shifted) if row.model == OURS), None)
+
+
+def best_baseline(pattern: str, dataset: str, test_rate: float, *, shifted: bool = False) -> Figure | None:
+    """The baseline with the lowest MSE in that cell of the paper."""
+    rivals = [row for row in full_row(pattern, dataset, test_rate, shifted=shifted) if row.model != OURS]
+    return min(rivals, key=lambda row: (row.mse, row.mae), default=None)
+
+
+def ablation(dataset: str, variant: str) -> float | None:
+    """MSE averaged over the test rates 0.1, 0.3 and 0.5, trained on blocks at 0.3; None where there is none."""
+    value = figures()["ablation"].get(dataset, {}).get(variant)
+    return None if value is None else float(value)

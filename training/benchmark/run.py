@@ -1,0 +1,158 @@
+"""Train a cell where it left off, score it, and keep its lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from training import checkpoint as checkpoints
+from training import loop
+from training.benchmark import paper
+from training.benchmark.cells import Cell, Place, config, places
+from training.benchmark.datasets import DATASETS, read
+from training.benchmark.lines import KEYS, Line
+from training.benchmark.score import Score, check, model_scores, parts
+from training.checkpoint import Checkpoint
+from training.config import build
+from training.masks import SEGMENTS
+from training.runtime import machine
+
+ROOT = Path("build/paper")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a cell's training is: its newest checkpoint, and whether its own rule has ended it."""
+
+    last: Checkpoint
+    finished: bool
+
+
+def progress(cell: Cell, root: Path) -> Progress | None:
+    """None where nothing was trained yet.
+
+    Raises:
+        ConfigError: the checkpoint belongs to another cell.
+    """
+    file = root / cell.name / "last.pt"
+    if not file.is_file():
+        return None
+    state = checkpoints.load(file)
+    expected = config(cell)
+    check(build(json.loads(state.config)), cell, expected)
+    spec = expected.train
+    return Progress(state, state.epoch >= spec.epochs or state.epoch - state.best_epoch >= spec.patience)
+
+
+def train(cell: Cell, root: Path, *, device: str = "cpu", minutes: float = 0.0, say: Say = print) -> None:
+    """Train a cell to its end, or for some minutes more, going on from its last checkpoint.
+
+    Args:
+        cell: What to train.
+        root: Holds one directory a cell.
+        device: As torch names it.
+        minutes: Stop after an epoch when so many have passed; 0 for no limit.
+        say: Takes one line an epoch.
+    """
+    before = progress(cell, root)
+    if before is not None and before.finished:
+        return
+    directory = root / cell.name
+    directory.mkdir(parents=True, exist_ok=True)
+    run = config(cell)
+    spent = before.last.seconds / 60 if before is not None else 0.0
+    limit = spent + minutes if minutes else 0.0
+    run = dataclasses.replace(run, train=dataclasses.replace(run.train, device=device, max_minutes=limit))
+    series = read(DATASETS[cell.dataset])
+    split = parts(cell.dataset, run.model.window)
+    loop.run(run, series, split, directory, resume=before is not None, say=lambda text: say(f"{cell.key}  {text}"))
+
+
+def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None) -> list[Line]:
+    """Score a cell's best weights in each of its places.
+
+    Args:
+        cell: A cell of which something is trained.
+        root: Holds one directory a cell.
+        now: The places; all that the cell has, unless given.
+    """
+    state = checkpoints.load(root / cell.name / "best.pt")
+    so_far = progress(cell, root)
+    finished = so_far is not None and so_far.finished
+    last = state if so_far is None else so_far.last
+    found = []
+    scored: dict[tuple[float, tuple[int, int]], tuple[Score, dict[str, Score]]] = {}
+    for place in places(cell) if now is None else now:
+        segments = place.segments or SEGMENTS
+        missing = tuple(rate for rate in place.rates if (rate, segments) not in scored)
+        scores = model_scores(state, cell.dataset, cell.pattern, missing, segments)
+        scored |= {(rate, segments): pair for rate, pair in scores.items()}
+        pairs = [scored[rate, segments] for rate in place.rates]
+        found.append(_line(cell, place, pairs, last, finished))
+    return found
+
+
+def _line(
+    cell: Cell, place: Place, pairs: Sequence[tuple[Score, dict[str, Score]]], state: Checkpoint, finished: bool
+) -> Line:
+    """One place in a table; several test rates are averaged, as the paper's ablation table does."""
+    ours = [pair[0] for pair in pairs]
+    printed_mse, printed_mae = printed(cell, place)
+    values: Line = {
+        **identified(cell, place),
+        "mse": _mean([score.mse for score in ours]),
+        "mae": _mean([score.mae for score in ours]),
+        "paper_mse": printed_mse,
+        "paper_mae": printed_mae,
+        "epochs": state.epoch,
+        "best_epoch": state.best_epoch,
+        "seconds": round(state.seconds, 1),
+        "machine": machine(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "command": cell.command,
+        "windows": ours[0].windows,
+        "finished": finished,
+        "test_rates": list(place.rates),
+    }
+    for name in ("interpolation", "last_value"):
+        values[f"{name}_mse"] = _mean([pair[1][name].mse for pair in pairs])
+        values[f"{name}_mae"] = _mean([pair[1][name].mae for pair in pairs])
+    return {key: values[key] for key in KEYS}
+
+
+def identified(cell: Cell, place: Place) -> Line:
+    """The part of a line that says which one it is, known before anything is trained."""
+    sizes = cell.sizes
+    return {
+        "table": place.table,
+        "dataset": cell.dataset,
+        "pattern": cell.pattern,
+        "train_rate": cell.rate,
+        "test_rate": round(_mean(place.rates), 6),
+        "variant": cell.variant,
+        "seed": cell.seed,
+        "recipe": cell.recipe_name,
+        "d_model": cell.d_model,
+        "layers": sizes.layers,
+        "large_kernel": sizes.large_kernel,
+        "segments": list(place.segments or SEGMENTS) if cell.pattern == "block" else None,
+    }
+
+
+def printed(cell: Cell, place: Place) -> tuple[float | None, float | None]:
+    """The paper's MSE and MAE for a place; None where the paper prints none."""
+    if place.table == "ablation":
+        return paper.ablation(cell.dataset, cell.variant), None
+    if place.table == "sensitivity":
+        return None, None
+    shown = paper.glaim(cell.pattern, cell.dataset, place.rates[0], shifted=place.table == "shift")
+    return (None, None) if shown is None else (shown.mse, shown.mae)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
