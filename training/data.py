@@ -13,7 +13,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,8 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from glaim_stream.errors import SettingsError
+from glaim_stream.feed.times import column_ms
 from training.errors import DataError
 
 Floats = NDArray[np.float32]
@@ -32,8 +33,9 @@ class DataSpec:
     """Where the readings are and how to read them: a run's [data] section.
 
     `sensors` picks and orders the sensors; empty means all numeric columns (wide) or all names (long). `separator`
-    splits wide columns into group and sensor; empty means a single group, named `group_name`. `sentinels` are values
-    that stand for "no value", for all sensors or for one. `step_s` is the grid's interval in seconds; 0 takes the
+    splits wide columns into group and sensor; empty means a single group, named `group_name`, unless `group` names a
+    column that says it of each row. `sentinels` are values that stand for "no value", for all sensors or for one.
+    An empty `time` takes each row of a wide table as a step. `step_s` is the grid's interval in seconds; 0 takes the
     median distance of the times. `grid = false` takes the rows of a wide table as they come, one row a step, whatever
     their times say: the field's benchmarks do. `split` are the shares of rows for training, validation and test, in
     time order; `rows` gives them as numbers instead, further rows being left out. Windows of the validation and test
@@ -69,8 +71,10 @@ class DataSpec:
             raise ValueError(f"rows must be none or three counts above 0, found {self.rows}")
         if self.history < 0:
             raise ValueError(f"history must be 0 rows or more, found {self.history}")
-        if not self.grid and self.layout == "long":
-            raise ValueError("grid = false needs a wide table: the steps of a long one are its grid")
+        if not self.grid and (self.layout == "long" or self.group):
+            raise ValueError("grid = false needs a wide table of one row a time: the steps of others are their grid")
+        if self.group and self.separator:
+            raise ValueError("a group is said by a column or by the columns' names: give group or separator")
 
 
 @dataclass(frozen=True)
@@ -126,11 +130,12 @@ def load(spec: DataSpec, path: Path) -> Series:
         DataError: the file cannot be read, a named column is absent or not numeric, or nothing was ever observed.
     """
     table = _read_table(path)
-    _require(table, [spec.time], path, "time")
     if table.num_rows == 0:
         raise DataError(f"{path.name} has no rows")
-    times_ms = _to_ms(table.column(spec.time), f"{path.name}, column {spec.time!r}")
-    if spec.layout == "wide":
+    times_ms = _times(table, spec, path)
+    if spec.layout == "wide" and spec.group:
+        groups, sensors, times_ms, values, step_s = _wide_by_group(table, times_ms, spec, path)
+    elif spec.layout == "wide":
         groups, sensors, columns = _wide_columns(table, spec, path)
         matrix = np.stack([[_numbers(table, columns[g, s], path) for s in sensors] for g in groups])
         matrix = _blank_sentinels(matrix, sensors, spec)
@@ -217,27 +222,19 @@ def _require(table: pa.Table, names: Sequence[str], path: Path, what: str) -> No
         raise DataError(f"{path.name}: expected {what} column {', '.join(map(repr, absent))}, found columns {shown}")
 
 
-def _to_ms(column: Any, where: str) -> NDArray[np.int64]:
-    """Times as epoch milliseconds: timestamps, dates, ISO 8601 text, or integers that already are milliseconds."""
-    kind = column.type
+def _times(table: pa.Table, spec: DataSpec, path: Path) -> NDArray[np.int64]:
+    """Epoch milliseconds of each row; without a time column the rows are the steps, counted from 1970."""
+    if not spec.time:
+        if spec.layout == "long" or spec.step_s <= 0:
+            raise DataError(f"{path.name}: rows without a time column need a wide layout and step_s")
+        return np.arange(table.num_rows, dtype=np.int64) * round(spec.step_s * 1000)
+    _require(table, [spec.time], path, "time")
+    column = table.column(spec.time)
+    column = pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
     try:
-        if pa.types.is_integer(kind):
-            times = column.cast(pa.int64())
-        elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-            times = column.cast(pa.timestamp("ms", tz=getattr(kind, "tz", None)), safe=False).cast(pa.int64())
-        else:
-            text = pc.replace_substring(pc.utf8_trim_whitespace(column.cast(pa.string())), " ", "T")
-            naive = np.array([None if t is None else t.rstrip("Z") for t in text.to_pylist()], dtype="datetime64[ms]")
-            if np.isnat(naive).any():
-                raise ValueError("empty time")
-            return naive.astype(np.int64)
-        if times.null_count:
-            raise ValueError("empty time")
-        return np.asarray(times.to_numpy(), np.int64)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise DataError(
-            f"{where}: expected times (timestamp, ISO 8601 text or epoch ms), found {kind}: {error}"
-        ) from error
+        return column_ms(column, timezone="UTC", what=f"{path.name}, column {spec.time!r}")
+    except SettingsError as error:
+        raise DataError(str(error)) from error
 
 
 def _numeric(kind: pa.DataType) -> bool:
@@ -273,15 +270,22 @@ def _wide_columns(
     return groups, sensors, {(g, s): f"{g}{spec.separator}{s}" for g in groups for s in sensors}
 
 
-def _blank_sentinels(matrix: Floats, sensors: Sequence[str], spec: DataSpec) -> Floats:
-    """Declared "no value" numbers become NaN; matrix is [G, C, rows]."""
+def _require_declared(sensors: Sequence[str], spec: DataSpec) -> None:
     unknown = sorted(set(spec.sensor_sentinels) - set(sensors))
     if unknown:
         raise DataError(f"sentinels are declared for sensors that are not in the data: {', '.join(unknown)}")
-    for index, name in enumerate(sensors):
-        for sentinel in (*spec.sentinels, *spec.sensor_sentinels.get(name, ())):
-            row = matrix[:, index]
-            row[row == np.float32(sentinel)] = np.nan
+
+
+def _is_sentinel(values: Floats, sensor: str, spec: DataSpec) -> NDArray[np.bool_]:
+    declared = [*spec.sentinels, *spec.sensor_sentinels.get(sensor, ())]
+    return np.isin(values, np.array(declared, np.float32))
+
+
+def _blank_sentinels(matrix: Floats, sensors: Sequence[str], spec: DataSpec) -> Floats:
+    """Declared "no value" numbers become NaN; matrix is [G, C, rows]."""
+    _require_declared(sensors, spec)
+    for row, name in enumerate(sensors):
+        matrix[:, row][_is_sentinel(matrix[:, row], name, spec)] = np.nan
     return matrix
 
 
@@ -323,32 +327,53 @@ def _grid_wide(
     return grid_ms, values, step_ms / 1000
 
 
+def _named(table: pa.Table, column: str, wanted: Sequence[str], path: Path) -> tuple[list[str], NDArray[np.int64]]:
+    """The names in a column, or the wanted ones of them in their order; and each row's place among them, else -1."""
+    _require(table, [column], path, "group or sensor")
+    encoded = table.column(column).cast(pa.string()).combine_chunks().dictionary_encode()
+    found = encoded.dictionary.to_pylist()
+    absent = sorted(set(wanted) - set(found))
+    if absent:
+        raise DataError(
+            f"{path.name}: expected {', '.join(absent)} in column {column!r}, found {', '.join(found[:20])}"
+        )
+    names = list(wanted) or sorted(name for name in found if name)
+    place = np.array([names.index(name) if name in names else -1 for name in found] + [-1])  # the last: no name
+    return names, place[np.asarray(encoded.indices.fill_null(len(found)))]
+
+
+def _wide_by_group(
+    table: pa.Table, times_ms: NDArray[np.int64], spec: DataSpec, path: Path
+) -> tuple[list[str], list[str], NDArray[np.int64], Floats, float]:
+    """A row a time and group, a column a sensor."""
+    groups, group_row = _named(table, spec.group, spec.groups, path)
+    numeric = [field.name for field in table.schema if _numeric(field.type)]
+    sensors = list(spec.sensors) or [name for name in numeric if name not in (spec.time, spec.group)]
+    _require(table, sensors, path, "sensor")
+    rows, grid_ms, step_ms = _grid(times_ms, spec.step_s, path)
+    values = np.full((len(groups), len(sensors), grid_ms.size), np.nan, np.float32)
+    order = np.argsort(times_ms, kind="stable")  # of two readings in a step the later one stands
+    order = order[group_row[order] >= 0]
+    matrix = _blank_sentinels(np.stack([[_numbers(table, name, path) for name in sensors]]), sensors, spec)[0]
+    for sensor, numbers in enumerate(matrix):
+        seen = order[np.isfinite(numbers[order])]
+        values[group_row[seen], sensor, rows[seen]] = numbers[seen]
+    return groups, sensors, grid_ms, values, step_ms / 1000
+
+
 def _long(
     table: pa.Table, times_ms: NDArray[np.int64], spec: DataSpec, path: Path
 ) -> tuple[list[str], list[str], NDArray[np.int64], Floats, float]:
-    needed = [spec.sensor, spec.value] + ([spec.group] if spec.group else [])
-    _require(table, needed, path, "long-format")
+    _require(table, [spec.sensor, spec.value], path, "long-format")
     numbers = _numbers(table, spec.value, path)
-    sensor_names, sensor_of = np.unique(
-        np.array(table.column(spec.sensor).cast(pa.string()).to_pylist()), return_inverse=True
-    )
+    sensors, sensor_row = _named(table, spec.sensor, spec.sensors, path)
+    groups, group_row = [spec.group_name], np.zeros(numbers.size, np.int64)
     if spec.group:
-        names = np.array(table.column(spec.group).cast(pa.string()).to_pylist())
-        group_names, group_of = np.unique(names, return_inverse=True)
-    else:
-        group_names, group_of = np.array([spec.group_name]), np.zeros(numbers.size, np.int64)
-    sensors = list(spec.sensors) or [str(name) for name in sensor_names]
-    groups = list(spec.groups) or [str(name) for name in group_names]
-    for wanted, found, column in ((sensors, sensor_names, spec.sensor), (groups, group_names, spec.group)):
-        absent = sorted(set(wanted) - {str(name) for name in found})
-        if absent:
-            raise DataError(
-                f"{path.name}: expected {', '.join(absent)} in column {column!r}, found {', '.join(found[:20])}"
-            )
-    sensor_row = np.array([sensors.index(str(name)) if str(name) in sensors else -1 for name in sensor_names])[
-        sensor_of
-    ]
-    group_row = np.array([groups.index(str(name)) if str(name) in groups else -1 for name in group_names])[group_of]
+        groups, group_row = _named(table, spec.group, spec.groups, path)
+    # Sentinels go before the grid: one that shares a step with a reading must not take its place.
+    _require_declared(sensors, spec)
+    for row, name in enumerate(sensors):
+        numbers = np.where(_is_sentinel(numbers, name, spec) & (sensor_row == row), np.float32(np.nan), numbers)
     kept = (sensor_row >= 0) & (group_row >= 0) & np.isfinite(numbers)
     if not kept.any():
         raise DataError(f"expected readings in {path.name}, found no observed value of the chosen groups and sensors")
@@ -356,4 +381,4 @@ def _long(
     values = np.full((len(groups), len(sensors), grid_ms.size), np.nan, np.float32)
     order = np.argsort(times_ms[kept], kind="stable")  # of two readings in a step the later one stands
     values[group_row[kept][order], sensor_row[kept][order], rows[order]] = numbers[kept][order]
-    return groups, sensors, grid_ms, _blank_sentinels(values, sensors, spec), step_ms / 1000
+    return groups, sensors, grid_ms, values, step_ms / 1000

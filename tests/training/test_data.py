@@ -50,6 +50,33 @@ def test_a_long_table_becomes_a_grid(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.times_ms, [0, 60_000, 120_000, 180_000])
 
 
+def test_a_long_reading_without_a_name_belongs_to_nobody(tmp_path: Path) -> None:
+    text = "time,station,sensor,value\n0,p,x,2\n1000,p,,3\n1000,,x,4\n2000,p,x,5\n"
+    series = load(DataSpec(layout="long", group="station"), csv(tmp_path / "a.csv", text))
+    assert (series.groups, series.sensors) == (("p",), ("x",))
+    np.testing.assert_array_equal(series.values, np.array([[[2, np.nan, 5]]], np.float32))
+
+
+def test_a_row_a_time_and_group_becomes_a_grid(tmp_path: Path) -> None:
+    text = "time,pump,x,y\n0,q,1,2\n0,p,3,\n60000,p,5,6\n60000,q,-9,8\n180000,q,9,10\n120000,p,,11\n"
+    series = load(DataSpec(group="pump", sentinels=(-9,)), csv(tmp_path / "a.csv", text))
+    nan = np.nan
+    assert (series.groups, series.sensors) == (("p", "q"), ("x", "y"))
+    expected = [[[3, 5, nan, nan], [nan, 6, 11, nan]], [[1, nan, nan, 9], [2, 8, nan, 10]]]
+    np.testing.assert_array_equal(series.values, np.array(expected, np.float32))
+    only = load(DataSpec(group="pump", groups=("q",), sensors=("y",)), tmp_path / "a.csv")
+    np.testing.assert_array_equal(only.values, np.array([[[2, 8, nan, 10]]], np.float32))
+
+
+def test_rows_without_a_time_are_the_steps(tmp_path: Path) -> None:
+    path = csv(tmp_path / "a.csv", 'a\n1\n2\n""\n4\n')
+    series = load(DataSpec(time="", step_s=1800), path)
+    np.testing.assert_array_equal(series.values, np.array([[[1, 2, np.nan, 4]]], np.float32))
+    assert list(series.times_ms) == [0, 1_800_000, 3_600_000, 5_400_000]
+    with pytest.raises(DataError, match="need a wide layout and step_s"):
+        load(DataSpec(time=""), path)
+
+
 def test_missing_rows_and_doubled_times_land_on_the_grid(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", "time,a,b\n0,1,1\n60000,2,2\n60000,3,\n240000,5,5\n300000,6,6\n360000,7,7\n")
     values = load(DataSpec(), path).values[0]
@@ -63,9 +90,21 @@ def test_sentinels_become_gaps(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.isnan(series.values[0]), [[False, True, False], [True, True, False]])
 
 
+def test_a_sentinel_does_not_take_the_place_of_a_reading_of_the_same_step(tmp_path: Path) -> None:
+    long = "time,sensor,value\n0,a,1\n100,a,-9999\n1000,a,-9999\n2000,a,3\n0,b,-9999\n1000,b,7\n2000,b,8\n"
+    spec = DataSpec(layout="long", step_s=1, sensor_sentinels={"a": (-9999,)})
+    values = load(spec, csv(tmp_path / "long.csv", long)).values[0]
+    np.testing.assert_array_equal(values, np.array([[1, np.nan, 3], [-9999, 7, 8]], np.float32))
+    wide = "time,a,b\n0,1,-9999\n100,-9999,\n1000,-9999,7\n2000,3,8\n"
+    spec = DataSpec(step_s=1, sensor_sentinels={"a": (-9999,)})
+    np.testing.assert_array_equal(load(spec, csv(tmp_path / "wide.csv", wide)).values[0], values)
+
+
 @pytest.mark.parametrize(
     "column",
     [
+        pa.array(["2026/1/1 0:00", "2026/1/1 1:00", "2026/1/1 2:00"]),
+        pa.array(["2026-01-01T02:00:00+02:00", "2026-01-01T03:00:00+02:00", "2026-01-01T04:00:00+02:00"]),
         pa.array(["2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z"]),
         pa.array(["2026-01-01 00:00", "2026-01-01 01:00", "2026-01-01 02:00"]),
         pa.array(np.array(["2026-01-01T00", "2026-01-01T01", "2026-01-01T02"], "datetime64[us]")),
@@ -74,7 +113,7 @@ def test_sentinels_become_gaps(tmp_path: Path) -> None:
         ),
         pa.array([1767225600000, 1767229200000, 1767232800000]),
     ],
-    ids=["iso_z", "text", "timestamp_us", "timestamp_utc", "epoch_ms"],
+    ids=["slashes", "zone", "iso_z", "text", "timestamp_us", "timestamp_utc", "epoch_ms"],
 )
 def test_times_come_in_many_spellings(tmp_path: Path, column: pa.Array) -> None:
     path = tmp_path / "a.parquet"
