@@ -1,0 +1,97 @@
+"""Score models where a stream asks them: the newest step, and 1, 2, 4 and 8 steps before it.
+
+    python -m training.edge build/runs/illness build/runs/etth1
+    python -m training.edge --served model_repo/beijing-air --windows 400
+    python -m training.edge build/paper/Illness-block-0.3-full-s2021     # for contrast: trained as the paper trains
+
+One step is missing: of one sensor (each in turn), of several, of the whole group; besides, one sensor is silent for the
+whole window. Every window of the test part is asked, step after step, and the blend of model and interpolation learns
+its weights on the way (see training/edge/walk.py). Cells whose truth nobody knows are not scored.
+
+What is written: training/results/edge.jsonl, one line a data set, run, method, case and lag, newer lines taking the
+place of older ones; and training/results/edge.md, made of all its lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from glaim_stream.errors import GlaimError
+from training.benchmark import lines
+from training.edge.answers import ask, stretches
+from training.edge.sources import Source, from_run, from_served
+from training.edge.table import IDENTITY, Line, markdown, misses, score
+from training.runtime import keep_memory, machine
+
+RESULTS = Path(__file__).parents[1] / "results" / "edge.jsonl"
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def measure(source: Source, most: int, command: str) -> list[Line]:
+    """All lines of one model; `most` windows a group, 0 for all."""
+    groups = []
+    for group in sorted(set(source.windows.groups.tolist())):
+        index = stretches(source.windows, group, most)
+        groups.append(ask(source.windows, index, source.fill, source.dataset))
+        print(f"{source.dataset}, {source.run}: group {group + 1}, {index.size} windows", flush=True)
+    about = {
+        "dataset": source.dataset, "run": source.run, "d_model": source.d_model, "masks": source.masks,
+        "epochs": source.epochs, "machine": machine(), "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "command": command,
+    }  # fmt: skip
+    return score(groups, about)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns 0, or 2 with a sentence on standard error."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.edge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "runs", nargs="*", type=Path, metavar="RUN", help="a run's directory, or one of its checkpoints"
+    )
+    parser.add_argument("--served", action="append", default=[], type=Path, help="model_repo/<model>; may be repeated")
+    parser.add_argument("--config", type=Path, help="of --served: its run (default training/configs/<model>.toml)")
+    parser.add_argument("--dataset", default="", help="its name in the table (default: the paper's, else the run's)")
+    parser.add_argument("--data", type=Path, help="the data file, when it is not where the run found it")
+    parser.add_argument(
+        "--windows", type=int, default=0, help="at most so many a group, in four stretches (default 0: all)"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the lines; the page lies beside them")
+    parser.add_argument("--page-only", action="store_true", help="write the page again from the lines there are")
+    given = parser.parse_args(arguments)
+    if not (given.runs or given.served or given.page_only):
+        parser.error("expected a RUN or --served, found neither")
+    keep_memory()
+    torch.set_num_threads(1)
+    try:
+        for path in given.runs:
+            _add(from_run(path, data=given.data, dataset=given.dataset), given)
+        for path in given.served:
+            config = given.config or CONFIGS / f"{path.name}.toml"
+            _add(from_served(path, config, data=given.data, dataset=given.dataset), given)
+        given.results.with_suffix(".md").write_text(markdown(lines.read(given.results)))
+    except GlaimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _add(source: Source, given: argparse.Namespace) -> None:
+    options = f" --windows {given.windows}" if given.windows else ""
+    new = measure(source, given.windows, f"python -m training.edge {source.command}{options}")
+    lines.put(given.results, new, IDENTITY)
+    short = [line for line in new if line["method"] == "blend" and misses(line)]
+    print(f"{source.dataset}, {source.run}: the blend misses the aim in {len(short)} of {len(new) // 2} rows")
+    for line in short:
+        print(f"  {line['case']}, {line['lag']} steps before the newest: {'; '.join(misses(line))}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
