@@ -52,7 +52,7 @@ def test_a_long_table_becomes_a_grid(tmp_path: Path) -> None:
 
 def test_a_long_reading_without_a_name_belongs_to_nobody(tmp_path: Path) -> None:
     text = "time,station,sensor,value\n0,p,x,2\n1000,p,,3\n1000,,x,4\n2000,p,x,5\n"
-    series = load(DataSpec(layout="long", group="station"), csv(tmp_path / "a.csv", text))
+    series = load(DataSpec(layout="long", group="station", step_s=1), csv(tmp_path / "a.csv", text))
     assert (series.groups, series.sensors) == (("p",), ("x",))
     np.testing.assert_array_equal(series.values, np.array([[[2, np.nan, 5]]], np.float32))
 
