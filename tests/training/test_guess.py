@@ -1,0 +1,147 @@
+"""A file that nobody explains: what it is taken for, what is said, and what is not dared."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from training.data import DataSpec
+from training.errors import DataError
+from training.guess import Guess, guess
+
+DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+def ask(text: str, tmp_path: Path, given: DataSpec | None = None, stated: tuple[str, ...] = ()) -> Guess:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    return guess(pa.csv.read_csv(path), path, given or DataSpec(), stated)
+
+
+WIDE = (
+    "no,when,flow,state,dead,level\n1,2026-01-01 00:00,1.5,ok,,3\n"
+    "2,2026-01-01 00:01,,ok,,4\n3,2026-01-01 00:02,2,bad,,9\n"
+)
+
+
+def test_a_wide_file_is_read_without_a_word_from_its_owner(tmp_path: Path) -> None:
+    found = ask(WIDE, tmp_path)
+    assert (found.spec.time, found.spec.layout, found.spec.group_name) == ("when", "wide", "mine")
+    assert found.spec.sensors == ("flow", "level")
+    assert found.said == (
+        "time is column 'when', the first that reads as times",
+        "wide: a row a time, a column a sensor, one group named 'mine'",
+        "left out: state (no numbers)",
+        "left out: dead (no value at all)",
+        "left out: no (counts the rows)",
+    )
+    assert found.warnings == ()
+
+
+def test_what_a_person_states_is_never_changed(tmp_path: Path) -> None:
+    given = DataSpec(time="when", sensors=("flow",), group_name="pump-1", layout="wide")
+    found = ask(WIDE, tmp_path, given, ("time", "sensors", "group_name", "layout"))
+    assert (found.spec, found.said) == (given, ())
+
+
+def test_columns_of_groups_and_sensors_are_recognised_only_when_complete(tmp_path: Path) -> None:
+    rows = "2026-01-01T00:00:00Z,1,2,3,4\n2026-01-01T00:01:00Z,2,3,4,9\n2026-01-01T00:02:00Z,2,3,7,5\n"
+    assert ask("t,p.x,p.y.z,q.x,q.y.z\n" + rows, tmp_path).spec.separator == "."
+    assert ask("t,p.x,p.y,q.x,q.z\n" + rows, tmp_path).spec.separator == ""
+    assert ask("t,p.x,p.y,p.z,p.w\n" + rows, tmp_path).spec.separator == ""  # one group: dots are part of names
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("ts,sensor,value", {"layout": "long", "sensor": "sensor", "value": "value", "group": ""}),
+        ("ts,which,amount", {"layout": "long", "sensor": "which", "value": "amount", "group": ""}),
+    ],
+)
+def test_a_reading_a_row_is_a_long_table(tmp_path: Path, header: str, expected: dict[str, str]) -> None:
+    text = f"{header}\n2026-01-01,a,1\n2026-01-01,b,2\n2026-01-02,a,3\n2026-01-02,b,4\n"
+    found = ask(text, tmp_path).spec
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_a_long_table_of_several_groups(tmp_path: Path) -> None:
+    rows = [f"2026-01-0{d},{g},{s},{d}.5" for d in (1, 2) for g in ("p", "q") for s in ("x", "y")]
+    found = ask("\n".join(["time,station,tag,reading", *rows]), tmp_path).spec
+    assert (found.layout, found.group, found.sensor, found.value) == ("long", "station", "tag", "reading")
+    with pytest.raises(DataError, match="station, what tell the rows of a time apart"):
+        ask("\n".join(["time,station,what,reading", *rows]), tmp_path)
+
+
+def test_a_row_a_time_and_group_is_not_merged_into_one_group(tmp_path: Path) -> None:
+    text = "time,pump,flow,level\n2026-01-01,p,1,7\n2026-01-01,q,2,7\n2026-01-02,p,3,8\n2026-01-02,q,4,9\n"
+    found = ask(text, tmp_path)
+    assert (found.spec.layout, found.spec.group) == ("wide", "pump")
+    assert found.said[1] == "wide: a row a time and group; group is 'pump', a column a sensor"
+
+
+def test_text_that_changes_beside_doubled_times_is_no_group(tmp_path: Path) -> None:
+    text = "time,state,flow\n2026-01-01,ok,1\n2026-01-01,ok,2\n2026-01-02,bad,3\n"
+    assert ask(text, tmp_path).spec.group == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a,b\n1,2\n3,4\n", "expected a column of times .* found columns a, b; where each row is a step"),
+        ("ts,b\n1767225600,2\n1767225660,4\n", "'ts' looks like epoch seconds"),
+        ("ts,b\n2026-01-01,x\n2026-01-02,y\n", "expected columns of numbers"),
+    ],
+)
+def test_what_cannot_be_guessed_is_said(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        ask(text, tmp_path)
+
+
+def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: Path) -> None:
+    text = "count,ts,b\n5,1767225600000,2\n7,1767225660000,4\n"
+    assert ask(text, tmp_path).spec.time == "ts"
+
+
+def test_a_number_that_looks_like_no_value_is_pointed_out_and_kept(tmp_path: Path) -> None:
+    rows = [f"2026-01-01 00:0{i},{20 + i},{-9999 if i in (3, 5) else i},{9999 + i},{-99 + i}" for i in range(9)]
+    text = "\n".join(["time,a,b,near,low", *rows])
+    assert ask(text, tmp_path).warnings == (
+        "-9999 occurs 2 times in 'b', far from all other values: if it stands for no value, declare it with "
+        "--sentinel -9999",
+    )
+    declared = DataSpec(sensor_sentinels={"b": (-9999.0,)})
+    assert ask(text, tmp_path, declared, ("sensor_sentinels",)).warnings == ()
+    assert ask(text, tmp_path, DataSpec(sentinels=(-9999.0,)), ("sentinels",)).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "time", "separator", "warned"),
+    [
+        ("ETTh1.csv", "date", "", 0),
+        ("exchange_rate.csv", "date", "", 0),
+        ("national_illness.csv", "date", "", 0),
+        ("weather.csv", "date", "", 3),
+        ("beijing_multisite.parquet", "ts", ".", 0),
+    ],
+)
+def test_the_fields_files_are_taken_for_what_they_are(name: str, time: str, separator: str, warned: int) -> None:
+    path = DATA / name
+    if not path.is_file():
+        pytest.skip(f"no {name} in the folder that GLAIM_DATA names")
+    table = pa.parquet.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
+    found = guess(table, path, DataSpec(), ())
+    assert (found.spec.time, found.spec.layout, found.spec.separator) == (time, "wide", separator)
+    assert len(found.warnings) == warned
+
+
+def test_change_of_value_events_are_a_long_table() -> None:
+    path = DATA / "housezero_alldata_events.parquet"
+    if not path.is_file():
+        pytest.skip(f"no {path.name} in the folder that GLAIM_DATA names")
+    found = guess(pa.parquet.read_table(path), path, DataSpec(), ()).spec
+    assert (found.time, found.layout, found.sensor, found.value) == ("ts", "long", "sensor", "value")

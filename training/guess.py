@@ -1,0 +1,250 @@
+"""What a file of readings probably is, when nobody says: time column, layout, groups. Every guess is said aloud.
+
+Nothing here changes a value. What could be wrong and cannot be known (a number that looks like "no value") is only
+pointed out, with the setting that would declare it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.feed.times import column_ms
+from training.data import DataSpec
+from training.errors import DataError
+
+SENSOR_WORDS = ("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point")
+VALUE_WORDS = ("value", "reading", "val", "measurement", "data")
+SEPARATORS = (".", "/", ":", "|")
+SAMPLE = 2000  # rows looked at to tell times and names apart
+NINES = re.compile(r"-9{2,}(\.9+)?|9{4,}(\.9+)?")  # -99, -999.9, -9999, 9999, 99999
+SECONDS = (600_000_000, 4_200_000_000)  # epoch seconds of 1989 to 2103
+MILLISECONDS = (600_000_000_000, 4_200_000_000_000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """How to read the file; `said` are the guesses in words, `warnings` what a person should look at."""
+
+    spec: DataSpec
+    said: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str]) -> Guess:
+    """Settle what was not stated.
+
+    Args:
+        table: The file's content.
+        file: Its path; the stem names a single group.
+        given: The settings as they stand.
+        stated: Names of the settings in `given` that a person gave; they are never changed.
+
+    Raises:
+        DataError: no column parses as time, or the table's layout cannot be told.
+    """
+    said: list[str] = []
+    spec = given
+    if "time" not in stated:
+        spec = dataclasses.replace(spec, time=_time_column(table, file))
+        said.append(f"time is column {spec.time!r}, the first that reads as times")
+    if not {"layout", "group", "sensor", "value", "separator"} & set(stated):
+        spec, words = _layout(table, file, spec)
+        said += words
+    if spec.layout == "wide" and "sensors" not in stated:
+        spec, words = _sensors(table, spec)
+        said += words
+    if not spec.group and not spec.separator and "group_name" not in stated:
+        spec = dataclasses.replace(spec, group_name=file.stem)
+    return Guess(spec, tuple(said), tuple(sentinel_warnings(table, spec)))
+
+
+def _time_column(table: pa.Table, file: Path) -> str:
+    for name in table.column_names:
+        if _is_time(table.column(name)):
+            return str(name)
+    head = table.slice(0, SAMPLE)
+    for name in table.column_names:
+        if pa.types.is_integer(table.column(name).type) and _within(head.column(name), SECONDS):
+            raise DataError(
+                f"{file.name}: column {name!r} looks like epoch seconds; times must be milliseconds or text"
+            )
+    raise DataError(
+        f"{file.name}: expected a column of times (timestamps, ISO 8601 text or epoch milliseconds), found columns "
+        f"{_some(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
+    )
+
+
+def _is_time(column: Any) -> bool:
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return True
+    head = column.slice(0, SAMPLE)
+    if pa.types.is_integer(kind):
+        return _within(head, MILLISECONDS)
+    if not pa.types.is_string(kind):
+        return False
+    try:
+        return bool(len(column_ms(pc.utf8_trim_whitespace(head), timezone="UTC", what="time")))
+    except SettingsError:
+        return False
+
+
+def _within(column: Any, bounds: tuple[int, int]) -> bool:
+    span = pc.min_max(column).as_py()
+    return (
+        span["min"] is not None and bounds[0] <= span["min"] <= span["max"] <= bounds[1] and span["min"] < span["max"]
+    )
+
+
+def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list[str]]:
+    """Wide, long, or a row a time and group."""
+    names = [name for name in _text_columns(table) if name != spec.time]
+    numbers = [name for name in _number_columns(table) if name != spec.time]
+    if not numbers:
+        raise DataError(f"{file.name}: expected columns of numbers, found {_some(table.column_names)}")
+    distinct = _distinct(table, [spec.time])
+    if distinct == table.num_rows or not names:  # a row a time
+        separator = _separator(numbers)
+        if separator:
+            groups = list(dict.fromkeys(name.split(separator, 1)[0] for name in numbers))
+            said = (
+                f"wide: a row a time; columns are <group>{separator}<sensor> of {len(groups)} groups, {_some(groups)}"
+            )
+            return dataclasses.replace(spec, separator=separator), [said]
+        return spec, [f"wide: a row a time, a column a sensor, one group named {file.stem!r}"]
+    telling = [name for name in names if _distinct(table, [spec.time, name]) > distinct]
+    if not telling:
+        return spec, [f"wide: a row a time, a column a sensor, one group named {file.stem!r}"]
+    if len(numbers) == 1 or (len(telling) > 1 and _named(numbers, VALUE_WORDS)):
+        value = _named(numbers, VALUE_WORDS) or numbers[0]
+        if len(telling) == 1:
+            said = f"long: a reading a row; sensor is {telling[0]!r}, value {value!r}, one group named {file.stem!r}"
+            return dataclasses.replace(spec, layout="long", sensor=telling[0], value=value), [said]
+        sensor = _named(telling, SENSOR_WORDS)
+        others = [name for name in telling if name != sensor]
+        if sensor is None or len(others) != 1:
+            raise DataError(
+                f"{file.name}: columns {', '.join(telling)} tell the rows of a time apart, and which of them is the "
+                f"sensor cannot be told: give --layout long --sensor COLUMN --value {value} and perhaps --group COLUMN"
+            )
+        said = f"long: a reading a row; group is {others[0]!r}, sensor {sensor!r}, value {value!r}"
+        return dataclasses.replace(spec, layout="long", group=others[0], sensor=sensor, value=value), [said]
+    if len(telling) > 1:
+        raise DataError(
+            f"{file.name}: columns {', '.join(telling)} tell the rows of a time apart, and which of them is the group "
+            f"cannot be told: give --group COLUMN"
+        )
+    said = f"wide: a row a time and group; group is {telling[0]!r}, a column a sensor"
+    return dataclasses.replace(spec, group=telling[0]), [said]
+
+
+def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
+    """Leave out what is no sensor: text, empty columns, and a column that counts the rows."""
+    if spec.separator:
+        return spec, []
+    taken = {spec.time, spec.group}
+    text = [name for name in table.column_names if name not in taken and name not in _number_columns(table)]
+    empty, counting, sensors = [], [], []
+    for name in _number_columns(table):
+        if name in taken:
+            continue
+        values = _numbers(table.column(name))
+        if not np.isfinite(values).any():
+            empty.append(name)
+        elif values.size > 2 and np.array_equal(np.diff(values), np.ones(values.size - 1)):
+            counting.append(name)
+        else:
+            sensors.append(name)
+    said = [
+        f"left out: {_some(names)} ({why})"
+        for names, why in ((text, "no numbers"), (empty, "no value at all"), (counting, "counts the rows"))
+        if names
+    ]
+    if not sensors or not (empty or counting):
+        return spec, said
+    return dataclasses.replace(spec, sensors=tuple(sensors)), said
+
+
+def sentinel_warnings(table: pa.Table, spec: DataSpec) -> list[str]:
+    """Numbers that look like "no value" and are not declared: nines, far outside of everything else in the column.
+
+    Far is further from the next value than all the others are from each other. Only a person knows, so nothing is
+    changed; but one -9999 left in wrecks a sensor's deviation.
+    """
+    warnings = []
+    declared = set(np.float32(spec.sentinels).tolist()) if spec.sentinels else set()
+    for name in _number_columns(table):
+        if name in (spec.time, spec.group):
+            continue
+        values = _numbers(table.column(name))
+        values = values[np.isfinite(values)]
+        levels = np.unique(values)
+        own = declared | set(np.float32(spec.sensor_sentinels.get(name, ())).tolist())
+        for level, rest in ((levels[:1], levels[1:]), (levels[-1:], levels[:-1])):
+            if rest.size < 2 or float(np.float32(level[0])) in own or not NINES.fullmatch(f"{level[0]:g}"):
+                continue
+            if min(abs(level[0] - rest[0]), abs(level[0] - rest[-1])) > rest[-1] - rest[0]:
+                count = int((values == level[0]).sum())
+                times = "once" if count == 1 else f"{count} times"
+                where = f"in {name!r}" if spec.layout == "wide" else f"in column {name!r}"
+                warnings.append(
+                    f"{level[0]:g} occurs {times} {where}, far from all other values: if it stands for no value, "
+                    f"declare it with --sentinel {level[0]:g}"
+                )
+    return warnings
+
+
+def _separator(names: Sequence[str]) -> str:
+    """What splits every name into a group and a sensor, each group having the same sensors; else nothing."""
+    for separator in SEPARATORS:
+        pairs = [tuple(name.split(separator, 1)) for name in names]
+        if all(len(pair) == 2 and all(pair) for pair in pairs):
+            groups, sensors = {pair[0] for pair in pairs}, {pair[-1] for pair in pairs}
+            if len(groups) > 1 and len(set(pairs)) == len(groups) * len(sensors):
+                return separator
+    return ""
+
+
+def _text_columns(table: pa.Table) -> list[str]:
+    """Columns of names."""
+    return [
+        field.name
+        for field in table.schema
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or pa.types.is_dictionary(field.type)
+    ]
+
+
+def _number_columns(table: pa.Table) -> list[str]:
+    def numeric(kind: Any) -> bool:
+        types = pa.types
+        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind))
+
+    return [field.name for field in table.schema if numeric(field.type)]
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
+
+
+def _distinct(table: pa.Table, names: Sequence[str]) -> int:
+    return int(table.select(list(names)).group_by(list(names)).aggregate([]).num_rows)
+
+
+def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
+    """The one column whose name holds one of the words; None where there is none, or more than one."""
+    found = [name for name in names if any(word in name.lower() for word in words)]
+    return found[0] if len(found) == 1 else None
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
