@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from deploy.demo import bars, panels, svg
+from deploy.demo import bars, panels
 from deploy.demo.__main__ import verdict
 from deploy.demo.grid import Grid, Layer, Outcome
 from deploy.demo.measure import Measured
@@ -202,17 +202,3 @@ def test_what_is_lost_or_incomplete_fails_the_demo(
     console = Console(width=200, record=True, file=(tmp_path / "screen").open("w"))
     assert verdict(summary, console) == status
     assert ("error" in console.export_text()) == bool(status)
-
-
-def test_ticks_are_round_and_inside() -> None:
-    assert svg.ticks(0.03, 0.98) == [0.25, 0.5, 0.75]
-    assert svg.ticks(5, 5) == [5]
-    assert svg.alike([2.5, 5.0]) == ["2.5", "5.0"]
-    assert svg.alike([1000, 2000]) == ["1,000", "2,000"]
-    assert [label for _, label in svg.time_ticks(0, 6 * 3_600_000)][:3] == ["1 Jan", "01:00", "02:00"]
-
-
-def test_numbers_keep_the_digits_that_count() -> None:
-    assert [svg.number(value) for value in (0.012345, 1.2345, 123.45, 12345.0, 0.0, None, float("nan"))] == [
-        "0.0123", "1.23", "123", "12,345", "0", "–", "–",
-    ]  # fmt: skip

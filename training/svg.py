@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from html import escape
 
 _TIME_STEPS_MIN = (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080)
+_MONTH_MIN = 43_830  # of a mean month, 365.25 / 12 days
+_MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120)
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ def text(x: float, y: float, words: str, **attributes: object) -> str:
     return element("text", escape(words), x=x, y=y, **attributes)
 
 
+def tip(words: str) -> str:
+    """What shows under the pointer, and what a screen reader says of a shape: the body of its element."""
+    return element("title", escape(words))
+
+
 def path(points: Iterable[tuple[float, float]], *, close: bool = False) -> str:
     """The `d` of a line through points, rounded to a tenth of a pixel."""
     line = "L".join(f"{x:g},{y:g}" for x, y in points)
@@ -65,8 +72,10 @@ def alike(values: Sequence[float]) -> list[str]:
 
 
 def time_ticks(first_ms: int, last_ms: int, about: int = 7) -> list[tuple[int, str]]:
-    """Round times with their labels; a date stands where a day begins."""
+    """Round times with their labels; a date stands where a day begins, a year where one begins or in long spans."""
     rough_min = (last_ms - first_ms) / 60_000 / about
+    if rough_min > _TIME_STEPS_MIN[-1]:
+        return _month_ticks(first_ms, last_ms, rough_min / _MONTH_MIN)
     step_ms = 60_000 * next((step for step in _TIME_STEPS_MIN if step >= rough_min), _TIME_STEPS_MIN[-1])
     start = -(-first_ms // step_ms) * step_ms
     out = []
@@ -74,6 +83,19 @@ def time_ticks(first_ms: int, last_ms: int, about: int = 7) -> list[tuple[int, s
         moment = datetime.fromtimestamp(ms / 1000, UTC)
         at_midnight = moment.hour == 0 and moment.minute == 0
         out.append((ms, f"{moment.day} {moment:%b}" if at_midnight else f"{moment:%H:%M}"))
+    return out
+
+
+def _month_ticks(first_ms: int, last_ms: int, rough_months: float) -> list[tuple[int, str]]:
+    """First days of months, every so many of them, counted from a January."""
+    step = next((step for step in _MONTH_STEPS if step >= rough_months), _MONTH_STEPS[-1])
+    first, last = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (first_ms, last_ms))
+    out = []
+    for month in range((first.year * 12 + first.month - 1) // step * step, last.year * 12 + last.month, step):
+        moment = datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC)
+        ms = int(moment.timestamp() * 1000)
+        if first_ms <= ms <= last_ms:
+            out.append((ms, str(moment.year) if month % 12 == 0 else f"{moment:%b}"))
     return out
 
 

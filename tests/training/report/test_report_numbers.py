@@ -1,0 +1,165 @@
+"""The numbers behind the page: gaps are what the mask says, coverage counts, the verdict judges, ranks are ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glaim_stream.contract import ResidualQuantiles
+from glaim_stream.imputers.baselines import interpolation, last_value
+from training.data import Floats, Scale, Series
+from training.evaluate import Fill, with_fallback
+from training.masks import Bools
+from training.report.examples import FEWEST, RANKS, examples
+from training.report.gaps import WHO, Errors, find_gaps, length_bins, probe, summary
+from training.report.intervals import coverage
+from training.report.measure import tidy
+from training.report.verdict import percent, standing, verdict
+from training.windows import WindowSet
+
+T = 24
+
+
+def walk(sensors: int = 2, rows: int = 300) -> Floats:
+    return np.random.default_rng(1).standard_normal((1, sensors, rows)).cumsum(axis=-1).astype(np.float32) / 4
+
+
+def zeros(values: Floats, observed: Bools) -> Floats:
+    return np.where(observed, values, np.float32(0))
+
+
+def quantiles(low: float, high: float, sensors: int = 2) -> ResidualQuantiles:
+    lower, upper = [[low, 2 * low]] * sensors, [[high, 2 * high]] * sensors
+    return ResidualQuantiles(
+        gap_ages=[2, T], newest_lower=lower, newest_upper=upper, interior_lower=lower, interior_upper=upper
+    )
+
+
+def test_a_gap_has_a_length_an_age_and_neighbours() -> None:
+    gaps = find_gaps(np.array([[0, 1, 0, 0, 1, 0]], np.bool_))
+    assert gaps.length[0, [0, 2, 3, 5]].tolist() == [1, 2, 2, 1]
+    assert gaps.age[0, [2, 3, 5]].tolist() == [1, 2, 1]
+    assert gaps.after_observation[0, [0, 2, 5]].tolist() == [False, True, True]
+    assert gaps.before_observation[0, [0, 3, 5]].tolist() == [True, True, False]
+
+
+def test_lengths_leave_an_observation_on_both_sides() -> None:
+    assert length_bins(24) == [(1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 22)]
+    assert length_bins(4) == [(1, 1), (2, 2)]
+
+
+def test_errors_are_those_of_the_gap_and_all_methods_fill_the_same_cells() -> None:
+    """Zeros imputed into a series of ones err by one everywhere; interpolation of a constant never errs."""
+    windows = WindowSet(np.ones((1, 2, 200), np.float32), T)
+    fills: dict[str, Fill] = {"model": zeros, "interpolation": interpolation}
+    found = probe(windows, fills, 2, most=20, seed=0)
+    said = summary(found, ["a", "b"], np.array([3.0, 1.0]))
+    for who in WHO:
+        for place in ("interior", "edge"):
+            curve = said["curves"][who][place]
+            assert curve["mae"]["model"] == pytest.approx([1.0] * 6)
+            assert curve["mae"]["interpolation"] == [0.0] * 6
+    assert said["curves"]["one"]["edge"]["cells"][:2] == [20, 40]
+    assert said["curves"]["all"]["edge"]["cells"][:2] == [40, 80]
+    assert said["sensors"]["a"]["edge"]["mae_unit"]["model"] == pytest.approx(3.0)
+    one = found.errors["one"]
+    assert one.newest.sum() == 6 * 20  # the newest step alone is published of a gap at the edge
+    assert one.age[one.newest].max() <= 22
+
+
+def test_a_gap_beside_a_real_hole_counts_with_the_length_of_both() -> None:
+    values = walk()
+    values[:, :, 1::2] = np.nan  # every other step is a hole of the data
+    found = probe(WindowSet(values, T), {"model": zeros}, 2, most=30, seed=0)
+    said = summary(found, ["a", "b"], np.ones(2))
+    cells = said["curves"]["one"]["interior"]["cells"]
+    assert cells[0] == 0
+    assert said["curves"]["one"]["interior"]["mae"]["model"][0] is None
+    assert cells[2] > 0
+
+
+def test_the_same_seed_cuts_the_same_gaps() -> None:
+    windows, fills = WindowSet(walk(), T), {"model": with_fallback(last_value)}
+    first, second = (summary(probe(windows, fills, 2, most=10, seed=4), ["a", "b"], np.ones(2)) for _ in range(2))
+    assert first == second
+
+
+def test_coverage_is_the_share_of_errors_inside_the_interval_of_their_age() -> None:
+    def errors(values: list[float], ages: list[int], sensor: list[int]) -> Errors:
+        return Errors(np.array(values), np.array([True] * len(values)), np.array(ages), np.array(sensor))
+
+    std = np.array([1.0, 10.0])  # quantiles are in units: the second sensor's are ten times as narrow in deviations
+    found = {"several": errors([0.5, 1.5, 1.5, -3.0, 0.05, 0.5], [1, 1, 3, 99, 2, 2], [0, 0, 0, 0, 1, 1])}
+    said = coverage(found, quantiles(-1.0, 1.0), std, ["a", "b"])
+    edge = said["coverage"]["several"]["edge"]
+    assert said["nominal"] == pytest.approx(0.9)
+    assert [each["cells"] for each in edge["by_age"]] == [4, 2]
+    assert edge["by_age"][0]["inside"] == pytest.approx(2 / 4)
+    assert edge["by_age"][1]["inside"] == pytest.approx(1 / 2)
+    assert edge["by_sensor"]["b"] == {"cells": 2, "inside": 0.5, "width": pytest.approx(0.2)}
+    assert said["coverage"]["several"]["interior"]["inside"] is None
+
+
+def test_an_interval_of_a_biased_model_is_widened_to_the_value_itself() -> None:
+    errors = {"one": Errors(np.array([0.0, 0.4]), np.array([False, False]), np.array([1, 1]), np.array([0, 0]))}
+    said = coverage(errors, quantiles(0.5, 1.0), np.ones(2), ["a", "b"])
+    assert said["coverage"]["one"]["interior"]["inside"] == 1.0
+    assert said["coverage"]["one"]["interior"]["width"] == pytest.approx(1.0)
+
+
+def case(says: str, model: float, rival: float, mean: float = 9.0) -> dict[str, object]:
+    scores = {"model": model, "interpolation": rival, "last_value": rival + 0.1, "mean": mean}
+    methods = {
+        name: {"mae": score, "mse": score, "sensors": {"a": {"cells": 4, "mae": score}, "b": {"cells": 0, "mae": 0.0}}}
+        for name, score in scores.items()
+    }
+    return {"says": says, "cells": 4, "methods": methods}
+
+
+def test_the_verdict_names_where_the_model_wins_loses_and_is_level() -> None:
+    said = verdict({"x": case("blocks", 0.5, 1.0), "y": case("newest step", 1.2, 1.0), "z": case("tails", 1.005, 1.0)})
+    assert said["sentence"] == (
+        "By mean absolute error, the model beats the best baseline in 1 of 3 cases (blocks −50 %), "
+        "loses in 1 (newest step +20 %) and is level in 1 (tails 0 %)."
+    )
+    assert said["cases"]["x"]["sensors"] == {"a": pytest.approx(-0.5), "b": None}
+
+
+def test_the_training_mean_is_a_baseline_too() -> None:
+    said = verdict({"x": case("silent", 0.5, 1.0, mean=0.4)})
+    assert said["cases"]["x"]["best_baseline"] == "mean"
+    assert "none of 1 cases" in said["sentence"]
+
+
+def test_differences_are_worded_with_a_true_minus() -> None:
+    assert [percent(x) for x in (-0.126, 0.3, 0.001, None)] == ["−13 %", "+30 %", "0 %", "–"]
+    assert [standing(x) for x in (-0.2, 0.2, 0.005, None)] == ["better", "worse", "level", "unknown"]
+
+
+def test_drawn_cases_are_the_stated_ranks_of_all_cases_and_in_units() -> None:
+    values = walk(rows=200)
+    scale = Scale(np.array([100.0, 0.0]), np.array([2.0, 1.0]), np.zeros(2), np.ones(2))
+    part = Series(("g",), ("a", "b"), ("bar", ""), np.arange(200) * 60_000, values, 60.0, "x.csv", "0")
+    windows = WindowSet(values, T)
+    found = examples(windows, zeros, with_fallback(interpolation), part, scale, quantiles(-1, 1), most=50, seed=0)
+    errors = [each["mae"] for each in found["blocks"]]
+    assert [each["rule"] for each in found["blocks"]] == [rule for rule, _ in RANKS]
+    assert errors == sorted(errors)
+    assert found["blocks_cases"] == 100
+    assert found["edge_cases"] == 50
+    for each in [*found["blocks"], *found["edge"], *found["sensors"]]:
+        sensor = part.sensors.index(each["sensor"])
+        start = each["first_ms"] // 60_000
+        truth = values[0, sensor, start : start + T] * scale.std[sensor] + scale.mean[sensor]
+        hidden = [(step, value) for step, value in enumerate(each["hidden"]) if value is not None]
+        assert len(hidden) == each["hidden_cells"] >= FEWEST
+        for step, value in hidden:
+            assert value == pytest.approx(truth[step], rel=1e-5)
+            assert each["observed"][step] is None
+            assert each["model"][step] == pytest.approx(scale.mean[sensor])
+    assert [each["hidden"][-1] is not None for each in found["edge"]] == [True] * len(RANKS)
+
+
+def test_plain_values_survive_json_exactly() -> None:
+    kept = tidy({"a": np.float32(0.1), "b": [np.int64(3), float("nan"), True], "c": np.array([1.23456789])})
+    assert kept == {"a": 0.1, "b": [3, None, True], "c": [1.23457]}

@@ -1,0 +1,55 @@
+"""Write the report of a trained run: report.html, one page that needs nothing but itself, and report.json.
+
+    python -m training.report build/runs/plant-pump
+    python -m training.report build/runs/plant-pump --contract model_repo/plant-pump
+
+The page shows what was trained on what, the learning curves, the errors beside linear interpolation, last value and
+training mean - per sensor, per gap length, in the interior and at the right edge, standardised and in sensor units -
+windows drawn by a stated rule, the dependency map, and whether the intervals hold on the test part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from glaim_stream.errors import GlaimError
+from training.report.write import write
+from training.runtime import keep_memory
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns 0, or 2 with a sentence on standard error."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path, help="a run's directory: best.pt, and last.pt for the whole history")
+    parser.add_argument("--data", type=Path, help="the data file, when it is not where the run found it")
+    parser.add_argument(
+        "--contract", type=Path, help="the exported model: try its intervals (default: measure them anew)"
+    )
+    parser.add_argument(
+        "--windows", type=int, default=300, help="at most so many test windows a case; fewer is faster (default 300)"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="of torch (default 1)")
+    given = parser.parse_args(arguments)
+    keep_memory()
+    torch.set_num_threads(given.threads)
+    if given.windows < 10:
+        print(f"error: expected --windows of 10 or more, found {given.windows}", file=sys.stderr)
+        return 2
+    try:
+        written = write(given.run, data=given.data, contract=given.contract, windows=given.windows)
+    except GlaimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"wrote {written} and {written.with_suffix('.json').name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""Figures of numbers over numbers and of numbers beside names: SVG with classes that the page's style colours. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from training.svg import Scale, alike, element, number, path, text, ticks, tip
+
+WIDTH = 460  # of a figure's drawing: two stand side by side on a wide page, one fills a narrow one
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 44
+_ROW = 24
+
+METHODS = {
+    "model": "model",
+    "interpolation": "linear interpolation",
+    "last_value": "last value",
+    "mean": "training mean",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of one curve, in order; a None breaks it. `name` is the class that colours it."""
+
+    name: str
+    points: Sequence[tuple[float, float | None]]
+    marks: bool = True
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A direction of a chart: its title with the unit, its reach, and ticks where they are names, not numbers."""
+
+    title: str
+    low: float
+    high: float
+    named: Sequence[tuple[float, str]] = ()
+    logarithmic: bool = False
+
+    def place(self, value: float) -> float:
+        """Where a value stands, before it is scaled to pixels."""
+        return math.log10(value) if self.logarithmic else value
+
+    def scale(self, start: float, end: float) -> Scale:
+        """Places to pixels."""
+        return Scale(self.place(self.low), self.place(self.high), start, end)
+
+    def ticks(self, about: int = 5) -> list[tuple[float, str]]:
+        """Values with their labels."""
+        if self.named:
+            return list(self.named)
+        values = log_ticks(self.low, self.high) if self.logarithmic else ticks(self.low, self.high, about)
+        labels = [f"{value:g}" for value in values] if self.logarithmic else alike(values)
+        return list(zip(values, labels, strict=True))
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten inside [low, high]; powers alone where the reach is long."""
+    factors = (1,) if high / low > 1000 else (1, 2, 5)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [value for p in powers for f in factors if low * 0.999 <= (value := f * 10.0**p) <= high * 1.001]
+
+
+def log_axis(title: str, values: Sequence[float]) -> Axis:
+    """An axis that holds all positive values, with a little room."""
+    positive = [value for value in values if value > 0] or [0.1, 1.0]
+    low, high = min(positive) / 1.12, max(positive) * 1.12
+    if len(log_ticks(low, high)) < 2:  # too short a reach to be read without a second number on it
+        low, high = low / 1.6, high * 1.6
+    return Axis(title, low, high, logarithmic=True)
+
+
+def line_chart(
+    lines: Sequence[Line], x: Axis, y: Axis, label: str, *, reference: tuple[float, str] | None = None,
+    mark_x: tuple[float, str] | None = None, height: int = 250,
+) -> str:  # fmt: skip
+    """Curves in one frame; `reference` draws a level line with words on it, `mark_x` an upright one."""
+    bottom = height - _BOTTOM
+    across, up = x.scale(_LEFT, WIDTH - _RIGHT), y.scale(bottom, _TOP)
+    parts = [*_frame(x, y, across, up, bottom, height)]
+    if reference is not None:
+        level = up(y.place(reference[0]))
+        parts.append(element("line", class_="reference", x1=_LEFT, x2=WIDTH - _RIGHT, y1=level, y2=level))
+        parts.append(text(WIDTH - _RIGHT - 2, level - 5, reference[1], class_="note", text_anchor="end"))
+    if mark_x is not None:
+        place = across(x.place(mark_x[0]))
+        left = place > (WIDTH + _LEFT) / 2
+        parts.append(element("line", class_="reference", x1=place, x2=place, y1=_TOP, y2=bottom))
+        words = {"class_": "note", "text_anchor": "end" if left else "start"}
+        parts.append(text(place + (-5 if left else 5), _TOP + 10, mark_x[1], **words))
+    for line in lines:
+        for run in _runs(line.points, y):
+            parts.append(
+                element(
+                    "path", class_=f"line {line.name}", d=path((across(x.place(a)), up(y.place(b))) for a, b in run)
+                )
+            )
+            if line.marks or len(run) == 1:
+                parts += [
+                    mark(
+                        line.name,
+                        across(x.place(a)),
+                        up(y.place(b)),
+                        f"{METHODS.get(line.name, line.name)}: {number(b)}",
+                    )
+                    for a, b in run
+                ]
+    return element("svg", "".join(parts), viewBox=f"0 0 {WIDTH} {height}", role="img", aria_label=label)
+
+
+def dot_rows(rows: Sequence[tuple[str, Mapping[str, float | None]]], x: Axis, label: str, *, left: int = 150) -> str:
+    """A row for each name, a mark for each method, all on one axis."""
+    bottom = _TOP + _ROW * len(rows)
+    across = x.scale(left, WIDTH - _RIGHT - 4)
+    parts = []
+    for value, words in x.ticks():
+        place = across(x.place(value))
+        parts.append(element("line", class_="grid", x1=place, x2=place, y1=_TOP, y2=bottom))
+        parts.append(text(place, bottom + 16, words, class_="tick", text_anchor="middle"))
+    parts.append(text((left + WIDTH - _RIGHT) / 2, bottom + 35, x.title, class_="title", text_anchor="middle"))
+    for index, (name, values) in enumerate(rows):
+        middle = _TOP + _ROW * (index + 0.5)
+        shown = [(m, v) for m, v in values.items() if v is not None and (v > 0 or not x.logarithmic)]
+        parts.append(text(left - 10, middle + 4, shorten(name, (left - 14) // 6.2), class_="label", text_anchor="end"))
+        parts.append(element("line", class_="grid", x1=left, x2=WIDTH - _RIGHT, y1=middle, y2=middle))
+        parts += [  # the model's mark last, on top
+            mark(method, across(x.place(value)), middle, f"{name}, {METHODS.get(method, method)}: {number(value)}")
+            for method, value in reversed(shown)
+        ]
+    return element("svg", "".join(parts), viewBox=f"0 0 {WIDTH} {bottom + _BOTTOM}", role="img", aria_label=label)
+
+
+def mark(name: str, x: float, y: float, words: str) -> str:
+    """The mark of a method, a shape of its own so that colour is not needed; `words` show under the pointer."""
+    says = tip(words)
+    kind = f"mark {name}"
+    if name in ("interpolation", "loss", "all"):
+        return element("rect", says, class_=kind, x=round(x - 3.4, 1), y=round(y - 3.4, 1), width=6.8, height=6.8)
+    if name in ("last_value", "one"):
+        return element("path", says, class_=kind, d=f"M{x:g},{y - 4.6:g}l4.6,8h-9.2Z")
+    if name == "mean":
+        return element("path", says, class_=kind, d=f"M{x - 3.6:g},{y - 3.6:g}l7.2,7.2m0,-7.2l-7.2,7.2")
+    return element("circle", says, class_=kind, cx=x, cy=y, r=4.2)
+
+
+def legend(names: Mapping[str, str], *, lines: bool = True) -> str:
+    """Keys of methods or curves, as they are drawn."""
+    spans = []
+    for name, words in names.items():
+        stroke = element("path", class_=f"line {name}", d="M1,7L27,7") if lines else ""
+        drawn = element("svg", stroke + mark(name, 14, 7, words), viewBox="0 0 28 14", aria_hidden="true")
+        spans.append(f"<span>{drawn}{words}</span>")
+    return f'<div class="legend">{"".join(spans)}</div>'
+
+
+def shorten(name: str, most: float) -> str:
+    """A name that fits; its end is cut."""
+    return name if len(name) <= most else f"{name[: max(1, int(most) - 1)].rstrip()}…"
+
+
+def _frame(x: Axis, y: Axis, across: Scale, up: Scale, bottom: float, height: int) -> Iterator[str]:
+    for value, words in y.ticks():
+        place = up(y.place(value))
+        yield element("line", class_="grid", x1=_LEFT, x2=WIDTH - _RIGHT, y1=place, y2=place)
+        yield text(_LEFT - 7, place + 4, words, class_="tick", text_anchor="end")
+    for value, words in x.ticks(7):
+        place = across(x.place(value))
+        yield element("line", class_="grid", x1=place, x2=place, y1=bottom, y2=bottom + 4)
+        yield text(place, bottom + 17, words, class_="tick", text_anchor="middle")
+    yield text((_LEFT + WIDTH - _RIGHT) / 2, height - 7, x.title, class_="title", text_anchor="middle")
+    middle = (bottom + _TOP) / 2
+    yield text(13, middle, y.title, class_="title", text_anchor="middle", transform=f"rotate(-90 13 {middle:g})")
+
+
+def _runs(points: Sequence[tuple[float, float | None]], y: Axis) -> Iterator[list[tuple[float, float]]]:
+    """Stretches of points that can be drawn."""
+    run: list[tuple[float, float]] = []
+    for a, b in points:
+        if b is None or (y.logarithmic and b <= 0):
+            if run:
+                yield run
+            run = []
+        else:
+            run.append((a, b))
+    if run:
+        yield run

@@ -1,0 +1,36 @@
+"""What StaGlo learned about the sensors: the first layer's dependency matrices, aggregated to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from training.model import GLAIM
+
+STRONGEST = 8
+
+
+@torch.inference_mode()
+def dependencies(model: GLAIM, sensors: Sequence[str]) -> dict[str, Any] | None:
+    """The mean over the D features of G [D, C, C] of the first layer; None for a model without StaGlo.
+
+    Row i says from which sensors j the i-th takes what it takes from others; rows sum to 1. `alpha` is how much that
+    is: the share, for each feature, of what is mixed in against what the sensor keeps of its own (U = (1 - alpha) Z +
+    alpha G Z); its mean, smallest and largest over the features are given. The mean is not weighted by alpha.
+    """
+    staglo = model.layers[0].staglo
+    if staglo is None:
+        return None
+    matrix = staglo.dependencies(model.tokens).mean(dim=0).double().numpy()  # (C, C)
+    alpha = torch.sigmoid(staglo.alpha_logit).double()
+    pairs = [(float(matrix[i, j]), i, j) for i in range(len(sensors)) for j in range(len(sensors)) if i != j]
+    strongest = sorted(pairs, reverse=True)[:STRONGEST]
+    return {
+        "matrix": matrix.tolist(),
+        "uniform": 1 / len(sensors),
+        "features": int(alpha.numel()),
+        "alpha": {"mean": float(alpha.mean()), "smallest": float(alpha.min()), "largest": float(alpha.max())},
+        "strongest": [{"to": sensors[i], "from": sensors[j], "weight": weight} for weight, i, j in strongest],
+    }

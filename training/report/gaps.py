@@ -1,0 +1,197 @@
+"""Gaps of chosen lengths, cut into test windows one at a time: errors by length, by place, and by who else is out.
+
+A gap is a run of steps at which a sensor was not observed, the data's own holes included, so a hidden step beside a
+real hole counts with the hole's length. It lies in the interior when an observation follows it in the window, at the
+right edge when it reaches the newest step. Only hidden cells whose truth is known are scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.data import Floats
+from training.evaluate import BATCH, Fill
+from training.masks import Bools
+from training.windows import WindowSet, hide
+
+Ints = NDArray[np.int64]
+Reals = NDArray[np.float64]
+
+LENGTHS = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 128))
+WHO = {"one": "one sensor out", "several": "a random number of sensors out", "all": "whole group out"}
+PLACES = {"interior": "interior", "edge": "right edge"}
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """For each cell of windows [B, C, T], the gap around it; meaningful where nothing was observed."""
+
+    length: Ints  # steps of the run
+    age: Ints  # steps since the sensor's last observation, counted from the window's start where there is none
+    after_observation: Bools  # the sensor was observed before the gap
+    before_observation: Bools  # and after it
+
+
+def find_gaps(observed: Bools) -> Gaps:
+    """The gap around each cell: observed bool [..., T]."""
+    steps = observed.shape[-1]
+    index = np.arange(steps)
+    left = np.maximum.accumulate(np.where(observed, index, -1), axis=-1)
+    right = np.minimum.accumulate(np.where(observed, index, steps)[..., ::-1], axis=-1)[..., ::-1]
+    return Gaps(right - left - 1, index - left, left >= 0, right < steps)
+
+
+def length_bins(window: int) -> list[tuple[int, int]]:
+    """The lengths that leave an observation on both sides in a window: [shortest, longest] of each bin."""
+    return [(low, min(high, window - 2)) for low, high in LENGTHS if low <= window - 2]
+
+
+@dataclass
+class Probes:
+    """What the probes found; sums [who, place, bin, sensor] for each method, and the model's single errors."""
+
+    bins: list[tuple[int, int]]
+    sensors: int
+    windows: int  # for each length, place and who
+    squared: dict[str, Reals] = field(default_factory=dict)
+    absolute: dict[str, Reals] = field(default_factory=dict)
+    count: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    errors: dict[str, Errors] = field(default_factory=dict)  # by who
+
+    def __post_init__(self) -> None:
+        self.count = np.zeros((len(WHO), len(PLACES), len(self.bins), self.sensors), np.int64)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Single errors of the model, truth minus imputed, standardised: those that a stream would have published.
+
+    At the right edge that is the newest step alone; in the interior every step of the gap. All arrays [N].
+    """
+
+    error: Reals
+    newest: Bools
+    age: Ints
+    sensor: Ints
+
+
+def probe(windows: WindowSet, fills: Mapping[str, Fill], sensors: int, *, most: int, seed: int) -> Probes:
+    """Cut gaps of every length, place and number of sensors into test windows and fill them by every method.
+
+    Args:
+        windows: Standardised test windows.
+        fills: Methods by name; "model" is among them.
+        sensors: C.
+        most: Windows for each length, place and number of sensors, spread evenly over groups and time.
+        seed: Of the gaps.
+    """
+    bins = length_bins(windows.window)
+    chosen = windows.spread(most)
+    found = Probes(bins, sensors, len(chosen))
+    for name in fills:
+        found.squared[name], found.absolute[name] = np.zeros(found.count.shape), np.zeros(found.count.shape)
+    for w, who in enumerate(WHO):
+        single: list[Errors] = []
+        for p, place in enumerate(PLACES):
+            for b, lengths in enumerate(bins):
+                for start in range(0, len(chosen), BATCH):
+                    values = windows.take(chosen[start : start + BATCH])
+                    rng = np.random.default_rng([seed, w, p, b, start])
+                    hidden = _gaps(rng, values.shape, who, place, lengths, start)
+                    single.append(_score(found, w, values, hidden, fills))
+        found.errors[who] = Errors(*(np.concatenate([getattr(each, name) for each in single])
+                                     for name in ("error", "newest", "age", "sensor")))  # fmt: skip
+    return found
+
+
+def _gaps(
+    rng: np.random.Generator, shape: tuple[int, ...], who: str, place: str, lengths: tuple[int, int], first: int
+) -> Bools:
+    """One gap a window, the same for all the sensors that are out; `first` numbers the first window."""
+    batch, sensors, width = shape
+    hidden = np.zeros(shape, np.bool_)
+    for index in range(batch):
+        length = int(rng.integers(lengths[0], lengths[1] + 1))
+        begin = width - length if place == "edge" else int(rng.integers(1, width - length))
+        out: Any = slice(None)
+        if who == "one":
+            out = (first + index) % sensors
+        elif who == "several":
+            out = rng.permutation(sensors)[: rng.integers(1, sensors + 1)]
+        hidden[index, out, begin : begin + length] = True
+    return hidden
+
+
+def _score(found: Probes, who: int, values: Floats, hidden: Bools, fills: Mapping[str, Fill]) -> Errors:
+    """Add a batch to the sums; the place and the length of a gap are what the mask says, real holes included."""
+    batch = hide(values, hidden)
+    gaps = find_gaps(batch.observed)
+    edges = np.array([low for low, _ in found.bins])
+    scored = batch.hidden & gaps.after_observation & (gaps.length <= found.bins[-1][1])
+    place = np.where(gaps.before_observation, 0, 1)[scored]
+    column = np.searchsorted(edges, gaps.length[scored], side="right") - 1
+    sensor = np.broadcast_to(np.arange(found.sensors)[:, None], values.shape)[scored]
+    target = (who, place, column, sensor)
+    np.add.at(found.count, target, 1)
+    error: Reals = np.zeros(0)
+    for name, fill in fills.items():
+        difference = batch.truth[scored].astype(np.float64) - fill(batch.values, batch.observed)[scored]
+        np.add.at(found.squared[name], target, np.square(difference))
+        np.add.at(found.absolute[name], target, np.abs(difference))
+        if name == "model":
+            error = difference
+    newest = np.broadcast_to(np.arange(values.shape[-1]) == values.shape[-1] - 1, values.shape)[scored]
+    published = (place == 0) | newest
+    return Errors(error[published], newest[published], gaps.age[scored][published], sensor[published])
+
+
+def summary(found: Probes, sensors: Sequence[str], std: Reals) -> dict[str, Any]:
+    """The sums as errors: over all sensors by (who, place, length), and for each sensor by place and by length.
+
+    None stands where no cell was scored. The per-sensor numbers are of gaps that the sensor shares with a random
+    number of its fellows; `mae_unit` is in the sensor's unit.
+    """
+    methods = list(found.squared)
+    labels = [f"{low}" if low == high else f"{low}–{high}" for low, high in found.bins]
+    curves: dict[str, Any] = {}
+    for w, who in enumerate(WHO):
+        curves[who] = {}
+        for p, place in enumerate(PLACES):
+            cells = found.count[w, p].sum(axis=-1)
+            curves[who][place] = {
+                "cells": cells.tolist(),
+                "mae": {m: _ratio(found.absolute[m][w, p].sum(axis=-1), cells) for m in methods},
+                "mse": {m: _ratio(found.squared[m][w, p].sum(axis=-1), cells) for m in methods},
+            }
+    several = list(WHO).index("several")
+    rows = {}
+    for c, name in enumerate(sensors):
+        rows[name] = {}
+        for p, place in enumerate(PLACES):
+            cells = found.count[several, p, :, c]
+            absolute = {m: found.absolute[m][several, p, :, c] for m in methods}
+            pooled = {m: _ratio(absolute[m].sum(keepdims=True), cells.sum(keepdims=True))[0] for m in methods}
+            rows[name][place] = {
+                "cells": int(cells.sum()),
+                "mae": pooled,
+                "mae_unit": {m: None if pooled[m] is None else pooled[m] * std[c] for m in methods},
+                "cells_by_length": cells.tolist(),
+                "mae_by_length": {m: _ratio(absolute[m], cells) for m in methods},
+            }
+    return {
+        "lengths": labels,
+        "windows": found.windows,
+        "who": WHO,
+        "places": PLACES,
+        "curves": curves,
+        "sensors": rows,
+    }
+
+
+def _ratio(total: Reals, cells: Ints) -> list[float | None]:
+    return [float(one) / int(count) if count else None for one, count in zip(total, cells, strict=True)]

@@ -1,0 +1,182 @@
+"""All numbers of a run's report, as plain values: the page is made from them and from nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glaim_stream.contract import ResidualQuantiles
+from glaim_stream.imputers.baselines import interpolation, last_value
+from training.checkpoint import Checkpoint
+from training.config import RunConfig, data_path
+from training.data import Scale, Series, Split, load, split
+from training.errors import DataError
+from training.evaluate import Fill, evaluate_run, model_fill, restore, with_fallback
+from training.model import GLAIM, count_parameters
+from training.report import dependencies, examples, gaps, intervals
+from training.report.verdict import verdict
+from training.residuals import residual_quantiles
+from training.runtime import machine
+from training.windows import WindowSet
+
+FORMAT = 1
+DIGITS = 6  # significant ones that are kept
+
+
+def measure(
+    state: Checkpoint, history: Sequence[Mapping[str, float]], *, data: Path | None = None,
+    evaluation: Mapping[str, Any] | None = None, quantiles: ResidualQuantiles | None = None, windows: int = 300,
+) -> dict[str, Any]:  # fmt: skip
+    """Score a checkpoint on the test part of its data from every side that the page shows.
+
+    Args:
+        state: The checkpoint, its best epoch.
+        history: A line an epoch; the last checkpoint's reaches beyond the best epoch.
+        data: The data file, when it is not where the run found it.
+        evaluation: What `evaluate_run` said of this checkpoint; measured here when it is not given.
+        quantiles: The residual quantiles of the exported contract; measured here, on fewer windows, when not given.
+        windows: At most so many test windows for each case; a quarter of it for each kind of gap.
+
+    Raises:
+        DataError: the file's sensors are not those of the checkpoint, or it has too few rows.
+    """
+    began = time.monotonic()
+    config, model, scale = restore(state)
+    path = data or data_path(config.data.file)
+    series = load(config.data, path)
+    if list(series.sensors) != state.sensors:
+        raise DataError(f"the checkpoint was trained on sensors {state.sensors}, the data has {list(series.sensors)}")
+    parts = split(series, config.data, config.model.window)
+    test = _windows(config, scale, parts.test)
+    fills: dict[str, Fill] = {
+        "model": model_fill(model),
+        "interpolation": with_fallback(interpolation),
+        "last_value": with_fallback(last_value),
+        "mean": lambda values, observed: np.where(observed, values, np.float32(0)),
+    }
+    seed = config.train.seed
+    few = max(2, windows // 4)
+    scores = evaluation if evaluation is not None else evaluate_run(state, data=path, most=windows)
+    probes = gaps.probe(test, fills, len(state.sensors), most=few, seed=seed)
+    held_out = _windows(config, scale, parts.validation)
+    source = "contract" if quantiles is not None else "measured"
+    if quantiles is None:
+        lag = max(1, config.export.emitted_steps // 2)
+        quantiles = residual_quantiles(held_out, fills["model"], scale, lag=lag, most=few, seed=seed)
+    drawn = examples.examples(
+        test, fills["model"], fills["interpolation"], parts.test, scale, quantiles, most=windows, seed=seed
+    )
+    report = {
+        "format": FORMAT,
+        "run": config.name,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "git_commit": state.git_commit,
+        "data": _data(state, series, parts, config),
+        "model": _model(model, config),
+        "training": {
+            "epochs": len(history) or state.epoch,
+            "best_epoch": state.best_epoch,
+            "seconds": max([state.seconds, *(float(line.get("seconds", 0.0)) for line in history)]),
+        },
+        "config": _public(json.loads(state.config)),
+        "verdict": verdict(scores["cases"]),
+        "curves": [dict(line) for line in history],
+        "cases": scores["cases"],
+        "gaps": gaps.summary(probes, state.sensors, scale.std),
+        "intervals": {
+            "source": source,
+            "windows": len(held_out.spread(few)) if source == "measured" else None,
+            "validation_windows": len(held_out),
+            **intervals.coverage(probes.errors, quantiles, scale.std, state.sensors),
+        },
+        "examples": drawn,
+        "dependencies": dependencies.dependencies(model, state.sensors),
+        "seconds": time.monotonic() - began,
+    }
+    tidied: dict[str, Any] = tidy(report)
+    return tidied
+
+
+def tidy(value: Any) -> Any:
+    """Plain values that JSON keeps exactly: numpy gone, floats to six significant digits, None where not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): tidy(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [tidy(each) for each in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    return value
+
+
+def _windows(config: RunConfig, scale: Scale, part: Series) -> WindowSet:
+    return WindowSet(scale.apply(part.values), config.model.window, 1, config.train.minimum_observed)
+
+
+def _data(state: Checkpoint, series: Series, parts: Split, config: RunConfig) -> dict[str, Any]:
+    named = {"training": parts.train, "validation": parts.validation, "test": parts.test}
+    holes = {name: ~np.isfinite(part.values) for name, part in named.items()}
+    sensors = []
+    for row, (name, unit) in enumerate(zip(state.sensors, state.units, strict=True)):
+        missing = {part: float(each[:, row].mean()) for part, each in holes.items()}
+        longest = max(_longest(group) for group in ~np.isfinite(series.values[:, row]))
+        mean, std = state.scale["mean"][row], state.scale["std"][row]
+        sensors.append(
+            {"name": name, "unit": unit, "mean": mean, "std": std, "missing": missing, "longest_hole": longest}
+        )
+    return {
+        "source": state.source,
+        "sha256": series.sha256,
+        "trained_on_sha256": state.source_sha256,
+        "rows": series.rows,
+        "step_s": state.step_s,
+        "groups": list(series.groups),
+        "history": config.data.history,
+        "sensors": sensors,
+        "parts": {
+            name: {
+                "rows": part.rows,
+                "first_ms": int(part.times_ms[0]),
+                "last_ms": int(part.times_ms[-1]),
+                "missing": float(holes[name].mean()),
+            }
+            for name, part in named.items()
+        },
+    }
+
+
+def _longest(missing: np.ndarray[Any, np.dtype[np.bool_]]) -> int:
+    """The longest run of True, in steps."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(np.int8)))
+    return int((edges[1::2] - edges[::2]).max(initial=0))
+
+
+def _model(model: GLAIM, config: RunConfig) -> dict[str, Any]:
+    sizes = config.model
+    return {
+        "parameters": count_parameters(model),
+        "window": sizes.window,
+        "d_model": sizes.d_model,
+        "layers": sizes.layers,
+        "masks": config.masks.pattern,
+        "emitted_steps": config.export.emitted_steps,
+    }
+
+
+def _public(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration without the folders of the machine: a report is shown to others."""
+    for section, key in (("data", "file"), ("export", "directory")):
+        if config.get(section, {}).get(key):
+            config[section][key] = Path(config[section][key]).name
+    return config

@@ -1,0 +1,86 @@
+"""The run in one sentence: where the model beats what costs nothing, and where it does not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+BASELINES = {"interpolation": "linear interpolation", "last_value": "last value", "mean": "training mean"}
+LEVEL = 0.01  # closer than this is neither better nor worse
+
+
+def verdict(cases: Mapping[str, Any]) -> dict[str, Any]:
+    """Judge every case by its MAE against the best baseline of that case.
+
+    Args:
+        cases: Of `training.evaluate`: case -> {"says", "cells", "methods"}.
+
+    Returns:
+        "sentence", and for each case the best baseline and the relative differences of MAE and MSE to it (each metric
+        has its own best baseline; negative is better), and the same of each sensor's MAE.
+    """
+    judged = {name: _case(case) for name, case in cases.items() if case["cells"]}
+    return {"sentence": _sentence(judged), "level": LEVEL, "cases": judged}
+
+
+def standing(difference: float | None) -> str:
+    """Say "better", "level" or "worse" by a relative difference; "unknown" without one."""
+    if difference is None:
+        return "unknown"
+    return "level" if abs(difference) < LEVEL else "better" if difference < 0 else "worse"
+
+
+def _case(case: Mapping[str, Any]) -> dict[str, Any]:
+    methods = case["methods"]
+    best = min(BASELINES, key=lambda name: methods[name]["mae"])
+    sensors = {}
+    for sensor, row in methods["model"]["sensors"].items():
+        rival = min(methods[name]["sensors"][sensor]["mae"] for name in BASELINES)
+        sensors[sensor] = _difference(row["mae"], rival) if row["cells"] else None
+    return {
+        "says": case["says"],
+        "best_baseline": best,
+        "mae": _difference(methods["model"]["mae"], methods[best]["mae"]),
+        "mse": _difference(methods["model"]["mse"], min(methods[name]["mse"] for name in BASELINES)),
+        "sensors": sensors,
+    }
+
+
+def _difference(ours: float, rival: float) -> float | None:
+    return ours / rival - 1 if rival > 0 else None
+
+
+def _sentence(judged: Mapping[str, Mapping[str, Any]]) -> str:
+    if not judged:
+        return "Nothing could be judged: the test part has no known value to hide."
+    by = {
+        kind: [each for each in judged.values() if standing(each["mae"]) == kind]
+        for kind in ("better", "level", "worse", "unknown")
+    }
+    total = len(judged)
+    parts = []
+    if by["better"]:
+        how_many = "all" if len(by["better"]) == total else f"{len(by['better'])} of"
+        parts.append(f"beats the best baseline in {how_many} {total} cases ({_listed(by['better'])})")
+    else:
+        parts.append(f"beats the best baseline in none of {total} cases")
+    if by["worse"]:
+        parts.append(f"loses in {len(by['worse'])} ({_listed(by['worse'])})")
+    if by["level"]:
+        parts.append(f"is level in {len(by['level'])} ({_listed(by['level'])})")
+    if by["unknown"]:
+        parts.append(f"cannot be compared in {len(by['unknown'])}, where a baseline makes no error")
+    joined = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"By mean absolute error, the model {joined}."
+
+
+def _listed(cases: list[Mapping[str, Any]]) -> str:
+    ordered = sorted(cases, key=lambda each: each["mae"])
+    return "; ".join(f"{each['says']} {percent(each['mae'])}" for each in ordered)
+
+
+def percent(difference: float | None) -> str:
+    """A relative difference with a true minus sign; a dash without one."""
+    if difference is None:
+        return "–"
+    return f"{difference:+.0%}".replace("-", "−").replace("%", " %") if abs(difference) >= 0.005 else "0 %"

@@ -1,0 +1,64 @@
+"""report.html and report.json of a run's directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from glaim_stream.contract import read_contract
+from training import checkpoint as checkpoints
+from training.checkpoint import Checkpoint
+from training.report.measure import measure
+from training.report.page import page
+
+PAGE, NUMBERS = "report.html", "report.json"
+
+
+def write(
+    directory: Path, *, data: Path | None = None, contract: Path | None = None,
+    evaluation: Mapping[str, Any] | None = None, command: str = "", windows: int = 300,
+) -> Path:  # fmt: skip
+    """Write the report of a run beside its checkpoints; returns the page.
+
+    Args:
+        directory: Holds best.pt, and last.pt, whose history reaches to the end of training.
+        data: The data file, when it is not where the run found it.
+        contract: The exported model's directory: its intervals are the ones tried on the test part. Without it the
+            residual quantiles are measured anew, on fewer windows.
+        evaluation: What `training.evaluate.evaluate_run` said of best.pt. Without it `<name>.json` of the directory
+            is taken when it is of this checkpoint; else the cases are scored here.
+        command: That made the run, for the header. Without it, the one that `<name>.json` names.
+        windows: At most so many test windows for each case.
+
+    Raises:
+        ConfigError: no checkpoint, or not one that this version reads.
+        ContractError: the contract is of other sensors.
+        DataError: the data cannot be read or are not those of the run.
+    """
+    state = checkpoints.load(directory / "best.pt")
+    last = directory / "last.pt"
+    history = checkpoints.load(last).history if last.is_file() else state.history
+    quantiles = None
+    if contract is not None:
+        promised = read_contract(contract)
+        promised.require_sensors(state.sensors)
+        quantiles = promised.residual_quantiles
+    found = dict(evaluation) if evaluation is not None else scores_of(directory, state)
+    report = measure(state, history, data=data, evaluation=found, quantiles=quantiles, windows=windows)
+    report["command"] = command or (found or {}).get("command", "")
+    (directory / NUMBERS).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    target = directory / PAGE
+    target.write_text(page(report), encoding="utf-8")
+    return target
+
+
+def scores_of(directory: Path, state: Checkpoint) -> dict[str, Any] | None:
+    """The scores that lie in the directory, if they are of this very checkpoint."""
+    file = directory / f"{json.loads(state.config)['name']}.json"
+    if not file.is_file() or file.stat().st_mtime < (directory / "best.pt").stat().st_mtime:
+        return None
+    found: dict[str, Any] = json.loads(file.read_text())
+    same = found.get("best_epoch") == state.best_epoch and found.get("data", {}).get("sha256") == state.source_sha256
+    return found if same and "cases" in found else None
