@@ -79,6 +79,7 @@ class TrainSpec:
 class ExportSpec:
     """What becomes of the trained model: a run's [export] section.
 
+    `version` 0 takes the number after the highest that is there, so that a retrained model goes beside the old one.
     `emitted_steps` is S: the served model answers for the S newest steps of a window. `preferred_batches` and
     `queue_delay_us` go into Triton's dynamic batching.
     """
@@ -179,6 +180,11 @@ def build(tables: Mapping[str, Any]) -> RunConfig:
 
 def read(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a TOML file and apply `section.key=value` overrides, each value written as in TOML."""
+    return build(stated(path, overrides))
+
+
+def stated(path: Path | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """What a file and overrides say, as nested tables, and nothing that they do not say."""
     tables: dict[str, Any] = {}
     if path is not None:
         try:
@@ -198,7 +204,7 @@ def read(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
             tables["name"] = value
         else:
             tables.setdefault(section, {})[name] = value
-    return build(tables)
+    return tables
 
 
 def changes(old: RunConfig, new: RunConfig) -> list[str]:

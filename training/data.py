@@ -129,7 +129,7 @@ def load(spec: DataSpec, path: Path) -> Series:
     Raises:
         DataError: the file cannot be read, a named column is absent or not numeric, or nothing was ever observed.
     """
-    table = _read_table(path)
+    table = read_table(path)
     if table.num_rows == 0:
         raise DataError(f"{path.name} has no rows")
     times_ms = _times(table, spec, path)
@@ -201,7 +201,12 @@ def fit_scale(train: Series) -> Scale:
     return Scale(np.nanmean(stacked, axis=1), std, np.nanmin(stacked, axis=1), np.nanmax(stacked, axis=1))
 
 
-def _read_table(path: Path) -> pa.Table:
+def read_table(path: Path) -> pa.Table:
+    """The content of a .csv, .tsv or .parquet file.
+
+    Raises:
+        DataError: it is absent, of another kind, or cannot be read.
+    """
     if not path.is_file():
         raise DataError(f"expected a data file at {path}, found none")
     try:

@@ -50,13 +50,15 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
         stated: Names of the settings in `given` that a person gave; they are never changed.
 
     Raises:
-        DataError: no column parses as time, or the table's layout cannot be told.
+        DataError: no column parses as time, the one that was stated is not there, or the table's layout cannot be told.
     """
     said: list[str] = []
     spec = given
     if "time" not in stated:
         spec = dataclasses.replace(spec, time=_time_column(table, file))
         said.append(f"time is column {spec.time!r}, the first that reads as times")
+    elif spec.time and spec.time not in table.column_names:
+        raise DataError(f"{file.name}: expected time column {spec.time!r}, found columns {_some(table.column_names)}")
     if not {"layout", "group", "sensor", "value", "separator"} & set(stated):
         spec, words = _layout(table, file, spec)
         said += words
@@ -112,7 +114,7 @@ def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list
     numbers = [name for name in _number_columns(table) if name != spec.time]
     if not numbers:
         raise DataError(f"{file.name}: expected columns of numbers, found {_some(table.column_names)}")
-    distinct = _distinct(table, [spec.time])
+    distinct = _distinct(table, [spec.time]) if spec.time else table.num_rows
     if distinct == table.num_rows or not names:  # a row a time
         separator = _separator(numbers)
         if separator:

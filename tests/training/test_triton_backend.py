@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import shutil
-import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.training.fake_triton import request, start
 from training.data import Scale
 from training.export import BACKEND, hard_windows, script, served_model
 from training.model import GLAIM, GLAIMConfig
@@ -21,47 +18,14 @@ from training.model import GLAIM, GLAIMConfig
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=1, ffn=8, heads=2, dropout=0.0, d_psi=8, d_g=2, large_kernel=7)
 
 
-class FakeTensor:
-    def __init__(self, name: str, array: np.ndarray) -> None:
-        self.name, self.array = name, array
-
-    def as_numpy(self) -> np.ndarray:
-        return self.array
-
-
-class FakeResponse:
-    def __init__(self, output_tensors: list[FakeTensor] | None = None, error: object = None) -> None:
-        self.outputs, self.error = output_tensors, error
-
-
-class FakeError:
-    def __init__(self, message: str) -> None:
-        self.message = message
-
-
-def request(**arrays: np.ndarray) -> dict[str, FakeTensor]:
-    return {name: FakeTensor(name, array) for name, array in arrays.items()}
-
-
 @pytest.fixture
 def backend(tmp_path: Path, unit_scale: Scale, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The backend, started as Triton would, beside a small model."""
-    fake = types.ModuleType("triton_python_backend_utils")
-    fake.Tensor, fake.InferenceResponse, fake.TritonError = FakeTensor, FakeResponse, FakeError  # type: ignore[attr-defined]
-    fake.get_input_tensor_by_name = lambda asked, name: asked.get(name)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", fake)
     torch.manual_seed(0)
     served = served_model(GLAIM(CONFIG).eval(), unit_scale, 6)
     script(served).save(str(tmp_path / "model.pt"))
     shutil.copyfile(BACKEND, tmp_path / "model.py")
-    spec = importlib.util.spec_from_file_location("served_model_file", tmp_path / "model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    model = module.TritonPythonModel()
-    inputs = [{"name": name, "dims": ["3", "24"]} for name in ("VALUES", "OBSERVED")]
-    model.initialize({"model_config": json.dumps({"input": inputs, "max_batch_size": 64})})
+    model = start(tmp_path, 3, 24, monkeypatch)
     model.expected = served
     return model
 

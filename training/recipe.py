@@ -1,0 +1,98 @@
+"""A recipe for a file that comes without one: sizes and steps by the amount of data and the time that is given.
+
+What a stream asks for is in all of them: the deployment masks, a network that corrects the interpolation, averaged
+weights, and a rate that falls to its end when the time does. The network is the largest of a few for which the time
+gives enough steps; how long a step takes is measured, because no table knows the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MINUTES = 10.0  # of training, when nobody says
+WINDOWS = (96, 48, 24)
+SHARES = (0.7, 0.15, 0.15)
+# (d_model, layers, ffn), the largest first. The shipped models are the second and the third of them.
+NETWORKS = ((64, 2, 128), (32, 2, 128), (32, 1, 96), (16, 1, 64))
+ENOUGH_STEPS = 4000  # the shipped models learnt in 4,800 and 6,400 steps; a larger network with fewer is worse
+FEW_WINDOWS = 5000  # below, the largest network and a training without dropout learn by heart
+MOST_PASSES = 60  # over all windows; the gaps are drawn anew in each
+BUSY = 0.8  # of the time goes into steps, the rest into validation and checkpoints
+
+Pace = Callable[[Mapping[str, Any], int], float]  # ([model], batch size) -> seconds a step
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Tables of a run's configuration, and the choice in words."""
+
+    tables: Mapping[str, Mapping[str, Any]]
+    said: str
+
+
+def window_of(rows: int) -> int:
+    """The longest window of which the validation and the test part hold two or more; else the longest of all."""
+    part = int(min(SHARES) * rows)
+    return next((window for window in WINDOWS if part >= 2 * window), WINDOWS[0])
+
+
+def choose(
+    rows: int, windows: int, window: int, pace: Pace, *, minutes: float, cuda: bool = False, steps: bool = True
+) -> Recipe:
+    """Settle what nobody stated.
+
+    Args:
+        rows: Rows of the whole series.
+        windows: Windows to train on, of all groups.
+        window: Steps of a window.
+        pace: Measures a step of a network.
+        minutes: Time to train in.
+        cuda: There is a GPU: larger batches cost nothing.
+        steps: Settle the number of steps; False when somebody stated it, and then nothing is measured.
+    """
+    batch = 32 if cuda else 8
+    chosen, per_step = _network(NETWORKS[2], window, windows), 0.0
+    if steps:
+        for size in NETWORKS[1:] if windows < FEW_WINDOWS else NETWORKS:
+            chosen = _network(size, window, windows)
+            per_step = pace(chosen, batch)
+            if minutes * 60 * BUSY / per_step >= ENOUGH_STEPS:
+                break
+    train: dict[str, Any] = {
+        "batch_size": batch, "learning_rate": 2e-3, "schedule": "cosine", "clip_norm": 1.0, "balance": 0.5,
+        "mae_weight": 0.5, "validation_windows": 400,
+    }  # fmt: skip
+    said = f"network of width {chosen['d_model']}, {chosen['layers']} layer(s), windows of {window} steps"
+    if steps:
+        total = max(60, min(int(minutes * 60 * BUSY / per_step), MOST_PASSES * windows // batch))
+        a_pass = max(1, windows // batch)
+        epochs = max(3, min(40, total // 150), -(-total // a_pass))
+        iterations = max(1, total // epochs)
+        total = epochs * iterations
+        train |= {
+            "epochs": epochs, "iterations": iterations, "patience": epochs, "warmup": min(200, total // 20),
+            "ema": 0.998 if total > 2000 else 0.98, "max_minutes": 1.5 * minutes,
+        }  # fmt: skip
+        said += (
+            f"; {total} steps of {batch} windows in {epochs} epochs, {per_step * 1000:.0f} ms a step here: "
+            f"some {total * per_step / BUSY / 60:.1f} minutes (--minutes {minutes:g})"
+        )
+    tables = {
+        "data": {"split": list(SHARES)},
+        "model": chosen,
+        "masks": {"pattern": "deployment"},
+        "train": train,
+        "export": {"version": 0, "emitted_steps": min(16, window)},
+    }
+    return Recipe(tables, said)
+
+
+def _network(size: tuple[int, int, int], window: int, windows: int) -> dict[str, Any]:
+    d_model, layers, ffn = size
+    return {
+        "window": window, "d_model": d_model, "layers": layers, "ffn": ffn, "heads": 4, "d_psi": 32,
+        "large_kernel": min(71, window - 1 + window % 2), "dropout": 0.1 if windows < FEW_WINDOWS else 0.0,
+        "norm_eps": 0.01, "residual": True,
+    }  # fmt: skip
