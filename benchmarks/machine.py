@@ -13,13 +13,13 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 
 
-def describe(command: str) -> dict[str, Any]:
-    """Date, machine, command, commit and versions."""
+def describe(command: str, measured: str = "glaim_stream") -> dict[str, Any]:
+    """Date, machine, command, commit and versions; `measured` is the package whose source the result depends on."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "machine": {"cpu": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
         "command": command,
-        "git_commit": _commit(),
+        "git_commit": _commit(measured),
         "python": platform.python_version(),
     }
 
@@ -40,7 +40,7 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _commit() -> str:
+def _commit(measured: str) -> str:
     """Short commit, with a plus where the working tree differs in what is measured."""
     here = Path(__file__).parent.parent
 
@@ -48,4 +48,4 @@ def _commit() -> str:
         command = ["git", *arguments]
         return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False).stdout.strip()
 
-    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--short", "glaim_stream") else "")
+    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--short", measured) else "")

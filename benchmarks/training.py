@@ -1,0 +1,220 @@
+"""How many training iterations a second the network makes, beside the same network written plainly, in the same run.
+
+    python -m benchmarks.training              a quarter of an hour of one core
+    python -m benchmarks.training --quick      seven sensors, two rounds
+    python -m benchmarks.training --losses     are the losses alike too? A small network, 60 iterations each
+
+An iteration is all of it: forward with dropout, the loss over the hidden cells, backward, Adam. On a CPU the plain
+network, ours in fp32 and ours in bf16 take turns; with `--compile` (minutes) the compiled one too. Where there is a
+GPU everything runs there, and ours also as torch.compile with CUDA graphs. Method and limits: benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from benchmarks import machine
+from benchmarks.plain_glaim import copied
+from training.loop import hidden_loss
+from training.model import GLAIM, GLAIMConfig
+from training.runtime import keep_memory
+
+_BATCH = 16  # the paper's
+_LEARNING_RATE = 1e-3
+Windows = tuple[Tensor, Tensor, Tensor]  # truth and values, float [B, C, T]; observed, bool [B, C, T]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to train the same network from the same weights."""
+
+    name: str
+    title: str
+    plain: bool = False
+    bf16: bool = False
+    compiled: bool = False
+
+
+PLAIN = Way("plain", "plain eager", plain=True)
+WAYS = (PLAIN, Way("fp32", "ours"), Way("bf16", "ours, bf16", bf16=True))
+COMPILED = (
+    Way("compiled", "ours, compiled", compiled=True),
+    Way("compiled_bf16", "ours, compiled, bf16", bf16=True, compiled=True),
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one iteration: by the clock, and of this process's CPU time."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def windows(config: GLAIMConfig, batch: int, device: torch.device, seed: int) -> Windows:
+    """Sensors that share three slow waves, with noise; three cells in ten are hidden."""
+    generator = torch.Generator().manual_seed(seed)
+    steps = torch.arange(config.window, dtype=torch.float32)
+    period = torch.tensor([12.0, 31.0, 77.0]).view(3, 1)
+    phase = 6.28 * torch.rand(batch, 3, 1, generator=generator)
+    waves = torch.sin(6.28 * steps / period + phase)  # (B, 3, T)
+    mixing = torch.randn(config.num_variables, 3, generator=torch.Generator().manual_seed(0))
+    truth = torch.einsum("cw,bwt->bct", mixing, waves)
+    truth = truth + 0.1 * torch.randn(truth.shape, generator=generator)
+    observed = torch.rand(truth.shape, generator=generator) > 0.3
+    return truth.to(device), torch.where(observed, truth, 0.0).to(device), observed.to(device)
+
+
+def iterations(way: Way, config: GLAIMConfig, device: torch.device, seed: int = 2021) -> Callable[[Windows], Tensor]:
+    """A network of its own with its optimiser; each call is one iteration and returns its loss, not waited for."""
+    torch.manual_seed(seed)
+    ours = GLAIM(config)
+    network: nn.Module = (copied(ours, config) if way.plain else ours).to(device).train()
+    optimiser = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
+    graphs = way.compiled and device.type == "cuda"
+    call: Callable[..., Tensor] = network
+    if way.compiled:
+        call = torch.compile(network, mode="reduce-overhead" if graphs else "default", dynamic=False)
+
+    def iterate(batch: Windows) -> Tensor:
+        truth, values, observed = batch
+        if graphs:
+            torch.compiler.cudagraph_mark_step_begin()
+        with torch.autocast(device.type, torch.bfloat16, enabled=way.bf16):
+            filled = call(values, observed)
+        loss = hidden_loss(filled.float(), truth, ~observed)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call] # torch's own annotation lacks it
+        optimiser.step()
+        return loss.detach().clone()
+
+    return iterate
+
+
+def measure(
+    ways: Sequence[Way], config: GLAIMConfig, device: torch.device, rounds: int, each: int, console: Console
+) -> dict[str, list[Cost]]:
+    """`rounds` rounds in which each way makes `each` iterations in turn, after two unmeasured ones."""
+    batch = windows(config, _BATCH, device, seed=1)
+    running = {way.name: iterations(way, config, device) for way in ways}
+    costs: dict[str, list[Cost]] = {way.name: [] for way in ways}
+    for way in ways:
+        begin = time.perf_counter()
+        for _ in range(3 if way.compiled else 2):
+            running[way.name](batch)
+        _settle(device)
+        if way.compiled:
+            console.print(f"{way.title}: compiled in {time.perf_counter() - begin:.0f} s")
+    for _ in range(rounds):
+        for way in ways:
+            _settle(device)
+            wall, cpu = time.perf_counter(), time.process_time()
+            for _ in range(each):
+                running[way.name](batch)
+            _settle(device)
+            costs[way.name].append(Cost((time.perf_counter() - wall) / each, (time.process_time() - cpu) / each))
+    return costs
+
+
+def losses(ways: Sequence[Way], config: GLAIMConfig, device: torch.device, count: int) -> dict[str, float]:
+    """Mean loss of the last third of `count` iterations from the same weights on the same batches, by way.
+
+    The ways draw their dropout differently, so they can only agree within what another seed changes: "noise" is the
+    plain network's distance from itself with dropout drawn anew.
+    """
+    batches = [windows(config, _BATCH, device, seed) for seed in range(count)]
+
+    def final(way: Way, dropout_seed: int) -> float:
+        iterate = iterations(way, config, device)
+        torch.manual_seed(dropout_seed)
+        found = [float(iterate(batch)) for batch in batches]
+        return statistics.fmean(found[-(count // 3) :])
+
+    result = {way.name: final(way, 1) for way in ways}
+    result["noise"] = abs(final(PLAIN, 2) - result["plain"])
+    return result
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print tables, append a line for each number of sensors to results/training.jsonl."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="seven sensors, two rounds")
+    parser.add_argument("--losses", action="store_true", help="compare losses instead of speed")
+    parser.add_argument("--variables", type=int, nargs="+", default=[7, 21], help="sensors (default: 7 21)")
+    parser.add_argument("--d-model", type=int, default=64, help="hidden features (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="of the processor (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds; the median counts (default: %(default)s)")
+    parser.add_argument("--iterations", type=int, default=3, help="iterations a round and way (default: %(default)s)")
+    parser.add_argument("--compile", action="store_true", help="torch.compile too; always on a GPU")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    keep_memory()  # as every run of ours does; the plain network profits too
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    ways = (*WAYS, *(COMPILED if options.compile or device.type == "cuda" else ()))
+    command = "python -m benchmarks.training " + " ".join(sys.argv[1:] if arguments is None else arguments)
+    origin = machine.describe(command.strip(), measured="training") | {
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+        "threads": options.threads,
+    }
+    console = Console()
+    if options.losses:
+        # A network small enough that 60 iterations of each way take a minute; dropout and all parts are in it.
+        config = GLAIMConfig(7, window=48, d_model=16, ffn=64, heads=4, d_psi=32, large_kernel=31)
+        found = losses(WAYS if device.type == "cpu" else ways, config, device, 60)
+        result = origin | {"losses": {name: round(loss, 5) for name, loss in found.items()}, "iterations": 60}
+        for name, loss in found.items():
+            console.print(f"{name}: {loss:.4f}")
+        console.print(f"appended to {machine.append('training', result).relative_to(Path.cwd())}")
+        return 0
+    rounds, each = (2, 1) if options.quick else (options.rounds, options.iterations)
+    for variables in [7] if options.quick else options.variables:
+        config = GLAIMConfig(variables, d_model=options.d_model)
+        costs = measure(ways, config, device, rounds, each, console)
+        result = origin | {"variables": variables, "d_model": options.d_model, "batch": _BATCH, "rounds": rounds}
+        result |= report(ways, costs, f"{variables} sensors, D = {options.d_model}, batch {_BATCH}", console)
+        console.print(f"appended to {machine.append('training', result).relative_to(Path.cwd())}")
+    return 0
+
+
+def report(
+    ways: Sequence[Way], costs: dict[str, list[Cost]], title: str, console: Console
+) -> dict[str, dict[str, float]]:
+    """The table; returns iterations a second and a CPU second, and both as multiples of the plain network's."""
+    per_s = {name: 1 / statistics.median(cost.wall_s for cost in each) for name, each in costs.items()}
+    per_cpu_s = {name: 1 / statistics.median(cost.cpu_s for cost in each) for name, each in costs.items()}
+    table = Table("network", "iterations/s", "times plain", "iterations per CPU second", "times plain", title=title)
+    found = {}
+    for way in ways:
+        ratio, cpu_ratio = (each[way.name] / each["plain"] for each in (per_s, per_cpu_s))
+        table.add_row(
+            way.title, f"{per_s[way.name]:.2f}", f"{ratio:.2f}", f"{per_cpu_s[way.name]:.2f}", f"{cpu_ratio:.2f}"
+        )
+        found[way.name] = {
+            "per_s": round(per_s[way.name], 3),
+            "per_cpu_s": round(per_cpu_s[way.name], 3),
+            "ratio": round(ratio, 2),
+            "cpu_ratio": round(cpu_ratio, 2),
+        }
+    console.print(table)
+    return found
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
