@@ -1,0 +1,79 @@
+"""Begin a run with the weights of another one instead of random ones: a second training on other masks.
+
+    python -m training.warm build/paper/Illness-block-0.3-full-s2021-ours training/configs/illness.toml
+    python -m training.fit training/configs/illness.toml --resume
+
+A model that has learned the paper's blocks learns the newest steps of a stream in a fraction of the time. What is taken
+are the averaged weights of the best epoch; optimiser, learning rate and the count of epochs begin anew. Both runs must
+have the same network, sensors and training rows, else the weights mean something else.
+
+What is written: build/runs/<name>/last.pt, another directory with --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from glaim_stream.errors import GlaimError
+from training import checkpoint as checkpoints
+from training import config as configs
+from training.checkpoint import Checkpoint
+from training.config import RunConfig
+from training.errors import ConfigError
+
+
+def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
+    """The first checkpoint of a run of `config`, before its first epoch, with the weights of `before`.
+
+    Raises:
+        ConfigError: network or rows are not those that `before` was trained with.
+    """
+    old = configs.build(json.loads(before.config))
+    model = dataclasses.replace(config.model, num_variables=old.model.num_variables)
+    pairs = [("model", old.model, model)]
+    pairs += [(f"data.{name}", getattr(old.data, name), getattr(config.data, name)) for name in ("rows", "sensors")]
+    if not config.data.rows:
+        pairs.append(("data.split", old.data.split, config.data.split))
+    for what, was, now in pairs:
+        if was != now:
+            raise ConfigError(f"expected the {what} of the run that gives the weights, {was}, found {now}")
+    return dataclasses.replace(
+        before, config=dataclasses.replace(config, model=model).to_json(), epoch=0, weights=before.averaged,
+        optimiser={}, best_score=math.inf, best_epoch=0, history=[], seconds=0.0,
+        git_commit=checkpoints.git_commit(), batch=0, loss_sum=0.0, numpy_state={}, torch_states=[], cuda_states=[],
+    )  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns 0, or 2 with a sentence on standard error."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.warm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path, help="whose weights: a run's directory, or one of its checkpoints")
+    parser.add_argument("config", type=Path, help="TOML file of the new run")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="as with training.fit")
+    parser.add_argument("--out", type=Path, help="directory of the new run (default build/runs/<name>)")
+    given = parser.parse_args(arguments)
+    try:
+        config = configs.read(given.config, given.set)
+        target = (given.out or Path("build") / "runs" / config.name) / "last.pt"
+        if target.exists():
+            raise ConfigError(f"expected no run at {target.parent} yet, found its last.pt; give another --out")
+        state = warmed(checkpoints.load(given.run / "best.pt" if given.run.is_dir() else given.run), config)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        checkpoints.save(state, target)
+    except GlaimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"wrote {target}; go on with python -m training.fit {given.config} --resume")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
