@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,18 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from training.data import Floats
-from training.masks import Bools
+from training.masks import FittedMasks, MaskSpec
+from training.outages import Bools
 from training.windows import Batch, WindowSet, hide
 
 Tensors = tuple[Tensor, Tensor, Tensor, Tensor]  # values, observed, truth, hidden: each [B, C, T], as in Batch
 Item = TypeVar("Item")
-
-
-class Masks(Protocol):
-    """What hides cells: a MaskSpec, or one with the outages of its data."""
-
-    def sample(self, rng: np.random.Generator, observed: Bools) -> Bools:
-        """Observed [B, C, T] -> hidden [B, C, T]."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +39,8 @@ class Drawn:
 
 
 def draw(
-    windows: WindowSet, masks: Masks, batch_size: int, seed: int, epoch: int, after: dict[str, Any] | None = None,
-    skip: int = 0,
+    windows: WindowSet, masks: MaskSpec | FittedMasks, batch_size: int, seed: int, epoch: int,
+    after: dict[str, Any] | None = None, skip: int = 0,
 ) -> Iterator[Drawn]:  # fmt: skip
     """One pass over all windows in random order, gaps drawn anew; the last incomplete batch is left out.
 
@@ -69,7 +63,7 @@ def draw(
         values = windows.take(chosen)
         known = np.isfinite(values)
         hidden = masks.sample(rng, known) & known
-        yield Drawn(chosen, values, hidden, rng.bit_generator.state)
+        yield Drawn(chosen, values, hidden, dict(rng.bit_generator.state))
 
 
 def tensors(batch: Batch, device: torch.device) -> Tensors:

@@ -24,7 +24,7 @@ class Learner:
         self._graphs = spec.compile and device.type == "cuda" and world.size == 1
         whole: nn.Module = self.model
         if spec.compile:  # CUDA graphs and the communication hooks of several processes do not go together
-            whole = torch.compile(self.model, mode="reduce-overhead" if self._graphs else "default")  # type: ignore[assignment]
+            whole = torch.compile(self.model, mode="reduce-overhead" if self._graphs else "default")
         self._network = world.parallel(whole, device)
 
     def fill(self, values: Tensor, observed: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,20 @@ from training.runtime import machine
 Row = Mapping[str, float]  # one epoch: epoch, loss, validation_mse, validation_mae, learning_rate, seconds
 
 
-def command_line() -> str:
-    """The command that runs, without the folders of the machine it runs on: results are published."""
-    module = getattr(sys.modules.get("__main__"), "__spec__", None)
-    program = (
-        ["python", "-m", module.name.removesuffix(".__main__")] if module else [Path(sys.argv[0]).name or "python"]
-    )
-    return shlex.join([*program, *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])
+def command_line(program: str = "", words: Sequence[str] | None = None) -> str:
+    """A command as it may be published: of files the names alone, not the folders of the machine.
+
+    Without arguments, that of this process.
+    """
+    if not program:
+        module = getattr(sys.modules.get("__main__"), "__spec__", None)
+        program = f"python -m {module.name.removesuffix('.__main__')}" if module else Path(sys.argv[0]).name or "python"
+    given = sys.argv[1:] if words is None else words
+    return f"{program} {shlex.join(Path(word).name if Path(word).is_absolute() else word for word in given)}".strip()
+
+
+def nothing(_: Row) -> None:
+    """What listens to the epochs when nobody does."""
 
 
 class RunLog:

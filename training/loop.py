@@ -27,7 +27,7 @@ from training.data import Scale, Series, Split, fit_scale
 from training.errors import ConfigError, TrainingError
 from training.keeper import ADVICE, Keeper
 from training.learner import Learner, on_host
-from training.logs import Row, RunLog
+from training.logs import Row, RunLog, nothing
 from training.progress import Progress, describe
 from training.runtime import StopRequest, device, keep_memory
 from training.windows import Batch, WindowSet, fixed_batches
@@ -97,7 +97,7 @@ def ended(state: Checkpoint, spec: TrainSpec) -> str:
 
 def run(
     config: RunConfig, series: Series, parts: Split, directory: Path, *, resume: bool = False, say: Say = print,
-    command: str = "", on_epoch: Callable[[Row], None] = lambda _: None,
+    command: str = "", on_epoch: Callable[[Row], None] = nothing,
 ) -> Checkpoint:  # fmt: skip
     """Fit a model; returns the best checkpoint, which also lies in `directory`/best.pt.
 
@@ -146,7 +146,7 @@ def run(
         for name in ("last.pt", "best.pt"):  # a former run's; its best must not be taken for this one's
             (directory / name).unlink(missing_ok=True)
     log = RunLog(directory, state, command)
-    say = say if world.first else _nothing
+    say = say if world.first else (lambda _: None)
     say(
         f"{len(series.groups)} groups of {len(series.sensors)} sensors, {series.rows} rows; windows: "
         f"{len(windows)} to train, {len(held_out)} to validate; {sum(p.numel() for p in learner.model.parameters()):,} "
@@ -181,6 +181,7 @@ def run(
                 log.write(state)
                 on_epoch(row)
     say(why)
+    world.any(False)  # the others read what the first one has written
     return checkpoints.load(directory / "best.pt")
 
 
@@ -281,7 +282,3 @@ def _fresh(config: RunConfig, series: Series, scale: Scale, learner: Learner) ->
         weights=weights, averaged=dict(weights), optimiser={}, best_score=math.inf, best_epoch=0, history=[],
         seconds=0.0, git_commit=checkpoints.git_commit(),
     )  # fmt: skip
-
-
-def _nothing(_: str) -> None:
-    """What the processes other than the first one say."""

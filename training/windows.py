@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 
 from training.data import Floats
 from training.errors import DataError
-from training.masks import Bools, MaskSpec
+from training.masks import FittedMasks, MaskSpec
+from training.outages import Bools
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,9 @@ class WindowSet:
         return np.unique(np.linspace(0, len(self) - 1, most).round().astype(np.int64))
 
 
-def training_batches(windows: WindowSet, masks: MaskSpec, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:
-    """One pass over all windows in random order, gaps drawn anew; the last incomplete batch is left out."""
-    order = rng.permutation(len(windows))
-    usable = len(order) - len(order) % batch_size if len(order) >= batch_size else len(order)
-    for start in range(0, usable, batch_size):
-        values = windows.take(order[start : start + batch_size])
-        yield hide(values, masks.sample(rng, np.isfinite(values)))
-
-
-def fixed_batches(windows: WindowSet, masks: MaskSpec, batch_size: int, most: int, key: str) -> list[Batch]:
+def fixed_batches(
+    windows: WindowSet, masks: MaskSpec | FittedMasks, batch_size: int, most: int, key: str
+) -> list[Batch]:
     """Batches whose gaps depend on nothing but `key` and the window's number: the same at every epoch and resume.
 
     A window keeps its gaps whatever the batch size, and however many others are chosen beside it.

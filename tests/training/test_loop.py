@@ -21,7 +21,8 @@ from training.data import load, split
 from training.errors import ConfigError, TrainingError
 from training.logs import Row
 from training.loop import hidden_loss, learning_rate
-from training.masks import Bools, FittedMasks
+from training.masks import FittedMasks
+from training.outages import Bools
 from training.runtime import Interrupted
 
 BATCH = 8

@@ -1,0 +1,72 @@
+"""Plain lines when there is no terminal, a bar when there is one."""
+
+from __future__ import annotations
+
+import io
+
+from training.progress import Progress, describe
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_long_work_says_where_it_is_every_half_minute_and_short_work_nothing() -> None:
+    now, said = [0.0], list[str]()
+    progress = Progress(said.append, io.StringIO(), lambda: now[0])
+    progress.begin("epoch 1/3", 100)
+    for _ in range(100):
+        now[0] += 1.0
+        progress.step(lambda: ", loss 0.5000")
+    progress.end()
+    assert said == [
+        "epoch 1/3: 30 of 100, loss 0.5000, 1 it/s, 1m10s left",
+        "epoch 1/3: 60 of 100, loss 0.5000, 1 it/s, 0m40s left",
+        "epoch 1/3: 90 of 100, loss 0.5000, 1 it/s, 0m10s left",
+    ]
+    said.clear()
+    progress.begin("validation", 5)
+    for _ in range(5):
+        now[0] += 1.0
+        progress.step()
+    assert not said
+
+
+def test_the_pace_of_a_resumed_epoch_is_this_sessions() -> None:
+    now, said = [0.0], list[str]()
+    progress = Progress(said.append, io.StringIO(), lambda: now[0])
+    progress.begin("epoch 2/3", 100, done=50)
+    for _ in range(10):
+        now[0] += 4.0
+        progress.step()
+    assert said == ["epoch 2/3: 58 of 100, 0.25 it/s, 2m48s left"]
+
+
+def test_a_line_costs_nothing_while_none_is_due() -> None:
+    progress = Progress(lambda _: None, io.StringIO(), lambda: 0.0)
+    progress.begin("epoch", 10)
+
+    def dear() -> str:
+        raise AssertionError("asked for a loss that nobody prints")
+
+    progress.step(dear)
+
+
+def test_a_terminal_gets_a_bar_and_no_lines() -> None:
+    said, terminal = list[str](), Terminal()
+    progress = Progress(said.append, terminal)
+    progress.begin("epoch 1/3", 2)
+    progress.step()
+    progress.end()
+    assert not said
+    assert "epoch 1/3" in terminal.getvalue()
+    hidden = Terminal()
+    progress = Progress(said.append, hidden, hidden=True)
+    progress.begin("epoch 1/3", 2)
+    progress.step()
+    assert not hidden.getvalue()
+
+
+def test_durations_are_short() -> None:
+    assert [describe(seconds) for seconds in (5, 185, 3725)] == ["0m05s", "3m05s", "1h02m"]
