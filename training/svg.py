@@ -67,7 +67,7 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
 
 def alike(values: Sequence[float]) -> list[str]:
     """Numbers as text, all with as many places as the one that needs most."""
-    places = max((len(f"{value:g}".partition(".")[2]) for value in values), default=0)
+    places = max((len(f"{value:.10f}".rstrip("0").partition(".")[2]) for value in values), default=0)
     return [f"{value:,.{places}f}" for value in values]
 
 

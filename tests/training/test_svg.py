@@ -10,6 +10,7 @@ def test_ticks_are_round_and_inside() -> None:
     assert svg.ticks(5, 5) == [5]
     assert svg.alike([2.5, 5.0]) == ["2.5", "5.0"]
     assert svg.alike([1000, 2000]) == ["1,000", "2,000"]
+    assert svg.alike([1_000_000, 1_250_000]) == ["1,000,000", "1,250,000"]
     assert [label for _, label in svg.time_ticks(0, 6 * 3_600_000)][:3] == ["1 Jan", "01:00", "02:00"]
 
 

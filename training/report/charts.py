@@ -57,19 +57,19 @@ class Axis:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten inside [low, high]; powers alone where the reach is long."""
-    factors = (1,) if high / low > 1000 else (1, 2, 5)
+    """A few round values inside [low, high]: powers of ten where the reach is long, even steps where it is short."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [value for p in powers for f in factors if low * 0.999 <= (value := f * 10.0**p) <= high * 1.001]
+    for factors in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
+        found = [value for p in powers for f in factors if low * 0.999 <= (value := f * 10.0**p) <= high * 1.001]
+        if len(found) >= 3:
+            return found
+    return ticks(low, high)
 
 
 def log_axis(title: str, values: Sequence[float]) -> Axis:
     """An axis that holds all positive values, with a little room."""
     positive = [value for value in values if value > 0] or [0.1, 1.0]
-    low, high = min(positive) / 1.12, max(positive) * 1.12
-    if len(log_ticks(low, high)) < 2:  # too short a reach to be read without a second number on it
-        low, high = low / 1.6, high * 1.6
-    return Axis(title, low, high, logarithmic=True)
+    return Axis(title, min(positive) / 1.12, max(positive) * 1.12, logarithmic=True)
 
 
 def line_chart(

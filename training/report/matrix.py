@@ -10,19 +10,22 @@ from training.svg import element, number, text, tip
 
 LEVELS = 8
 _SIDE = 520
-_MOST_NUMBERS, _MOST_NAMES = 12, 64  # above so many sensors the numbers, then the names, would not be legible
+_LETTER = 11.5  # px, the largest; names shrink with their rows
+MOST_NAMES = 40
+_MOST_NUMBERS = 12  # above so many sensors the numbers would not be legible, above MOST_NAMES the names
 
 
 def matrix(found: Mapping[str, Any], sensors: Sequence[str]) -> str:
     """Rows take from columns; colour in LEVELS equal steps from 0 to the largest entry."""
     values, count = found["matrix"], len(sensors)
     most = max(max(row) for row in values)
-    named = count <= _MOST_NAMES
-    margin = min(150, 14 + 7.6 * max(len(name) for name in sensors)) if named else 24
+    named = count <= MOST_NAMES
+    letter = min(_LETTER, 0.85 * (_SIDE - 90) / count)
+    margin = min(150.0, 12 + 0.66 * letter * max(len(name) for name in sensors)) if named else 30.0
     cell = (_SIDE - margin) / count
     parts = _few(values, most, margin, cell, sensors) if count <= _MOST_NUMBERS else _many(values, most, margin, cell)
     if named:
-        parts += _names(sensors, margin, cell)
+        parts += _names(sensors, margin, cell, letter)
     else:
         for at in range(0, count, max(1, round(count / 80) * 10)):
             place = round(margin + (at + 0.5) * cell, 1)
@@ -77,8 +80,7 @@ def _many(values: Sequence[Sequence[float]], most: float, margin: float, cell: f
     return [element("g", drawn, transform=f"translate({margin:g} {margin:g}) scale({cell:.5f})")]
 
 
-def _names(sensors: Sequence[str], margin: float, cell: float) -> list[str]:
-    size = min(11.5, cell * 0.9)
+def _names(sensors: Sequence[str], margin: float, cell: float, size: float) -> list[str]:
     parts = []
     for index, name in enumerate(sensors):
         words, middle = shorten(name, (margin - 8) / (size * 0.64)), margin + (index + 0.5) * cell

@@ -42,7 +42,7 @@ def measure(
         data: The data file, when it is not where the run found it.
         evaluation: What `evaluate_run` said of this checkpoint; measured here when it is not given.
         quantiles: The residual quantiles of the exported contract; measured here, on fewer windows, when not given.
-        windows: At most so many test windows for each case; a quarter of it for each kind of gap.
+        windows: At most so many test windows for each case; a fifth of it for each kind of gap.
 
     Raises:
         DataError: the file's sensors are not those of the checkpoint, or it has too few rows.
@@ -62,7 +62,7 @@ def measure(
         "mean": lambda values, observed: np.where(observed, values, np.float32(0)),
     }
     seed = config.train.seed
-    few = max(2, windows // 4)
+    few = max(2, windows // 5)
     scores = evaluation if evaluation is not None else evaluate_run(state, data=path, most=windows)
     probes = gaps.probe(test, fills, len(state.sensors), most=few, seed=seed)
     held_out = _windows(config, scale, parts.validation)

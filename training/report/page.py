@@ -11,7 +11,7 @@ from typing import Any
 
 from training.report import matrix, panels, tables
 from training.report.charts import METHODS, Axis, Line, dot_rows, legend, line_chart, log_axis
-from training.svg import number
+from training.svg import number, ticks
 
 _CSS = Path(__file__).with_name("page.css")
 _SECTIONS = {
@@ -94,7 +94,7 @@ def _scores(report: Report) -> str:
     for metric, words in (("mae", "MAE, deviations (log.)"), ("mse", "MSE, standardised (log.)")):
         axis = log_axis(words, [row[metric][m] for _, row in rows for m in METHODS])
         drawn = [(says, row[metric]) for says, row in rows]
-        charts.append(f"<figure>{dot_rows(drawn, axis, f'{words}: every method in every case', left=214)}</figure>")
+        charts.append(f"<figure>{dot_rows(drawn, axis, f'{words}: every method in every case', left=232)}</figure>")
     level = f"{100 * report['verdict']['level']:.0f} %"
     return (
         '<p class="soft">Known cells of the test part are hidden and filled by every method; all methods fill the same '
@@ -284,6 +284,8 @@ def _dependencies(report: Report) -> str:
         return '<p class="soft">This model has no StaGlo: it was trained without it.</p>'
     names = [sensor["name"] for sensor in report["data"]["sensors"]]
     alpha = found["alpha"]
+    named = len(names) <= matrix.MOST_NAMES
+    words = "row takes from column" + ("" if named else "; sensors numbered in their order in the data, below")
     strongest = "; ".join(
         f"{escape(each['to'])} from {escape(each['from'])} {number(each['weight'])}" for each in found["strongest"]
     )
@@ -294,7 +296,7 @@ def _dependencies(report: Report) -> str:
         f"alpha: {number(alpha['mean'])} on average over the features (from {number(alpha['smallest'])} to "
         f"{number(alpha['largest'])}), the rest a sensor keeps of its own. The map is the same for every window; it "
         "says what the model uses, not what causes what.</p>"
-        f'<figure class="map"><figcaption>row takes from column {matrix.scale_key(found)}</figcaption>'
+        f'<figure class="{"map" if named else "map wide"}"><figcaption>{words} {matrix.scale_key(found)}</figcaption>'
         f"{matrix.matrix(found, names)}</figure>"
         f"<p>Strongest, other than a sensor from itself: {strongest or 'none'}.</p>"
     )
@@ -305,7 +307,8 @@ def _curves(report: Report) -> str:
     if not history:
         return '<p class="soft">The checkpoint holds no history.</p>'
     epochs = [float(line["epoch"]) for line in history]
-    x = Axis("epoch", min(epochs) - 0.5, max(epochs) + 0.5)
+    whole = [(tick, f"{tick:g}") for tick in ticks(min(epochs), max(epochs), 7) if tick == int(tick)]
+    x = Axis("epoch", min(epochs) - 0.5, max(epochs) + 0.5, whole)
     keys = {"loss": "training loss", "validation_mse": "validation MSE"}
     values = [line.get(name) for name in keys for line in history]
     y = log_axis("error, standardised (log.)", [v for v in values if v])
@@ -330,7 +333,10 @@ def _curves(report: Report) -> str:
     dropout = f", dropout {share:g}" if share else ""
     rates = [line.get("learning_rate") for line in history]
     known = [rate for rate in rates if rate]
-    rate = f" Learning rate from {number(known[0])} to {number(known[-1])}." if known else ""
+    rate = ""
+    if known:
+        ends = f"{known[0]:.2g}" if known[0] == known[-1] else f"from {known[0]:.2g} to {known[-1]:.2g}"
+        rate = f" Learning rate {ends}."
     return (
         f'<p class="soft">Training loss: {loss}, gaps drawn anew every epoch{dropout}. Validation: squared error on '
         f"gaps that never change, the averaged weights where there is an average. The best epoch by validation MSE is "

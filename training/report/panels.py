@@ -8,7 +8,7 @@ from typing import Any
 from training.svg import Scale, alike, element, number, path, text, ticks, time_ticks, tip
 
 _WIDTH, _HEIGHT = 520, 190
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 8, 8, 24
+_LEFT, _RIGHT, _TOP, _BOTTOM = 68, 8, 8, 24
 
 Values = Sequence[float | None]
 

@@ -44,7 +44,7 @@ def cases(report: Mapping[str, Any]) -> str:
 def by_sensor(report: Mapping[str, Any]) -> str:
     """Each sensor's MAE in each case against its best baseline, with the model's error in the sensor's unit."""
     judged = report["verdict"]["cases"]
-    heads = "".join(f"<th>{escape(case['says'])}</th>" for case in judged.values())
+    heads = "".join(f"<th>{escape(case['says']).replace(' %', '&nbsp;%')}</th>" for case in judged.values())
     units = {sensor["name"]: sensor["unit"] for sensor in report["data"]["sensors"]}
 
     def row(sensor: str) -> str:

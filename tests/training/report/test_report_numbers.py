@@ -10,6 +10,7 @@ from glaim_stream.imputers.baselines import interpolation, last_value
 from training.data import Floats, Scale, Series
 from training.evaluate import Fill, with_fallback
 from training.masks import Bools
+from training.report.charts import log_ticks
 from training.report.examples import FEWEST, RANKS, examples
 from training.report.gaps import WHO, Errors, find_gaps, length_bins, probe, summary
 from training.report.intervals import coverage
@@ -163,3 +164,10 @@ def test_drawn_cases_are_the_stated_ranks_of_all_cases_and_in_units() -> None:
 def test_plain_values_survive_json_exactly() -> None:
     kept = tidy({"a": np.float32(0.1), "b": [np.int64(3), float("nan"), True], "c": np.array([1.23456789])})
     assert kept == {"a": 0.1, "b": [3, None, True], "c": [1.23457]}
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.37, 0.55), (0.1, 0.8), (0.01, 40), (1e-4, 1e4), (0.9, 0.95)])
+def test_a_logarithmic_axis_can_be_read(low: float, high: float) -> None:
+    found = log_ticks(low, high)
+    assert 3 <= len(found) <= 12
+    assert all(low * 0.999 <= value <= high * 1.001 for value in found)
