@@ -23,7 +23,8 @@ DAYS, SEED = 21, 1  # two weeks to train on, three days each to validate and to 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code of the training."""
     write_parquet(simulate(DAYS, seed=SEED), DATA)
-    return fit.main([str(CONFIG), "--data", str(DATA), *(sys.argv[1:] if arguments is None else arguments)])
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return fit.main([str(CONFIG), "--data", str(DATA), *([] if "--resume" in given else ["--fresh"]), *given])
 
 
 if __name__ == "__main__":

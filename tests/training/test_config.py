@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.config import build, data_path, read
+from training.config import build, changes, data_path, read
 from training.errors import ConfigError
 
 CONFIGS = sorted((Path(__file__).parents[2] / "training" / "configs").glob("*.toml"))
@@ -17,6 +17,38 @@ def test_every_shipped_configuration_is_valid_and_exports_under_its_name(path: P
     config = read(path)
     assert config.name == path.stem
     assert (config.export.name or config.name) == path.stem
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_printed_configuration_is_the_same_run(path: Path, tmp_path: Path) -> None:
+    config = read(path)
+    (tmp_path / "printed.toml").write_text(config.to_toml())
+    assert read(tmp_path / "printed.toml") == config
+
+
+def test_a_printed_configuration_keeps_names_that_toml_must_quote(tmp_path: Path) -> None:
+    config = build(
+        {
+            "name": 'a "b"\\c\n\x7f ü',
+            "data": {"units": {"PM2.5": "µg/m3", "plain": ""}, "sensor_sentinels": {"PM2.5": [-9999.0, 1e-7]}},
+            "tune": {"search": {"model.d_model": [32, 64], "train.learning_rate": "1e-4..1e-2"}},
+        }
+    )
+    (tmp_path / "printed.toml").write_text(config.to_toml())
+    assert read(tmp_path / "printed.toml") == config
+
+
+def test_only_what_leaves_the_weights_alone_may_change_in_a_resume() -> None:
+    old = build({"train": {"epochs": 5}})
+    assert (
+        changes(old, build({"train": {"epochs": 9, "patience": 3, "device": "cuda"}, "export": {"version": 2}})) == []
+    )
+    assert changes(old, build({"train": {"epochs": 5, "learning_rate": 0.1}})) == [
+        "train.learning_rate was 0.001, is 0.1"
+    ]
+    cosine = build({"train": {"epochs": 5, "schedule": "cosine"}})
+    assert changes(cosine, build({"train": {"epochs": 6, "schedule": "cosine"}})) == ["train.epochs was 5, is 6"]
+    assert changes(old, build({"train": {"epochs": 5}, "masks": {"rates": [0.3, 0.3]}})) == []  # the default, written
 
 
 def test_overrides_win_and_are_typed(tmp_path: Path) -> None:
@@ -35,6 +67,8 @@ def test_overrides_win_and_are_typed(tmp_path: Path) -> None:
         ({"trian": {}}, "unknown section trian"),
         ({"train": {"epoch": 3}}, "no setting epoch"),
         ({"train": {"epochs": "many"}}, "epochs"),
+        ({"train": {"precision": "fp16"}}, "found 'fp16'"),
+        ({"train": {"checkpoint_minutes": -1}}, "checkpoint_minutes must be 0 or more"),
         ({"masks": {"pattern": "blocks"}}, "found 'blocks'"),
         ({"model": {"d_model": 30, "heads": 4}}, "multiple of heads"),
         ({"data": {"split": [0.5, 0.5, 0.5]}}, "sum to 1"),
