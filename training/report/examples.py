@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from glaim_stream.contract import ResidualQuantiles
 from training.data import Floats, Scale, Series
 from training.evaluate import BATCH, Fill
-from training.masks import Bools, block_cells
+from training.masks import block_cells
+from training.outages import Bools
 from training.report.gaps import find_gaps
 from training.report.intervals import interval
 from training.windows import Batch, WindowSet, hide

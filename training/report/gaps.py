@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from training.data import Floats
 from training.evaluate import BATCH, Fill
-from training.masks import Bools
+from training.outages import Bools
 from training.windows import WindowSet, hide
 
 Ints = NDArray[np.int64]
@@ -136,7 +136,7 @@ def _score(found: Probes, who: int, values: Floats, hidden: Bools, fills: Mappin
     place = np.where(gaps.before_observation, 0, 1)[scored]
     column = np.searchsorted(edges, gaps.length[scored], side="right") - 1
     sensor = np.broadcast_to(np.arange(found.sensors)[:, None], values.shape)[scored]
-    target = (who, place, column, sensor)
+    target: Any = (who, place, column, sensor)
     np.add.at(found.count, target, 1)
     error: Reals = np.zeros(0)
     for name, fill in fills.items():
@@ -169,7 +169,7 @@ def summary(found: Probes, sensors: Sequence[str], std: Reals) -> dict[str, Any]
                 "mse": {m: _ratio(found.squared[m][w, p].sum(axis=-1), cells) for m in methods},
             }
     several = list(WHO).index("several")
-    rows = {}
+    rows: dict[str, Any] = {}
     for c, name in enumerate(sensors):
         rows[name] = {}
         for p, place in enumerate(PLACES):

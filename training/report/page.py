@@ -214,7 +214,8 @@ def _examples(report: Report) -> str:
         "the model's error on their hidden cells, and four ranks are drawn, the worst included, "
         f"out of {found['windows']:,} windows spread evenly over groups and time. The other sensors of the window "
         "have gaps too in the first set, none in the second. The interval of a gap that reaches the newest step is "
-        "that of the newest step at the same gap age.</p>"
+        "that of the newest step at the same gap age; one that "
+        "reaches far beyond the curves is cut by the frame.</p>"
         f"{panels.key()}<h3>Blocks, {rate} of each sensor: {found['blocks_cases']:,} cases</h3>{row(found['blocks'])}"
         f"<h3>Newest {found['tail_steps']} steps of one sensor: {found['edge_cases']:,} cases</h3>{row(found['edge'])}"
         + tables.details(f"the median case of {which}, blocks", row(found["sensors"]))

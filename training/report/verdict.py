@@ -10,7 +10,7 @@ LEVEL = 0.01  # closer than this is neither better nor worse
 
 
 def verdict(cases: Mapping[str, Any]) -> dict[str, Any]:
-    """Judge every case by its MAE against the best baseline of that case.
+    """Judge every case by its MAE against the best baseline of that case, and say where MSE differs.
 
     Args:
         cases: Of `training.evaluate`: case -> {"says", "cells", "methods"}.
@@ -71,7 +71,16 @@ def _sentence(judged: Mapping[str, Mapping[str, Any]]) -> str:
     if by["unknown"]:
         parts.append(f"cannot be compared in {len(by['unknown'])}, where a baseline makes no error")
     joined = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return f"By mean absolute error, the model {joined}."
+    return f"By mean absolute error, the model {joined}.{_squared(judged)}"
+
+
+def _squared(judged: Mapping[str, Mapping[str, Any]]) -> str:
+    """A second sentence where squared error says something else; nothing where both metrics agree on every case."""
+    if all(standing(case["mse"]) == standing(case["mae"]) for case in judged.values()):
+        return ""
+    counts = {kind: sum(standing(case["mse"]) == kind for case in judged.values()) for kind in ("better", "worse")}
+    better, worse = counts["better"], counts["worse"]
+    return f" By mean squared error it is better in {better} and worse in {worse} of {len(judged)} cases."
 
 
 def _listed(cases: list[Mapping[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from glaim_stream.contract import ResidualQuantiles
 from glaim_stream.imputers.baselines import interpolation, last_value
 from training.data import Floats, Scale, Series
 from training.evaluate import Fill, with_fallback
-from training.masks import Bools
+from training.outages import Bools
 from training.report.charts import log_ticks
 from training.report.examples import FEWEST, RANKS, examples
 from training.report.gaps import WHO, Errors, find_gaps, length_bins, probe, summary
@@ -124,6 +124,14 @@ def test_the_verdict_names_where_the_model_wins_loses_and_is_level() -> None:
         "loses in 1 (newest step +20 %) and is level in 1 (tails 0 %)."
     )
     assert said["cases"]["x"]["sensors"] == {"a": pytest.approx(-0.5), "b": None}
+
+
+def test_the_verdict_says_so_where_squared_error_disagrees() -> None:
+    cases = {"x": case("blocks", 0.5, 1.0), "y": case("newest step", 1.2, 1.0)}
+    assert "squared" not in verdict(cases)["sentence"]
+    cases["y"]["methods"]["model"]["mse"] = 0.8  # type: ignore[index]
+    said = verdict(cases)["sentence"]
+    assert said.endswith(" By mean squared error it is better in 2 and worse in 0 of 2 cases.")
 
 
 def test_the_training_mean_is_a_baseline_too() -> None:
