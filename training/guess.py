@@ -23,6 +23,7 @@ from training.data import DataSpec
 from training.errors import DataError
 
 SENSOR_WORDS = ("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point")
+TIME_NAMES = ("time", "ts", "timestamp", "datetime", "time_ms", "ts_ms", "timestamp_ms", "epoch_ms")
 VALUE_WORDS = ("value", "reading", "val", "measurement", "data")
 SEPARATORS = (".", "/", ":", "|")
 SAMPLE = 2000  # rows looked at to tell times and names apart
@@ -72,7 +73,7 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
 
 def _time_column(table: pa.Table, file: Path) -> str:
     for name in table.column_names:
-        if _is_time(table.column(name)):
+        if _is_time(table.column(name), name.lower() in TIME_NAMES):
             return str(name)
     head = table.slice(0, SAMPLE)
     for name in table.column_names:
@@ -86,13 +87,14 @@ def _time_column(table: pa.Table, file: Path) -> str:
     )
 
 
-def _is_time(column: Any) -> bool:
+def _is_time(column: Any, named: bool) -> bool:
+    """Whether a column reads as times; whole numbers of any size do when its name says so, but for epoch seconds."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return True
     head = column.slice(0, SAMPLE)
     if pa.types.is_integer(kind):
-        return _within(head, MILLISECONDS)
+        return _within(head, MILLISECONDS) or (named and not _within(head, SECONDS))
     if not pa.types.is_string(kind):
         return False
     try:

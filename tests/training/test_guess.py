@@ -105,6 +105,7 @@ def test_what_cannot_be_guessed_is_said(tmp_path: Path, text: str, says: str) ->
 def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: Path) -> None:
     text = "count,ts,b\n5,1767225600000,2\n7,1767225660000,4\n"
     assert ask(text, tmp_path).spec.time == "ts"
+    assert ask("count,time,b\n5,0,2\n7,1000,4\n", tmp_path).spec.time == "time"  # its name says so
 
 
 def test_a_number_that_looks_like_no_value_is_pointed_out_and_kept(tmp_path: Path) -> None:
