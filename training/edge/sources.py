@@ -17,8 +17,9 @@ from training.data import Floats, Scale, load, split
 from training.edge.answers import Fill
 from training.edge.cases import LAGS
 from training.errors import ConfigError
-from training.evaluate import model_fill, restore
+from training.evaluate import restore
 from training.masks import Bools
+from training.model import GLAIM
 from training.windows import WindowSet
 
 
@@ -49,7 +50,7 @@ def from_run(path: Path, *, data: Path | None = None, dataset: str = "", part: s
     windows = _windows(config, scale, data, part)
     directory = path if path.is_dir() else path.parent
     return Source(
-        directory.name, name, windows, model_fill(model), config.model.d_model, _masks(config), state.best_epoch,
+        directory.name, name, windows, newest_steps(model), config.model.d_model, _masks(config), state.best_epoch,
         str(Path(*path.parts[-3:])),
     )  # fmt: skip
 
@@ -95,6 +96,17 @@ def from_served(
         f"{contract.name} {contract.version}, as served", name, _windows(config, scale, data, part), fill,
         config.model.d_model, _masks(config), 0, f"--served {Path(*path.parts[-2:])}",
     )  # fmt: skip
+
+
+def newest_steps(model: GLAIM) -> Fill:
+    """The network as a function of arrays that answers for the steps that the table asks for: a third less work."""
+
+    @torch.inference_mode()
+    def fill(values: Floats, observed: Bools) -> Floats:
+        filled: Floats = model(torch.from_numpy(values), torch.from_numpy(observed), max(LAGS) + 1).numpy()
+        return filled
+
+    return fill
 
 
 def dataset_name(config: RunConfig) -> str:
