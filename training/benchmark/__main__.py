@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from pathlib import Path
 import torch
 
 from glaim_stream.errors import GlaimError
-from training.benchmark import jobs, lines, plan, sections, tables
+from training.benchmark import jobs, lines, measures, page, plan, tables
 from training.benchmark.cells import PAPER_WIDTH, SEED, TABLES, Cell, Place, cells, matches
 from training.benchmark.datasets import DATASETS, absence, find
 from training.benchmark.run import ROOT, lines_of, progress, train
@@ -32,7 +33,7 @@ from training.errors import ConfigError
 from training.runtime import keep_memory
 
 DEFAULT = ("random", "block", "shift", "ablation")
-CHOICES = (*TABLES, *sections.TABLES)
+CHOICES = (*TABLES, *measures.TABLES)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -144,16 +145,8 @@ def _command(cell: Cell, given: argparse.Namespace, until: float) -> list[str]:
     return [*arguments, *(["--again"] if given.again else [])]
 
 
-def write_page(given: argparse.Namespace) -> None:
-    """The page beside the lines."""
-    page = given.results.with_suffix(".md")
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(tables.page(lines.read(given.results), sections.pages(given.results.parent)))
-    print(f"wrote {page}")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code: 0, 1 when a cell failed, 2 for bad input, 143 after SIGTERM."""
+    """The command line; returns the exit code: 0, 1 when a cell failed, 2 for bad input, 130 or 143 when stopped."""
     given = parser().parse_args(arguments)
     keep_memory()
     torch.set_num_threads(1)
@@ -161,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed: list[str] = []
     try:
         if given.table:
-            write_page(given)
+            print(f"wrote {page.write(given.results)}")
             return 0
         samplers = [segments(text) for text in given.sampler]
         wanted, names = chosen(given)
@@ -181,14 +174,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 todo = [cell for cell in wanted if given.again or not plan.is_scored(cell, kept)]
                 print(f"{len(wanted)} cells, {len(wanted) - len(todo)} done before")
                 failed = work(todo, given, until)
-            sections.write(names, wanted, given.runs, given.results.parent)
-            write_page(given)
+            measures.write(names, wanted, given.runs, given.results.parent, given.device)
+            print(f"wrote {page.write(given.results)}")
     except GlaimError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except (jobs.Stopped, KeyboardInterrupt):
+    except (jobs.Stopped, KeyboardInterrupt) as stop:
         print("stopped; the same command goes on from the last checkpoint", file=sys.stderr)
-        return 143
+        return 128 + int(getattr(stop, "signal", signal.SIGINT))
     return 1 if failed else 0
 
 

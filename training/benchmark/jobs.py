@@ -15,7 +15,9 @@ POLL_S = 0.5
 
 
 class Stopped(Exception):
-    """SIGTERM came."""
+    """SIGTERM came while no training was listening for it."""
+
+    signal = signal.SIGTERM
 
 
 @contextmanager

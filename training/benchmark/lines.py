@@ -56,12 +56,14 @@ def read(path: Path) -> list[Line]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One writer at a time, also among processes; the lock lies beside the file and is empty."""
+    """One writer at a time, also among processes; the folder is the lock, so that nothing is left lying in it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(f".{path.name}.lock")
-    with lock.open("w") as handle:
+    handle = os.open(path.parent, os.O_RDONLY)
+    try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(handle)
 
 
 def put(path: Path, new: Sequence[Mapping[str, Any]], keys: Sequence[str] = IDENTITY) -> None:

@@ -45,8 +45,7 @@ def progress(cell: Cell, root: Path) -> Progress | None:
     state = checkpoints.load(file)
     expected = config(cell)
     check(build(json.loads(state.config)), cell, expected)
-    spec = expected.train
-    return Progress(state, state.epoch >= spec.epochs or state.epoch - state.best_epoch >= spec.patience)
+    return Progress(state, bool(loop.ended(state, expected.train)))
 
 
 def train(cell: Cell, root: Path, *, device: str = "cpu", minutes: float = 0.0, say: Say = print) -> None:
@@ -70,7 +69,11 @@ def train(cell: Cell, root: Path, *, device: str = "cpu", minutes: float = 0.0, 
     run = dataclasses.replace(run, train=dataclasses.replace(run.train, device=device, max_minutes=limit))
     series = read(DATASETS[cell.dataset])
     split = parts(cell.dataset, run.model.window)
-    loop.run(run, series, split, directory, resume=before is not None, say=lambda text: say(f"{cell.key}  {text}"))
+
+    def heard(text: str) -> None:
+        say(f"{cell.key}  {text}")
+
+    loop.run(run, series, split, directory, resume=before is not None, say=heard, command=cell.command)
 
 
 def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None) -> list[Line]:

@@ -1,0 +1,51 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from training.benchmark import jobs
+
+NEVER = float("inf")
+
+
+def test_all_run_at_most_so_many_at_a_time_and_failures_are_named(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, time; open(sys.argv[1], 'w').write(os.environ['OMP_NUM_THREADS']); sys.exit(int(sys.argv[2]))"
+    )
+    commands = [(f"cell {n}", ["-c", script, str(tmp_path / str(n)), str(n % 2)]) for n in range(4)]
+    said: list[str] = []
+    assert sorted(jobs.run(commands, 2, said.append, NEVER)) == ["cell 1", "cell 3"]
+    assert sorted(said) == ["cell 1  ended with exit code 1", "cell 3  ended with exit code 1"]
+    assert [(tmp_path / str(n)).read_text() for n in range(4)] == ["1"] * 4
+
+
+def test_nothing_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
+    command = ["-c", f"open({str(tmp_path / 'begun')!r}, 'w')"]
+    assert jobs.run([("cell", command)], 1, print, time.monotonic() - 1) == []
+    assert not (tmp_path / "begun").exists()
+
+
+def test_sigterm_ends_the_children_too() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", "\n".join([
+            "from training.benchmark import jobs",
+            "try:",
+            "    with jobs.stoppable():",
+            "        child = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)'",
+            "        jobs.run([('cell', ['-c', child])], 1, print, float('inf'))",
+            "except jobs.Stopped:",
+            "    print('stopped', flush=True)",
+        ])],
+        stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.send_signal(signal.SIGTERM)
+    assert parent.stdout.read() == "stopped\n"
+    assert parent.wait(30) == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
