@@ -29,8 +29,9 @@ from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, build, data_path
 from training.data import Floats, Scale, load, split
-from training.masks import Bools, block_cells, edge_cells, random_cells, silent_sensors
+from training.masks import block_cells, edge_cells, random_cells, silent_sensors
 from training.model import GLAIM
+from training.outages import Bools
 from training.runtime import keep_memory, machine
 from training.windows import WindowSet, hide
 

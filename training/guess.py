@@ -186,14 +186,14 @@ def sentinel_warnings(table: pa.Table, spec: DataSpec) -> list[str]:
     changed; but one -9999 left in wrecks a sensor's deviation.
     """
     warnings = []
-    declared = set(np.float32(spec.sentinels).tolist()) if spec.sentinels else set()
+    declared = _as_read(spec.sentinels)
     for name in _number_columns(table):
         if name in (spec.time, spec.group):
             continue
         values = _numbers(table.column(name))
         values = values[np.isfinite(values)]
         levels = np.unique(values)
-        own = declared | set(np.float32(spec.sensor_sentinels.get(name, ())).tolist())
+        own = declared | _as_read(spec.sensor_sentinels.get(name, ()))
         for level, rest in ((levels[:1], levels[1:]), (levels[-1:], levels[:-1])):
             if rest.size < 2 or float(np.float32(level[0])) in own or not NINES.fullmatch(f"{level[0]:g}"):
                 continue
@@ -206,6 +206,11 @@ def sentinel_warnings(table: pa.Table, spec: DataSpec) -> list[str]:
                     f"declare it with --sentinel {level[0]:g}"
                 )
     return warnings
+
+
+def _as_read(numbers: Sequence[float]) -> set[float]:
+    """As they are compared: a reading is kept in 32 bits."""
+    return {float(np.float32(number)) for number in numbers}
 
 
 def _separator(names: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from glaim_stream.contract import ResidualQuantiles
 from training.data import Floats, Scale
 from training.evaluate import Fill
-from training.masks import Bools
+from training.outages import Bools
 from training.windows import WindowSet, hide
 
 LEVELS = (0.05, 0.95)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from glaim_stream.contract import IMPUTED, OBSERVED, VALUES
 from training.config import ExportSpec
 from training.data import Floats
-from training.masks import Bools
+from training.outages import Bools
 
 WARM_BATCHES = (1, 8, 64)
 WARMUP_FOLDER = "warmup"  # where Triton looks for the files of `input_data_file`

@@ -128,3 +128,8 @@ def test_an_earlier_model_is_compared_on_the_same_cells_only() -> None:
     assert compare({"edge": brief(0.1)}, {"edge": brief(0.2, line=0.501)}) == []  # other cells: the baseline says so
     assert compare({"other": brief(0.1)}, {"edge": brief(0.2)}) == []
     assert compare({"edge": {"model": {"mse": 0.1, "mae": 0.1}}}, {"edge": brief(0.2)}) == []
+
+
+def test_when_every_one_of_many_sensors_loses_their_number_says_it() -> None:
+    many = case((1.2, 1.2), sensors={f"s{index}": 1.2 for index in range(29)})
+    assert judge(report(random=many)).refusals[1].endswith("; behind in MAE for all 29 sensors")
