@@ -148,7 +148,7 @@ def read_config(given: argparse.Namespace) -> RunConfig:
     overrides += given.set
     if given.config is None and given.data:
         return own.settle(
-            configs.stated(None, overrides), told if given.print_config else say,
+            configs.stated(None, overrides), complain if given.print_config else say,
             minutes=given.minutes, out=given.out, resume=given.resume,
         )  # fmt: skip
     if given.minutes:
@@ -226,9 +226,9 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
         write_report_page(directory, path, None, report, command)
         return
     say("measuring residuals and exporting")
-    place = given.model_repo or ""
+    repository = given.model_repo or ""
     try:
-        exported = export_run(best, report, data=path, directory=place, force=given.force_export, say=say)
+        exported = export_run(best, report, data=path, directory=repository, force=given.force_export, say=say)
     except ExportRefused:  # its page shows why
         write_report_page(directory, path, None, report, command)
         raise
@@ -271,10 +271,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def told(sentence: str, code: int = 0) -> int:
-    """The code, with the sentence on standard error: once, however many processes there are."""
+def complain(text: str) -> None:
+    """A line on standard error, once, however many processes there are."""
     if os.environ.get("RANK", "0") == "0":
-        print(sentence, file=sys.stderr)
+        print(text, file=sys.stderr)
+
+
+def told(sentence: str, code: int) -> int:
+    """The code, once the sentence stands on standard error."""
+    complain(sentence)
     return code
 
 
