@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from glaim_stream.errors import GlaimError
@@ -33,10 +34,13 @@ RESULTS = Path(__file__).parents[1] / "results" / "edge.jsonl"
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
-def measure(source: Source, most: int, command: str) -> list[Line]:
-    """All lines of one model; `most` windows a group, 0 for all."""
+def measure(source: Source, most: int, most_groups: int, command: str) -> list[Line]:
+    """All lines of one model; `most` windows a group and `most_groups` groups, evenly spread, 0 for all."""
+    names = np.unique(source.windows.groups)
+    if 0 < most_groups < names.size:
+        names = names[np.linspace(0, names.size - 1, most_groups).round().astype(np.int64)]
     groups = []
-    for group in sorted(set(source.windows.groups.tolist())):
+    for group in names.tolist():
         index = stretches(source.windows, group, most)
         groups.append(ask(source.windows, index, source.fill, source.dataset))
         print(f"{source.dataset}, {source.run}: group {group + 1}, {index.size} windows", flush=True)
@@ -63,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--windows", type=int, default=0, help="at most so many a group, in four stretches (default 0: all)"
     )
+    parser.add_argument("--groups", type=int, default=0, help="at most so many groups, evenly spread (default 0: all)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the lines; the page lies beside them")
     parser.add_argument("--page-only", action="store_true", help="write the page again from the lines there are")
     given = parser.parse_args(arguments)
@@ -84,8 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _add(source: Source, given: argparse.Namespace) -> None:
-    options = f" --windows {given.windows}" if given.windows else ""
-    new = measure(source, given.windows, f"python -m training.edge {source.command}{options}")
+    options = "".join(f" --{name} {value}" for name in ("windows", "groups") if (value := getattr(given, name)))
+    new = measure(source, given.windows, given.groups, f"python -m training.edge {source.command}{options}")
     lines.put(given.results, new, IDENTITY)
     short = [line for line in new if line["method"] == "blend" and misses(line)]
     print(f"{source.dataset}, {source.run}: the blend misses the aim in {len(short)} of {len(new) // 2} rows")

@@ -45,7 +45,7 @@ def score(groups: Sequence[Mapping[tuple[str, int], Answers]], about: Mapping[st
                         "dataset": about["dataset"], "method": method, "case": case, "lag": lag, "mse": mse, "mae": mae,
                         "last_value_mse": carried[0], "last_value_mae": carried[1],
                         "interpolation_mse": interpolated[0], "interpolation_mae": interpolated[1],
-                        "windows": sum(len(answers.steps) for answers in asked),
+                        "groups": len(asked), "windows": sum(len(answers.steps) for answers in asked),
                         "cells": sum(int(np.isfinite(answers.truth).sum()) for answers in asked), **about,
                     }
                 )  # fmt: skip
@@ -99,8 +99,9 @@ def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
             f"## {dataset}: {run}",
             "",
             f"Trained with {first['masks']} masks, D = {first['d_model']}"
-            + (f", best epoch {first['epochs']}" if first["epochs"] else "")
-            + f"; {first['windows']:,} windows. Command: `{first['command']}` ({first['date']}, {first['machine']}).",
+            + (f", epoch {first['epochs']}" if first["epochs"] else "")
+            + f"; {first['windows']:,} windows of {_groups(first['groups'])}.",
+            f"Command: `{first['command']}` ({first['date']}, {first['machine']}).",
             "",
             "| missing | steps back | model | blend | interpolation | last value | blend reaches the aim |",
             "|---|---|---|---|---|---|---|",
@@ -108,6 +109,10 @@ def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
         page += list(_table(rows))
         page.append("")
     return "\n".join(page)
+
+
+def _groups(count: int) -> str:
+    return "one group" if count == 1 else f"{count} groups"
 
 
 def _by_run(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], list[Mapping[str, Any]]]]:
