@@ -1,4 +1,4 @@
-"""GLAIM: Gated Local-Adaptive Imputation Model, the whole network in one file that imports only torch.
+"""GLAIM: Gated Local-Adaptive Imputation Model, the whole network in one file.
 
 A window of C sensors over T steps goes in with the mask of what was observed; the same window comes out with every
 missing cell filled. The parts, in the order a window travels (equation names are those of the paper):
@@ -11,18 +11,20 @@ missing cell filled. The parts, in the order a window travels (equation names ar
 Layout: the paper writes hidden states as C x D x T; here they are [B, T, C, D], channels last. A depthwise
 convolution on that layout is 30 times faster on a CPU than `conv1d`, and the attention over sensors at each step
 finds its tokens side by side. Where the paper leaves a size open, the reading is the one that reproduces its
-parameter counts exactly: 479,479 for 7 sensors and 542,647 for 21, at d_model 64 (tested).
+parameter counts exactly: 479,479 for 7 sensors and 542,647 for 21, at d_model 64 (tested). What a training pass on a
+CPU does otherwise for speed alone is in `fused.py`.
 
 Mask convention, as in the paper: True (1) where a value was observed.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody reads
 from torch import Tensor, nn
+
+from training.fused import DropCells, KeepLayout, SensorAttention, usable
 
 
 @dataclass(frozen=True)
@@ -79,55 +81,13 @@ class GLAIMConfig:
             raise ValueError(f"dropout must lie in [0, 1), found {self.dropout}")
 
 
-class KeepLayout(torch.autograd.Function):
-    """The identity, whose gradient comes back contiguous.
-
-    After a product over another axis order the gradient arrives in that order, and every operation upstream of it
-    would walk its memory in strides: measured at 2.5 times the time of a contiguous pass.
-    """
-
-    @staticmethod
-    def forward(_: object, cells: Tensor) -> Tensor:
-        """Any tensor, unchanged."""
-        return cells.view_as(cells)
-
-    @staticmethod
-    def backward(_: object, gradient: Tensor) -> Tensor:  # type: ignore[override] # one input, one gradient
-        """The same numbers, contiguous."""
-        return gradient.contiguous()
-
-
-class DropCells(torch.autograd.Function):
-    """Dropout that remembers one byte a cell, and whose random numbers cost a quarter of a draw a cell.
-
-    On a CPU the library draws one double from a serial generator for each cell, a fifth of a training iteration. Here
-    every 64-bit draw decides four cells by its four 16-bit quarters, so that p is met to 1/65536.
-    """
-
-    @staticmethod
-    def forward(context: Any, cells: Tensor, p: float) -> Tensor:
-        """A fresh mask applied, the rest scaled up by 1 / (1 - p)."""
-        count = cells.numel()
-        draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-        kept = draws.view(torch.int16)[:count].view(cells.shape) >= round(p * 65536) - 32768
-        context.save_for_backward(kept)
-        context.scale = 1.0 / (1.0 - p)
-        return kept.to(cells.dtype).mul_(cells).mul_(context.scale)
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override] # as many as inputs
-        """The same cells, the same scale."""
-        (kept,) = context.saved_tensors
-        return kept.to(gradient.dtype).mul_(gradient).mul_(context.scale), None
-
-
 class Drop(nn.Dropout):
-    """Dropout by `DropCells` on a CPU, by the library on a GPU."""
+    """Dropout by `DropCells` in training on a CPU, by the library elsewhere."""
 
     def forward(self, cells: Tensor) -> Tensor:
         """The same shape; unchanged in evaluation."""
         if self.training and self.p > 0.0 and not torch.jit.is_scripting():
-            dropped: Tensor = F.dropout(cells, self.p) if cells.is_cuda else DropCells.apply(cells, self.p)
+            dropped: Tensor = DropCells.apply(cells, self.p) if usable(cells) else F.dropout(cells, self.p)
             return dropped
         return cells
 
@@ -303,9 +263,10 @@ class StaGlo(nn.Module):
         batch, steps, variables, d = z.size()
         if self.training and not torch.jit.is_scripting():
             z = KeepLayout.apply(z)
-        by_feature = z.permute(3, 2, 0, 1).reshape(d, variables, batch * steps)
-        mixed = torch.bmm(mixing, by_feature).view(d, variables, batch, steps)
-        return mixed.permute(2, 3, 1, 0).contiguous()  # (B, T, C, D)
+        mixed = torch.bmm(mixing, z.permute(3, 2, 0, 1).reshape(d, variables, batch * steps))
+        if self.training and not torch.jit.is_scripting():
+            mixed = KeepLayout.apply(mixed)  # the gradient of a product in strides is taken matrix by matrix
+        return mixed.view(d, variables, batch, steps).permute(2, 3, 1, 0).contiguous()  # (B, T, C, D)
 
 
 class AttentionPool(nn.Module):
@@ -352,6 +313,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.heads = heads
         self.few_variables = 16  # measured: above it the library's attention is the faster one
+        self.few_in_training = 32
         self.project = CellLinear(d, 3 * d)
         self.out = CellLinear(d, d)
         self.norm_attention = nn.LayerNorm(d)
@@ -367,10 +329,12 @@ class EncoderLayer(nn.Module):
         """Attention of many short sequences: [N, C, 3, H, D/H] -> [N, C, D], N = B * T.
 
         A dozen sensors make matrices so small that a CPU spends its time between them. With N last every product runs
-        over contiguous memory instead: half the time of `scaled_dot_product_attention`, the same numbers. Training
-        keeps the library's, whose backward pass needs fewer intermediate results.
+        over contiguous memory instead: half the time of `scaled_dot_product_attention`, the same numbers.
         """
         count, variables = qkv.size(0), qkv.size(1)
+        if not torch.jit.is_scripting() and self.training and variables <= self.few_in_training and usable(qkv):
+            attended: Tensor = SensorAttention.apply(qkv, self.p)
+            return attended
         if self.training or qkv.is_cuda or variables > self.few_variables:
             query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (N, H, C, D/H)
             dropout = self.p if self.training else 0.0
