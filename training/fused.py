@@ -3,10 +3,10 @@
 The formulas are those of `model.py`, which evaluates with the library's operations; what stands here only takes less
 time. Numbers are of one thread of an AMD EPYC (Zen 4), 7 sensors, 64 features, batch 16.
 
-Tried and dropped, because a whole iteration gained less than 3 %: the feed-forward in chunks of cells that stay in the
-cache (its products are most of it, and they run at the processor's peak already: 47 ms, 45 ms by the library),
-`F.linear` for the products in training (equal here to convolutions over channels-last memory), random numbers by
-numpy's SFC64, the optimiser's fused step (4 ms of 470).
+Tried and dropped, because each gained less than 3 % of an iteration: the feed-forward in chunks of cells that stay in
+the cache (47 ms, 45 ms by the library: its products are most of it), `F.linear` for the products in training (equal
+here to convolutions over channels-last memory), random numbers by numpy's SFC64 (by its own time, 6 ms of 470) and the
+optimiser's fused step (4 ms of 470).
 """
 
 import math
