@@ -46,8 +46,8 @@ from glaim_stream.errors import GlaimError
 from training import checkpoint as checkpoints
 from training import triton_config
 from training.checkpoint import Checkpoint
-from training.config import ExportSpec, data_path
-from training.data import Floats, Scale, load, split
+from training.config import ExportSpec, RunConfig, data_path
+from training.data import Floats, Scale, Series, load, split
 from training.errors import ExportError, ExportRefused
 from training.evaluate import evaluate_run, model_fill, restore
 from training.masks import MaskSpec
@@ -55,7 +55,7 @@ from training.model import GLAIM
 from training.repository import placed, put
 from training.residuals import residual_quantiles
 from training.runtime import keep_memory
-from training.verdict import compare, judge
+from training.verdict import FEW_WINDOWS, compare, judge
 from training.windows import Batch, WindowSet, hide
 
 Say = Callable[[str], None]
@@ -249,6 +249,30 @@ def brief_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def destination(config: RunConfig, sensors: Sequence[str], step_s: float, directory: str = "") -> ExportSpec:
+    """The run's export section with its name, repository and version settled.
+
+    Raises:
+        ExportError: the model does not fit beside the versions that are there.
+    """
+    spec = dataclasses.replace(
+        config.export, name=config.export.name or config.name, directory=directory or config.export.directory
+    )
+    return placed(spec, config.model.window, sensors, step_s)
+
+
+def rehearse(config: RunConfig, series: Series, directory: str = "") -> None:
+    """Find out before the hours of training what would fail after them: an untrained network is placed and scripted.
+
+    Raises:
+        ExportError: the model would not fit beside the versions that are there, or cannot be served.
+    """
+    spec = destination(config, series.sensors, series.step_s, directory)
+    model = GLAIM(dataclasses.replace(config.model, num_variables=len(series.sensors)))
+    ones = np.ones(len(series.sensors))
+    script(served_model(model, Scale(ones, ones, ones, ones), spec.emitted_steps))
+
+
 def export_run(
     state: Checkpoint, report: Mapping[str, Any], *, data: Path | None = None, directory: str = "", most: int = 600,
     force: bool = False, say: Say = print,
@@ -270,10 +294,7 @@ def export_run(
         DataError: the data cannot be read.
     """
     config, model, scale = restore(state)
-    spec = dataclasses.replace(
-        config.export, name=config.export.name or config.name, directory=directory or config.export.directory
-    )
-    spec = placed(spec, model.window, state.sensors, state.step_s)
+    spec = destination(config, state.sensors, state.step_s, directory)
     target = Path(spec.directory) / spec.name
     verdict = judge(report)
     if verdict.refusals:
@@ -291,6 +312,11 @@ def export_run(
         raise ExportError(f"the checkpoint was trained on sensors {state.sensors}, the data has {list(series.sensors)}")
     parts = split(series, config.data, config.model.window)
     windows = WindowSet(scale.apply(parts.validation.values), config.model.window, 1, config.train.minimum_observed)
+    if len(windows) < FEW_WINDOWS:
+        say(
+            f"note: the intervals rest on {len(windows)} validation windows only and will be too narrow: give the "
+            f"validation part more rows, or data.history = {config.model.window}"
+        )
     lag = max(1, spec.emitted_steps // 2)
     quantiles = residual_quantiles(windows, model_fill(model), scale, lag=lag, most=most, seed=config.train.seed)
     warm_values = windows.take(windows.spread(1))

@@ -68,7 +68,7 @@ from training.config import RunConfig
 from training.data import Series, load, split
 from training.errors import ConfigError, ExportRefused
 from training.evaluate import evaluate_run, markdown, write_report
-from training.export import export_run
+from training.export import export_run, rehearse
 from training.report import write as write_page
 from training.runtime import Interrupted
 
@@ -214,6 +214,8 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
     if not given.resume:
         for place, run in runs.items():
             goes_on(place, run, given)  # refuses before the first of them has cost time
+    if not given.no_export:
+        rehearse(config, series, given.model_repo or "")
     with distributed.together(config.train.device) as world:
         trained = {place: train(run, place, series, given, command) for place, run in runs.items()}
     if not world.first:

@@ -27,6 +27,7 @@ from training.evaluate import losing_sensors
 BASELINES = ("interpolation", "last_value")
 METRICS = ("mse", "mae")
 MARGIN = 1.05
+FEW_WINDOWS = 40  # to validate on: below, the 5 % quantile of an interval is the error of a window or two
 SHOWN = 8  # sensors; when all of more than so many lose, their number says it
 NOTHING = {"mse": 1e-6, "mae": 1e-3}  # standardised: errors this small are the same
 

@@ -17,7 +17,7 @@ from training.checkpoint import Checkpoint
 from training.config import ExportSpec, build
 from training.data import Scale, fit_scale, load, split
 from training.errors import ExportError, ExportRefused
-from training.export import check, export_run, hard_windows, script, served_model, write_model
+from training.export import check, export_run, hard_windows, rehearse, script, served_model, write_model
 from training.masks import MaskSpec
 from training.model import GLAIM, GLAIMConfig
 from training.windows import Batch
@@ -229,6 +229,28 @@ def test_a_repository_over_three_retrainings(wide_csv: Path, tmp_path: Path) -> 
     ]
     assert export.worse_than_before(target, made, scored(1.6)) != []
     assert export.worse_than_before(target, dataclasses.replace(made, source_sha256="other"), scored(1.6)) == []
+
+
+def test_what_would_fail_after_a_training_fails_before_it(wide_csv: Path, tmp_path: Path) -> None:
+    made = trained(wide_csv, tmp_path)
+    config = build(json.loads(made.config))
+    series = load(config.data, wide_csv)
+    rehearse(config, series)
+    with pytest.raises(ExportError, match="emitted_steps must lie in"):
+        rehearse(dataclasses.replace(config, export=dataclasses.replace(config.export, emitted_steps=99)), series)
+    assert not list(tmp_path.glob("m*"))  # nothing is written
+    export_run(made, scored(0.5), most=5, say=lambda _: None)
+    with pytest.raises(ExportError, match=r"another export\.name"):
+        rehearse(dataclasses.replace(config, model=dataclasses.replace(config.model, window=32)), series)
+
+
+def test_intervals_that_rest_on_a_few_windows_are_pointed_out(
+    wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(export, "FEW_WINDOWS", 10_000)
+    export_run(trained(wide_csv, tmp_path), scored(0.5), most=5, say=said.append)
+    assert any("the intervals rest on" in line for line in said)
 
 
 def test_scores_of_other_weights_are_not_believed(

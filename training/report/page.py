@@ -12,6 +12,7 @@ from typing import Any
 from training.report import matrix, panels, tables
 from training.report.charts import METHODS, Axis, Line, dot_rows, legend, line_chart, log_axis
 from training.svg import number, ticks
+from training.verdict import FEW_WINDOWS
 
 _CSS = Path(__file__).with_name("page.css")
 _SECTIONS = {
@@ -24,7 +25,6 @@ _SECTIONS = {
     "curves": "Learning curves",
     "data": "Data and configuration",
 }
-_FEW_WINDOWS = 40  # below so many validation windows 5 and 95 % quantiles mean little
 _MOST_ROWS = 24  # of a dot chart; above it the tables are the better picture
 
 Report = Mapping[str, Any]
@@ -258,7 +258,7 @@ def _intervals(report: Report) -> str:
         else f"measured for this page on {found['windows']:,} windows for each gap age"
     )
     warning = ""
-    if found["validation_windows"] < _FEW_WINDOWS:
+    if found["validation_windows"] < FEW_WINDOWS:
         warning = (
             f'<p class="warning">The validation part holds only {found["validation_windows"]} windows, too few to '
             "measure quantiles on: a longer validation part, or windows that may begin before it (data.history), "
