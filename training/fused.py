@@ -80,7 +80,7 @@ class SensorAttention(torch.autograd.Function):
     A dozen sensors make matrices so small that a batched product, and a softmax over seven numbers, spend their time
     between them. With N last, every operation runs over contiguous memory; products of matrices become sums over the
     few features of a head, or over the few sensors. Forward and backward 24 ms a layer where the library's
-    `scaled_dot_product_attention` takes 53; with 21 sensors 145 and 202 ms.
+    `scaled_dot_product_attention` takes 53; with 21 sensors, in chunks of 64, 145 and 202 ms.
     """
 
     @staticmethod
