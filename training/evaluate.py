@@ -103,11 +103,12 @@ def with_fallback(fill: Fill) -> Fill:
 
 
 def model_fill(model: GLAIM) -> Fill:
-    """The network as a plain function of arrays."""
+    """The network as a plain function of arrays; it computes where its weights lie."""
+    device = next(model.parameters()).device
 
     @torch.inference_mode()
     def fill(values: Floats, observed: Bools) -> Floats:
-        filled: Floats = model(torch.from_numpy(values), torch.from_numpy(observed)).numpy()
+        filled: Floats = model(torch.from_numpy(values).to(device), torch.from_numpy(observed).to(device)).cpu().numpy()
         return filled
 
     return fill

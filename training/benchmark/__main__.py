@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     how.add_argument("--max-minutes", type=float, default=0.0, help="begin nothing after so many; 0: no limit")
     how.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each (default %(default)s)")
-    how.add_argument("--device", default="cpu", help="to train on, as torch names it (default %(default)s)")
+    how.add_argument("--device", default="cpu", help="to compute on, as torch names it (default %(default)s)")
     where = made.add_argument_group("where")
     where.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
     where.add_argument("--results", type=Path, default=lines.RESULTS, help="the lines; the page lies beside them")
@@ -109,7 +109,7 @@ def score(cell: Cell, given: argparse.Namespace, places: Sequence[Place] | None 
     """Score a cell, keep its lines, say what came out."""
     if not (given.runs / cell.name / "best.pt").is_file():
         return
-    found = lines_of(cell, given.runs, places)
+    found = lines_of(cell, given.runs, places, given.device)
     lines.put(given.results, found)
     for line in found:
         paper = tables.errors(line["paper_mse"], line["paper_mae"])

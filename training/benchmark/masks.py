@@ -12,7 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from training.masks import SEGMENTS, Bools, block_cells, random_cells
+from training.masks import SEGMENTS, block_cells, random_cells
+from training.outages import Bools
 
 
 def window_mask(
@@ -36,9 +37,11 @@ def window_mask(
     rng = np.random.default_rng(np.frombuffer(seed, np.uint32))
     everything = np.ones((1, sensors, window), np.bool_)
     if pattern == "random":
-        return random_cells(rng, everything, rate)[0]
+        hidden: Bools = random_cells(rng, everything, rate)[0]
+        return hidden
     if pattern == "block":
-        return block_cells(rng, everything, rate, segments)[0]
+        hidden = block_cells(rng, everything, rate, segments)[0]
+        return hidden
     raise ValueError(f"expected the pattern random or block, found {pattern!r}")
 
 

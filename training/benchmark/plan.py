@@ -10,7 +10,7 @@ from training.benchmark.cells import Cell, config, places
 from training.benchmark.datasets import DATASETS, WINDOW
 from training.benchmark.lines import Line, identity
 from training.benchmark.run import Progress, identified, progress
-from training.loop import describe
+from training.progress import describe
 
 
 @dataclass(frozen=True)

@@ -76,13 +76,14 @@ def train(cell: Cell, root: Path, *, device: str = "cpu", minutes: float = 0.0, 
     loop.run(run, series, split, directory, resume=before is not None, say=heard, command=cell.command)
 
 
-def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None) -> list[Line]:
+def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None, device: str = "cpu") -> list[Line]:
     """Score a cell's best weights in each of its places.
 
     Args:
         cell: A cell of which something is trained.
         root: Holds one directory a cell.
         now: The places; all that the cell has, unless given.
+        device: To compute on, as torch names it.
     """
     state = checkpoints.load(root / cell.name / "best.pt")
     so_far = progress(cell, root)
@@ -93,7 +94,7 @@ def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None) -> list
     for place in places(cell) if now is None else now:
         segments = place.segments or SEGMENTS
         missing = tuple(rate for rate in place.rates if (rate, segments) not in scored)
-        scores = model_scores(state, cell.dataset, cell.pattern, missing, segments)
+        scores = model_scores(state, cell.dataset, cell.pattern, missing, segments, device)
         scored |= {(rate, segments): pair for rate, pair in scores.items()}
         pairs = [scored[rate, segments] for rate in place.rates]
         found.append(_line(cell, place, pairs, last, finished))

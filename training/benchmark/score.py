@@ -90,11 +90,16 @@ def check(stored: RunConfig, cell: Cell, expected: RunConfig) -> None:
 
 
 def model_scores(
-    state: Checkpoint, dataset: str, pattern: str, rates: tuple[float, ...], segments: tuple[int, int] = SEGMENTS
+    state: Checkpoint,
+    dataset: str,
+    pattern: str,
+    rates: tuple[float, ...],
+    segments: tuple[int, int] = SEGMENTS,
+    device: str = "cpu",
 ) -> Mapping[float, tuple[Score, dict[str, Score]]]:
     """Test rate -> the model's score and the baselines'."""
     _, model, _ = restore(state)
-    fill = model_fill(model)
+    fill = model_fill(model.to(device))
     return {
         rate: (
             score(fill, dataset, pattern, rate, model.window, segments),

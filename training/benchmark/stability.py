@@ -38,10 +38,10 @@ IDENTITY = ("dataset", "pattern", "one", "other", "recipe", "d_model", "seed")
 Matrix = NDArray[np.float64]
 
 
-@torch.inference_mode()
 def aggregated(model: GLAIM) -> Matrix:
     """Mean over the features of the first StaGlo layer's dependency matrices, [C, C]; each row sums to 1."""
-    matrices: Matrix = model.layers[0].staglo.dependencies(model.tokens).mean(dim=0).double().numpy()
+    with torch.inference_mode():
+        matrices: Matrix = model.layers[0].staglo.dependencies(model.tokens).mean(dim=0).double().numpy()
     return matrices
 
 
@@ -49,7 +49,9 @@ def start(state: Checkpoint) -> GLAIM:
     """The network as it was before its training: the loop builds it right after seeding."""
     config, _, _ = restore(state)
     torch.manual_seed(config.train.seed)
-    return GLAIM(config.model).eval()
+    model = GLAIM(config.model)
+    model.eval()
+    return model
 
 
 def spearman(one: Matrix, other: Matrix) -> float:
@@ -140,9 +142,9 @@ def section(results: Path) -> str:
         printed = paper.figures()["stability"].get(f"{line['dataset']}-{line['pattern']}", {})
         pair = [line["paper_spearman"], line["paper_jensen_shannon"]]
         texts = ["" if value is None else f"{value:.3f}" for value in pair]
-        for number, name in enumerate(("spearman_range", "jensen_shannon_range")):
-            if name in printed and line["one"] != START:
-                texts[number] = "{:.3f} to {:.3f}".format(*printed[name])
+        for number, span in enumerate(("spearman_range", "jensen_shannon_range")):
+            if span in printed and line["one"] != START:
+                texts[number] = "{:.3f} to {:.3f}".format(*printed[span])
         mark = "" if line["finished"] else "+"
         name = [f"{line['dataset']} {line['pattern']}", line["one"], f"{line['other']}{mark}"]
         pairs = [f"{line['spearman']:.3f}", texts[0], f"{line['jensen_shannon']:.3f}", texts[1]]

@@ -50,7 +50,8 @@ def sensitivity(lines: Sequence[Line]) -> str:
     for name, value, variant in asked:
         printed = paper.figures()["sensitivity"][name].get(str(value))
         same = [line for line in usable if line["variant"] == variant and line[name] == value]
-        for key in sorted({family(line) for line in same}) or [None]:
+        keys: list[tuple[str, int, int] | None] = [*sorted({family(line) for line in same})]
+        for key in keys or [None]:
             found = {(line["dataset"], line["test_rate"]): line for line in same if family(line) == key}
             cells = [found.get((dataset, rate)) for dataset in SENSITIVE for rate in paper.RATES]
             errors_of = [line["mse"] for line in cells if line is not None]
