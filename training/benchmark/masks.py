@@ -36,13 +36,14 @@ def window_mask(
     seed = hashlib.sha256(f"{dataset}/{pattern}/{rate:g}/{window}/{index}".encode()).digest()
     rng = np.random.default_rng(np.frombuffer(seed, np.uint32))
     everything = np.ones((1, sensors, window), np.bool_)
+    if pattern not in ("random", "block"):
+        raise ValueError(f"expected the pattern random or block, found {pattern!r}")
     if pattern == "random":
-        hidden: Bools = random_cells(rng, everything, rate)[0]
-        return hidden
-    if pattern == "block":
-        hidden = block_cells(rng, everything, rate, segments)[0]
-        return hidden
-    raise ValueError(f"expected the pattern random or block, found {pattern!r}")
+        hidden = random_cells(rng, everything, rate)
+    else:
+        hidden = block_cells(rng, everything, rate, segments)
+    mask: Bools = hidden[0]
+    return mask
 
 
 @lru_cache(maxsize=8)
