@@ -117,7 +117,8 @@ def dataset_name(config: RunConfig) -> str:
 
 def _masks(config: RunConfig) -> str:
     low, high = config.masks.rate_bounds
-    return config.masks.pattern if config.masks.pattern == "deployment" else f"{config.masks.pattern} {low:g}-{high:g}"
+    rates = f"{low:g}" if low == high else f"{low:g}-{high:g}"
+    return config.masks.pattern if config.masks.pattern == "deployment" else f"{config.masks.pattern} {rates}"
 
 
 def _windows(config: RunConfig, scale: Scale, data: Path | None, part: str) -> WindowSet:
