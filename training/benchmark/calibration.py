@@ -39,7 +39,8 @@ from training.benchmark.tables import grid
 from training.data import Floats, fit_scale, split
 from training.errors import ConfigError, DataError
 from training.evaluate import Tally
-from training.masks import SEGMENTS, Bools, MaskSpec
+from training.masks import SEGMENTS, MaskSpec
+from training.outages import Bools
 from training.progress import Progress
 from training.runtime import machine
 from training.windows import Batch, WindowSet, hide, seeded
