@@ -116,12 +116,12 @@ def _verdict(lines: Sequence[Line]) -> str:
     compared = [line for line in lines if line["paper_mse"]]
     if not compared:
         return "Nothing run yet.\n"
-    under = sum(line["mse"] <= line["paper_mse"] for line in compared)
     # A printed 0.002 stands for anything up to 0.0025: what rounds to the paper's figure is not above it.
+    under = sum(round(line["mse"], 3) <= line["paper_mse"] for line in compared)
     far = [
         f"{line['dataset']} {line['test_rate']:g} ({_ratio(line)}, {recipe(line)}, epochs {epochs(line)})"
         for line in compared
         if line["mse"] > FAR * line["paper_mse"] and round(line["mse"], 3) > line["paper_mse"]
     ]
-    says = f"{len(compared)} rows run, {under} of them at or under the paper's MSE"
+    says = f"{len(compared)} rows run, {under} of them at or under the paper's MSE to its three decimals"
     return f"{says}; more than 10 % above it: {', '.join(far) or 'none'}.\n"

@@ -42,7 +42,10 @@ def test_a_line_stands_beside_the_paper_with_its_ratio_and_its_training() -> Non
         "0.046 / 0.092", "0.50", "0.404 / 0.392 TimesNet", "0.500 / 0.400", "0.900 / 0.600",
         "paper", "64", "7", "2", "a", "2026-11-21",
     ]  # fmt: skip
-    assert "1 rows run, 1 of them at or under the paper's MSE; more than 10 % above it: none." in text
+    assert (
+        "1 rows run, 1 of them at or under the paper's MSE to its three decimals; more than 10 % above it: none."
+        in text
+    )
 
 
 def test_recipes_stand_one_below_the_other_and_what_is_far_off_is_named() -> None:
@@ -63,6 +66,7 @@ def test_what_rounds_to_the_papers_figure_is_not_far_above_it() -> None:
     lines = [line(Cell("Exchange", "random", 0.3), Place("random", (0.3,)), 0.00245)]
     text = tables.accuracy("random", "random", lines, tables.machines(lines))
     assert "0.0024 / 0.0049" in text
+    assert "1 rows run, 1 of them at or under" in text
     assert "more than 10 % above it: none" in text
 
 
