@@ -20,6 +20,7 @@ from training.model import GLAIMConfig
 
 SEED = 2021
 PAPER_WIDTH = 128
+RECIPES = ("paper", "ours", "residual")
 UNMARKED_WIDTH = 64  # the hidden dimension whose runs carry no mark in their names
 TABLES = ("random", "block", "shift", "ablation", "sensitivity")
 
@@ -76,9 +77,9 @@ class Place:
 class Cell:
     """One model to train.
 
-    `recipe` is `paper` (Adam at a constant rate, no averaging) or `ours` (twice that rate, warm-up, cosine, averaged
-    weights, clipped gradients, a fixed budget of fewer iterations). `epochs` cuts the recipe short for a trial; 0 does
-    not.
+    `recipe` is `paper` (Adam at a constant rate, no averaging), `ours` (twice that rate, warm-up, cosine, averaged
+    weights, clipped gradients, a fixed budget of fewer iterations) or `residual` (ours, and the network corrects the
+    prior instead of replacing it). `epochs` cuts the recipe short for a trial; 0 does not.
     """
 
     dataset: str
@@ -114,7 +115,8 @@ class Cell:
     def sizes(self) -> GLAIMConfig:
         """The network, its number of sensors still to be taken from the data."""
         d_g = DATASETS[self.dataset].d_g
-        return dataclasses.replace(GLAIMConfig(1, d_model=self.d_model, d_g=d_g), **VARIANTS[self.variant])
+        sizes = GLAIMConfig(1, d_model=self.d_model, d_g=d_g, residual=self.recipe == "residual")
+        return dataclasses.replace(sizes, **VARIANTS[self.variant])
 
     @property
     def command(self) -> str:
@@ -136,7 +138,7 @@ def config(cell: Cell) -> RunConfig:
     dataset = DATASETS[cell.dataset]
     masks = MaskSpec(pattern=cell.pattern, rates=(cell.rate, cell.rate))
     train = TrainSpec(epochs=300, batch_size=16, learning_rate=dataset.learning_rate, patience=30, seed=cell.seed)
-    if cell.recipe == "ours":
+    if cell.recipe != "paper":
         budget = BUDGETS.get(cell.dataset, OTHER_BUDGET)
         train = dataclasses.replace(
             train, epochs=budget.epochs, iterations=budget.iterations, validation_windows=budget.validation_windows,

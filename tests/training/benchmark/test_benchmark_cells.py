@@ -13,6 +13,7 @@ def test_a_cells_directory_says_what_it_is() -> None:
     cell = Cell("Illness", "block", 0.3, d_model=64)
     assert cell.name == "Illness-block-0.3-full-s2021"
     assert dataclasses.replace(cell, recipe="ours").name == "Illness-block-0.3-full-s2021-ours"
+    assert dataclasses.replace(cell, recipe="residual").name == "Illness-block-0.3-full-s2021-residual"
     assert dataclasses.replace(cell, d_model=128, epochs=2).name == "Illness-block-0.3-full-s2021-paper-e2-d128"
 
 
@@ -86,3 +87,10 @@ def test_a_cells_command_makes_the_cell_again() -> None:
         "--tables": "sensitivity",
         "--epochs": "2",
     }
+
+
+def test_the_residual_recipe_is_ours_but_for_the_network_s_last_step() -> None:
+    ours, residual = (config(Cell("Illness", "random", 0.3, recipe=recipe)) for recipe in ("ours", "residual"))
+    assert residual.train == ours.train
+    assert residual.model == dataclasses.replace(ours.model, residual=True)
+    assert not config(Cell("Illness", "random", 0.3)).model.residual
