@@ -5,6 +5,7 @@
     python -m training.benchmark --only 'ETTh1/*/0.3' --only Illness --jobs 2 --d-model 64 --recipe ours
     python -m training.benchmark --score-only                   score what is trained so far, train nothing
     python -m training.benchmark --tables stability,efficiency
+    python -m training.benchmark --peers --only Illness/block/0.3 --minutes 10   imputers of PyPOTS on the same gaps
 
 A cell is named data set/pattern/rate/variant; the variant is `full` or an ablation (no_staglo, no_sacoref, no_prior,
 no_gate), or a size (layers_1, kernel_31, ...). Data sets lie in the folder that GLAIM_DATA names. Runs go to
@@ -25,8 +26,8 @@ from pathlib import Path
 import torch
 
 from glaim_stream.errors import GlaimError
-from training.benchmark import jobs, lines, measures, page, plan, tables
-from training.benchmark.cells import PAPER_WIDTH, SEED, TABLES, Cell, Place, cells, matches
+from training.benchmark import jobs, lines, measures, page, peers, plan, tables
+from training.benchmark.cells import PAPER_WIDTH, RECIPES, SEED, TABLES, Cell, Place, cells, matches
 from training.benchmark.datasets import DATASETS, absence, find
 from training.benchmark.run import ROOT, lines_of, progress, train
 from training.errors import ConfigError
@@ -49,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         "--tables", default=",".join(DEFAULT), help=f"of {', '.join(CHOICES)}, or all (default %(default)s)"
     )
     what.add_argument("--d-model", type=int, default=PAPER_WIDTH, help="hidden dimension (the paper's: %(default)s)")
-    what.add_argument("--recipe", choices=("paper", "ours"), default="paper", help="how to train (default %(default)s)")
+    what.add_argument("--recipe", choices=RECIPES, default="paper", help="how to train (default %(default)s)")
     what.add_argument("--epochs", type=int, default=0, help="at most so many, for a trial; kept apart from full cells")
     what.add_argument("--seed", type=int, default=SEED, help="of everything random in training (default %(default)s)")
     how = made.add_argument_group("how")
@@ -63,6 +64,11 @@ def parser() -> argparse.ArgumentParser:
         "--sampler", action="append", default=[], metavar="LOW..HIGH",
         help="score trained block cells under other numbers of segments, like 2..7; repeatable; trains nothing",
     )  # fmt: skip
+    how.add_argument(
+        "--peers", nargs="?", const="all", metavar="NAMES",
+        help=f"train others instead of ours: {', '.join(peers.PEERS)}, with commas, or all (needs PyPOTS)",
+    )  # fmt: skip
+    how.add_argument("--minutes", type=float, default=20.0, help="for each peer; 0: no limit (default %(default)g)")
     how.add_argument("--max-minutes", type=float, default=0.0, help="begin nothing after so many; 0: no limit")
     how.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each (default %(default)s)")
     how.add_argument("--device", default="cpu", help="to compute on, as torch names it (default %(default)s)")
@@ -158,6 +164,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         samplers = [segments(text) for text in given.sampler]
         wanted, names = chosen(given)
+        if given.peers:
+            with jobs.stoppable():
+                peers.run(peers.named(given.peers), wanted, given, until)
+            if not given.plan:
+                print(f"wrote {page.write(given.results)}")
+            return 0
         kept = {lines.identity(line): line for line in lines.read(given.results)}
         if given.plan:
             print(plan.text(plan.make(wanted, kept, given.runs), given.jobs))

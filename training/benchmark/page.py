@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from training.benchmark import efficiency, lines, stability, studies, tables
+from training.benchmark import efficiency, lines, peers_table, stability, studies, tables
 from training.benchmark.lines import Line
 
 INTRODUCTION = """# The paper's tables, with our own numbers beside them
@@ -24,8 +24,9 @@ paper. Under 0.01 the paper's third decimal is a coarse measure, and ours are gi
 
 Recipes: `paper` is Adam at a constant rate, batches of 16, at most 300 epochs, patience 30, seed 2021, no averaging.
 `ours` takes twice that rate after a warm-up, follows a cosine, averages the weights and clips gradients, and takes far
-fewer iterations: its epochs are of its own length (`training/benchmark/cells.py`). D is the hidden dimension; the
-paper's tables have 128. `-eN` marks a trial of N epochs. Minutes are of training alone.
+fewer iterations: its epochs are of its own length (`training/benchmark/cells.py`). `residual` is that, and the network
+corrects the prior instead of replacing it (`model.residual`). D is the hidden dimension; the paper's tables have 128.
+`-eN` marks a trial of N epochs. Minutes are of training alone.
 """
 
 
@@ -42,7 +43,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
 
     Args:
         found: The lines of paper.jsonl.
-        folder: Holds the lines of stability and efficiency.
+        folder: Holds the lines of peers, stability and efficiency.
     """
     letters = tables.machines(found)
     sections = [
@@ -53,6 +54,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
         ("Ablations", studies.ablation(found)),
         ("Sensitivity to width, depth and kernel", studies.sensitivity(found)),
         ("The block sampler's number of segments", studies.sampler(found)),
+        ("Peers, trained by us", peers_table.section(folder, found)),
         ("Stability of the dependencies", stability.section(folder)),
         ("Efficiency", efficiency.section(folder)),
     ]

@@ -1,0 +1,215 @@
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from training.benchmark import peers, peers_table
+from training.benchmark.__main__ import main
+from training.benchmark.cells import Cell, Place
+from training.benchmark.lines import Line, read
+from training.benchmark.run import identified
+from training.errors import ConfigError, TrainingError
+from training.windows import Batch, hide
+
+needs_pypots = pytest.mark.skipif(importlib.util.find_spec("pypots") is None, reason="PyPOTS is not installed")
+CELL = Cell("Tiny", "block", 0.3, d_model=8)
+
+
+def gapped(seed: int = 0) -> tuple[np.ndarray, np.ndarray, Batch]:
+    """Windows [2, 3, 12] with a real gap, and what a mask makes of them."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((2, 3, 12)).astype(np.float32)
+    values[0, 1, 4:6] = np.nan
+    hidden = rng.random(values.shape) < 0.4
+    return values, hidden, hide(values, hidden)
+
+
+def test_a_network_never_sees_a_hidden_cell() -> None:
+    values, hidden, batch = gapped()
+    given = peers.inputs(batch)
+    seen, asked = (given[name].transpose(1, 2).numpy().astype(bool) for name in ("missing_mask", "indicating_mask"))
+    assert given["X"].shape == (2, 12, 3)
+    assert (seen == (np.isfinite(values) & ~hidden)).all()
+    assert (asked == (np.isfinite(values) & hidden)).all()
+    assert (given["X"].transpose(1, 2).numpy()[~seen] == 0).all()
+    # Another truth under the gaps changes what it is asked for, and nothing of what it sees.
+    other = peers.inputs(hide(np.where(hidden, values + 100, values), hidden))
+    assert torch.equal(other["X"], given["X"])
+    assert torch.equal(other["missing_mask"], given["missing_mask"])
+    assert not torch.equal(other["X_ori"], given["X_ori"])
+
+
+@needs_pypots
+def test_the_arrays_are_those_that_pypots_makes_of_cells_marked_nan() -> None:
+    peers.library()
+    from pypots.data.dataset.base import BaseDataset
+
+    values, hidden, batch = gapped()
+    with_holes = np.where(hidden, np.nan, values).transpose(0, 2, 1)
+    theirs = BaseDataset(
+        {"X": with_holes, "X_ori": values.transpose(0, 2, 1)}, return_X_ori=True, return_X_pred=False, return_y=False
+    )
+    ours = peers.inputs(batch)
+    for index in range(2):
+        sample = theirs[index][1:]
+        for name, tensor in zip(("X", "missing_mask", "X_ori", "indicating_mask"), sample, strict=True):
+            assert torch.equal(tensor.float(), ours[name][index]), name
+
+
+def test_without_pypots_one_sentence_says_how_to_get_it(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pypots", None)
+    results = tiny / "paper.jsonl"
+    command = ["--peers", "SAITS", "--only", "Tiny/block/0.3", "--results", str(results)]
+    assert main([*command, "--plan"]) == 0
+    assert "Tiny/block/0.3  SAITS  to train" in capsys.readouterr().out
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert said.strip() == "error: --peers needs PyPOTS, which is not installed: pip install 'glaim-stream[peers]'"
+    assert not (tiny / peers.FILE).exists()
+
+
+def test_peers_are_named_with_commas_or_all() -> None:
+    assert peers.named("all") == list(peers.PEERS)
+    assert peers.named("SAITS, ImputeFormer") == ["SAITS", "ImputeFormer"]
+    with pytest.raises(ConfigError, match="or all; found saits"):
+        peers.named("saits")
+
+
+def test_a_peer_is_trained_once_for_a_pattern_and_rate_and_not_for_ablations() -> None:
+    assert peers.cells_of([CELL, CELL, Cell("Tiny", "block", 0.3, "no_prior")]) == [CELL]
+
+
+class Levels(nn.Module):
+    """The simplest network of PyPOTS's shape that learns: one level a sensor."""
+
+    def __init__(self, sensors: int, start: float) -> None:
+        super().__init__()
+        self.level = nn.Parameter(torch.full((sensors,), start))
+
+    def forward(self, inputs: dict[str, Tensor], calc_criterion: bool = False) -> dict[str, Tensor]:
+        seen = inputs["missing_mask"]
+        filled = {"imputation": seen * inputs["X"] + (1 - seen) * self.level}
+        if calc_criterion:
+            filled["loss"] = ((self.level - inputs["X_ori"]).abs() * inputs["indicating_mask"]).mean()
+        return filled
+
+
+def levels(start: float = 3.0, rate: float = 0.1) -> Any:
+    model = Levels(3, start)
+    return SimpleNamespace(model=model, optimizer=torch.optim.Adam(model.parameters(), lr=rate))
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def test_training_keeps_the_best_epoch_and_repeats_to_the_digit(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "EPOCHS", 6)
+    monkeypatch.setattr(peers, "PATIENCE", 3)
+    said: list[str] = []
+    imputer = levels()
+    trained = peers.train(imputer, CELL, 0, say=said.append)
+    scores = [float(text.split("validation MSE ")[1].split(",")[0]) for text in said]
+    assert len(said) == trained.epochs <= 6
+    assert trained.ended in ("patience", "epochs")
+    assert min(scores) == scores[trained.best_epoch - 1] == round(trained.validation_mse, 4) < scores[0] / 2
+    again = levels()
+    assert peers.train(again, CELL, 0, say=quiet).validation_mse == trained.validation_mse
+    assert torch.equal(again.model.level, imputer.model.level)
+
+
+def test_training_stops_without_progress_and_when_its_minutes_are_over(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "PATIENCE", 3)
+    idle = peers.train(levels(rate=0.0), CELL, 0, say=quiet)
+    assert (idle.ended, idle.epochs, idle.best_epoch) == ("patience", 4, 1)
+    short = peers.train(levels(), CELL, 1e-9, say=quiet)
+    assert (short.ended, short.epochs) == ("minutes", 1)
+
+
+def test_a_diverged_training_says_so(tiny: Path) -> None:
+    with pytest.raises(TrainingError, match="epoch 1 is nan"):
+        peers.train(levels(start=float("nan")), CELL, 0, say=quiet)
+
+
+def test_what_is_observed_passes_through_a_fill() -> None:
+    _, _, batch = gapped()
+    filled = peers.fill_of(levels().model)(batch.values, batch.observed)
+    assert filled.shape == batch.values.shape
+    assert (filled[batch.observed] == batch.values[batch.observed]).all()
+    assert (filled[~batch.observed] == 3.0).all()
+
+
+def test_more_minutes_only_repeat_what_minutes_had_ended() -> None:
+    ended = {"minutes": 5.0, "ended": "minutes"}
+    assert not peers.is_done(None, 5)
+    assert peers.is_done(ended, 5)
+    assert peers.is_done(ended, 4)
+    assert not peers.is_done(ended, 6)
+    assert not peers.is_done(ended, 0)
+    assert peers.is_done({**ended, "ended": "patience"}, 0)
+
+
+def peer_line(method: str, mse: float) -> Line:
+    """A line as `measure` would leave it, with errors of our choosing."""
+    cell = Cell("Illness", "block", 0.3, d_model=64)
+    return {
+        **peers.identified(method, cell), "mse": mse, "mae": 2 * mse, "parameters": 136478, "epochs": 17,
+        "best_epoch": 16, "seconds": 301.0, "processor_s": 125.0, "minutes": 5.0, "ended": "minutes",
+        "interpolation_mse": 0.45, "interpolation_mae": 0.32, "last_value_mse": 1.38, "last_value_mae": 0.63,
+        "machine": "an abacus", "date": "2026-11-21", "command": peers.command(method, cell, 5.0), "pypots": "1.5",
+    }  # fmt: skip
+
+
+def test_peers_stand_beside_our_cell_and_the_baselines_of_the_same_gaps(tmp_path: Path) -> None:
+    assert peers_table.section(tmp_path, []) == ""
+    found = [peer_line("SAITS", 0.25), peer_line("ImputeFormer", 0.2)]
+    (tmp_path / peers.FILE).write_text("".join(json.dumps(line) + "\n" for line in found))
+    cell = Cell("Illness", "block", 0.3, d_model=64, recipe="ours")
+    training = {"epochs": 70, "finished": True, "seconds": 2100.0, "machine": "an abacus", "date": "2026-11-21"}
+    ours = [
+        {**identified(cell, Place(table, (rate,))), "mse": 0.1, "mae": 0.2, **training}
+        for table, rate in (("block", 0.3), ("shift", 0.3), ("shift", 0.5))
+    ]
+    text = peers_table.section(tmp_path, ours)
+    rows = [
+        [part.strip() for part in line.strip("|").split("|")] for line in text.splitlines() if line[:9] == "| Illness"
+    ]
+    assert [row[3] for row in rows] == ["**ours** (ours)", "ImputeFormer", "SAITS", "interpolation", "last value"]
+    assert rows[0][4:11] == ["64", "0.479 M", "**0.100 / 0.200**", "0.093 / 0.160", "70", "35", "its recipe"]
+    printed = next(f for f in peers_table.paper.full_row("block", "Illness", 0.3) if f.model == "SAITS")
+    assert rows[2][4:7] == ["64", "0.136 M", "0.250 / 0.500"]
+    assert rows[2][7:11] == [f"{printed.mse:.3f} / {printed.mae:.3f}", "17, best 16", "5 (2)", "minutes"]
+    assert rows[3][6] == "0.450 / 0.320"
+    assert "`python -m training.benchmark --peers SAITS --only Illness/block/0.3 --d-model 64 --minutes 5`" in text
+
+
+@needs_pypots
+def test_every_peer_trains_is_scored_kept_and_not_run_again(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tiny / "paper.jsonl"
+    command = ["--peers", "--only", "Tiny/block/0.3", "--d-model", "8", "--minutes", "0.0001"]
+    command += ["--results", str(results)]
+    assert main(command) == 0
+    found = read(tiny / peers.FILE)
+    assert [line["method"] for line in found] == list(peers.PEERS)
+    for line in found:
+        assert (line["windows"], line["epochs"], line["ended"]) == (49, 1, "minutes")
+        assert line["parameters"] > 100
+        assert 0 < line["mae"] < 5
+        assert 0 < line["interpolation_mse"] < line["last_value_mse"]
+    text = results.with_suffix(".md").read_text()
+    assert all(f"| Tiny | block | 0.3 | {method} | 8 |" in text for method in peers.PEERS)
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "4 peers, 4 done before" in capsys.readouterr().out
+    assert read(tiny / peers.FILE) == found

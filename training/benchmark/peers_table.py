@@ -1,0 +1,106 @@
+"""Other imputers as we trained them, beside our own cells, the two baselines, and what the paper prints for each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from training.benchmark import lines, paper
+from training.benchmark.cells import Cell
+from training.benchmark.datasets import DATASETS
+from training.benchmark.lines import Line
+from training.benchmark.peers import FILE
+from training.benchmark.tables import BARS, EMPTY, epochs, errors, grid, recipe
+from training.model import GLAIM, count_parameters
+
+HEADER = (
+    "data set", "pattern", "rate", "method", "D", "parameters", "MSE / MAE", "the paper prints", "epochs", "minutes",
+    "ended by", "machine", "date",
+)  # fmt: skip
+NOTE = """Same windows, same standardisation, and in every test window the very same hidden cells. PyPOTS's networks
+with its own loss (mean absolute error over observed and hidden cells) and its Adam, batches of 16, constant
+rate; the gaps they are asked for are ours, drawn anew for every batch, and their best epoch is chosen by the
+validation MSE. D sizes them as it sizes ours (`training/benchmark/peers.py`); it is not always what their
+authors chose. A training that `minutes` ended might have gone further. Ours train on the mean squared error.
+Minutes are wall clock, in brackets those of the processor: one thread, on a machine that had other work.
+"""
+
+
+def section(folder: Path, ours: Sequence[Line]) -> str:
+    """The table; empty where no peer was trained.
+
+    Args:
+        folder: Holds peers.jsonl.
+        ours: The lines of paper.jsonl.
+    """
+    found = lines.read(folder / FILE)
+    if not found:
+        return ""
+    order = {name: index for index, name in enumerate(DATASETS)}
+    places = {(line["dataset"], line["pattern"], line["train_rate"], line["test_rate"]) for line in found}
+    rows: list[list[str]] = []
+    for place in sorted(places, key=lambda one: (order.get(one[0], len(order)), one)):
+        theirs = [line for line in found if _place(line) == place]
+        mine = [line for line in ours if _place(line) == place and _is_full(line)]
+        rows += [_ours(line) for line in mine]
+        rows += [_peer(line) for line in sorted(theirs, key=lambda line: line["mse"])]
+        for bar in BARS:
+            result = errors(theirs[0][f"{bar}_mse"], theirs[0][f"{bar}_mae"])
+            rows.append([*_head(theirs[0]), bar.replace("_", " "), EMPTY, EMPTY, result, *[EMPTY] * 6])
+    versions = ", ".join(sorted({line["pypots"] for line in found}))
+    commands = "\n".join(f"- `{line['command']}`" for line in found)
+    return f"{grid(HEADER, rows)}\n{NOTE}PyPOTS {versions}.\n\n{commands}\n"
+
+
+def _place(line: Line) -> tuple[str, str, float, float]:
+    return line["dataset"], line["pattern"], line["train_rate"], line["test_rate"]
+
+
+def _is_full(line: Line) -> bool:
+    """Whether a line of paper.jsonl is of the main tables, where every trained rate stands once."""
+    return bool(line["table"] == line["pattern"] and line["variant"] == "full")
+
+
+def _head(line: Line) -> list[str]:
+    return [line["dataset"], line["pattern"], f"{line['test_rate']:g}"]
+
+
+def _training(line: Line, ended: str) -> list[str]:
+    minutes = f"{line['seconds'] / 60:.0f}"
+    if "processor_s" in line:
+        minutes += f" ({line['processor_s'] / 60:.0f})"
+    return [minutes, ended, line["machine"], line["date"]]
+
+
+def _ours(line: Line) -> list[str]:
+    count = _parameters(line["dataset"], line["d_model"])
+    result = f"**{errors(line['mse'], line['mae'])}**"
+    name = [f"**ours** ({recipe(line)})", str(line["d_model"]), f"{count / 1e6:.3f} M", result]
+    ended = "its recipe" if line["finished"] else "not yet"
+    return [*_head(line), *name, _printed(paper.OURS, line), epochs(line), *_training(line, ended)]
+
+
+def _peer(line: Line) -> list[str]:
+    width = line["sizes"].get("d_model") or line["sizes"]["d_input_embed"] + line["sizes"]["d_learnable_embed"]
+    name = [line["method"], str(width), f"{line['parameters'] / 1e6:.3f} M", errors(line["mse"], line["mae"])]
+    count = f"{line['epochs']}, best {line['best_epoch']}"
+    return [*_head(line), *name, _printed(line["method"], line), count, *_training(line, line["ended"])]
+
+
+def _printed(method: str, line: Line) -> str:
+    row = paper.full_row(line["pattern"], line["dataset"], line["test_rate"])
+    return next((errors(figure.mse, figure.mae) for figure in row if figure.model == method), EMPTY)
+
+
+@lru_cache
+def _parameters(dataset: str, width: int) -> int:
+    """Of the full network; on no device, as only shapes count."""
+    sizes = dataclasses.replace(
+        Cell(dataset, "block", 0.3, d_model=width).sizes, num_variables=DATASETS[dataset].sensors
+    )
+    with torch.device("meta"):
+        return count_parameters(GLAIM(sizes))
