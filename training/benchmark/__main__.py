@@ -66,9 +66,12 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     how.add_argument(
         "--peers", nargs="?", const="all", metavar="NAMES",
-        help=f"train others instead of ours: {', '.join(peers.PEERS)}, with commas, or all (needs PyPOTS)",
+        help=f"train others instead of ours: {', '.join(peers.PEERS)}, with commas, or all; one at a time, "
+        "--recipe, --epochs and --jobs do not apply (needs PyPOTS)",
     )  # fmt: skip
-    how.add_argument("--minutes", type=float, default=20.0, help="for each peer; 0: no limit (default %(default)g)")
+    how.add_argument(
+        "--minutes", type=float, default=20.0, help="for each of the --peers; 0: no limit (default %(default)g)"
+    )
     how.add_argument("--max-minutes", type=float, default=0.0, help="begin nothing after so many; 0: no limit")
     how.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each (default %(default)s)")
     how.add_argument("--device", default="cpu", help="to compute on, as torch names it (default %(default)s)")

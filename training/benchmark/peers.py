@@ -68,7 +68,7 @@ def _transformer(width: int) -> dict[str, Any]:
 # have as many parameters as the paper's efficiency table gives them. The published ImputeFormer is larger: three layers
 # of 24 + 80 dimensions.
 PEERS: Mapping[str, Callable[[int], dict[str, Any]]] = {
-    "SAITS": lambda width: _transformer(width),
+    "SAITS": _transformer,
     "ImputeFormer": lambda width: {
         "n_layers": 2, "d_input_embed": width // 2, "d_learnable_embed": width // 2, "d_proj": 8, "d_ffn": 2 * width,
         "n_temporal_heads": 4, "dropout": 0.1,
@@ -318,8 +318,10 @@ def run(names: Sequence[str], cells: Sequence[Cell], given: Budgeted, until: flo
         say: Takes lines of progress.
 
     Raises:
-        ConfigError: PyPOTS is not there, and something is left to train.
+        ConfigError: PyPOTS is not there, and something is left to train; or less than no minutes are given.
     """
+    if given.minutes < 0:
+        raise ConfigError(f"expected --minutes of 0 or more, found {given.minutes:g}")
     file = given.results.parent / FILE
     kept = {lines.identity(line, IDENTITY): line for line in lines.read(file)}
     pairs = [(method, cell) for cell in cells_of(cells) for method in names]

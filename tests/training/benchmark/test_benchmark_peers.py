@@ -71,6 +71,8 @@ def test_without_pypots_one_sentence_says_how_to_get_it(
     command = ["--peers", "SAITS", "--only", "Tiny/block/0.3", "--results", str(results)]
     assert main([*command, "--plan"]) == 0
     assert "Tiny/block/0.3  SAITS  to train" in capsys.readouterr().out
+    assert main([*command, "--minutes", "-1"]) == 2
+    assert "expected --minutes of 0 or more, found -1" in capsys.readouterr().err
     assert main(command) == 2
     said = capsys.readouterr().err
     assert said.strip() == "error: --peers needs PyPOTS, which is not installed: pip install 'glaim-stream[peers]'"
@@ -185,8 +187,8 @@ def test_peers_stand_beside_our_cell_and_the_baselines_of_the_same_gaps(tmp_path
     rows = [
         [part.strip() for part in line.strip("|").split("|")] for line in text.splitlines() if line[:9] == "| Illness"
     ]
-    assert [row[3] for row in rows] == ["**ours** (ours)", "ImputeFormer", "SAITS", "interpolation", "last value"]
-    assert rows[0][4:11] == ["64", "0.479 M", "**0.100 / 0.200**", "0.093 / 0.160", "70", "35", "its recipe"]
+    assert [row[3] for row in rows] == ["ours (ours)", "ImputeFormer", "SAITS", "interpolation", "last value"]
+    assert rows[0][4:11] == ["64", "0.479 M", "0.100 / 0.200", "0.093 / 0.160", "70", "35", "its recipe"]
     printed = next(f for f in peers_table.paper.full_row("block", "Illness", 0.3) if f.model == "SAITS")
     assert rows[2][4:7] == ["64", "0.136 M", "0.250 / 0.500"]
     assert rows[2][7:11] == [f"{printed.mse:.3f} / {printed.mae:.3f}", "17, best 16", "5 (2)", "minutes"]
