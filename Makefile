@@ -51,7 +51,7 @@ plant-model: setup  ## train the demo's model anew, some seven minutes on one co
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt
-	$(COMPILE) --all-extras pyproject.toml -o requirements/dev.txt
+	$(COMPILE) $(addprefix --extra ,local training tune curves brokers dev) pyproject.toml -o requirements/dev.txt
 	$(COMPILE) requirements/serving.in -o requirements/serving.txt
 
 clean:  ## remove what was built; downloads in .cache stay
