@@ -222,7 +222,7 @@ def _validated(learner: Learner, batches: Sequence[Batch], keeper: Keeper, progr
     """MSE and MAE of the averaged weights, by the first process for all; asked to stop, the run ends here.
 
     Raises:
-        Interrupted: the next session begins with this validation.
+        Interrupted: the resumed run begins with this validation.
         TrainingError: the score is not a number.
     """
     world, state = learner.world, keeper.state

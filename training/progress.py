@@ -39,7 +39,7 @@ class Progress:
         self._bar: tqdm[None] | None = None
 
     def begin(self, label: str, total: int, done: int = 0) -> None:
-        """A stretch of `total` units, `done` of them in an earlier session."""
+        """A stretch of `total` units, `done` of them before it was resumed."""
         self._label, self._total, self._done, self._first = label, total, done, done
         self._began = self._clock()
         if self._terminal:
