@@ -58,11 +58,13 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint without running any code of it.
+    """Read a checkpoint, of a run's directory the best one, without running any code of it.
 
     Raises:
         ConfigError: the file is absent, damaged, carries code, or is of another format.
     """
+    if path.is_dir():
+        path = path / "best.pt"
     if not path.is_file():
         raise ConfigError(f"expected a checkpoint at {path}, found none")
     try:

@@ -300,13 +300,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep_memory()
     torch.set_num_threads(1)
     try:
-        file = given.run / "best.pt" if given.run.is_dir() else given.run
-        report = evaluate_run(checkpoints.load(file), data=given.data, most=given.windows)
+        report = evaluate_run(checkpoints.load(given.run), data=given.data, most=given.windows)
     except GlaimError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     command = f"python -m training.evaluate {given.run}"
-    write_report(report, command, given.results or file.parent)
+    write_report(report, command, given.results or (given.run if given.run.is_dir() else given.run.parent))
     print(markdown(report, command))
     return 0
 

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         target = (given.out or Path("build") / "runs" / config.name) / "last.pt"
         if target.exists():
             raise ConfigError(f"expected no run at {target.parent} yet, found its last.pt; give another --out")
-        state = warmed(checkpoints.load(given.run / "best.pt" if given.run.is_dir() else given.run), config)
+        state = warmed(checkpoints.load(given.run), config)
         target.parent.mkdir(parents=True, exist_ok=True)
         checkpoints.save(state, target)
     except GlaimError as error:

@@ -44,7 +44,7 @@ def from_run(path: Path, *, data: Path | None = None, dataset: str = "", part: s
         ConfigError: there is no readable checkpoint.
         DataError: its data is not here, or too short.
     """
-    state = checkpoints.load(path / "best.pt" if path.is_dir() else path)
+    state = checkpoints.load(path)
     config, model, scale = restore(state)
     name = dataset or dataset_name(config)
     windows = _windows(config, scale, data, part)

@@ -107,14 +107,22 @@ def interior_and_edge(report: Mapping[str, Any]) -> str:
                 for method in ("model", best)
             ]
             cells.append(_gain(each["mae"]["model"] / each["mae"][best] - 1 if each["mae"][best] else None))
-        rows[sensor["name"]] = (
-            f"<tr><td>{escape(sensor['name'])}</td><td>{escape(sensor['unit']) or '–'}</td>{''.join(cells)}</tr>"
-        )
-    heads = "<th>cells</th><th>model</th><th>best baseline</th><th></th>"
+        rows[sensor["name"]] = "".join(cells)
+    return _interior_beside("right edge", ["cells", "model", "best baseline", ""], report, rows)
+
+
+def _interior_beside(other: str, columns: Sequence[str], report: Mapping[str, Any], cells: Mapping[str, str]) -> str:
+    """A row a sensor: the same columns for the interior and for `other`; `cells` are both sides' <td>s by sensor."""
+    heads = 2 * "".join(f"<th>{name}</th>" for name in columns)
+    over = f'colspan="{len(columns)}" class="over"'
     head = (
-        '<thead><tr><th colspan="2"></th><th colspan="4" class="over">interior</th>'
-        f'<th colspan="4" class="over">right edge</th></tr><tr><th>sensor</th><th>unit</th>{heads}{heads}</tr></thead>'
+        f'<thead><tr><th colspan="2"></th><th {over}>interior</th><th {over}>{other}</th></tr>'
+        f"<tr><th>sensor</th><th>unit</th>{heads}</tr></thead>"
     )
+    rows = {}
+    for sensor in report["data"]["sensors"]:
+        name, unit = escape(sensor["name"]), escape(sensor["unit"]) or "–"
+        rows[sensor["name"]] = f"<tr><td>{name}</td><td>{unit}</td>{cells[sensor['name']]}</tr>"
     return _folded(head, rows, list(rows), "units", "the first ones")
 
 
@@ -177,15 +185,8 @@ def coverage_by_sensor(report: Mapping[str, Any]) -> str:
                 continue
             width = each["width"] * sensor["std"]
             cells.append(f"<td>{each['cells']:,}</td><td>{share(each['inside'])}</td><td>{number(width)}</td>")
-        rows[sensor["name"]] = (
-            f"<tr><td>{escape(sensor['name'])}</td><td>{escape(sensor['unit']) or '–'}</td>{''.join(cells)}</tr>"
-        )
-    heads = "<th>values</th><th>inside</th><th>mean width</th>"
-    head = (
-        '<thead><tr><th colspan="2"></th><th colspan="3" class="over">interior</th>'
-        f'<th colspan="3" class="over">newest step</th></tr><tr><th>sensor</th><th>unit</th>{heads}{heads}</tr></thead>'
-    )
-    return _folded(head, rows, list(rows), "units", "the first ones")
+        rows[sensor["name"]] = "".join(cells)
+    return _interior_beside("newest step", ["values", "inside", "mean width"], report, rows)
 
 
 def coverage_by_age(report: Mapping[str, Any]) -> str:
