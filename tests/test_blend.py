@@ -61,8 +61,9 @@ def test_the_unit_of_the_values_changes_nothing(history: np.ndarray, scale: floa
 @given(history=errors)
 @settings(max_examples=100, deadline=None)
 def test_equal_errors_give_equal_weights(history: np.ndarray) -> None:
+    history = np.where(np.abs(history) < 1e-100, 0.0, history)  # whose squares would lose digits by underflow
     history[:, 1] = history[:, 0]
-    assert np.array_equal(told(history).weights(len(history)), np.full(3, 0.5))
+    np.testing.assert_allclose(told(history).weights(len(history)), np.full(3, 0.5), rtol=1e-12)
 
 
 @given(history=errors)
