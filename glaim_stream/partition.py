@@ -1,8 +1,8 @@
 """One input partition at work: batches in, output acknowledged, then the ledger answered. Knows no Kafka client.
 
 Two stages run side by side. The first decodes and applies a batch to the windows, in order and without waiting for
-anything; the second waits for the imputer, publishes in order and answers. So several batches wait for the model at
-a time, and nothing is answered before what it caused is acknowledged.
+anything; the second waits for the imputer, settles and publishes in order and answers. So several batches wait for
+the model at a time, and nothing is answered before what it caused is acknowledged.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from glaim_stream import metrics
 from glaim_stream.closing import Closed
 from glaim_stream.deadletters import DeadLetter, DeadLetterCause, InputRecord, Reject, dead_letter
 from glaim_stream.offsets import Delivery
-from glaim_stream.pipeline import Message, Pipeline
-from glaim_stream.records import Rows
+from glaim_stream.pipeline import Asked, Message, Pipeline, Scores
 from glaim_stream.windows import PartitionWindows
 
 log = logging.getLogger(__name__)
@@ -70,7 +69,8 @@ class Work:
 class _Applied:
     """A batch on its way from the first stage to the second."""
 
-    filled: Awaitable[list[tuple[int, Rows]]]
+    asked: Awaitable[list[Asked]]
+    scores: Scores  # of the windows that closed it: a rebuild begins new ones
     rejects: list[Reject]
     records: Sequence[InputRecord]
     rebuild_from: int
@@ -109,6 +109,7 @@ class PartitionWorker:
         self._pipeline, self._publisher, self._rebuilder = pipeline, publisher, rebuilder
         self._now_ms = now_ms
         self._windows: PartitionWindows | None = None
+        self._scores = pipeline.scores()
         self._next_offset = -1
         self._check_position = True
         self._last = Origin(-1, 0)
@@ -159,7 +160,7 @@ class PartitionWorker:
         self._next_offset = delivery.next_offset
         if self._windows is not None and not moved:
             return self._windows
-        self._windows = None  # until they are whole again
+        self._windows, self._scores = None, self._pipeline.scores()  # until they are whole again
         with metrics.rebuild_seconds.time():
             self._windows = await self._rebuilt(delivery.first_offset)
         return self._windows
@@ -202,7 +203,8 @@ class PartitionWorker:
         metrics.groups.labels(label).set(windows.groups)
         metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - windows.clock.newest_event_ms) / 1000)
         return _Applied(
-            asyncio.ensure_future(self._pipeline.fill(closed)),
+            asyncio.ensure_future(self._pipeline.ask(closed)),
+            self._scores,
             rejects,
             work.records,
             windows.rebuild_from(work.delivery.next_offset),
@@ -215,15 +217,16 @@ class PartitionWorker:
             return
         closed = self._windows.close_idle(self._now_ms())
         if closed:
-            filled = asyncio.ensure_future(self._pipeline.fill(closed))
-            await self._applied.put(_Applied(filled, [], [], 0, self._last, None))
+            asked = asyncio.ensure_future(self._pipeline.ask(closed))
+            await self._applied.put(_Applied(asked, self._scores, [], [], 0, self._last, None))
 
     async def _publish_all(self) -> None:
         while True:
             applied = await self._applied.get()
             rejects = applied.rejects
             try:
-                messages = self._pipeline.messages(await applied.filled)
+                filled = self._pipeline.settle(applied.scores, await applied.asked)
+                messages = self._pipeline.messages(filled)
             except Exception as error:
                 messages, rejects = [], self._fault(applied.records, error)
             letters = self._letters(applied.records, rejects)

@@ -35,6 +35,19 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Closed steps of one model and the imputer's answer for their holes, None when they have none."""
+
+    closed: Closed
+    imputed: Imputed | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What one partition knows of recent errors; belongs to its windows and is made anew with them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message for the output topic."""
 
@@ -94,17 +107,35 @@ class Pipeline:
             rejects.append(Reject(offset, DeadLetterCause.TOO_LATE, detail, position))
         return Applied(fed.closed, rejects, len(readings) - len(late), fed.dropouts, fed.superseded)
 
-    async def fill(self, closed: Sequence[Closed]) -> list[tuple[int, Rows]]:
-        """Impute the holes of closed steps: for each, the model's index and its rows."""
+    def scores(self) -> Scores:
+        """What a partition knows before its first error."""
+        return Scores()
+
+    async def ask(self, closed: Sequence[Closed]) -> list[Asked]:
+        """Ask the imputer for what closed steps lack; any number of calls may be in flight at a time."""
         if not closed:
             return []
         start = time.perf_counter()
         answers = await asyncio.gather(*(self._impute(each) for each in closed))
         metrics.impute_seconds.observe(time.perf_counter() - start)
+        return [Asked(each, imputed) for each, imputed in zip(closed, answers, strict=True)]
+
+    def settle(self, scores: Scores, asked: Sequence[Asked]) -> list[tuple[int, Rows]]:
+        """Make rows of the answers: for each, the model's index and its rows.
+
+        One call after the other for a partition, in the order of its input: what is settled here moves `scores` on.
+        """
         return [
-            (each.model_index, repair(each, imputed, self._tables[each.model_index], self._versions))
-            for each, imputed in zip(closed, answers, strict=True)
+            (
+                each.closed.model_index,
+                repair(each.closed, each.imputed, self._tables[each.closed.model_index], self._versions),
+            )
+            for each in asked
         ]
+
+    async def fill(self, closed: Sequence[Closed]) -> list[tuple[int, Rows]]:
+        """`ask` and `settle` for those who keep no scores."""
+        return self.settle(self.scores(), await self.ask(closed))
 
     def messages(self, filled: Sequence[tuple[int, Rows]]) -> list[Message]:
         """Rows as messages for the output topic."""
