@@ -10,7 +10,13 @@ GlaimError (glaim_stream.errors)
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+
 from glaim_stream.errors import GlaimError
+
+Main = Callable[[Sequence[str] | None], int]
 
 
 class TrainingError(GlaimError):
@@ -33,3 +39,23 @@ class ExportRefused(ExportError):
     """A trained model is no better than the baselines; what was served before stays."""
 
     exit_code = 3  # not 2, so that a scheduled retraining can tell "not good enough" from "could not be done"
+
+
+def in_sentences(main: Main) -> Main:
+    """A command line that ends in a sentence on standard error, never in a traceback, when something was expected.
+
+    The exit code is then 2, or 3 when a model was refused.
+    """
+
+    @wraps(main)
+    def command(arguments: Sequence[str] | None = None) -> int:
+        try:
+            return main(arguments)
+        except ExportRefused as refused:
+            print(f"refused: {refused}", file=sys.stderr)
+            return refused.exit_code
+        except GlaimError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+
+    return command

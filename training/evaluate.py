@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glaim_stream.errors import GlaimError
 from glaim_stream.imputers.baselines import interpolation, last_value
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, build, data_path
 from training.data import Floats, Scale, load, split
+from training.errors import in_sentences
 from training.masks import block_cells, edge_cells, random_cells, silent_sensors
 from training.model import GLAIM
 from training.outages import Bools
@@ -285,6 +285,7 @@ def write_report(report: Mapping[str, Any], command: str, directory: Path) -> No
     (directory / f"{report['run']}.json").write_text(text + "\n")
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
@@ -299,11 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     keep_memory()
     torch.set_num_threads(1)
-    try:
-        report = evaluate_run(checkpoints.load(given.run), data=given.data, most=given.windows)
-    except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    report = evaluate_run(checkpoints.load(given.run), data=given.data, most=given.windows)
     command = f"python -m training.evaluate {given.run}"
     write_report(report, command, given.results or (given.run if given.run.is_dir() else given.run.parent))
     print(markdown(report, command))

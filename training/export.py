@@ -42,13 +42,12 @@ from glaim_stream.contract import (
     sensors_digest,
     write_contract,
 )
-from glaim_stream.errors import GlaimError
 from training import checkpoint as checkpoints
 from training import triton_config
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, RunConfig, data_path
 from training.data import Floats, Scale, Series, load, split
-from training.errors import ExportError, ExportRefused
+from training.errors import ExportError, ExportRefused, in_sentences
 from training.evaluate import evaluate_run, model_fill, restore
 from training.masks import MaskSpec
 from training.model import GLAIM
@@ -350,6 +349,7 @@ def scores(run: Path, state: Checkpoint, *, data: Path | None = None) -> Mapping
     return evaluate_run(state, data=data)
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
@@ -362,16 +362,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     keep_memory()
     torch.set_num_threads(1)
-    try:
-        state = checkpoints.load(given.run / "best.pt")
-        report = scores(given.run, state, data=given.data)
-        written = export_run(state, report, data=given.data, directory=given.model_repo, force=given.force)
-    except ExportRefused as refused:
-        print(f"refused: {refused}", file=sys.stderr)
-        return refused.exit_code
-    except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    state = checkpoints.load(given.run / "best.pt")
+    report = scores(given.run, state, data=given.data)
+    written = export_run(state, report, data=given.data, directory=given.model_repo, force=given.force)
     print(f"wrote {written}")
     return 0
 

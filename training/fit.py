@@ -66,7 +66,7 @@ from training import distributed, logs, loop, own, seeds
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
 from training.data import Series, load, split
-from training.errors import ConfigError, ExportRefused
+from training.errors import ConfigError, ExportRefused, in_sentences
 from training.evaluate import evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
 from training.report import write as write_page
@@ -252,6 +252,7 @@ def say(text: str) -> None:
         print(text, flush=True)
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or another exit code with a sentence on standard error."""
     given = parser().parse_args(arguments)
@@ -262,10 +263,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(config.to_toml(), end="")
             return 0
         fit(config, given, logs.command_line("python -m training.fit", words))
-    except ExportRefused as refused:
-        return told(f"refused: {refused}", refused.exit_code)
-    except GlaimError as error:
-        return told(f"error: {error}", 2)
     except Interrupted as stop:
         return told(str(stop), 128 + (stop.signal or signal.SIGINT))
     except KeyboardInterrupt:

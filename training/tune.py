@@ -32,12 +32,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from glaim_stream.errors import GlaimError
 from training import config as configs
 from training import loop
 from training.config import RunConfig, toml_value
 from training.data import Series, load, split
-from training.errors import ConfigError, TrainingError
+from training.errors import ConfigError, TrainingError, in_sentences
 from training.logs import Row
 from training.runtime import Interrupted
 
@@ -156,6 +155,7 @@ def _optuna() -> Any:
     return optuna
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
@@ -173,9 +173,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         series = load(config.data, configs.data_path(config.data.file))
         directory = given.out or Path("build") / "tune" / config.name
         search(config, series, choices, given.trials or config.tune.trials, directory)
-    except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
     except (Interrupted, KeyboardInterrupt):
         print("stopped; the same command goes on behind the last finished trial", file=sys.stderr)
         return 130

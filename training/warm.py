@@ -20,12 +20,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from glaim_stream.errors import GlaimError
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
-from training.errors import ConfigError
+from training.errors import ConfigError, in_sentences
 
 
 def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
@@ -50,6 +49,7 @@ def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
     )  # fmt: skip
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 2 with a sentence on standard error."""
     parser = argparse.ArgumentParser(
@@ -60,17 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="as with training.fit")
     parser.add_argument("--out", type=Path, help="directory of the new run (default build/runs/<name>)")
     given = parser.parse_args(arguments)
-    try:
-        config = configs.read(given.config, given.set)
-        target = (given.out or Path("build") / "runs" / config.name) / "last.pt"
-        if target.exists():
-            raise ConfigError(f"expected no run at {target.parent} yet, found its last.pt; give another --out")
-        state = warmed(checkpoints.load(given.run), config)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        checkpoints.save(state, target)
-    except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    config = configs.read(given.config, given.set)
+    target = (given.out or Path("build") / "runs" / config.name) / "last.pt"
+    if target.exists():
+        raise ConfigError(f"expected no run at {target.parent} yet, found its last.pt; give another --out")
+    state = warmed(checkpoints.load(given.run), config)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    checkpoints.save(state, target)
     print(f"wrote {target}; go on with python -m training.fit {given.config} --resume")
     return 0
 

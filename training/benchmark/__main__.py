@@ -25,12 +25,11 @@ from pathlib import Path
 
 import torch
 
-from glaim_stream.errors import GlaimError
 from training.benchmark import jobs, lines, measures, page, peers, plan, tables
 from training.benchmark.cells import PAPER_WIDTH, RECIPES, SEED, TABLES, Cell, Place, cells, matches
 from training.benchmark.datasets import DATASETS, absence, find
 from training.benchmark.run import ROOT, lines_of, progress, train
-from training.errors import ConfigError
+from training.errors import ConfigError, in_sentences
 from training.runtime import keep_memory
 
 DEFAULT = ("random", "block", "shift", "ablation")
@@ -154,6 +153,7 @@ def _command(cell: Cell, given: argparse.Namespace, until: float) -> list[str]:
     return [*arguments, *(["--again"] if given.again else [])]
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, 1 when a cell failed, 2 for bad input, 130 or 143 when stopped."""
     given = parser().parse_args(arguments)
@@ -191,9 +191,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 failed = work(todo, given, until)
             measures.write(names, wanted, given.runs, given.results.parent, given.device)
             print(f"wrote {page.write(given.results)}")
-    except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
     except (jobs.Stopped, KeyboardInterrupt) as stop:
         print("stopped; the same command goes on from the last checkpoint", file=sys.stderr)
         return 128 + int(getattr(stop, "signal", signal.SIGINT))

@@ -30,14 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.errors import GlaimError
 from training.benchmark import paper
 from training.benchmark.__main__ import segments
 from training.benchmark.datasets import DATASETS, WINDOW, Dataset, absence, find, read
 from training.benchmark.dlinear import RIDGE, AffineMap, Doubles, data_moments, gap_moments, optimum
 from training.benchmark.tables import grid
 from training.data import Floats, fit_scale, split
-from training.errors import ConfigError, DataError
+from training.errors import ConfigError, DataError, in_sentences
 from training.evaluate import Tally
 from training.masks import SEGMENTS, MaskSpec
 from training.outages import Bools
@@ -371,15 +370,12 @@ def run(given: argparse.Namespace, command: str) -> dict[str, Any]:
     }
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, or 2 for bad input."""
     arguments = sys.argv[1:] if arguments is None else arguments
     given = parser().parse_args(arguments)
-    try:
-        content = run(given, shlex.join(["python", "-m", "training.benchmark.calibration", *arguments]))
-    except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    content = run(given, shlex.join(["python", "-m", "training.benchmark.calibration", *arguments]))
     given.results.mkdir(parents=True, exist_ok=True)
     text = page(content)
     given.results.joinpath("calibration.json").write_text(json.dumps(content, indent=1) + "\n")

@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from glaim_stream.errors import GlaimError
 from training.benchmark import lines
 from training.edge.answers import ask, stretches
 from training.edge.sources import Source, from_run, from_served
 from training.edge.table import IDENTITY, Line, markdown, misses, score
+from training.errors import in_sentences
 from training.runtime import keep_memory, machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "edge.jsonl"
@@ -52,6 +52,7 @@ def measure(source: Source, most: int, most_groups: int, command: str) -> list[L
     return score(groups, about)
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 2 with a sentence on standard error."""
     parser = argparse.ArgumentParser(
@@ -75,16 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("expected a RUN or --served, found neither")
     keep_memory()
     torch.set_num_threads(1)
-    try:
-        for path in given.runs:
-            _add(from_run(path, data=given.data, dataset=given.dataset), given)
-        for path in given.served:
-            config = given.config or CONFIGS / f"{path.name}.toml"
-            _add(from_served(path, config, data=given.data, dataset=given.dataset), given)
-        given.results.with_suffix(".md").write_text(markdown(lines.read(given.results)))
-    except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    for path in given.runs:
+        _add(from_run(path, data=given.data, dataset=given.dataset), given)
+    for path in given.served:
+        config = given.config or CONFIGS / f"{path.name}.toml"
+        _add(from_served(path, config, data=given.data, dataset=given.dataset), given)
+    given.results.with_suffix(".md").write_text(markdown(lines.read(given.results)))
     return 0
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import GlaimError
 from training import config as configuration
 from training.data import fit_scale, load, split
+from training.errors import in_sentences
 
 Doubles = NDArray[np.float64]
 
@@ -73,6 +73,7 @@ def _known(
     return x[known], y[known]
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 2 with a sentence on standard error."""
     parser = argparse.ArgumentParser(
@@ -82,13 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--groups", type=int, default=0, help="at most so many groups to test, evenly spread")
     parser.add_argument("--rows", type=int, default=6000, help="training steps a group, drawn at random")
     given = parser.parse_args(arguments)
-    try:
-        config = configuration.read(given.config)
-        series = load(config.data, configuration.data_path(config.data.file))
-        parts = split(series, config.data, config.model.window)
-    except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    config = configuration.read(given.config)
+    series = load(config.data, configuration.data_path(config.data.file))
+    parts = split(series, config.data, config.model.window)
     scale, rng = fit_scale(parts.train), np.random.default_rng(config.train.seed)
     train, test = scale.apply(parts.train.values), scale.apply(parts.test.values)
     tested = np.arange(len(test))

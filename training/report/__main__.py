@@ -17,11 +17,12 @@ from pathlib import Path
 
 import torch
 
-from glaim_stream.errors import GlaimError
+from training.errors import in_sentences
 from training.report.write import write
 from training.runtime import keep_memory
 
 
+@in_sentences
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 2 with a sentence on standard error."""
     parser = argparse.ArgumentParser(
@@ -42,11 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.windows < 10:
         print(f"error: expected --windows of 10 or more, found {given.windows}", file=sys.stderr)
         return 2
-    try:
-        written = write(given.run, data=given.data, contract=given.contract, windows=given.windows)
-    except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    written = write(given.run, data=given.data, contract=given.contract, windows=given.windows)
     print(f"wrote {written} and {written.with_suffix('.json').name}")
     return 0
 
