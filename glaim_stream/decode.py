@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -21,11 +21,14 @@ from numpy.typing import NDArray
 from glaim_stream.deadletters import DeadLetterCause, InputRecord, Reject
 from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE, arrow_readings
 from glaim_stream.groups import UNKNOWN_GROUP, GroupIndex
+from glaim_stream.quality import quality_of
 from glaim_stream.readings import Readings, no_readings
+from glaim_stream.records import Quality
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 Time = int | float | str | None
+Stated = int | float | str | None  # quality: a word or a StatusCode
 
 
 class ReadingItem(msgspec.Struct):
@@ -35,7 +38,7 @@ class ReadingItem(msgspec.Struct):
     value: float | None = None
     ts: Time = None
     group: str | None = None
-    quality: str | None = None
+    quality: Stated = None
 
 
 class JsonRecord(msgspec.Struct):
@@ -45,7 +48,7 @@ class JsonRecord(msgspec.Struct):
     sensor: str | None = None
     ts: Time = None
     value: float | None = None
-    quality: str | None = None
+    quality: Stated = None
     values: dict[str, float | None] | None = None
     readings: list[ReadingItem] | None = None
 
@@ -57,7 +60,7 @@ class SingleRecord(msgspec.Struct, gc=False):
     sensor: str
     ts: Time = None
     value: float | None = None
-    quality: str | None = None
+    quality: Stated = None
     values: None = None  # the marks of the other shapes: a record that has one is none of these
     readings: None = None
 
@@ -69,8 +72,14 @@ class Rows:
     cells: list[tuple[str, str]] = field(default_factory=list)  # (group, sensor)
     times: list[Time] = field(default_factory=list)
     values: list[float | None] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
+    records: list[int] = field(default_factory=list)  # which of the batch's records carried it
     positions: list[int] = field(default_factory=list)
+    qualities: dict[int, Quality] = field(default_factory=dict)  # by row, of those that are not good
+
+    def state(self, qualities: Iterable[Stated]) -> None:
+        """Note the qualities that the readings to be added next state of themselves."""
+        found = enumerate(map(quality_of, qualities), len(self.values))
+        self.qualities.update((row, quality) for row, quality in found if quality != Quality.GOOD)
 
 
 _decoder = msgspec.json.Decoder(JsonRecord)
@@ -100,21 +109,27 @@ class Decoder:
         start = 0
         for end, record in enumerate(records):
             if record.headers and _is_arrow(record):
-                _collect_json(records[start:end], rows, rejects)
-                _collect_arrow(record, rows, rejects)
+                _collect_json(records[start:end], start, rows, rejects)
+                _collect_arrow(record, end, rows, rejects)
                 start = end + 1
-        _collect_json(records[start:], rows, rejects)
+        _collect_json(records[start:], start, rows, rejects)
         return (self._columns(rows, records, now_ms, rejects) if rows.cells else no_readings()), rejects
 
     def _columns(self, rows: Rows, records: Sequence[InputRecord], now_ms: int, rejects: list[Reject]) -> Readings:
         cells = self._index.cells(rows.cells)
         times_ms, timed = _times_ms(rows.times)
         values = np.array(rows.values, np.float64)  # None becomes NaN: a reported dropout
-        offsets, positions = np.array(rows.offsets, np.int64), np.array(rows.positions, np.int32)
+        quality = _qualities(rows.qualities, values)
+        carriers, positions = np.array(rows.records, np.int64), np.array(rows.positions, np.int32)
+        offsets = np.fromiter((record.offset for record in records), np.int64, len(records))[carriers]
+        produced = np.fromiter((record.timestamp for record in records), np.int64, len(records))
+        produced_ms = np.where(produced < 0, now_ms, produced)[carriers]
 
         model, group, sensor = self._index.cell_columns(np.maximum(cells, 0)) if (cells >= 0).any() else (cells,) * 3
         known = cells >= 0
-        on_time = timed & self._not_ahead(times_ms, offsets, records, now_ms)
+        # Ahead of the record's time, not of the wall clock: a rebuild reads the same records later, and must refuse
+        # the same readings.
+        on_time = timed & (times_ms <= produced_ms + self._max_ahead_ms)
         within = np.ones(len(cells), np.bool_)
         if known.any():
             low, high = self._index.limits_low[model, sensor], self._index.limits_high[model, sensor]
@@ -133,22 +148,10 @@ class Decoder:
             values.astype(np.float32) if all_good else np.where(good, values, 0).astype(np.float32),
             offsets,
             positions,
+            quality,
+            produced_ms,
         )
         return readings if all_good else readings.where(good)
-
-    def _not_ahead(
-        self, times_ms: NDArray[np.int64], offsets: NDArray[np.int64], records: Sequence[InputRecord], now_ms: int
-    ) -> NDArray[np.bool_]:
-        """Where a reading is not stamped too far ahead of the time at which Kafka says its record was produced.
-
-        Not of the wall clock: a rebuild reads the same records later, and must refuse the same readings.
-        """
-        produced = np.fromiter((record.timestamp for record in records), np.int64, len(records))
-        produced = np.where(produced < 0, now_ms, produced)
-        if times_ms.max() <= produced.min() + self._max_ahead_ms:
-            return np.ones(len(times_ms), np.bool_)
-        record_of = np.searchsorted(np.array([record.offset for record in records]), offsets)
-        return times_ms <= produced[record_of] + self._max_ahead_ms
 
     def _why(self, rows: Rows, row: int, cell: int, timed: bool, on_time: bool) -> tuple[DeadLetterCause, str]:
         group, sensor = rows.cells[row]
@@ -168,18 +171,19 @@ class Decoder:
         return DeadLetterCause.OUT_OF_LIMITS, f"{rows.values[row]!r} of {sensor} is outside [{low}, {high}]"
 
 
-def _collect_json(records: Sequence[InputRecord], rows: Rows, rejects: list[Reject]) -> None:
+def _collect_json(records: Sequence[InputRecord], first: int, rows: Rows, rejects: list[Reject]) -> None:
+    """Rows of consecutive JSON records, of which the first is the batch's record `first`."""
     if not records:
         return
     singles = _decode_lines(records, _single_decoder)
     if singles is not None:
-        _collect_singles(records, singles, rows)
+        _collect_singles(singles, first, rows)
         return
     together = _decode_lines(records, _decoder)
     documents = [_decode_one(record, rejects) for record in records] if together is None else together
-    for record, document in zip(records, documents, strict=True):
+    for place, (record, document) in enumerate(zip(records, documents, strict=True), first):
         if document is not None:
-            _collect_document(record, document, rows, rejects)
+            _collect_document(record, document, place, rows, rejects)
 
 
 def _decode_lines(records: Sequence[InputRecord], decoder: msgspec.json.Decoder[_Document]) -> list[_Document] | None:
@@ -223,20 +227,19 @@ def _decode_one(record: InputRecord, rejects: list[Reject]) -> JsonRecord | None
     return None
 
 
-def _collect_singles(records: Sequence[InputRecord], readings: Sequence[SingleRecord], rows: Rows) -> None:
+def _collect_singles(readings: Sequence[SingleRecord], first: int, rows: Rows) -> None:
     """Column by column, which is faster than reading by reading."""
-    values = [reading.value for reading in readings]
     qualities = [reading.quality for reading in readings]
     if any(qualities):
-        values = [_usable(value, quality) for value, quality in zip(values, qualities, strict=True)]
+        rows.state(qualities)
     rows.cells += [(reading.group, reading.sensor) for reading in readings]
     rows.times += [reading.ts for reading in readings]
-    rows.values += values
-    rows.offsets += [record.offset for record in records]
+    rows.values += [reading.value for reading in readings]
+    rows.records += range(first, first + len(readings))
     rows.positions += [0] * len(readings)
 
 
-def _collect_document(record: InputRecord, document: JsonRecord, rows: Rows, rejects: list[Reject]) -> None:
+def _collect_document(record: InputRecord, document: JsonRecord, place: int, rows: Rows, rejects: list[Reject]) -> None:
     shapes = [
         name
         for name, part in (("sensor", document.sensor), ("values", document.values), ("readings", document.readings))
@@ -266,12 +269,14 @@ def _collect_document(record: InputRecord, document: JsonRecord, rows: Rows, rej
             continue
         rows.cells.append((item_group, sensor))
         rows.times.append(time)
-        rows.values.append(_usable(value, quality))
-        rows.offsets.append(record.offset)
+        if quality:
+            rows.state([quality])
+        rows.values.append(value)
+        rows.records.append(place)
         rows.positions.append(position)
 
 
-def _collect_arrow(record: InputRecord, rows: Rows, rejects: list[Reject]) -> None:
+def _collect_arrow(record: InputRecord, place: int, rows: Rows, rejects: list[Reject]) -> None:
     try:
         columns = arrow_readings(record.value or b"", key_group=_text(record.key))
     except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as error:
@@ -285,17 +290,23 @@ def _collect_arrow(record: InputRecord, rows: Rows, rejects: list[Reject]) -> No
             detail = "a row without group or sensor"
             rejects.append(Reject(record.offset, DeadLetterCause.MALFORMED, detail, position))
             continue
-        quality = columns.qualities[position] if columns.qualities is not None else None
+        if columns.qualities is not None:
+            rows.state([columns.qualities[position]])
         rows.cells.append((group, sensor))
         rows.times.append(columns.times_ms[position])
-        rows.values.append(_usable(columns.values[position], quality))
-        rows.offsets.append(record.offset)
+        rows.values.append(columns.values[position])
+        rows.records.append(place)
         rows.positions.append(position)
 
 
-def _usable(value: float | None, quality: str | None) -> float | None:
-    """The value, or None where its quality says that it must not be used."""
-    return None if quality is not None and quality[:3].lower() == "bad" else value
+def _qualities(stated: Mapping[int, Quality], values: NDArray[np.float64]) -> NDArray[np.int8]:
+    """int8 [n], by row; `values` becomes NaN where a reading says that its value is bad."""
+    quality = np.zeros(len(values), np.int8)
+    if stated:
+        quality[list(stated)] = list(stated.values())
+        values[quality == Quality.BAD] = np.nan
+    quality[np.isnan(values)] = Quality.BAD
+    return quality
 
 
 def _times_ms(times: Sequence[Time]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

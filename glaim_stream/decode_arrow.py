@@ -21,7 +21,7 @@ class ArrowReadings:
     sensors: Sequence[str | None]
     times_ms: Sequence[int | None]
     values: Sequence[float | None]
-    qualities: Sequence[str | None] | None
+    qualities: Sequence[str | int | None] | None
 
 
 def arrow_readings(stream: bytes, *, key_group: str | None) -> ArrowReadings:
@@ -46,7 +46,7 @@ def arrow_readings(stream: bytes, *, key_group: str | None) -> ArrowReadings:
             _texts(table["sensor"]),
             times,
             _numbers(table["value"]),
-            _texts(table["quality"]) if "quality" in names else None,
+            _stated(table["quality"]) if "quality" in names else None,
         )
     sensors = [name for name in table.column_names if name not in ("group", "ts")]
     count = len(sensors)
@@ -77,3 +77,10 @@ def _numbers(column: pa.ChunkedArray) -> list[float | None]:
 def _texts(column: pa.ChunkedArray) -> list[str | None]:
     texts: list[str | None] = pc.cast(column, pa.string()).to_pylist()
     return texts
+
+
+def _stated(column: pa.ChunkedArray) -> list[str | int | None]:
+    """Qualities: words, or StatusCodes in a column of integers."""
+    stated: list[str | int | None]
+    stated = column.to_pylist() if pa.types.is_integer(column.type) else _texts(column)  # type: ignore[assignment]
+    return stated

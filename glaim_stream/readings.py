@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 class Readings:
     """Readings of one partition in order of arrival; every column has the length n.
 
-    A dropout that was reported (null, NaN, bad quality) has the value NaN: it moves the clock, but observes nothing.
+    A dropout that was reported (null, NaN, bad quality) has the value NaN and the quality bad: it moves the clock, but
+    observes nothing.
     """
 
     model: NDArray[np.int32]  # index of the model in the catalogue
@@ -23,6 +24,8 @@ class Readings:
     value: NDArray[np.float32]
     offset: NDArray[np.int64]  # of the record that carried it
     position: NDArray[np.int32]  # of the reading inside its record
+    quality: NDArray[np.int8]  # records.Quality; 2, bad, where and only where it holds no value
+    produced_ms: NDArray[np.int64]  # Kafka's time of its record; wall time when the record has none
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -36,4 +39,4 @@ def no_readings() -> Readings:
     """Columns of length 0."""
     ints = np.empty(0, np.int32)
     longs = np.empty(0, np.int64)
-    return Readings(ints, ints, ints, longs, np.empty(0, np.float32), longs, ints)
+    return Readings(ints, ints, ints, longs, np.empty(0, np.float32), longs, ints, np.empty(0, np.int8), longs)

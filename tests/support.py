@@ -81,6 +81,7 @@ class Event:
     group: int = 0
     sensor: int = 0
     model: int = 0
+    quality: int = 0  # records.Quality; bad where there is no value
 
 
 def columns(events: Sequence[Event], *, first_offset: int = 0, offsets: Sequence[int] | None = None) -> Readings:
@@ -95,6 +96,8 @@ def columns(events: Sequence[Event], *, first_offset: int = 0, offsets: Sequence
         np.array([event.value for event in events], np.float32),
         offset.astype(np.int64),
         np.zeros(count, np.int32),
+        np.array([2 if math.isnan(event.value) else event.quality for event in events], np.int8),
+        np.array([event.time_ms for event in events], np.int64),
     )
 
 

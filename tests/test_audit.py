@@ -334,7 +334,8 @@ def test_a_million_readings_take_seconds() -> None:
     ints = np.zeros(count, np.int32)
     group, sensor = (cell // 2).astype(np.int32), (cell % 2).astype(np.int32)
     value = index.astype(np.float32)
-    readings = Readings(ints, group, sensor, (step + base) * STEP_MS, value, index, ints).where(seen)
+    columns = (ints, group, sensor, (step + base) * STEP_MS, value, index, ints, ints.astype(np.int8), index)
+    readings = Readings(*columns).where(seen)
     rows = OutputRows(
         ints, group, sensor, step + base, value, seen, np.ones(count, np.bool_), ints.astype(np.int8), ints, ints
     )

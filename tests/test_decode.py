@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -93,17 +94,43 @@ def test_times_of_both_kinds_in_one_batch() -> None:
     assert [reject.cause for reject in rejects] == [DeadLetterCause.BAD_TIME]
 
 
-@pytest.mark.parametrize("quality", ["bad", "BAD_SENSOR", "Bad"])
-def test_a_bad_quality_is_a_dropout(quality: str) -> None:
-    readings, rejects = decode(json_record(**single(quality=quality)))
-    assert (len(rejects), math.isnan(readings.value[0])) == (0, True)
-    assert decode(json_record(**single(quality="good")))[0].value.tolist() == [1.5]
+SHAPES: list[Callable[[object], dict[str, Any]]] = [
+    lambda quality: single(quality=quality),
+    lambda quality: {"group": "g0", "ts": NOW_MS, "values": {"s0": 1.5}, "quality": quality},
+    lambda quality: {"group": "g0", "readings": [{"sensor": "s0", "ts": NOW_MS, "value": 1.5, "quality": quality}]},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("quality", "meant"), [("bad", 2), ("UncertainInitialValue", 1), (0x40000000, 1), (0x80000000, 2), (0, 0), ("", 0)]
+)
+def test_a_quality_is_kept_and_only_a_bad_one_takes_the_value(
+    quality: object, meant: int, shape: Callable[[object], dict[str, Any]]
+) -> None:
+    good = json_record(1, **single())
+    readings, rejects = decode(json_record(0, **shape(quality)), good)
+    assert rejects == []
+    assert readings.quality.tolist() == [meant, 0]
+    assert np.array_equal(readings.value, [np.nan if meant == 2 else 1.5, 1.5], equal_nan=True)
+
+
+def test_a_bad_value_out_of_limits_is_a_dropout_and_no_error() -> None:
+    readings, rejects = decode(json_record(**single(value=99, quality="bad")), rules=catalogue(sensors=LIMITED))
+    assert (rejects, readings.quality.tolist()) == ([], [2])
+
+
+def test_readings_carry_the_time_of_their_record_or_the_wall_clocks() -> None:
+    step = json.dumps({"group": "g0", "ts": 0, "values": {"s0": 1, "s1": 2}}).encode()
+    records = [Record(step, 0, timestamp=5), Record(step, 1, timestamp=-1), Record(step, 2, timestamp=7)]
+    readings, _ = decode(*records)
+    assert readings.produced_ms.tolist() == [5, 5, NOW_MS, NOW_MS, 7, 7]
 
 
 @pytest.mark.parametrize("text", ["null", "NaN"])
 def test_no_value_is_a_dropout_also_where_it_is_no_json(text: str) -> None:
     readings, rejects = decode(Record(f'{{"group":"g0","sensor":"s0","ts":{NOW_MS},"value":{text}}}'.encode()))
-    assert (len(rejects), math.isnan(readings.value[0])) == (0, True)
+    assert (len(rejects), math.isnan(readings.value[0]), readings.quality.tolist()) == (0, True, [2])
 
 
 # What is refused
@@ -213,7 +240,14 @@ times = st.one_of(
     st.integers(NOW_MS - 10**6, NOW_MS), numbers, st.just("2020-01-01T00:00:00Z"), st.datetimes().map(str)
 )
 items = st.fixed_dictionaries(
-    {}, optional={"sensor": names, "value": numbers, "ts": times, "group": names, "quality": names | st.just("bad")}
+    {},
+    optional={
+        "sensor": names,
+        "value": numbers,
+        "ts": times,
+        "group": names,
+        "quality": names | st.sampled_from(["bad", "uncertain", 2**31]),
+    },
 )
 documents = st.one_of(
     st.fixed_dictionaries({"group": names, "sensor": names, "ts": times, "value": numbers}),
@@ -224,7 +258,7 @@ documents = st.one_of(
             "sensor": names,
             "ts": times,
             "value": numbers,
-            "quality": names,
+            "quality": names | st.sampled_from(["Bad_NoData", "Uncertain", 2**30]),
             "values": st.dictionaries(names, numbers, max_size=3),
             "readings": st.lists(items, max_size=3),
             "else": numbers,
@@ -259,6 +293,7 @@ def test_no_bytes_raise_and_every_record_ends_as_readings_or_rejects(batch: list
     assert {*readings.offset.tolist(), *(reject.offset for reject in rejects)} == set(range(len(batch)))
     refused = {(reject.offset, reject.position) for reject in rejects}
     assert not refused & set(keys(readings)), "a reading both used and refused"
+    assert np.array_equal(np.isnan(readings.value), readings.quality == 2)
     finite = readings.value[~np.isnan(readings.value)]
     assert np.isfinite(finite).all()
     assert (readings.event_time_ms <= NOW_MS + 300_000).all()
@@ -285,6 +320,6 @@ def test_the_fast_path_says_what_the_slow_one_says(batch: list[tuple[bytes, byte
 
     with patch.object(module, "_decode_lines", lambda records, decoder: None):
         slow, slow_rejects = decode(*records, rules=catalogue(sensors=LIMITED))
-    for column in ("model", "group", "sensor", "event_time_ms", "value", "offset", "position"):
+    for column in ("model", "group", "sensor", "event_time_ms", "value", "offset", "position", "quality"):
         assert np.array_equal(getattr(fast, column), getattr(slow, column), equal_nan=True), column
     assert fast_rejects == slow_rejects

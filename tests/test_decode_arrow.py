@@ -80,6 +80,24 @@ def test_dictionaries_timestamps_integers_and_qualities_are_read() -> None:
     assert np.array_equal(readings.value, np.array([1, np.nan], np.float32), equal_nan=True)
 
 
+@pytest.mark.parametrize(
+    "qualities",
+    [
+        pa.array(["Good", "Uncertain_SubNormal", "BadSensorFailure", None]),
+        pa.array(["good", "uncertain", "bad", None]).dictionary_encode(),
+        pa.array([0, 0x408F0000, 0x808C0000, None], pa.uint32()),
+        pa.array([0, 0x408F0000, 0x808C0000 - 2**32, None], pa.int32()),
+    ],
+)
+def test_qualities_are_words_or_status_codes(qualities: pa.Array) -> None:
+    count = len(qualities)
+    columns = {"group": ["g0"] * count, "sensor": ["s0"] * count, "ts": [NOW_MS] * count, "value": [1.0] * count}
+    readings, rejects = decode(arrow(stream(columns | {"quality": qualities})))
+    assert rejects == []
+    assert readings.quality.tolist() == [0, 1, 2, 0]
+    assert np.array_equal(readings.value, [1, 1, np.nan, 1], equal_nan=True)
+
+
 def test_arrow_and_json_keep_their_order() -> None:
     reading = {"group": "g0", "sensor": "s0", "ts": NOW_MS, "value": 1}
     records = [json_record(0, **reading), arrow(LONG, 1), json_record(2, **reading), arrow(WIDE, 3, b"g0")]

@@ -11,7 +11,7 @@ EDGES = ("aiokafka", "faust", "kafka", "tritonclient", "grpc", "torch", "trainin
 CORE = [
     "catalogue", "clock", "closing", "contract", "deadletters", "decode", "decode_arrow", "errors", "groups",
     "imputers.baselines", "imputers.ladder", "imputers.protocol", "imputers.simple", "offsets", "partition",
-    "pipeline", "plant", "readings", "records", "repair", "rings", "windows",
+    "pipeline", "plant", "quality", "readings", "records", "repair", "rings", "windows",
 ]  # fmt: skip
 ARITHMETIC = ["clock", "closing", "offsets", "readings", "rings", "imputers.baselines"]
 

@@ -1,0 +1,46 @@
+"""What a reading says of its own quality: words, OPC UA's symbolic names and OPC UA StatusCodes, as one of three."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from glaim_stream.records import Quality
+
+_SEVERITY = (Quality.GOOD, Quality.UNCERTAIN, Quality.BAD, Quality.BAD)  # by the two top bits of a StatusCode
+_PREFIXES = (("good", Quality.GOOD), ("uncertain", Quality.UNCERTAIN), ("bad", Quality.BAD))
+_MOST_CHARS = 64  # the longest symbolic name has about 50; a longer text is judged by its beginning
+
+
+def quality_of(given: str | float | None) -> Quality:
+    """The quality that an input record's `quality` means.
+
+    Args:
+        given: a word or symbolic name that begins with good, uncertain or bad in any case (`Bad_SensorFailure`,
+            `UncertainLastUsableValue`), or a StatusCode as number or as its digits, decimal or `0x` hexadecimal.
+
+    Returns:
+        GOOD where nothing is said. UNCERTAIN where what is said has no meaning here: the value is used, and its row
+        does not vouch for it.
+
+    Source: OPC UA Part 4, 7.39: the severity of a StatusCode is its bits 31 and 30; 00 good, 01 uncertain, 10 bad.
+    """
+    if given is None:
+        return Quality.GOOD
+    return _of_text(given[:_MOST_CHARS]) if isinstance(given, str) else _of_code(given)
+
+
+@lru_cache(4096)  # a plant uses a handful of them, and a broken producer cannot grow it
+def _of_text(text: str) -> Quality:
+    text = text.strip().lower()
+    for prefix, quality in _PREFIXES:
+        if text.startswith(prefix):
+            return quality
+    try:
+        return _of_code(int(text, 16 if text.startswith("0x") else 10))
+    except ValueError:
+        return Quality.UNCERTAIN if text else Quality.GOOD
+
+
+def _of_code(code: float) -> Quality:
+    # A StatusCode is a uint32; encoders without unsigned integers write it as an int32, which has the same bits.
+    return _SEVERITY[(int(code) >> 30) & 3] if -(2**31) <= code < 2**32 else Quality.UNCERTAIN
