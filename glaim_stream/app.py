@@ -123,11 +123,13 @@ def create_ladder(settings: Settings, contracts: dict[str, Contract]) -> Ladder:
     """The rungs that the settings ask for, and interpolation below them."""
     first: Rung
     if settings.imputer == "triton":
-        first = TritonImputer(settings.triton, contracts, deadline_s=settings.triton_deadline_s)
+        first = TritonImputer(
+            settings.triton, contracts, deadline_s=settings.triton_deadline_s, fixed_batch=settings.fixed_batch
+        )
     elif settings.imputer == "local":
         from glaim_stream.imputers.local import LocalImputer  # torch is an extra
 
-        first = LocalImputer(settings.model_repository, contracts)
+        first = LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch)
     else:
         first = _MODEL_FREE[settings.imputer]()
     rungs = [first] if settings.imputer in _MODEL_FREE else [first, Interpolation()]
@@ -154,6 +156,6 @@ async def _check_served(rung: TritonImputer) -> None:
     try:
         await rung.check()
     except ContractError as error:
-        log.error("%s: its answers are refused and interpolation stands in", error)
+        log.error("%s: what does not fit is refused, and interpolation stands in", error)
     except ImputerError as error:
         log.warning("%s: interpolation stands in until it does", error)

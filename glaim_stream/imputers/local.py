@@ -21,8 +21,15 @@ class LocalImputer:
 
     name = "local"
 
-    def __init__(self, model_repository: Path, contracts: dict[str, Contract]) -> None:
+    def __init__(
+        self, model_repository: Path, contracts: dict[str, Contract], *, fixed_batch: int | None = None
+    ) -> None:
         """Load the newest version of each model.
+
+        Args:
+            model_repository: folder with a folder a model.
+            contracts: of the models to load, by name.
+            fixed_batch: the model sees batches of exactly so many windows (see Windows.padded).
 
         Raises:
             ImputerError: torch is not installed.
@@ -40,6 +47,7 @@ class LocalImputer:
             weights = model_repository / name / str(contract.version) / WEIGHTS_FILE
             verify_weights(contract, weights)
             self._models[name] = torch.jit.load(str(weights), map_location="cpu").eval()
+        self._fixed_batch = fixed_batch
         self._lock = asyncio.Lock()
 
     async def impute(self, windows: Windows) -> Imputed:
@@ -48,7 +56,8 @@ class LocalImputer:
         if model is None:
             raise ImputerError(f"no local model {windows.model}, loaded are {sorted(self._models)}")
         async with self._lock:
-            values = await asyncio.to_thread(self._run, model, windows)
+            values = await asyncio.to_thread(self._run, model, windows.padded(self._fixed_batch))
+        values = values[: len(windows)]
         version = str(self._contracts[windows.model].version)
         return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), [version] * len(windows))
 

@@ -41,6 +41,22 @@ class Windows:
         """Windows `[start, stop)`."""
         return Windows(self.model, self.values[start:stop], self.observed[start:stop], self.steps)
 
+    def padded(self, count: int | None) -> Windows:
+        """The same windows, the last of them repeated until there are `count`; None: as they are.
+
+        A model computes the last bits of its answer by kernels that it chooses for the shape of the batch. In a batch
+        of one fixed size each window gets the same bytes whoever travels with it.
+
+        Raises:
+            WindowShapeError: there are more than `count`.
+        """
+        if count is None or len(self) == count:
+            return self
+        if not 0 < len(self) < count:
+            raise WindowShapeError(f"expected 1 to {count} windows for a fixed batch, found {len(self)}")
+        rows = np.minimum(np.arange(count), len(self) - 1)
+        return Windows(self.model, self.values[rows], self.observed[rows], self.steps)
+
 
 @dataclass(frozen=True, slots=True)
 class Imputed:

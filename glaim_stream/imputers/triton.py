@@ -26,17 +26,27 @@ class TritonImputer:
 
     name = "triton"
 
-    def __init__(self, url: str, contracts: Mapping[str, Contract], *, deadline_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        contracts: Mapping[str, Contract],
+        *,
+        deadline_s: float = 5.0,
+        fixed_batch: int | None = None,
+    ) -> None:
         """Build the rung; nothing is connected yet.
 
         Args:
             url: host:port of Triton's gRPC endpoint.
             contracts: of the models that may be asked, by name.
             deadline_s: how long one batch may take, retries included, before the next rung is asked.
+            fixed_batch: the model sees batches of exactly so many windows (see Windows.padded); `check` then holds
+                it against what is served.
         """
         self._url = url
         self._contracts = contracts
         self._deadline_s = deadline_s
+        self._fixed_batch = fixed_batch
         self._client: InferenceServerClient | None = None
 
     async def impute(self, windows: Windows) -> Imputed:
@@ -44,37 +54,40 @@ class TritonImputer:
         contract = self._contracts.get(windows.model)
         if contract is None:
             raise ImputerError(f"no contract for model {windows.model}, known are {sorted(self._contracts)}")
+        sent = windows.padded(self._fixed_batch)
         inputs = [
-            _tensor(VALUES, np.ascontiguousarray(windows.values), "FP32"),
-            _tensor(OBSERVED, np.ascontiguousarray(windows.observed), "BOOL"),
+            _tensor(VALUES, np.ascontiguousarray(sent.values), "FP32"),
+            _tensor(OBSERVED, np.ascontiguousarray(sent.observed), "BOOL"),
         ]
         answer = await self._infer(windows.model, inputs)
         values = answer.as_numpy(IMPUTED)
-        expected = (len(windows), len(contract.sensors), contract.emitted_steps)
+        expected = (len(sent), len(contract.sensors), contract.emitted_steps)
         if values is None or values.shape != expected:
             found = None if values is None else values.shape
             raise ImputerError(f"{windows.model} must answer {IMPUTED} {expected}, found {found}")
-        values = values[..., -windows.steps :]
+        values = values[: len(windows), :, -windows.steps :]
         if not np.isfinite(values).all():
             raise ImputerError(f"{windows.model} answered with values that are not finite")
         version = answer.get_response().model_version
         return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), [version] * len(windows))
 
     async def check(self) -> None:
-        """Compare each served model's tensors with its contract.
+        """Compare each served model's tensors with its contract, and its batches with a fixed one.
 
         Raises:
-            ContractError: a served model does not fit its contract.
+            ContractError: a served model does not fit its contract, or would see batches of another shape.
             ImputerUnavailable: the server does not answer.
         """
         for name, contract in self._contracts.items():
             try:
-                metadata = await self._connected().get_model_metadata(
-                    name, as_json=True, client_timeout=self._deadline_s
-                )
+                client = self._connected()
+                metadata = await client.get_model_metadata(name, as_json=True, client_timeout=self._deadline_s)
+                _require_tensors(name, contract, metadata)
+                if self._fixed_batch is not None:
+                    config = await client.get_model_config(name, as_json=True, client_timeout=self._deadline_s)
+                    _require_batch(name, self._fixed_batch, config["config"])
             except InferenceServerException as error:
                 raise ImputerUnavailable(f"{self._url} does not serve {name}: {error}") from error
-            _require_tensors(name, contract, metadata)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -126,3 +139,14 @@ def _require_tensors(name: str, contract: Contract, metadata: Mapping[str, Any])
     }
     if found != expected:
         raise ContractError(f"served model {name}: the contract expects {expected}, found {found}")
+
+
+def _require_batch(name: str, fixed_batch: int, config: Mapping[str, Any]) -> None:
+    """A call that fills a batch is one that the server's batcher cannot join with another into a different shape."""
+    largest = int(config.get("max_batch_size", 0))
+    if fixed_batch == largest or (fixed_batch < largest and "dynamic_batching" not in config):
+        return
+    raise ContractError(
+        f"served model {name}: a fixed batch of {fixed_batch} windows needs max_batch_size {fixed_batch}, found "
+        f"{largest}, for smaller calls may be joined and larger ones are refused; set triton_batch to {largest}"
+    )

@@ -65,6 +65,8 @@ to Helm, and a million would be written 1e+06.
   value: {{ .Values.triton.deadlineSeconds | quote }}
 - name: GLAIM_TRITON_BATCH
   value: {{ .Values.triton.batch | int64 | quote }}
+- name: GLAIM_TRITON_FIXED_BATCH
+  value: {{ .Values.triton.fixedBatch | quote }}
 - name: GLAIM_TRITON_IN_FLIGHT
   value: {{ .Values.triton.inFlight | int64 | quote }}
 - name: GLAIM_BATCHES_IN_FLIGHT

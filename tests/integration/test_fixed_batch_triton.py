@@ -1,0 +1,62 @@
+"""Batches of one size against the real server, whose batcher joins whatever comes together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from deploy.cache import CHECKOUT
+from deploy.triton import ExternalTriton, LocalTriton
+from glaim_stream.contract import read_contract
+from glaim_stream.errors import ContractError
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Windows
+from glaim_stream.imputers.triton import TritonImputer
+from glaim_stream.records import Method
+
+REPOSITORY = CHECKOUT / "model_repo"
+MODEL = "plant-pump"
+SERVED_BATCH = 256
+
+
+@pytest.fixture(scope="module")
+def contracts() -> dict[str, object]:
+    return {MODEL: read_contract(REPOSITORY / MODEL)}
+
+
+def windows(count: int, seed: int) -> Windows:
+    random = np.random.default_rng(seed)
+    observed = random.random((count, len(read_contract(REPOSITORY / MODEL).sensors), 96)) < 0.8
+    values = np.where(observed, random.normal(50, 10, observed.shape), 0).astype(np.float32)
+    return Windows(MODEL, values, observed, 16)
+
+
+async def test_calls_that_come_together_give_the_bytes_of_calls_alone(
+    triton: LocalTriton | ExternalTriton, contracts: dict[str, object]
+) -> None:
+    rung = TritonImputer(triton.grpc_url, contracts, deadline_s=60, fixed_batch=SERVED_BATCH)
+    await rung.check()
+    ladder = Ladder([rung], batch=SERVED_BATCH)
+    parts = [windows(size, seed) for seed, size in enumerate((1, 3, 11, 1, 40))]
+    alone = [await ladder.impute(part) for part in parts]
+    together = await asyncio.gather(*(ladder.impute(part) for part in parts))
+    joined = Windows(
+        MODEL, np.concatenate([part.values for part in parts]), np.concatenate([part.observed for part in parts]), 16
+    )
+    in_one = await ladder.impute(joined)
+    await rung.close()
+    for one, other in zip(alone, together, strict=True):
+        assert (one.method == Method.MODEL).all()
+        assert one.values.tobytes() == other.values.tobytes()
+    assert np.concatenate([one.values for one in alone]).tobytes() == in_one.values.tobytes()
+
+
+async def test_a_batch_that_the_server_may_join_is_refused_at_the_start(
+    triton: LocalTriton | ExternalTriton, contracts: dict[str, object]
+) -> None:
+    rung = TritonImputer(triton.grpc_url, contracts, deadline_s=60, fixed_batch=64)
+    with pytest.raises(ContractError, match=r"needs max_batch_size 64, found 256.*set triton_batch to 256"):
+        await rung.check()
+    await rung.close()
