@@ -10,6 +10,7 @@ GlaimError (glaim_stream.errors)
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -41,6 +42,12 @@ class ExportRefused(ExportError):
     exit_code = 3  # not 2, so that a scheduled retraining can tell "not good enough" from "could not be done"
 
 
+def complain(text: str) -> None:
+    """A line on standard error, once, however many processes torchrun started."""
+    if os.environ.get("RANK", "0") == "0":
+        print(text, file=sys.stderr)
+
+
 def in_sentences(main: Main) -> Main:
     """A command line that ends in a sentence on standard error, never in a traceback, when something was expected.
 
@@ -52,10 +59,10 @@ def in_sentences(main: Main) -> Main:
         try:
             return main(arguments)
         except ExportRefused as refused:
-            print(f"refused: {refused}", file=sys.stderr)
+            complain(f"refused: {refused}")
             return refused.exit_code
         except GlaimError as error:
-            print(f"error: {error}", file=sys.stderr)
+            complain(f"error: {error}")
             return 2
 
     return command

@@ -66,7 +66,7 @@ from training import distributed, logs, loop, own, seeds
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
 from training.data import Series, load, split
-from training.errors import ConfigError, ExportRefused, in_sentences
+from training.errors import ConfigError, ExportRefused, complain, in_sentences
 from training.evaluate import evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
 from training.report import write as write_page
@@ -268,12 +268,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return told("stopped; go on with --resume", 130)
     return 0
-
-
-def complain(text: str) -> None:
-    """A line on standard error, once, however many processes there are."""
-    if os.environ.get("RANK", "0") == "0":
-        print(text, file=sys.stderr)
 
 
 def told(sentence: str, code: int) -> int:
