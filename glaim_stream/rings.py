@@ -39,7 +39,16 @@ class Rings:
     They hold the steps `[closable - window, closable + ahead)`: a closed window, and the steps that are still open.
     """
 
-    def __init__(self, sensors: int, window: int, ahead: int, *, mean: bool) -> None:
+    def __init__(self, sensors: int, window: int, ahead: int, *, mean: bool, offsets_back: int = 0) -> None:
+        """Begin empty.
+
+        Args:
+            sensors: of a group.
+            window: closed steps to hold.
+            ahead: open steps to hold.
+            mean: the mean of a step's readings stands for it, else the last one.
+            offsets_back: for so many steps before the window the lowest offset is remembered too.
+        """
         self.sensors = sensors
         self.window = window
         self.ahead = ahead
@@ -48,7 +57,7 @@ class Rings:
         self.groups: list[int] = []  # group code by row
         self._mean = mean
         self._row_of_group = np.full(_FIRST_ROWS, -1, np.int64)
-        self._lowest = np.full(self.length, _NO_OFFSET, np.int64)
+        self._lowest = np.full(self.length + offsets_back, _NO_OFFSET, np.int64)
         shape = (_FIRST_ROWS, sensors, self.length)
         self.values = np.zeros(shape, np.float32)
         self.observed = np.zeros(shape, np.bool_)
@@ -89,7 +98,8 @@ class Rings:
         if self._mean:
             self._sum[:rows, :, slots] = 0
             self._count[:rows, :, slots] = 0
-        self._lowest[slots] = _NO_OFFSET
+        entering = np.arange(closable + self.ahead - min(moved, len(self._lowest)), closable + self.ahead)
+        self._lowest[entering % len(self._lowest)] = _NO_OFFSET
         self.closable = closable
 
     def rows(self, groups: NDArray[np.int32]) -> Ints:
@@ -147,10 +157,10 @@ class Rings:
 
     def note_offsets(self, steps: Ints, offsets: Ints) -> None:
         """Remember the lowest offset that feeds each step."""
-        np.minimum.at(self._lowest, self.slots(steps), offsets)
+        np.minimum.at(self._lowest, steps % len(self._lowest), offsets)
 
     def lowest_offset(self) -> int:
-        """Lowest offset that feeds any step held; a huge number when none does."""
+        """Lowest offset that feeds any step held, or one remembered; a huge number when none does."""
         return int(self._lowest.min())
 
     def _grow(self, rows: int) -> None:

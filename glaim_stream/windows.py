@@ -7,17 +7,19 @@ worker that reads the same records again has the same windows and publishes the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.blend import HORIZON
 from glaim_stream.catalogue import Catalogue, Model
 from glaim_stream.clock import NEVER_MS, EventClock
 from glaim_stream.closing import Closed, ClosingRules, close_step, concatenate, correct
 from glaim_stream.readings import Readings
 from glaim_stream.rings import Cells, Rings
+from glaim_stream.sides import SideAsker, Sides
 
 
 @dataclass(slots=True)
@@ -28,14 +30,25 @@ class Fed:
     too_late: Readings  # older than the window: nothing can be said about them any more
     dropouts: int = 0  # readings that hold no value
     superseded: int = 0  # readings for whose sensor and step another one stands
+    sides: list[Sides] = field(default_factory=list)  # one for each model and step that was asked about
 
 
 class PartitionWindows:
     """All windows of one partition, for every model of the catalogue."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, *, score_share: float = 0.0, group_names: Sequence[str] = ()) -> None:
+        """Begin empty.
+
+        Args:
+            catalogue: the models.
+            score_share: of the groups that side windows are made of at each step (glaim_stream.sides); 0: of none.
+            group_names: by group code; may grow. Needed for side windows only.
+        """
         self.clock = EventClock()
         self._models = [ModelWindows(model, index) for index, model in enumerate(catalogue.models)]
+        if score_share > 0:
+            for windows in self._models:
+                windows.ask_sides(score_share, group_names)
 
     def feed(self, readings: Readings, *, arrival_ms: int) -> Fed:
         """Apply readings in order of arrival and close the steps that the watermark passed.
@@ -54,6 +67,7 @@ class PartitionWindows:
             fed.superseded += superseded
             if closed is not None:
                 fed.closed.append(closed)
+            fed.sides += windows.take_sides()
         fed.too_late = readings.where(late)
         return fed
 
@@ -88,9 +102,38 @@ class ModelWindows:
         self.model_index = model_index
         # A reading may lie this many steps beyond the newest closed one: lateness, rounded up, and its own step.
         self._ahead = -(-model.lateness_ms // model.step_ms) + 1
-        self.rings = Rings(len(model.sensors), model.window, self._ahead, mean=model.bucket == "mean")
+        self.rings = self._rings()
         self._rules = ClosingRules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
         self._provisional_through: int | None = None  # newest step that the wall clock has published
+        self._asker: SideAsker | None = None
+        self._sides: list[Sides] = []
+
+    def ask_sides(self, share: float, group_names: Sequence[str]) -> None:
+        """Make side windows from now on; before the first reading.
+
+        Their errors count for HORIZON steps, so a rebuild has to make those of as many steps again, each of which
+        needs the window before it: offsets are remembered for so much longer.
+        """
+        model = self.model
+        self.rings = self._rings(offsets_back=HORIZON)
+        self._asker = SideAsker(
+            self.model_index,
+            window=model.window,
+            revise_after=model.revise_after,
+            max_gap=model.max_gap,
+            share=share,
+            names=group_names,
+        )
+
+    def take_sides(self) -> list[Sides]:
+        """Side windows made since the last call."""
+        sides, self._sides = self._sides, []
+        return sides
+
+    def _rings(self, *, offsets_back: int = 0) -> Rings:
+        model = self.model
+        mean = model.bucket == "mean"
+        return Rings(len(model.sensors), model.window, self._ahead, mean=mean, offsets_back=offsets_back)
 
     def feed(
         self, readings: Readings, newest_ms: NDArray[np.int64], all_newest_ms: NDArray[np.int64]
@@ -157,6 +200,8 @@ class ModelWindows:
         for step in range(rings.closable, busy_until):
             published = self._provisional_through is not None and step <= self._provisional_through
             parts.append(close_step(rings, self._rules, step, provisional=not published, final=True))
+            if self._asker is not None and (sides := self._asker.ask(rings, step)) is not None:
+                self._sides.append(sides)
             rings.advance(step + 1)
         rings.advance(closable)
         return parts
