@@ -46,7 +46,7 @@ from training import checkpoint as checkpoints
 from training import triton_config
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, RunConfig, data_path
-from training.data import Floats, Scale, Series, load, split
+from training.data import Floats, Scale, Series, split
 from training.errors import ExportError, ExportRefused, in_sentences
 from training.evaluate import evaluate_run, model_fill, restore
 from training.masks import MaskSpec
@@ -54,6 +54,7 @@ from training.model import GLAIM
 from training.repository import placed, put
 from training.residuals import residual_quantiles
 from training.runtime import keep_memory
+from training.tables import load
 from training.verdict import FEW_WINDOWS, compare, judge
 from training.windows import Batch, WindowSet, hide
 

@@ -65,12 +65,13 @@ from training import config as configs
 from training import distributed, logs, loop, own, seeds
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
-from training.data import Series, load, split
+from training.data import Series, split
 from training.errors import ConfigError, ExportRefused, complain, in_sentences
 from training.evaluate import evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
 from training.report import write as write_page
 from training.runtime import Interrupted
+from training.tables import load
 
 SHORTCUTS = {
     "name": "name",

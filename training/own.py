@@ -20,11 +20,12 @@ from glaim_stream.contract import read_contract
 from training import checkpoint as checkpoints
 from training.catalogue_entry import entry
 from training.config import RunConfig, build, data_path
-from training.data import DataSpec, load, read_table, split
+from training.data import DataSpec, split
 from training.errors import ConfigError
 from training.guess import guess
 from training.pace import seconds_a_step
 from training.recipe import MINUTES, choose, window_of
+from training.tables import load, read_table
 from training.windows import WindowSet
 
 Say = Callable[[str], None]

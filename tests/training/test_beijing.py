@@ -12,7 +12,8 @@ import torch
 from glaim_stream.contract import file_digest, read_contract
 from glaim_stream.imputers.baselines import last_value
 from training.config import read
-from training.data import Series, load, split
+from training.data import Series, split
+from training.tables import load
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "training" / "configs" / "beijing-air.toml"

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training.data import DataSpec, fit_scale, load, split
+from training.data import DataSpec, fit_scale, split
 from training.errors import DataError
 from training.masks import MaskSpec
+from training.tables import load
 from training.windows import WindowSet, fixed_batches, hide
 
 

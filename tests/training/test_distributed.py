@@ -16,10 +16,11 @@ from training import checkpoint as checkpoints
 from training import loop
 from training.batches import draw
 from training.config import read
-from training.data import load, split
+from training.data import split
 from training.distributed import World
 from training.loop import hidden_loss, hidden_weight
 from training.masks import MaskSpec
+from training.tables import load
 from training.windows import WindowSet
 
 SETTINGS = (

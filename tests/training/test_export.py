@@ -15,11 +15,12 @@ from glaim_stream.contract import read_contract, verify_weights
 from training import export
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, build
-from training.data import Scale, fit_scale, load, split
+from training.data import Scale, fit_scale, split
 from training.errors import ExportError, ExportRefused
 from training.export import check, export_run, hard_windows, rehearse, script, served_model, write_model
 from training.masks import MaskSpec
 from training.model import GLAIM, GLAIMConfig
+from training.tables import load
 from training.windows import Batch
 
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=2, ffn=8, heads=2, dropout=0.1, d_psi=8, d_g=2, large_kernel=7)

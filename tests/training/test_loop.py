@@ -17,13 +17,14 @@ from training import checkpoint as checkpoints
 from training import loop
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, build
-from training.data import load, split
+from training.data import split
 from training.errors import ConfigError, TrainingError
 from training.logs import Row
 from training.loop import hidden_loss, learning_rate
 from training.masks import FittedMasks
 from training.outages import Bools
 from training.runtime import Interrupted
+from training.tables import load
 
 BATCH = 8
 

@@ -15,11 +15,12 @@ import torch
 from training import fit
 from training.batches import draw
 from training.config import RunConfig, read
-from training.data import DataSpec, Floats, Scale, Series, fit_scale, load, split
+from training.data import DataSpec, Floats, Scale, Series, fit_scale, split
 from training.errors import DataError
 from training.evaluate import CASES, Tally, evaluate
 from training.loop import hidden_loss
 from training.masks import FittedMasks, MaskSpec
+from training.tables import load
 from training.windows import Batch, WindowSet, fixed_batches, hide
 
 ROOT = Path(__file__).parents[2]

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training import config as configuration
-from training.data import fit_scale, load, split
+from training.data import fit_scale, split
 from training.errors import in_sentences
+from training.tables import load
 
 Doubles = NDArray[np.float64]
 

@@ -13,13 +13,14 @@ from training import checkpoint as checkpoints
 from training import config as configs
 from training.benchmark.datasets import DATASETS
 from training.config import RunConfig, data_path
-from training.data import Floats, Scale, load, split
+from training.data import Floats, Scale, split
 from training.edge.answers import Fill
 from training.edge.cases import LAGS
 from training.errors import ConfigError
 from training.evaluate import restore
 from training.masks import Bools
 from training.model import GLAIM
+from training.tables import load
 from training.windows import WindowSet
 
 

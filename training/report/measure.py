@@ -16,7 +16,7 @@ from glaim_stream.contract import ResidualQuantiles
 from glaim_stream.imputers.baselines import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, data_path
-from training.data import Scale, Series, Split, load, split
+from training.data import Scale, Series, Split, split
 from training.errors import DataError
 from training.evaluate import Fill, evaluate_run, model_fill, restore, with_fallback
 from training.model import GLAIM, count_parameters
@@ -24,6 +24,7 @@ from training.report import dependencies, examples, gaps, intervals
 from training.report.verdict import verdict
 from training.residuals import residual_quantiles
 from training.runtime import machine
+from training.tables import load
 from training.windows import WindowSet
 
 FORMAT = 1

@@ -15,12 +15,13 @@ import pytest
 from training import checkpoint as checkpoints
 from training import loop
 from training.config import build
-from training.data import load, split
+from training.data import split
 from training.report import __main__ as command
 from training.report.matrix import matrix
 from training.report.page import page
 from training.report.write import scores_of, write
 from training.svg import number
+from training.tables import load
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 SIZES = {"d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2, "window": 24, "large_kernel": 7}
