@@ -47,10 +47,7 @@ def create_app(settings: Settings) -> faust.App:
     Raises:
         GlaimError: the settings, the catalogue or a contract cannot be used; nothing has been started.
     """
-    catalogue = read_catalogue(settings.catalogue)
-    contracts = _contracts(settings, catalogue)
-    ladder = create_ladder(settings, contracts)
-    pipeline = Pipeline(catalogue, contracts, ladder, max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES)
+    pipeline, ladder = create_pipeline(settings)
     app = WorkerApp(
         settings.consumer_group,
         broker=faust_broker(settings),
@@ -74,7 +71,7 @@ def create_app(settings: Settings) -> faust.App:
     )
     topic = app.topic(settings.input_topic, schema=BatchSchema(), acks=True)
     publisher = KafkaPublisher(app, settings)
-    rebuilder = KafkaRebuilder(settings, catalogue)
+    rebuilder = KafkaRebuilder(settings, pipeline.catalogue)
     workers: dict[TP, PartitionWorker] = {}
     crashes: set[asyncio.Future[None]] = set()  # keeps them from being collected before they are done
 
@@ -117,6 +114,19 @@ def create_app(settings: Settings) -> faust.App:
                 await _check_served(rung)
 
     return app
+
+
+def create_pipeline(settings: Settings) -> tuple[Pipeline, Ladder]:
+    """What the worker and a replay drive alike, and the ladder in it, which must be closed.
+
+    Raises:
+        GlaimError: the catalogue, a contract or a model cannot be used.
+    """
+    catalogue = read_catalogue(settings.catalogue)
+    contracts = _contracts(settings, catalogue)
+    ladder = create_ladder(settings, contracts)
+    largest = settings.max_message_bytes - _ENVELOPE_BYTES
+    return Pipeline(catalogue, contracts, ladder, max_message_bytes=largest), ladder
 
 
 def create_ladder(settings: Settings, contracts: dict[str, Contract]) -> Ladder:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
@@ -24,11 +26,7 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
         SettingsError: the broker cannot be reached, or the output topic has fewer partitions than the input: a row
             goes to the partition number that its reading came from.
     """
-    try:
-        admin = KafkaAdminClient(**kafka_options(settings), bootstrap_timeout_ms=_PATIENCE_MS)
-    except KafkaError as error:
-        raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
-    try:
+    with _admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
         for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic):
             if _partitions(admin, topic) is None:
@@ -37,14 +35,36 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
             topic: _partitions(admin, topic) or partitions
             for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic)
         }
-    finally:
-        admin.close()
     if counts[settings.output_topic] < counts[settings.input_topic]:
         raise SettingsError(
             f"{settings.output_topic} needs at least the {counts[settings.input_topic]} partitions of "
             f"{settings.input_topic}, found {counts[settings.output_topic]}"
         )
     return counts
+
+
+def ensure_topic(settings: Settings, topic: str, partitions: int) -> int:
+    """Create one topic where it is absent; returns its partitions.
+
+    Raises:
+        SettingsError: the broker cannot be reached.
+    """
+    with _admin(settings) as admin:
+        if _partitions(admin, topic) is None:
+            _create(admin, topic, partitions, settings.replication_factor)
+        return _partitions(admin, topic) or partitions
+
+
+@contextmanager
+def _admin(settings: Settings) -> Iterator[KafkaAdminClient]:
+    try:
+        admin = KafkaAdminClient(**kafka_options(settings), bootstrap_timeout_ms=_PATIENCE_MS)
+    except KafkaError as error:
+        raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
+    try:
+        yield admin
+    finally:
+        admin.close()
 
 
 def _partitions(admin: KafkaAdminClient, topic: str) -> int | None:
