@@ -39,4 +39,7 @@ retention_shortfalls = Counter(
     "glaim_retention_shortfalls", "Rebuilds for which the input topic no longer held everything that was needed"
 )
 publish_retries = Counter("glaim_publish_retries", "Attempts to publish that the broker did not acknowledge")
-worker_faults = Counter("glaim_worker_faults", "Batches on which the worker itself failed; they are dead letters")
+worker_faults = Counter(
+    "glaim_worker_faults",
+    "Times that the worker itself failed on a batch: it was taken apart, or its holes were filled in a simpler way",
+)

@@ -18,8 +18,9 @@ from typing import Protocol
 from glaim_stream import metrics
 from glaim_stream.closing import Closed
 from glaim_stream.deadletters import DeadLetter, DeadLetterCause, InputRecord, Reject, dead_letter
+from glaim_stream.faults import Apart, CannotApply, Rebuild, messages_whatever_fails
 from glaim_stream.offsets import Delivery
-from glaim_stream.pipeline import Asked, Message, Pipeline, Scores
+from glaim_stream.pipeline import Applied, Asked, Message, Pipeline, Scores
 from glaim_stream.windows import PartitionWindows
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class Work:
 class _Applied:
     """A batch on its way from the first stage to the second."""
 
+    closed: list[Closed]
     asked: Awaitable[list[Asked]]
     scores: Scores  # of the windows that closed it: a rebuild begins new ones
     rejects: list[Reject]
@@ -148,7 +150,12 @@ class PartitionWorker:
                 await self._close_idle()
                 continue
             windows = await self._windows_for(work.delivery)
-            await self._applied.put(self._apply(windows, work))
+            try:
+                applied = self._pipeline.apply(windows, work.records, now_ms=self._now_ms())
+            except Exception as error:  # a fault of ours must not stop the partition
+                self._fault(len(work.records), error)
+                windows, applied = await self._apply_apart(work)
+            await self._applied.put(self._on_its_way(windows, work, applied))
 
     async def _windows_for(self, delivery: Delivery) -> PartitionWindows:
         """The windows as they were before this batch: kept, or rebuilt from the input."""
@@ -161,41 +168,44 @@ class PartitionWorker:
         if self._windows is not None and not moved:
             return self._windows
         self._windows, self._scores = None, self._pipeline.scores()  # until they are whole again
-        with metrics.rebuild_seconds.time():
-            self._windows = await self._rebuilt(delivery.first_offset)
+        self._windows = await self._rebuilt(delivery.first_offset)
         return self._windows
 
     async def _rebuilt(self, next_offset: int) -> PartitionWindows:
         """Windows made of the records below `next_offset`; tries until the input can be read."""
         pause_s = FIRST_PAUSE_S
-        while True:
-            windows = self._pipeline.windows()
-            apply = partial(self._reapply, windows)
-            try:
-                await self._rebuilder.rebuild(self._topic, self._partition, next_offset, apply)
-                return windows
-            except Exception:
-                metrics.rebuild_failures.inc()
-                log.exception("%s-%d: cannot rebuild, trying again in %.1f s", self._topic, self._partition, pause_s)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        careful = False
+        with metrics.rebuild_seconds.time():
+            while True:
+                rebuild = Rebuild(self._pipeline, self._now_ms, careful=careful)
+                try:
+                    await self._rebuilder.rebuild(self._topic, self._partition, next_offset, rebuild.apply)
+                    return rebuild.windows
+                except CannotApply:  # some failed the first time too, and became dead letters then
+                    log.exception("%s-%d: a rebuild leaves out what cannot be applied", self._topic, self._partition)
+                    careful = True
+                    continue
+                except Exception:
+                    metrics.rebuild_failures.inc()
+                    log.exception(
+                        "%s-%d: cannot rebuild, trying again in %.1f s", self._topic, self._partition, pause_s
+                    )
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    def _reapply(self, windows: PartitionWindows, records: Sequence[InputRecord]) -> None:
-        try:
-            self._pipeline.apply(windows, records, now_ms=self._now_ms())
-        except Exception:  # it failed the first time too, and went to the dead letters then
-            log.exception("%s-%d: records that cannot be applied, skipped in a rebuild", self._topic, self._partition)
+    async def _apply_apart(self, work: Work) -> tuple[PartitionWindows, Applied]:
+        """Apply a batch of which some records fail, from windows that are whole again."""
+        self._windows = None
+        apart = Apart(self._pipeline, await self._rebuilt(work.delivery.first_offset))
+        for _ in apart.tries(work.records, now_ms=self._now_ms()):
+            await asyncio.sleep(0)  # the other partitions do not wait for all of it
+        self._windows = apart.windows
+        return apart.windows, apart.applied
 
-    def _apply(self, windows: PartitionWindows, work: Work) -> _Applied:
-        closed: list[Closed] = []
-        try:
-            applied = self._pipeline.apply(windows, work.records, now_ms=self._now_ms())
-            closed, rejects = applied.closed, applied.rejects
-            metrics.readings.inc(applied.readings)
-            metrics.dropouts.inc(applied.dropouts)
-            metrics.superseded.inc(applied.superseded)
-        except Exception as error:  # a fault of ours must not stop the partition: kept whole, counted, and on
-            rejects = self._fault(work.records, error)
+    def _on_its_way(self, windows: PartitionWindows, work: Work, applied: Applied) -> _Applied:
+        metrics.readings.inc(applied.readings)
+        metrics.dropouts.inc(applied.dropouts)
+        metrics.superseded.inc(applied.superseded)
         metrics.records.inc(len(work.records))
         newest = work.records[-1]
         self._last = Origin(newest.offset, newest.timestamp)
@@ -203,9 +213,10 @@ class PartitionWorker:
         metrics.groups.labels(label).set(windows.groups)
         metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - windows.clock.newest_event_ms) / 1000)
         return _Applied(
-            asyncio.ensure_future(self._pipeline.ask(closed)),
+            applied.closed,
+            asyncio.ensure_future(self._pipeline.ask(applied.closed)),
             self._scores,
-            rejects,
+            applied.rejects,
             work.records,
             windows.rebuild_from(work.delivery.next_offset),
             self._last,
@@ -215,20 +226,26 @@ class PartitionWorker:
     async def _close_idle(self) -> None:
         if self._windows is None:
             return
-        closed = self._windows.close_idle(self._now_ms())
+        try:
+            closed = self._windows.close_idle(self._now_ms())
+        except Exception as error:
+            self._fault(0, error)
+            self._windows = None  # neither before nor after: made anew for the next batch
+            return
         if closed:
             asked = asyncio.ensure_future(self._pipeline.ask(closed))
-            await self._applied.put(_Applied(asked, self._scores, [], [], 0, self._last, None))
+            await self._applied.put(_Applied(closed, asked, self._scores, [], [], 0, self._last, None))
 
     async def _publish_all(self) -> None:
         while True:
             applied = await self._applied.get()
+            messages = await messages_whatever_fails(
+                self._pipeline, applied.closed, applied.asked, applied.scores,
+                partial(self._fault, len(applied.records)),
+            )  # fmt: skip
             rejects = applied.rejects
-            try:
-                filled = self._pipeline.settle(applied.scores, await applied.asked)
-                messages = self._pipeline.messages(filled)
-            except Exception as error:
-                messages, rejects = [], self._fault(applied.records, error)
+            if messages is None:
+                messages, rejects = [], [_unpublished(record) for record in applied.records]
             letters = self._letters(applied.records, rejects)
             await self._publisher.publish(self._partition, messages, letters, applied.origin)
             if applied.work is not None:
@@ -249,7 +266,10 @@ class PartitionWorker:
             if record.offset in of_record
         ]
 
-    def _fault(self, records: Sequence[InputRecord], error: Exception) -> list[Reject]:
-        log.error("%s-%d: %d records failed", self._topic, self._partition, len(records), exc_info=error)
+    def _fault(self, records: int, error: Exception) -> None:
+        log.error("%s-%d: a batch of %d records failed", self._topic, self._partition, records, exc_info=error)
         metrics.worker_faults.inc()
-        return [Reject(record.offset, DeadLetterCause.PROCESSING, repr(error)) for record in records]
+
+
+def _unpublished(record: InputRecord) -> Reject:
+    return Reject(record.offset, DeadLetterCause.PROCESSING, "the rows of its batch could not be made")

@@ -35,22 +35,28 @@ class KafkaRebuilder:
     async def rebuild(
         self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], None]
     ) -> None:
-        """Give `apply` every record from what the last commit needs up to, and without, `next_offset`."""
+        """Give `apply` every record from what the last commit needs up to, and without, `next_offset`.
+
+        Without a commit, from the oldest record that is there.
+        """
         tp = TopicPartition(topic, partition)
         start_s = time.perf_counter()
-        commit = await self._last_commit(tp) if next_offset else None
-        if commit is None:
+        if next_offset == 0:
             return
+        commit = await self._last_commit(tp)
         consumer = AIOKafkaConsumer(
             **kafka_options(self._settings), enable_auto_commit=False, auto_offset_reset="earliest"
         )
         await consumer.start()
         try:
             consumer.assign([tp])
-            first = rebuild_from_metadata(commit)
-            if first is None:
-                first = await self._by_time(consumer, tp, next_offset)
-            first = await self._retained(consumer, tp, first)
+            if commit is None:  # nothing is answered yet: the group began with the oldest record
+                first = (await consumer.beginning_offsets([tp]))[tp]
+            else:
+                first = rebuild_from_metadata(commit)
+                if first is None:
+                    first = await self._by_time(consumer, tp, next_offset)
+                first = await self._retained(consumer, tp, first)
             read = await _read(consumer, tp, first, next_offset, apply)
         finally:
             await consumer.stop()

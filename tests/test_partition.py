@@ -14,7 +14,6 @@ import pytest
 from glaim_stream import partition as module
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.deadletters import InputRecord
-from glaim_stream.errors import ImputerError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
@@ -166,38 +165,6 @@ async def test_each_output_names_the_last_record_that_it_includes() -> None:
         it.publisher.gate.set()
         await until(lambda: len(it.done) == 3)
         assert [origin.offset for origin in it.publisher.origins] == [0, 1, 2]
-
-
-@pytest.mark.parametrize("error", [RuntimeError("a bug"), ValueError("another"), ImputerError("uncaught")])
-async def test_a_batch_that_fails_is_kept_whole_in_the_dead_letters_and_the_work_goes_on(error: Exception) -> None:
-    class Failing:
-        async def impute(self, windows: Windows) -> Imputed:
-            raise error
-
-    async with bench(Failing()) as it:
-        await it.work(steps(0, 2, 3), steps(4, first_offset=3))
-        letters = it.publisher.letters
-        assert [header(letter.headers, "glaim-offset") for letter in letters[:3]] == ["0", "1", "2"]
-        assert {header(letter.headers, "glaim-cause") for letter in letters} == {"processing"}
-        assert header(letters[0].headers, "glaim-detail") == repr(error)
-        assert letters[0].value == steps(0)[0].value
-        assert it.crashes == []
-        assert it.ledger.committable() is not None
-
-
-async def test_a_fault_while_applying_is_kept_in_the_dead_letters_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    apply = Pipeline.apply
-
-    def failing(self: Pipeline, windows: Any, records: Sequence[InputRecord], *, now_ms: int) -> Any:
-        if records[0].offset == 1:
-            raise RuntimeError("a bug")
-        return apply(self, windows, records, now_ms=now_ms)
-
-    monkeypatch.setattr(Pipeline, "apply", failing)
-    async with bench() as it:
-        await it.work(steps(0), steps(1, first_offset=1), steps(2, first_offset=2))
-        assert [header(letter.headers, "glaim-offset") for letter in it.publisher.letters] == ["1"]
-        assert it.done == [0, 1, 2]
 
 
 async def test_readings_that_cannot_be_used_become_one_letter_a_record() -> None:

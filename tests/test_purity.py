@@ -9,7 +9,7 @@ import pytest
 
 EDGES = ("aiokafka", "faust", "kafka", "tritonclient", "grpc", "torch", "training")
 CORE = [
-    "catalogue", "clock", "closing", "contract", "deadletters", "decode", "decode_arrow", "errors", "groups",
+    "catalogue", "clock", "closing", "contract", "deadletters", "decode", "decode_arrow", "errors", "faults", "groups",
     "imputers.baselines", "imputers.ladder", "imputers.protocol", "imputers.simple", "offsets", "partition",
     "pipeline", "plant", "quality", "readings", "records", "repair", "rings", "windows",
 ]  # fmt: skip
