@@ -12,9 +12,10 @@ from glaim_stream.rings import Cells, Rings
 
 NO_WINDOW = -1
 
+# 2 is an upgrade: a final that a lower rung had made, made again by a better one; no window knows of it.
 # Revisions say what made a row, not how many came before it: so they too follow from the topic alone, and a worker
 # that rebuilt its windows numbers its rows as the one before it would have.
-PROVISIONAL, FINAL, FIRST_CORRECTION = 0, 1, 2
+PROVISIONAL, FINAL, FIRST_CORRECTION = 0, 1, 3
 Bools = NDArray[np.bool_]
 
 
@@ -41,8 +42,10 @@ class Closed:
     group: NDArray[np.int32]  # [n] group codes
     sensor: NDArray[np.int32]  # [n]
     ts_ms: NDArray[np.int64]  # [n] start of the step
+    stamp_ms: NDArray[np.int64]  # [n] time of the reading that stands for the step; its start where there is none
     value: NDArray[np.float32]  # [n] NaN where nothing was observed
     observed: Bools  # [n]
+    mark: NDArray[np.int8]  # [n] that reading's quality; without one 2 where a reading said that it held no value, or 0
     gap_age: NDArray[np.int32]  # [n] steps since the sensor's last observation, 0 when observed
     revision: NDArray[np.int16]  # [n] PROVISIONAL, FINAL, or from FIRST_CORRECTION on
     final: Bools  # [n]
@@ -110,14 +113,17 @@ def correct(rings: Rings, rules: ClosingRules, cells: Cells) -> Closed | None:
     if count == 0:
         return None
     revision = rings.correct(cells) + np.int16(FIRST_CORRECTION - 1)
+    place = (cells.row, cells.sensor, rings.slots(cells.step))
     window = np.empty((0, rings.sensors, rules.window))
     return Closed(
         rules.model_index,
         np.array(rings.groups, np.int32)[cells.row],
         cells.sensor.astype(np.int32),
         cells.step * rules.step_ms,
-        rings.values[cells.row, cells.sensor, rings.slots(cells.step)],
+        cells.step * rules.step_ms + rings.stamp[place],
+        rings.values[place],
         np.ones(count, np.bool_),
+        rings.mark[place],
         np.zeros(count, np.int32),
         revision,
         np.ones(count, np.bool_),
@@ -219,12 +225,15 @@ def _rows(
     step -= part.lag
     slot = step % rings.length
     row = alive[part.row]
+    place = (row, part.sensor, slot)
     return {
         "group": np.array(rings.groups, np.int32)[row],
         "sensor": part.sensor.astype(np.int32),
         "ts_ms": np.full(len(row), step * rules.step_ms, np.int64),
-        "value": np.where(part.observed, rings.values[row, part.sensor, slot], np.float32(np.nan)),
+        "stamp_ms": step * rules.step_ms + np.where(part.observed, rings.stamp[place], np.int64(0)),
+        "value": np.where(part.observed, rings.values[place], np.float32(np.nan)),
         "observed": part.observed,
+        "mark": rings.mark[place],
         "gap_age": part.gap_age.astype(np.int32),
         "revision": np.full(len(row), part.revision, np.int16),
         "final": part.final,

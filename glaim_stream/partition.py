@@ -227,7 +227,7 @@ class PartitionWorker:
         if self._windows is None:
             return
         try:
-            closed = self._windows.close_idle(self._now_ms())
+            closed = self._windows.close_idle(self._now_ms()).closed
         except Exception as error:
             self._fault(0, error)
             self._windows = None  # neither before nor after: made anew for the next batch

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 _FIRST_ROWS = 8
+_BAD = 2  # records.Quality.BAD; nothing of the records may be imported here
 _NO_OFFSET = np.iinfo(np.int64).max
 _MOST_CORRECTIONS = 30_000  # fits 16 bits; further ones keep the number, and the later of equal ones wins
 
@@ -62,7 +63,9 @@ class Rings:
         self.values = np.zeros(shape, np.float32)
         self.observed = np.zeros(shape, np.bool_)
         self.corrections = np.zeros(shape, np.int16)  # late readings that changed the cell once it was published
-        self._stamp = np.zeros(shape, np.int32)  # place of the held reading inside its step, milliseconds
+        self.stamp = np.zeros(shape, np.int32)  # place of the held reading inside its step, milliseconds
+        self.mark = np.zeros(shape, np.int8)  # its quality; of an unobserved cell BAD where a reading said it was bad
+        self._marked = False  # no cell has a mark yet: while all is good, marks cost nothing
         self._sum = np.zeros(shape if mean else (0, sensors, self.length), np.float64)
         self._count = np.zeros(self._sum.shape, np.int32)
 
@@ -95,6 +98,8 @@ class Rings:
         rows = len(self.groups)
         self.observed[:rows, :, slots] = False
         self.corrections[:rows, :, slots] = 0
+        if self._marked:
+            self.mark[:rows, :, slots] = 0
         if self._mean:
             self._sum[:rows, :, slots] = 0
             self._count[:rows, :, slots] = 0
@@ -119,31 +124,54 @@ class Rings:
         return rows
 
     def put(
-        self, row: Ints, sensor: NDArray[np.int32], step: Ints, stamp: NDArray[np.int32], value: NDArray[np.float32]
+        self,
+        row: Ints,
+        sensor: NDArray[np.int32],
+        step: Ints,
+        stamp: NDArray[np.int32],
+        value: NDArray[np.float32],
+        quality: NDArray[np.int8],
     ) -> Cells:
         """Put readings into their cells by the bucket rule.
 
         `last`: the reading with the latest event time inside the step stands for it; of two with the same time, the
-        one that arrived later. `mean`: the mean of all readings of the step.
+        one that arrived later. `mean`: the mean of all readings of the step, as good as the worst of them, and its
+        time is that of the latest.
         """
         flat = self.cell_codes(row, sensor, step)
-        seen, before = self.observed.ravel()[flat], self.values.ravel()[flat]
-        values, stamps = self.values.reshape(-1), self._stamp.reshape(-1)
+        seen = self.observed.reshape(-1)[flat]
+        values, stamps, marks = self.values.reshape(-1), self.stamp.reshape(-1), self.mark.reshape(-1)
+        before, stamp_before, mark_before = values[flat], stamps[flat], marks[flat] if self._marked else None
+        self._marked |= bool(quality.any())
         if self._mean:
             np.add.at(self._sum.reshape(-1), flat, value)
             np.add.at(self._count.reshape(-1), flat, 1)
             values[flat] = self._sum.reshape(-1)[flat] / self._count.reshape(-1)[flat]
+            stamps[flat[~seen]] = 0
+            np.maximum.at(stamps, flat, stamp)
+            marks[flat[~seen]] = 0
+            np.maximum.at(marks, flat, quality)
             stands = np.ones(len(flat), np.bool_)
         else:
-            newer = ~seen | (stamp >= stamps[flat])
+            newer = ~seen | (stamp >= stamp_before)
             # numpy leaves the last of repeated assignments behind, so the latest stamp comes last; the sort is stable
             order = np.flatnonzero(newer)[np.argsort(stamp[newer], kind="stable")]
             values[flat[order]] = value[order]
             stamps[flat[order]] = stamp[order]
+            if self._marked:
+                marks[flat[order]] = quality[order]
             stands = (values[flat] == value) & (stamps[flat] == stamp)
         self.observed.reshape(-1)[flat] = True
-        changed = stands & (~seen | (before != values[flat]))
-        return Cells(row, sensor.astype(np.int64), step, changed)
+        changed = ~seen | (before != values[flat]) | (stamp_before != stamps[flat])
+        if self._marked:
+            changed |= (0 if mark_before is None else mark_before) != marks[flat]
+        return Cells(row, sensor.astype(np.int64), step, stands & changed)
+
+    def mark_dropouts(self, row: Ints, sensor: NDArray[np.int32], step: Ints) -> None:
+        """Remember readings that hold no value, where nothing else is observed."""
+        self._marked = True
+        flat = self.cell_codes(row, sensor, step)
+        self.mark.reshape(-1)[flat[~self.observed.reshape(-1)[flat]]] = _BAD
 
     def correct(self, cells: Cells) -> NDArray[np.int16]:
         """Count a correction of each cell, none of which occurs twice; returns how many each has had, int16 [k]."""
@@ -168,7 +196,7 @@ class Rings:
         if rows <= have:
             return
         more = max(rows, 2 * have) - have
-        for name in ("values", "observed", "corrections", "_stamp"):
+        for name in ("values", "observed", "corrections", "stamp", "mark"):
             setattr(self, name, _extended(getattr(self, name), more))
         if self._mean:
             self._sum, self._count = _extended(self._sum, more), _extended(self._count, more)

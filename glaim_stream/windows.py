@@ -17,7 +17,8 @@ from glaim_stream.blend import HORIZON
 from glaim_stream.catalogue import Catalogue, Model
 from glaim_stream.clock import NEVER_MS, EventClock
 from glaim_stream.closing import Closed, ClosingRules, close_step, concatenate, correct
-from glaim_stream.readings import Readings
+from glaim_stream.outages import Outage
+from glaim_stream.readings import Readings, no_readings
 from glaim_stream.rings import Cells, Rings
 from glaim_stream.sides import SideAsker, Sides
 
@@ -31,6 +32,7 @@ class Fed:
     dropouts: int = 0  # readings that hold no value
     superseded: int = 0  # readings for whose sensor and step another one stands
     sides: list[Sides] = field(default_factory=list)  # one for each model and step that was asked about
+    outages: list[Outage] = field(default_factory=list)  # in the order of their steps, model by model
 
 
 class PartitionWindows:
@@ -71,7 +73,7 @@ class PartitionWindows:
         fed.too_late = readings.where(late)
         return fed
 
-    def close_idle(self, now_ms: int) -> list[Closed]:
+    def close_idle(self, now_ms: int) -> Fed:
         """Close provisionally what is open when nothing has arrived for a model's idle timeout.
 
         Finals stay with event time: they are a function of the topic, and the wall clock is not in the topic.
@@ -82,7 +84,7 @@ class PartitionWindows:
             for windows in self._models
             if idle_ms >= windows.model.idle_timeout_s * 1000
         ]
-        return [each for each in closed if each is not None]
+        return Fed([each for each in closed if each is not None], no_readings())
 
     def rebuild_from(self, next_offset: int) -> int:
         """Lowest offset that still feeds a window or an open step; `next_offset` when none does."""
@@ -218,8 +220,11 @@ class ModelWindows:
         if len(chosen) == 0 or rings.closable is None:
             return [], 0
         rings.note_offsets(step[chosen], readings.offset[chosen])
-        chosen = chosen[~np.isnan(readings.value[chosen])]
-        rings.rows(readings.group[chosen])  # groups are numbered as they arrive, whatever the batches
+        row = rings.rows(readings.group[chosen])  # groups are numbered as they arrive, whatever the batches
+        empty = np.isnan(readings.value[chosen])
+        if empty.any():
+            rings.mark_dropouts(row[empty], readings.sensor[chosen[empty]], step[chosen[empty]])
+            chosen = chosen[~empty]
         late = step[chosen] < self._unpublished(rings.closable)
         superseded = len(chosen)
         superseded -= self._put(readings, step, chosen[~late]).taken
@@ -238,6 +243,7 @@ class ModelWindows:
             step[chosen],
             (readings.event_time_ms[chosen] - step[chosen] * self.model.step_ms).astype(np.int32),
             readings.value[chosen],
+            readings.quality[chosen],
         )
 
     def _without_repeats(

@@ -1,4 +1,4 @@
-"""What the tests share: small catalogues, records, a plain model of the window rules, fakes of the edges."""
+"""What the tests share: small catalogues, records, fakes of the edges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,8 @@ class Row:
     final: bool
     lag: int = 0
     window: tuple[bytes, bytes] | None = None
+    stamp: int = 0  # milliseconds into the step
+    mark: int = 0
 
     @property
     def key(self) -> tuple[int, int, int, int]:
@@ -144,148 +146,11 @@ def rows_of(parts: Iterable[Closed]) -> list[Row]:
                     None
                     if window == NO_WINDOW
                     else (part.window_values[window].tobytes(), part.window_observed[window].tobytes()),
+                    int(part.stamp_ms[n] - part.ts_ms[n]),
+                    int(part.mark[n]),
                 )
             )
     return rows
-
-
-class ReferenceWindows:
-    """The window rules of one model once more: one reading at a time, dictionaries, no rings, no arrays.
-
-    It keeps every reading for ever and looks everything up again, so that it is slow and plain to see correct.
-    """
-
-    def __init__(self, model: Catalogue, *, sensors: int) -> None:
-        self.rules = model.models[0]
-        self.sensors = sensors
-        self.newest_ms: int | None = None
-        self.closable: int | None = None
-        self.published_through: int | None = None  # by the wall clock
-        self.readings: dict[tuple[int, int, int], list[tuple[int, np.float32]]] = {}  # (group, sensor, step)
-        self.corrections: dict[tuple[int, int, int], int] = {}
-        self.feeds: dict[int, list[int]] = {}  # step -> offsets
-        self.too_late: list[Event] = []
-        self.rows: list[Row] = []
-
-    def feed(self, event: Event, offset: int) -> None:
-        rules = self.rules
-        self.newest_ms = event.time_ms if self.newest_ms is None else max(self.newest_ms, event.time_ms)
-        closable = math.floor((self.newest_ms - rules.lateness_ms) / rules.step_ms)
-        self.closable = closable if self.closable is None else self.closable
-        while self.closable < closable:
-            self._close(self.closable)
-            self.closable += 1
-        step = math.floor(event.time_ms / rules.step_ms)
-        if step < self.closable - rules.window:
-            self.too_late.append(event)
-            return
-        self.feeds.setdefault(step, []).append(offset)
-        if math.isnan(event.value):
-            return
-        cell = (event.group, event.sensor, step)
-        before = self.held(*cell)
-        self.readings.setdefault(cell, []).append((event.time_ms, np.float32(event.value)))
-        after = self.held(*cell)
-        if self._published(step) and before != after:
-            self.corrections[cell] = self.corrections.get(cell, 0) + 1
-            revision = 1 + self.corrections[cell]
-            self.rows.append(Row(0, step * rules.step_ms, cell[0], cell[1], revision, True, after, 0, True))
-
-    def close_idle(self) -> None:
-        assert self.newest_ms is not None
-        assert self.closable is not None
-        last = math.floor(self.newest_ms / self.rules.step_ms)
-        for step in range(self.closable, last + 1):
-            if not self._published(step):
-                self._provisional(step, by_clock=True)
-        self.published_through = max(last, self.published_through or last)
-
-    def held(self, group: int, sensor: int, step: int) -> float | None:
-        """What stands for a step."""
-        readings = self.readings.get((group, sensor, step))
-        if not readings:
-            return None
-        if self.rules.bucket == "mean":
-            return float(np.float32(sum(float(value) for _, value in readings) / len(readings)))
-        latest = max(time_ms for time_ms, _ in readings)
-        return float([value for time_ms, value in readings if time_ms == latest][-1])
-
-    def lowest_offset(self) -> int | None:
-        """Of all offsets that feed a step inside the window or an open one."""
-        assert self.closable is not None
-        offsets = [o for step, each in self.feeds.items() if step >= self.closable - self.rules.window for o in each]
-        return min(offsets, default=None)
-
-    def _published(self, step: int) -> bool:
-        assert self.closable is not None
-        return step < self.closable or (self.published_through is not None and step <= self.published_through)
-
-    def _close(self, step: int) -> None:
-        if self.published_through is None or step > self.published_through:
-            self._provisional(step)
-        else:
-            self._settled(step)
-        if self.rules.revise_after:
-            self._final(step)
-
-    def _alive(self, step: int) -> list[int]:
-        steps = range(step - self.rules.window + 1, step + 1)
-        return sorted({group for group, _, each in self.readings if each in steps})
-
-    def _age(self, group: int, sensor: int, step: int, most: int) -> int:
-        return next((age for age in range(most) if self.held(group, sensor, step - age) is not None), most)
-
-    def _settled(self, step: int) -> None:
-        """What the clock published without a last word, and no right context will change."""
-        before = self.rows
-        self.rows = []
-        self._provisional(step)
-        settled = [replace(row, revision=1) for row in self.rows if row.final and not row.observed]
-        self.rows = before + settled
-
-    def _provisional(self, step: int, *, by_clock: bool = False) -> None:
-        rules = self.rules
-        for group in self._alive(step):
-            for sensor in range(self.sensors):
-                value = self.held(group, sensor, step)
-                age = self._age(group, sensor, step, rules.window)
-                hole = value is None and age <= rules.max_gap
-                final = value is not None or (not by_clock and (not hole or rules.revise_after == 0))
-                window = self._window(group, step) if hole else None
-                ts_ms = step * rules.step_ms
-                self.rows.append(Row(0, ts_ms, group, sensor, 0, value is not None, value, age, final, window=window))
-
-    def _final(self, newest: int) -> None:
-        rules = self.rules
-        step = newest - rules.revise_after
-        for group in self._alive(newest):
-            for sensor in range(self.sensors):
-                age = self._age(group, sensor, step, rules.window - rules.revise_after)
-                if 0 < age <= rules.max_gap:
-                    window = self._window(group, newest)
-                    self.rows.append(
-                        Row(
-                            0,
-                            step * rules.step_ms,
-                            group,
-                            sensor,
-                            1,
-                            False,
-                            None,
-                            age,
-                            True,
-                            rules.revise_after,
-                            window,
-                        )
-                    )
-
-    def _window(self, group: int, newest: int) -> tuple[bytes, bytes]:
-        held = [
-            [self.held(group, sensor, step) for step in range(newest - self.rules.window + 1, newest + 1)]
-            for sensor in range(self.sensors)
-        ]
-        values = np.array([[0 if value is None else value for value in row] for row in held], np.float32)
-        return values.tobytes(), np.array([[value is not None for value in row] for row in held]).tobytes()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ def rings(*observed: tuple[int, int, int], groups: int = 1, sensors: int = 2) ->
             np.array([step]),
             np.zeros(1, np.int32),
             np.array([10.0 * step], np.float32),
+            np.zeros(1, np.int8),
         )
     return made
 
@@ -118,16 +119,16 @@ def cells(*places: tuple[int, int, int]) -> Cells:
     return Cells(row, sensor, step, np.ones(len(row), np.bool_))
 
 
-def test_corrections_are_observed_and_final_and_count_from_two() -> None:
+def test_corrections_are_observed_and_final_and_count_from_three() -> None:
     of = rings((0, 0, -1), (0, 1, -2))
     closed = correct(of, RULES, cells((0, 1, -2), (0, 0, -1)))
     assert closed is not None
     assert closed.ts_ms.tolist() == [-2000, -1000], "in order of arrival"
     assert closed.value.tolist() == [-20, -10]
-    assert (closed.revision.tolist(), closed.final.all(), closed.observed.all()) == ([2, 2], True, True)
+    assert (closed.revision.tolist(), closed.final.all(), closed.observed.all()) == ([3, 3], True, True)
     again = correct(of, RULES, cells((0, 0, -1)))
     assert again is not None
-    assert again.revision.tolist() == [3]
+    assert again.revision.tolist() == [4]
 
 
 def test_no_correction_is_none() -> None:

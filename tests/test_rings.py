@@ -18,7 +18,7 @@ def rings(*, mean: bool = False, closable: int = 0) -> Rings:
     return made
 
 
-def put(into: Rings, *readings: tuple[int, int, int, int, float]) -> Cells:
+def put(into: Rings, *readings: tuple[int, int, int, int, float], quality: list[int] | None = None) -> Cells:
     """Readings as (group, sensor, step, stamp, value)."""
     group, sensor, step, stamp, value = (np.array(column) for column in zip(*readings, strict=True))
     return into.put(
@@ -27,6 +27,7 @@ def put(into: Rings, *readings: tuple[int, int, int, int, float]) -> Cells:
         step,
         stamp.astype(np.int32),
         value.astype(np.float32),
+        np.zeros(len(group), np.int8) if quality is None else np.array(quality, np.int8),
     )
 
 
@@ -87,6 +88,29 @@ def test_a_mean_counts_every_reading() -> None:
     ring.advance(10)
     put(ring, (0, 0, 6, 0, 8.0))
     assert held(ring, 0, 0, 6) == 8.0, "the sums of the step that left are gone"
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_marks_follow_the_reading_that_stands_and_a_dropout_marks_what_is_not_observed(mean: bool) -> None:
+    ring = rings(mean=mean)
+    ring.mark_dropouts(ring.rows(np.array([0, 0], np.int32)), np.array([0, 1], np.int32), np.array([0, 0]))
+    assert ring.mark[0, :, 0].tolist() == [2, 2]
+    assert put(ring, (0, 0, 0, 5, 1.0), (0, 0, 0, 9, 1.0), quality=[1, 0]).changed[-1]
+    assert ring.mark[0, :, 0].tolist() == [int(mean), 2], "a mean is as good as the worst of its readings"
+    ring.mark_dropouts(ring.rows(np.array([0], np.int32)), np.array([0], np.int32), np.array([0]))
+    assert ring.mark[0, :, 0].tolist() == [int(mean), 2], "a dropout takes no value back"
+    ring.advance(10)
+    assert not ring.mark[0].any()
+
+
+def test_a_reading_that_changes_only_time_or_quality_says_something_new() -> None:
+    ring = rings()
+    put(ring, (0, 0, 0, 5, 1.0))
+    assert [put(ring, (0, 0, 0, stamp, 1.0), quality=[mark]).taken for stamp, mark in ((5, 0), (5, 1), (6, 1))] == [
+        0,
+        1,
+        1,
+    ]
 
 
 def test_a_new_group_finds_no_trace_of_others() -> None:

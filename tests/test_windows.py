@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.windows import PartitionWindows
-from tests.support import STEP_MS, Event, ReferenceWindows, Row, catalogue, columns, rows_of
+from tests.reference import ReferenceWindows
+from tests.support import STEP_MS, Event, Row, catalogue, columns, rows_of
 
 NAN = math.nan
 
@@ -23,7 +24,10 @@ times = st.one_of(
 )
 # Small whole numbers: sums are exact in any order, so that `mean` does not depend on the order of arrival.
 values = st.one_of(st.integers(-8, 8).map(float), st.just(NAN))
-events = st.lists(st.builds(Event, times, values, group=st.integers(0, 2), sensor=st.integers(0, 1)), max_size=40)
+events = st.lists(
+    st.builds(Event, times, values, group=st.integers(0, 2), sensor=st.integers(0, 1), quality=st.integers(0, 1)),
+    max_size=40,
+)
 catalogues = st.builds(
     catalogue,
     bucket=st.sampled_from(["last", "mean"]),
@@ -113,7 +117,7 @@ def test_a_reading_that_comes_late_but_within_the_window_corrects_its_step() -> 
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0), Event(2000, 7.0)])
     (row,) = feed(windows, [Event(1000, 6.0)])
-    assert row == Row(0, 1000, 0, 0, 2, True, 6.0, 0, True)
+    assert row == Row(0, 1000, 0, 0, 3, True, 6.0, 0, True)
     rows = feed(windows, [Event(4000, 9.0)])
     assert not [row for row in rows if row.ts_ms == 1000], "what was observed needs no final estimate"
 
@@ -128,7 +132,7 @@ def test_every_correction_of_a_cell_in_one_batch_is_a_row() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0), Event(2000, 7.0)])
     rows = feed(windows, [Event(1000, 6.0), Event(1100, 6.5), Event(1050, 9.0)])
-    assert [(row.revision, row.value) for row in rows] == [(2, 6.0), (3, 6.5)]
+    assert [(row.revision, row.value) for row in rows] == [(3, 6.0), (4, 6.5)]
 
 
 def test_a_reading_older_than_the_window_is_too_late() -> None:
@@ -154,7 +158,7 @@ def test_a_constant_sensor_passes_through_unchanged() -> None:
 def test_nothing_observed_publishes_nothing(batch: list[Event]) -> None:
     windows = PartitionWindows(catalogue())
     assert feed(windows, batch) == []
-    assert windows.close_idle(10**9) == []
+    assert windows.close_idle(10**9).closed == []
 
 
 def test_of_equal_stamps_the_later_arrival_stands() -> None:
@@ -194,10 +198,10 @@ def test_the_wall_clock_closes_open_steps_provisionally_and_once() -> None:
     """
     windows = PartitionWindows(catalogue())
     feed(windows, [Event(0, 5.0), Event(1000, 6.0)])
-    assert windows.close_idle(4_999) == []
-    rows = rows_of(windows.close_idle(5_000))
+    assert windows.close_idle(4_999).closed == []
+    rows = rows_of(windows.close_idle(5_000).closed)
     assert [(row.ts_ms, row.sensor, row.value) for row in rows] == [(1000, 0, 6.0), (1000, 1, None)]
-    assert windows.close_idle(60_000) == []
+    assert windows.close_idle(60_000).closed == []
     (row,) = feed(windows, [Event(2000, 7.0)])
     assert (row.ts_ms, row.sensor, row.revision, row.final) == (1000, 1, 1, True), "only the last word on the hole"
 
@@ -206,11 +210,11 @@ def test_the_wall_clock_closes_open_steps_provisionally_and_once() -> None:
 def test_idle_closing_works_on_both_sides_of_the_epoch(base_ms: int) -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(base_ms, 5.0)])
-    assert [row.ts_ms for row in rows_of(windows.close_idle(10_000))] == [base_ms]
-    assert windows.close_idle(20_000) == []
+    assert [row.ts_ms for row in rows_of(windows.close_idle(10_000).closed)] == [base_ms]
+    assert windows.close_idle(20_000).closed == []
     assert feed(windows, [Event(base_ms + 1000, 6.0)]) == []
     (row,) = feed(windows, [Event(base_ms + 10, 7.0)])
-    assert (row.revision, row.value) == (2, 7.0)
+    assert (row.revision, row.value) == (3, 7.0)
 
 
 def test_a_reading_of_a_step_that_idleness_published_is_a_correction() -> None:
@@ -218,7 +222,7 @@ def test_a_reading_of_a_step_that_idleness_published_is_a_correction() -> None:
     feed(windows, [Event(0, 5.0)])
     windows.close_idle(5_000)
     (row,) = feed(windows, [Event(0, 8.0, sensor=1)])
-    assert (row.sensor, row.revision, row.value, row.final) == (1, 2, 8.0, True)
+    assert (row.sensor, row.revision, row.value, row.final) == (1, 3, 8.0, True)
 
 
 @given(catalogues, events, st.sets(st.integers(0, 40)))
@@ -230,7 +234,7 @@ def test_idle_closing_agrees_with_the_reference(rules: Catalogue, sequence: list
         rows += feed(windows, [event], n)
         reference.feed(event, n)
         if n in idle_after:
-            rows += rows_of(windows.close_idle(10**6))
+            rows += rows_of(windows.close_idle(10**6).closed)
             reference.close_idle()
     assert by_key(rows) == by_key(reference.rows)
 

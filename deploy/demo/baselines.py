@@ -32,7 +32,7 @@ async def _replay(pipeline: Pipeline, records: Records) -> list[pa.Table]:
         for batch in _batches(partition):
             applied = pipeline.apply(windows, batch, now_ms=now_ms)
             tables += [read_rows(each.value) for each in pipeline.messages(await pipeline.fill(applied.closed))]
-        closed = windows.close_idle(now_ms + _LONG_MS)
+        closed = windows.close_idle(now_ms + _LONG_MS).closed
         tables += [read_rows(each.value) for each in pipeline.messages(await pipeline.fill(closed))]
     return tables
 
