@@ -63,11 +63,15 @@ class OffsetLedger:
         self._commit: Commit | None = None
 
     def deliver(self, first_offset: int, next_offset: int) -> Delivery:
-        """Enter a batch; it stays until it is answered and everything before it is too."""
+        """Enter a batch; it stays until it is answered and everything before it is too.
+
+        A batch that begins before the end of an earlier one means that the consumer went back: what was delivered
+        from there on comes again, and the new deliveries answer for it.
+        """
         if next_offset <= first_offset:
             raise ValueError(f"a delivery must hold at least one offset, found [{first_offset}, {next_offset})")
-        if self._open and first_offset < self._open[-1].next_offset:
-            raise ValueError(f"offset {first_offset} was delivered already, next is {self._open[-1].next_offset}")
+        while self._open and self._open[-1].first_offset >= first_offset:
+            self._open.pop()
         delivery = Delivery(first_offset, next_offset)
         self._open.append(delivery)
         return delivery
@@ -75,7 +79,9 @@ class OffsetLedger:
     def committable(self) -> Commit | None:
         """The furthest commit that passes no unanswered record; None while the first delivery is unanswered."""
         while self._open and (rebuild_from := self._open[0].rebuild_from) is not None:
-            self._commit = Commit(self._open.popleft().next_offset, rebuild_from)
+            passed = Commit(self._open.popleft().next_offset, rebuild_from)
+            if self._commit is None or passed.offset > self._commit.offset:  # less where batches came again
+                self._commit = passed
         return self._commit
 
     @property

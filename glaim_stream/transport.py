@@ -75,6 +75,24 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return True
 
 
+class NoReadOffsets(dict[TP, int | None]):
+    """Remembers nothing: Faust drops a batch that ends below the offset that it read last, and nobody answers for it.
+
+    It reads on while it seeks back after a rebalance, so the offset may be one from before the seek; every commit of
+    that partition would wait for the dropped batch until the next rebalance. What comes twice is no harm here: the
+    worker makes its windows anew and publishes the same rows.
+    """
+
+    def __missing__(self, tp: TP) -> None:
+        return None
+
+    def __setitem__(self, tp: TP, offset: int | None) -> None:
+        """Forget it."""
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Forget them."""
+
+
 class Consumer(driver.Consumer):
     """Delivers batches and commits what the ledger allows."""
 
@@ -82,6 +100,7 @@ class Consumer(driver.Consumer):
         self.ledgers: dict[TP, OffsetLedger] = {}
         self.commit_metadata: dict[tuple[TP, int], str] = {}  # of the commits under way, read by the thread
         super().__init__(*args, **kwargs)
+        self._read_offset = NoReadOffsets()
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -157,13 +176,11 @@ class Consumer(driver.Consumer):
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """Nothing: the ledger knows what was delivered, so compacted offsets need no account."""
 
-    async def perform_seek(self) -> None:
-        """Back to the committed offsets: what was delivered since will be delivered again, so it is forgotten."""
-        self.ledgers.clear()
-        await super().perform_seek()
-
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """The next owner answers for the revoked partitions."""
+        """The next owner answers for the revoked partitions.
+
+        A mere seek forgets nothing: until a batch comes again, the one that was delivered holds the commit.
+        """
         await super().on_partitions_revoked(revoked)
         for tp in revoked:
             self.ledgers.pop(tp, None)
