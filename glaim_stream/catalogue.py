@@ -34,6 +34,9 @@ class Sensor(_Strict):
     min: float | None = None
     max: float | None = None
     resolution: float | None = Field(default=None, gt=0, description="imputed values are rounded to it")
+    max_interval: float | None = Field(
+        default=None, gt=0, description="an imputed value whose interval is wider yields null; in the sensor's unit"
+    )
 
     @model_validator(mode="after")
     def _limits(self) -> Self:

@@ -18,7 +18,8 @@ from glaim_stream.deadletters import DeadLetterCause, InputRecord, Reject
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline import Applied, Asked, Message, Pipeline, Scores
-from glaim_stream.records import Method, Quality, Rows
+from glaim_stream.records import Method, Rows
+from glaim_stream.status import Status
 from glaim_stream.windows import PartitionWindows
 
 
@@ -159,10 +160,11 @@ def _bare(closed: Closed) -> Rows:
         group=closed.group,
         sensor=closed.sensor,
         ts_ms=closed.ts_ms,
+        event_time_ms=closed.stamp_ms,
         value=np.where(observed, closed.value, unknown),
         observed=observed,
         method=np.where(observed, np.int8(Method.OBSERVED), np.int8(Method.NONE)),
-        quality=np.where(observed, np.int8(Quality.GOOD), np.int8(Quality.BAD)),
+        status=np.where(observed, np.uint32(Status.GOOD), np.uint32(Status.BAD_DATA_UNAVAILABLE)),
         lower=unknown,
         upper=unknown.copy(),
         gap_age=closed.gap_age,

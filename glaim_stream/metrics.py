@@ -13,6 +13,9 @@ dropouts = Counter("glaim_dropouts", "Readings that said themselves that they ho
 superseded = Counter("glaim_superseded_readings", "Readings for whose sensor and step another one stands")
 dead_letters = Counter("glaim_dead_letters", "Readings or records sent to the dead-letter topic", ["cause"])
 rows = Counter("glaim_rows", "Rows published on the output topic", ["method"])
+withheld_rows = Counter(
+    "glaim_withheld_rows", "Rows with null: silent beyond max_gap (gap), or too wide for max_interval", ["cause"]
+)
 revisions = Counter("glaim_revisions", "Rows published with a revision above 0")
 windows = Counter("glaim_windows", "Windows given to the imputer")
 imputer_failures = Counter("glaim_imputer_failures", "Batches that an imputer could not answer", ["imputer"])

@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.closing import Closed
@@ -20,7 +22,13 @@ from glaim_stream.groups import GroupIndex
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.records import Method, Rows, encode
 from glaim_stream.repair import SensorTable, repair
+from glaim_stream.status import Status
 from glaim_stream.windows import PartitionWindows
+
+_WITHHELD = {
+    "gap": (Status.BAD_NO_COMMUNICATION, Status.BAD_NO_DATA, Status.BAD_SENSOR_FAILURE),
+    "interval": (Status.BAD_AGGREGATE_INVALID_INPUTS,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,3 +177,6 @@ def _count(rows: Rows) -> None:
     for method in Method:
         metrics.rows.labels(method.name.lower()).inc(int((rows.method == method).sum()))
     metrics.revisions.inc(int((rows.revision > 0).sum()))
+    null = rows.status[rows.method == Method.NONE]
+    for cause, statuses in _WITHHELD.items():
+        metrics.withheld_rows.labels(cause).inc(int(np.isin(null, statuses).sum()))

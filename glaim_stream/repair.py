@@ -1,4 +1,4 @@
-"""Closed steps and the imputer's answers into rows: rounding, limits, intervals, quality. Pure."""
+"""Closed steps and the imputer's answers into rows: rounding, limits, intervals, status. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from glaim_stream.closing import NO_WINDOW, Closed
 from glaim_stream.contract import Contract
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.records import Method, Quality, Rows
+from glaim_stream.status import Status
 
 Floats = NDArray[np.float32]
 
@@ -24,6 +25,8 @@ class SensorTable:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     resolution: NDArray[np.float64]  # 0: do not round
+    max_interval: NDArray[np.float64]  # infinite where none is given
+    window: int  # steps; a gap of so many means that nothing of the sensor is known
     gap_ages: NDArray[np.int64] | None  # [A], None without intervals
     residuals: Mapping[bool, tuple[Floats, Floats]]  # by "is the newest step": lower and upper [C, A]
 
@@ -35,11 +38,14 @@ class SensorTable:
             sensor.resolution or (contract.sensors[row].resolution if contract else 0.0)
             for row, sensor in enumerate(model.sensors)
         ]
+        max_interval = [np.inf if sensor.max_interval is None else sensor.max_interval for sensor in model.sensors]
         quantiles = contract.residual_quantiles if contract else None
         return cls(
             limits[:, 0],
             limits[:, 1],
             np.array(resolution),
+            np.array(max_interval),
+            model.window,
             np.array(quantiles.gap_ages) if quantiles else None,
             {newest: quantiles.table(newest=newest) for newest in (True, False)} if quantiles else {},
         )
@@ -72,19 +78,20 @@ def repair(closed: Closed, imputed: Imputed | None, table: SensorTable, version_
         method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
         version[holes] = _codes(imputed.version, version_names)[window]
     by_model = (method == Method.MODEL) | (method == Method.BLEND)
-    version[~by_model] = 0
-    quality = np.full(count, Quality.UNCERTAIN, np.int8)
-    quality[method == Method.OBSERVED] = Quality.GOOD
-    quality[method == Method.NONE] = Quality.BAD
     lower, upper = _intervals(closed, value, by_model, table)
+    wide = upper.astype(np.float64) - lower > table.max_interval[closed.sensor]
+    value[wide] = lower[wide] = upper[wide] = np.nan
+    method[wide] = Method.NONE
+    version[~by_model | wide] = 0
     return Rows(
         closed.group,
         closed.sensor,
         closed.ts_ms,
+        closed.stamp_ms,
         value.astype(np.float32),
         closed.observed,
         method,
-        quality,
+        _status(closed, method, wide, table),
         lower,
         upper,
         closed.gap_age,
@@ -92,6 +99,24 @@ def repair(closed: Closed, imputed: Imputed | None, table: SensorTable, version_
         closed.final,
         version,
     )
+
+
+def _status(
+    closed: Closed, method: NDArray[np.int8], wide: NDArray[np.bool_], table: SensorTable
+) -> NDArray[np.uint32]:
+    """What each row is worth, and if it is null, why; see status.py."""
+    status = np.where(closed.mark == Quality.UNCERTAIN, np.uint32(Status.UNCERTAIN), np.uint32(Status.GOOD))
+    filled = np.flatnonzero(~closed.observed & (method != Method.NONE))
+    last = method[filled] == Method.LAST_VALUE
+    status[filled] = np.where(last, Status.UNCERTAIN_LAST_USABLE_VALUE, Status.UNCERTAIN_SUBSTITUTE_VALUE)
+    null = np.flatnonzero(method == Method.NONE)
+    silent = np.where(
+        closed.gap_age[null] >= table.window, np.uint32(Status.BAD_NO_DATA), np.uint32(Status.BAD_NO_COMMUNICATION)
+    )
+    silent[closed.mark[null] == Quality.BAD] = Status.BAD_SENSOR_FAILURE
+    status[null] = np.where(closed.window[null] == NO_WINDOW, silent, np.uint32(Status.BAD_DATA_UNAVAILABLE))
+    status[wide] = Status.BAD_AGGREGATE_INVALID_INPUTS
+    return status
 
 
 def _settle(value: NDArray[np.float64], sensor: NDArray[np.int32], table: SensorTable) -> NDArray[np.float64]:

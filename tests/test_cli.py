@@ -13,6 +13,7 @@ import pytest
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.records import newest_revisions
+from glaim_stream.status import Status
 from glaim_stream.tail import PLAIN_SCHEMA, Filter, RowFile
 
 CATALOGUE = """
@@ -111,12 +112,14 @@ def test_the_schema_names_every_column() -> None:
     done = glaim("schema")
     assert done.returncode == 0
     assert all(name in done.stdout for name in PLAIN_SCHEMA.names)
+    assert all(status.symbol in done.stdout for status in Status)
 
 
 def table(revision: int, value: float, sensor: str = "a", *, observed: bool = False) -> pa.Table:
     row = {
-        "group": "g", "sensor": sensor, "ts": 0, "value": value, "observed": observed, "method": "model",
-        "quality": "uncertain", "lower": None, "upper": None, "gap_age": 1, "revision": revision, "final": True,
+        "group": "g", "sensor": sensor, "ts": 0, "event_time": None, "value": value, "observed": observed,
+        "method": "model", "quality": "uncertain", "status": 0x40910000,
+        "lower": None, "upper": None, "gap_age": 1, "revision": revision, "final": True,
         "model_version": "1",
     }  # fmt: skip
     return pa.Table.from_pylist([row], schema=PLAIN_SCHEMA)

@@ -11,9 +11,9 @@ EDGES = ("aiokafka", "faust", "kafka", "tritonclient", "grpc", "torch", "trainin
 CORE = [
     "catalogue", "clock", "closing", "contract", "deadletters", "decode", "decode_arrow", "errors", "faults", "groups",
     "imputers.baselines", "imputers.ladder", "imputers.protocol", "imputers.simple", "offsets", "partition",
-    "pipeline", "plant", "quality", "readings", "records", "repair", "rings", "windows",
+    "pipeline", "plant", "quality", "readings", "records", "repair", "rings", "status", "windows",
 ]  # fmt: skip
-ARITHMETIC = ["clock", "closing", "offsets", "readings", "rings", "imputers.baselines"]
+ARITHMETIC = ["clock", "closing", "offsets", "readings", "rings", "status", "imputers.baselines"]
 
 
 def imported_by(*modules: str) -> set[str]:

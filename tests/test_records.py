@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from glaim_stream import records
 from glaim_stream.errors import RecordError
-from glaim_stream.records import METHODS, QUALITIES, SCHEMA, Method, Quality, Rows, encode, newest_revisions, read_rows
+from glaim_stream.records import METHODS, QUALITIES, SCHEMA, Method, Rows, encode, newest_revisions, read_rows
+from glaim_stream.status import Status
 
 GROUPS, SENSORS, VERSIONS = ["g0", "g\u00e9", "g2"], ["s0", "s1"], ["", "3"]
 
@@ -23,10 +24,11 @@ def rows(count: int, **columns: Any) -> Rows:
         "group": np.zeros(count),
         "sensor": np.zeros(count),
         "ts_ms": np.arange(count),
+        "event_time_ms": np.arange(count),
         "value": np.arange(count),
         "observed": np.ones(count),
         "method": np.zeros(count),
-        "quality": np.zeros(count),
+        "status": np.zeros(count),
         "lower": np.full(count, np.nan),
         "upper": np.full(count, np.nan),
         "gap_age": np.zeros(count),
@@ -34,7 +36,7 @@ def rows(count: int, **columns: Any) -> Rows:
         "final": np.ones(count),
         "version": np.zeros(count),
     }
-    dtypes = ["i4", "i4", "i8", "f4", "?", "i1", "i1", "f4", "f4", "i4", "i2", "?", "i1"]
+    dtypes = ["i4", "i4", "i8", "i8", "f4", "?", "i1", "u4", "f4", "f4", "i4", "i2", "?", "i1"]
     full = default | columns
     return Rows(*(np.asarray(full[name]).astype(dtype) for name, dtype in zip(default, dtypes, strict=True)))
 
@@ -56,7 +58,7 @@ def test_what_is_written_is_read_back() -> None:
         value=[np.nan, 2.5],
         observed=[False, False],
         method=[Method.NONE, Method.MODEL],
-        quality=[Quality.BAD, Quality.UNCERTAIN],
+        status=[Status.BAD_NO_DATA, Status.UNCERTAIN_SUBSTITUTE_VALUE],
         lower=[np.nan, 2],
         upper=[np.nan, 3],
         gap_age=[100_000, 1],
@@ -75,9 +77,63 @@ def test_what_is_written_is_read_back() -> None:
     ]  # fmt: skip
     assert read["method"].to_pylist() == ["none", "model"]
     assert read["quality"].to_pylist() == ["bad", "uncertain"]
+    assert read["status"].to_pylist() == [0x809B0000, 0x40910000]
+    assert read["event_time"].null_count == 2
     assert read["model_version"].to_pylist() == ["", "3"]
     assert read["ts"].cast(pa.int64()).to_pylist() == [-5, 1_700_000_000_000]
-    assert read.schema.metadata == {b"glaim-schema-version": b"1"}
+    assert read.schema.metadata == {b"glaim-schema-version": b"2"}
+
+
+def test_an_observed_row_keeps_the_time_of_its_reading() -> None:
+    read = table(rows(2, ts_ms=[0, 1000], event_time_ms=[37, 1999], observed=[True, False]))
+    assert read["event_time"].cast(pa.int64()).to_pylist() == [37, None]
+
+
+@pytest.mark.parametrize(
+    ("status", "quality"),
+    [
+        (Status.GOOD, "good"),
+        (Status.UNCERTAIN, "uncertain"),
+        (Status.UNCERTAIN_LAST_USABLE_VALUE, "uncertain"),
+        (Status.BAD_NO_COMMUNICATION, "bad"),
+        (0xFFFFFFFF, "bad"),
+    ],
+)
+def test_the_quality_is_the_severity_of_the_status(status: int, quality: str) -> None:
+    read = table(rows(1, status=[status]))
+    assert (read["quality"].to_pylist(), read["status"].to_pylist()) == ([quality], [status])
+
+
+# Schema 1, which an output topic may still hold
+
+
+def schema_1(of: Rows) -> bytes:
+    """The rows as a worker of schema 1 wrote them."""
+    old = pa.schema([field for field in SCHEMA if field.name not in ("event_time", "status")])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, old.with_metadata({"glaim-schema-version": "1"})) as writer:
+        writer.write_table(table(of).select(old.names).cast(old))
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def test_a_message_of_schema_1_is_read_into_the_columns_of_schema_2() -> None:
+    statuses = [Status.GOOD, Status.UNCERTAIN_SUBSTITUTE_VALUE, Status.BAD_NO_DATA]
+    read = read_rows(schema_1(rows(3, group=[0, 1, 2], status=statuses)))
+    assert read.schema == SCHEMA
+    assert read["group"].to_pylist() == GROUPS
+    assert read["event_time"].null_count == 3
+    assert read["status"].to_pylist() == [Status.GOOD, Status.UNCERTAIN, Status.BAD]  # the severity, and no more
+
+
+def test_both_schemas_fold_together() -> None:
+    old = schema_1(rows(2, ts_ms=[0, 1], value=[1, 2]))
+    plain = pa.ipc.open_stream(old).read_all()
+    new = table(rows(2, ts_ms=[1, 2], value=[3, 4], revision=[1, 0]))
+    for first in (read_rows(old), plain):
+        assert newest_revisions([first, new])["value"].to_pylist() == [1, 3, 4]
+
+
+# Messages
 
 
 def test_plain_pyarrow_reads_it_too() -> None:
@@ -92,6 +148,21 @@ def test_no_rows_are_no_message() -> None:
 def test_a_message_carries_only_the_names_that_occur() -> None:
     ((message, _),) = messages(rows(2, group=[2, 2]))
     assert read_rows(message)["group"].chunk(0).dictionary.to_pylist() == ["g2"]
+
+
+@given(st.lists(st.integers(0, 39), min_size=1, max_size=8), st.integers(1, 4))
+def test_names_are_the_same_whether_the_catalogue_is_small_or_large(codes: list[int], times: int) -> None:
+    names = [f"g{number}" for number in range(40)]
+    of = rows(times * len(codes), group=codes * times)
+    ((message, _),) = list(encode(of, group_names=names, sensor_names=SENSORS, version_names=VERSIONS))
+    assert read_rows(message)["group"].to_pylist() == [names[code] for code in codes] * times
+
+
+@pytest.mark.parametrize("count", [16, 17])
+def test_a_message_that_compression_would_make_larger_goes_plain(count: int) -> None:
+    ((message, _),) = messages(rows(count))
+    assert (b"\x28\xb5\x2f\xfd" in message) == (count > 16)  # the mark at which each part of zstd begins
+    assert read_rows(message)["value"].to_pylist() == list(range(count))
 
 
 def test_many_rows_are_split_into_messages_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

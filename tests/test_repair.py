@@ -13,6 +13,7 @@ from glaim_stream.closing import NO_WINDOW, Closed
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.records import Method, Quality, Rows
 from glaim_stream.repair import SensorTable, repair
+from glaim_stream.status import Status, severity
 from tests.support import catalogue, contract
 
 QUANTILES = {
@@ -27,7 +28,16 @@ LIMITED = [{"id": "s0", "min": 0, "max": 10, "resolution": 0.5}, {"id": "s1"}]
 
 def closed(*rows: dict[str, Any]) -> Closed:
     """Rows by their differences from a hole of sensor 0 in window 0, one step old."""
-    default = {"sensor": 0, "observed": False, "value": np.nan, "gap_age": 1, "window": 0, "lag": 0, "final": False}
+    default = {
+        "sensor": 0,
+        "observed": False,
+        "value": np.nan,
+        "gap_age": 1,
+        "window": 0,
+        "lag": 0,
+        "final": False,
+        "mark": 0,
+    }
     full = [default | row for row in rows]
     count = len(full)
 
@@ -36,21 +46,21 @@ def closed(*rows: dict[str, Any]) -> Closed:
 
     windows = np.zeros((1, 2, 6))
     return Closed(
-        0,
-        np.zeros(count, np.int32),
-        column("sensor", np.int32),
-        np.zeros(count, np.int64),
-        np.zeros(count, np.int64),
-        column("value", np.float32),
-        column("observed", np.bool_),
-        np.zeros(count, np.int8),
-        column("gap_age", np.int32),
-        np.zeros(count, np.int16),
-        column("final", np.bool_),
-        column("window", np.int32),
-        column("lag", np.int32),
-        windows.astype(np.float32),
-        windows.astype(np.bool_),
+        model_index=0,
+        group=np.zeros(count, np.int32),
+        sensor=column("sensor", np.int32),
+        ts_ms=np.zeros(count, np.int64),
+        stamp_ms=np.full(count, 37, np.int64),
+        value=column("value", np.float32),
+        observed=column("observed", np.bool_),
+        mark=column("mark", np.int8),
+        gap_age=column("gap_age", np.int32),
+        revision=np.zeros(count, np.int16),
+        final=column("final", np.bool_),
+        window=column("window", np.int32),
+        lag=column("lag", np.int32),
+        window_values=windows.astype(np.float32),
+        window_observed=windows.astype(np.bool_),
     )
 
 
@@ -68,21 +78,71 @@ def mend(of: Closed, imputed: Imputed | None, *, limited: bool = True, intervals
 def test_observed_cells_pass_through_untouched() -> None:
     rows = mend(closed({"observed": True, "value": 3.14159, "window": NO_WINDOW, "gap_age": 0, "final": True}), None)
     assert rows.value[0] == np.float32(3.14159)
-    assert (rows.method[0], rows.quality[0], rows.version[0]) == (Method.OBSERVED, Quality.GOOD, 0)
+    assert (rows.method[0], rows.status[0], rows.version[0]) == (Method.OBSERVED, Status.GOOD, 0)
+    assert rows.event_time_ms[0] == 37
     assert np.isnan([rows.lower[0], rows.upper[0]]).all()
 
 
-def test_a_hole_older_than_max_gap_stays_null_and_bad() -> None:
-    rows = mend(closed({"window": NO_WINDOW, "gap_age": 9}), None)
+def test_a_reading_that_doubts_itself_keeps_its_value_and_its_row_says_so() -> None:
+    rows = mend(closed({"observed": True, "value": 2.0, "window": NO_WINDOW, "gap_age": 0, "mark": 1}), None)
+    assert (rows.value[0], rows.method[0], rows.status[0]) == (2.0, Method.OBSERVED, Status.UNCERTAIN)
+
+
+@pytest.mark.parametrize(
+    ("gap_age", "mark", "status"),
+    [
+        (5, 0, Status.BAD_NO_COMMUNICATION),
+        (6, 0, Status.BAD_NO_DATA),  # the window has six steps
+        (5, 2, Status.BAD_SENSOR_FAILURE),
+        (6, 2, Status.BAD_SENSOR_FAILURE),
+    ],
+)
+def test_a_hole_older_than_max_gap_stays_null_and_says_why(gap_age: int, mark: int, status: Status) -> None:
+    rows = mend(closed({"window": NO_WINDOW, "gap_age": gap_age, "mark": mark}), None)
     assert np.isnan(rows.value[0])
-    assert (rows.method[0], rows.quality[0]) == (Method.NONE, Quality.BAD)
+    assert (rows.method[0], rows.status[0]) == (Method.NONE, status)
+
+
+@pytest.mark.parametrize("mark", [0, 2])
+@pytest.mark.parametrize(
+    ("method", "status"),
+    [
+        (Method.MODEL, Status.UNCERTAIN_SUBSTITUTE_VALUE),
+        (Method.BLEND, Status.UNCERTAIN_SUBSTITUTE_VALUE),
+        (Method.INTERPOLATION, Status.UNCERTAIN_SUBSTITUTE_VALUE),
+        (Method.LAST_VALUE, Status.UNCERTAIN_LAST_USABLE_VALUE),
+    ],
+)
+def test_a_filled_hole_says_what_stands_there_whatever_its_sensor_said(
+    method: Method, status: Status, mark: int
+) -> None:
+    rows = mend(closed({"mark": mark}), answer(5.0, method))
+    assert (rows.value[0], rows.method[0], rows.status[0]) == (5.0, method, status)
+
+
+@pytest.mark.parametrize(("max_interval", "kept"), [(2.0, True), (1.9, False)])
+def test_a_value_whose_interval_is_too_wide_is_withheld(max_interval: float, kept: bool) -> None:
+    sensors = [{"id": "s0", "max_interval": max_interval}, {"id": "s1"}]
+    table = SensorTable.of(catalogue(sensors=sensors).models[0], contract(residual_quantiles=QUANTILES))
+    of = closed({"gap_age": 1}, {"sensor": 1, "gap_age": 4}, {"observed": True, "value": 1.0, "window": NO_WINDOW})
+    rows = repair(of, answer(5.0), table, [""])
+    assert np.isnan([rows.value[0], rows.lower[0], rows.upper[0]]).all() != kept
+    assert rows.method.tolist() == [Method.MODEL if kept else Method.NONE, Method.MODEL, Method.OBSERVED]
+    assert rows.version.tolist() == [int(kept), 1, 0]
+    first = Status.UNCERTAIN_SUBSTITUTE_VALUE if kept else Status.BAD_AGGREGATE_INVALID_INPUTS
+    assert rows.status.tolist() == [first, Status.UNCERTAIN_SUBSTITUTE_VALUE, Status.GOOD]
+
+
+def test_what_has_no_interval_is_not_withheld_for_its_width() -> None:
+    table = SensorTable.of(catalogue(sensors=[{"id": "s0", "max_interval": 0.1}, {"id": "s1"}]).models[0], contract())
+    assert repair(closed({}), answer(5.0), table, [""]).value[0] == 5.0
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_the_imputer_does_not_know_is_null_and_bad(value: float) -> None:
     rows = mend(closed({}), answer(value, Method.LAST_VALUE))
     assert np.isnan([rows.value[0], rows.lower[0], rows.upper[0]]).all()
-    assert (rows.method[0], rows.quality[0], rows.version[0]) == (Method.NONE, Quality.BAD, 0)
+    assert (rows.method[0], rows.status[0], rows.version[0]) == (Method.NONE, Status.BAD_DATA_UNAVAILABLE, 0)
 
 
 def test_each_hole_takes_its_own_sensor_and_step_of_the_answer() -> None:
@@ -124,7 +184,7 @@ def test_an_interval_keeps_to_the_limits_and_holds_its_value_also_of_a_biased_mo
 def test_only_the_model_has_intervals_and_versions(method: Method) -> None:
     rows = mend(closed({}), answer(5.0, method))
     assert np.isnan([rows.lower[0], rows.upper[0]]).all()
-    assert (rows.method[0], rows.quality[0], rows.version[0]) == (method, Quality.UNCERTAIN, 0)
+    assert (rows.method[0], rows.version[0]) == (method, 0)
 
 
 def test_versions_are_collected_and_coded() -> None:
@@ -143,7 +203,7 @@ def test_no_answer_breaks_a_row(value: float, sensor: int, lag: int, gap_age: in
         rows = mend(closed({"sensor": sensor, "lag": lag, "gap_age": gap_age}), answer(value, method))
     found = float(rows.value[0])
     assert np.isfinite(found) == np.isfinite(value)
-    assert (rows.quality[0] == Quality.BAD) == (not np.isfinite(value))
+    assert (severity(rows.status)[0] == Quality.BAD) == (not np.isfinite(value))
     if sensor == 0 and not np.isnan(found):
         assert 0 <= found <= 10
         assert found % 0.5 == 0

@@ -20,7 +20,7 @@ What cannot be used goes to the dead-letter topic, whole, with its reason in hea
 """
 
 _OUTPUT = """\
-OUTPUT: topic imputed-readings, one Arrow IPC stream (zstd) a message, in the partition of the input
+OUTPUT: topic imputed-readings, one Arrow IPC stream a message, in the partition of the input; schema version 2
 headers: content-type, glaim-schema-version, glaim-model, glaim-input-partition, glaim-input-offset,
          glaim-input-timestamp-ms (of the newest record that the rows include)
 """
@@ -29,10 +29,12 @@ _NOTES = {
     "group": "which machine or station",
     "sensor": "which of its sensors",
     "ts": "start of the step",
+    "event_time": "when the reading that stands for the step was taken; null unless observed",
     "value": "in the sensor's unit; null where nothing can be said",
     "observed": "true: a reading arrived; false: filled",
     "method": "observed, model, blend, interpolation, last_value or none",
-    "quality": "good (observed), uncertain (filled), bad (null)",
+    "quality": "good (observed), uncertain (filled, or doubted by its sensor), bad (null): the severity of status",
+    "status": "OPC UA StatusCode, see below",
     "lower": "interval of a value that the model made, else null",
     "upper": "",
     "gap_age": "steps since the sensor's last reading",
@@ -41,11 +43,25 @@ _NOTES = {
     "model_version": "empty unless the model made the value",
 }
 
+_STATUS = {
+    "GOOD": "observed",
+    "UNCERTAIN": "observed; the reading said that it is uncertain",
+    "UNCERTAIN_SUBSTITUTE_VALUE": "filled by the model, the blend or interpolation",
+    "UNCERTAIN_LAST_USABLE_VALUE": "filled with the last value",
+    "BAD_NO_COMMUNICATION": "null: silent for longer than max_gap",
+    "BAD_SENSOR_FAILURE": "null beyond max_gap, and a reading said of this step that it holds no value",
+    "BAD_NO_DATA": "null: nothing of the sensor in the whole window",
+    "BAD_AGGREGATE_INVALID_INPUTS": "null: the value's interval is wider than the sensor's max_interval",
+    "BAD_DATA_UNAVAILABLE": "null: no imputer had an answer",
+    "BAD": "null, in rows of schema 1, which tell no more; likewise Uncertain there is any filled row",
+}
+
 _READ = """
 READ, with nothing but kafka-python and pyarrow:
   for message in KafkaConsumer("imputed-readings", bootstrap_servers="localhost:9092"):
       table = pyarrow.ipc.open_stream(message.value).read_all()
-With this package: glaim_stream.records.read_rows(message.value), and newest_revisions(tables) folds revisions away.
+With this package: glaim_stream.records.read_rows(message.value), which reads schema 1 too, and
+newest_revisions(tables), which folds revisions away.
 """
 
 
@@ -55,6 +71,7 @@ def schema() -> None:
 
     from glaim_stream.commands.console import result_console
     from glaim_stream.records import SCHEMA
+    from glaim_stream.status import Status
 
     print(_INPUT)
     print(_OUTPUT)
@@ -62,5 +79,10 @@ def schema() -> None:
     for field in SCHEMA:
         text = str(field.type).replace(", ordered=0", "")
         table.add_row(field.name, text, "yes" if field.nullable else "no", _NOTES[field.name])
+    result_console().print(table)
+    table = Table("status", "number", "said of a row that is")
+    for name, meaning in _STATUS.items():
+        status = Status[name]
+        table.add_row(status.symbol, f"0x{status:08X}", meaning)
     result_console().print(table)
     print(_READ, end="")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,17 @@ from glaim_stream.commands.options import Kafka, OutputTopic
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_WIDTHS = {"group": 16, "sensor": 20, "ts": 20, "value": 11, "method": 13, "interval": 23, "gap": 4, "rev": 3, "": 11}
+_WIDTHS = {
+    "group": 16,
+    "sensor": 20,
+    "ts": 20,
+    "value": 11,
+    "method": 13,
+    "interval or status": 26,
+    "gap": 4,
+    "rev": 3,
+    "": 11,
+}
 
 
 class TextFormat(StrEnum):
@@ -111,10 +121,25 @@ def _print_jsonl(table: pa.Table) -> None:
 
     from glaim_stream.feed.times import text_of_ms
 
-    table = table.set_column(table.column_names.index("ts"), "ts", table["ts"].cast("int64"))
+    times = ("ts", "event_time")
+    for name in times:
+        table = table.set_column(table.column_names.index(name), name, table[name].cast("int64"))
     for row in table.to_pylist():
-        print(json.dumps({**row, "ts": text_of_ms(row["ts"])}))
+        texts = {name: None if row[name] is None else text_of_ms(row[name]) for name in times}
+        print(json.dumps({**row, **texts}))
     sys.stdout.flush()
+
+
+def _style(row: dict[str, Any]) -> str | None:
+    if row["observed"]:
+        return None if row["quality"] == "good" else "yellow"
+    return "red" if row["quality"] == "bad" else "cyan"
+
+
+def _symbol(status: int) -> str:
+    from glaim_stream.status import Status
+
+    return Status(status).symbol if status in list(Status) else f"0x{status:08X}"
 
 
 class _TablePrinter:
@@ -137,15 +162,19 @@ class _TablePrinter:
             shown.add_column(name, width=width, no_wrap=True, justify="right" if right else "left")
         table = table.set_column(table.column_names.index("ts"), "ts", table["ts"].cast("int64"))
         for row in table.to_pylist():
-            style = None if row["observed"] else "red" if row["quality"] == "bad" else "cyan"
-            interval = "" if row["lower"] is None else f"{row['lower']:.5g} to {row['upper']:.5g}"
+            style = _style(row)
+            if row["lower"] is not None:
+                trust = f"{row['lower']:.5g} to {row['upper']:.5g}"
+            else:  # what OPC UA calls it, where there is something to say beyond the method
+                said = row["value"] is None or (row["observed"] and row["quality"] != "good")
+                trust = _symbol(row["status"]) if said else ""
             shown.add_row(
                 row["group"],
                 row["sensor"],
                 text_of_ms(row["ts"]),
                 "null" if row["value"] is None else f"{row['value']:.6g}",
                 row["method"],
-                interval,
+                trust,
                 str(row["gap_age"]),
                 str(row["revision"]),
                 "final" if row["final"] else "provisional",

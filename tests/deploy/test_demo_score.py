@@ -26,10 +26,12 @@ def rows(*given: Sequence[Any]) -> pa.Table:
         "group": pa.array(group),
         "sensor": pa.array(sensor),
         "ts": pa.array([60_000 * (1 + each) for each in step], pa.timestamp("ms", tz="UTC")),
+        "event_time": pa.nulls(count, pa.timestamp("ms", tz="UTC")),
         "value": pa.array(value, pa.float32()),
         "observed": pa.array([each == "observed" for each in method]),
         "method": pa.array(method),
         "quality": pa.array(["good"] * count),
+        "status": pa.array([0] * count, pa.uint32()),
         "lower": pa.array([None if each is None else each - 1 for each in value], pa.float32()),
         "upper": pa.array([None if each is None else each + 1 for each in value], pa.float32()),
         "gap_age": pa.array([0] * count, pa.uint16()),
@@ -109,8 +111,10 @@ def test_messages_of_the_worker_fit() -> None:
 
     one = Rows(
         group=np.array([1], np.int32), sensor=np.array([0], np.int32), ts_ms=np.array([120_000]),
+        event_time_ms=np.array([0]),
         value=np.array([4.0], np.float32), observed=np.array([False]), method=np.array([Method.BLEND], np.int8),
-        quality=np.array([1], np.int8), lower=np.array([np.nan], np.float32), upper=np.array([np.nan], np.float32),
+        status=np.array([0x40910000], np.uint32),
+        lower=np.array([np.nan], np.float32), upper=np.array([np.nan], np.float32),
         gap_age=np.array([1], np.int32), revision=np.array([1], np.int16), final=np.array([True]),
         version=np.array([0], np.int8),
     )  # fmt: skip

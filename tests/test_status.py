@@ -1,0 +1,33 @@
+"""The StatusCodes that rows carry."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glaim_stream.records import QUALITIES
+from glaim_stream.status import Status, severity
+
+# Name and number as the OPC Foundation's StatusCode.csv has them.
+STANDARD = {
+    "Good": 0x00000000,
+    "Uncertain": 0x40000000,
+    "Bad": 0x80000000,
+    "BadNoCommunication": 0x80310000,
+    "BadSensorFailure": 0x808C0000,
+    "UncertainLastUsableValue": 0x40900000,
+    "UncertainSubstituteValue": 0x40910000,
+    "BadNoData": 0x809B0000,
+    "BadDataUnavailable": 0x809E0000,
+    "BadAggregateInvalidInputs": 0x80D60000,
+}
+
+
+def test_names_and_numbers_are_the_standards() -> None:
+    assert {status.symbol: int(status) for status in Status} == STANDARD
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_the_severity_is_the_first_word_of_the_name(status: Status) -> None:
+    code = severity(np.array([status], np.uint32))[0]
+    assert status.symbol.lower().startswith(QUALITIES[code])
