@@ -52,6 +52,14 @@ class InputRecord(Protocol):
         ...
 
 
+def key_text(record: InputRecord) -> str | None:
+    """The record's key as text, None where it is empty or is none."""
+    try:
+        return record.key.decode() if record.key else None
+    except UnicodeDecodeError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
     """A reading that cannot be used, or a whole record when `position` is None."""

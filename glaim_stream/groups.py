@@ -1,4 +1,4 @@
-"""Names to numbers: every (group, sensor) that arrives gets a cell, so that the rest of the way is arithmetic."""
+"""Names to numbers: groups and sensors that arrive get codes, so that the rest of the way is arithmetic."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from numpy.typing import NDArray
 from glaim_stream.catalogue import Catalogue
 
 UNKNOWN_GROUP = -1
-UNKNOWN_SENSOR = -2
+NO_GROUP = -2  # none was named
+UNKNOWN_SENSOR = -1
 MAX_NAME_CHARS = 249  # as Kafka's own names: a pattern must not let in a name that fills a message
+
+Codes = NDArray[np.int64]
+Int32s = NDArray[np.int32]
 
 
 class GroupIndex:
-    """Codes for the groups and cells that were seen, growing as new ones of the catalogue arrive.
+    """Codes for the groups that were seen, growing as new ones of the catalogue arrive, and for all its sensor names.
 
-    A cell is one sensor of one group. Codes are dense and start at 0; they live as long as the process and are no
-    part of any record.
+    Codes are dense and start at 0; they live as long as the process and are no part of any record.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.names: list[str] = []  # by group code
         self.model_of_group: list[int] = []  # by group code
-        self._group_code: dict[str, int] = {}
-        self._cell_code = _Cells(self._new_cell)
-        self._sensor_row = [{id_: row for row, id_ in enumerate(model.sensor_ids)} for model in catalogue.models]
-        self._cells = np.empty((3, 1024), np.int32)  # model, group, sensor by cell code
-        self._cell_count = 0
+        self._models = np.zeros(1, np.int32)  # the same, and a last one that answers for groups without code
+        self._group_code = _Codes(self._new_group)
+        names = dict.fromkeys(id_ for model in catalogue.models for id_ in model.sensor_ids)
+        self._sensor_code = _Codes(lambda name: UNKNOWN_SENSOR)
+        self._sensor_code.update({name: code for code, name in enumerate(names)})
+        self._sensor_rows = np.full((len(catalogue.models), len(names) + 1), UNKNOWN_SENSOR, np.int32)
+        for index, model in enumerate(catalogue.models):
+            self._sensor_rows[index, self.sensors(model.sensor_ids)] = range(len(model.sensors))
         self.limits_low, self.limits_high = _limits(catalogue)
 
     def group(self, name: str) -> int:
@@ -38,53 +44,47 @@ class GroupIndex:
         An unknown name is looked up again each time and never stored: names come from outside, and storing every
         one that ever arrived would let a broken producer grow the worker without bound.
         """
-        code = self._group_code.get(name)
-        if code is None:
-            model = self.catalogue.model_of(name) if len(name) <= MAX_NAME_CHARS else None
-            if model is None:
-                return UNKNOWN_GROUP
-            code = self._group_code[name] = len(self.names)
-            self.names.append(name)
-            self.model_of_group.append(model)
-        return code
+        return self._group_code[name]
 
-    def cell(self, key: tuple[str, str]) -> int:
-        """Code of a (group, sensor), or UNKNOWN_GROUP or UNKNOWN_SENSOR."""
-        return self._cell_code[key]
+    def groups(self, names: Sequence[str | None]) -> Codes:
+        """`group` of each, int64 [n], or NO_GROUP for None; the known ones without a step of Python."""
+        return np.fromiter(map(self._group_code.__getitem__, names), np.int64, len(names))
 
-    def cells(self, keys: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
-        """`cell` of each key, int64 [n]; the known ones without a step of Python."""
-        return np.fromiter(map(self._cell_code.__getitem__, keys), np.int64, len(keys))
+    def sensors(self, names: Sequence[str | None]) -> Codes:
+        """A code for each name that any model has a sensor of, int64 [n], else UNKNOWN_SENSOR."""
+        return np.fromiter(map(self._sensor_code.__getitem__, names), np.int64, len(names))
 
-    def cell_columns(self, cells: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray:
-        """int32 [3, n]: model, group and sensor of each cell code."""
-        return self._cells[:, cells]
+    def models(self, groups: Codes) -> Int32s:
+        """Index of the model of each group, int32 [n]; 0 where the group is unknown."""
+        if len(self._models) <= len(self.names):
+            self._models = np.array([*self.model_of_group, 0], np.int32)
+        return self._models[np.maximum(groups, -1)]
 
-    def _new_cell(self, key: tuple[str, str]) -> int:
-        group = self.group(key[0])
-        if group == UNKNOWN_GROUP:
+    def rows(self, models: Int32s, sensors: Codes) -> Int32s:
+        """Row of each sensor code in its model, int32 [n], or UNKNOWN_SENSOR."""
+        return self._sensor_rows[models, sensors]  # the last column answers for UNKNOWN_SENSOR
+
+    def _new_group(self, name: str | None) -> int:
+        if name is None:
+            return NO_GROUP
+        model = self.catalogue.model_of(name) if len(name) <= MAX_NAME_CHARS else None
+        if model is None:
             return UNKNOWN_GROUP
-        model = self.model_of_group[group]
-        row = self._sensor_row[model].get(key[1])
-        if row is None:
-            return UNKNOWN_SENSOR
-        if self._cell_count == self._cells.shape[1]:
-            self._cells = np.concatenate([self._cells, np.empty_like(self._cells)], axis=1)
-        code = self._cell_code[key] = self._cell_count
-        self._cells[:, code] = model, group, row
-        self._cell_count += 1
+        code = self._group_code[name] = len(self.names)
+        self.names.append(name)
+        self.model_of_group.append(model)
         return code
 
 
-class _Cells(dict[tuple[str, str], int]):
-    """Codes by key, which asks for those that are absent and keeps none that it is told."""
+class _Codes(dict[str | None, int]):
+    """Codes by name, which asks for those that are absent and keeps none that it is told."""
 
-    def __init__(self, absent: Callable[[tuple[str, str]], int]) -> None:
+    def __init__(self, absent: Callable[[str | None], int]) -> None:
         super().__init__()
         self._absent = absent
 
-    def __missing__(self, key: tuple[str, str]) -> int:
-        return self._absent(key)
+    def __missing__(self, name: str | None) -> int:
+        return self._absent(name)
 
 
 def _limits(catalogue: Catalogue) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from glaim_stream.records import Quality
 
 _SEVERITY = (Quality.GOOD, Quality.UNCERTAIN, Quality.BAD, Quality.BAD)  # by the two top bits of a StatusCode
@@ -29,7 +27,6 @@ def quality_of(given: str | float | None) -> Quality:
     return _of_text(given[:_MOST_CHARS]) if isinstance(given, str) else _of_code(given)
 
 
-@lru_cache(4096)  # a plant uses a handful of them, and a broken producer cannot grow it
 def _of_text(text: str) -> Quality:
     text = text.strip().lower()
     for prefix, quality in _PREFIXES:

@@ -325,7 +325,7 @@ def test_a_million_readings_take_seconds() -> None:
     cells = Cells(catalogue(window=96, revise_after=8, max_gap=48), {})
     groups, steps = 100, 5000
     for group in range(groups):
-        cells.index.cell((f"g{group}", "a"))
+        cells.index.group(f"g{group}")
     count = groups * 2 * steps
     index = np.arange(count)
     step, cell = index // (groups * 2), index % (groups * 2)

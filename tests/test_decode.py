@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream import decode as module
+from glaim_stream import decode_json as module
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.deadletters import DeadLetterCause, Reject
 from glaim_stream.decode import Decoder

@@ -9,9 +9,10 @@ import pytest
 
 EDGES = ("aiokafka", "faust", "kafka", "tritonclient", "grpc", "torch", "training")
 CORE = [
-    "catalogue", "clock", "closing", "contract", "deadletters", "decode", "decode_arrow", "errors", "faults", "groups",
-    "imputers.baselines", "imputers.ladder", "imputers.protocol", "imputers.simple", "offsets", "partition",
-    "pipeline", "plant", "quality", "readings", "records", "repair", "rings", "status", "windows",
+    "catalogue", "clock", "closing", "contract", "deadletters", "decode", "decode_arrow", "decode_json", "errors",
+    "faults", "groups", "imputers.baselines", "imputers.ladder", "imputers.protocol", "imputers.simple", "offsets",
+    "parsed", "partition", "pipeline", "plant", "quality", "readings", "records", "repair", "rings", "status",
+    "windows",
 ]  # fmt: skip
 ARITHMETIC = ["clock", "closing", "offsets", "readings", "rings", "status", "imputers.baselines"]
 
