@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from glaim_stream.commands import audit, catalogue, contract, produce, schema, tail, worker
+from glaim_stream.commands import audit, catalogue, contract, produce, replay, schema, tail, worker
 from glaim_stream.errors import GlaimError
 
 EXIT_UNUSABLE = 2  # settings, files or a broker that cannot be used; 1 is a result that is not good
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command()(worker.worker)
 app.command()(produce.produce)
+app.command()(replay.replay)
 app.command()(tail.tail)
 app.command()(audit.audit)
 app.add_typer(catalogue.app, name="catalogue")

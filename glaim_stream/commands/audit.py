@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.options import (
+    OFFSETS,
     Catalogue,
     ConsumerGroup,
     DeadLetterTopic,
@@ -17,12 +18,11 @@ from glaim_stream.commands.options import (
     Kafka,
     ModelRepository,
     OutputTopic,
+    offsets_of,
 )
 
 if TYPE_CHECKING:
     from glaim_stream.audit.report import AuditReport
-
-_OFFSETS = "Offset for all partitions, or PARTITION:OFFSET, repeatable."
 
 
 def audit(
@@ -33,9 +33,9 @@ def audit(
     output_topic: OutputTopic = None,
     dead_letter_topic: DeadLetterTopic = None,
     consumer_group: ConsumerGroup = None,
-    from_offset: Annotated[list[str] | None, typer.Option(help=f"Read the input from here. {_OFFSETS}")] = None,
+    from_offset: Annotated[list[str] | None, typer.Option(help=f"Read the input from here. {OFFSETS}")] = None,
     until_offset: Annotated[
-        list[str] | None, typer.Option(help=f"Judge only what has readings below it. {_OFFSETS}")
+        list[str] | None, typer.Option(help=f"Judge only what has readings below it. {OFFSETS}")
     ] = None,
     since: Annotated[
         str | None, typer.Option(help="Read the input from the first record stamped by Kafka at or after this time.")
@@ -62,8 +62,8 @@ def audit(
     )
     report = run(
         settings,
-        from_offset=_offsets(from_offset),
-        until_offset=_offsets(until_offset),
+        from_offset=offsets_of(from_offset),
+        until_offset=offsets_of(until_offset),
         since_ms=None if since is None else moment_ms(since),
         wait_s=wait,
         examples=examples,
@@ -75,20 +75,6 @@ def audit(
         partial.replace(json_file)
     if not report.clean:
         raise typer.Exit(1)
-
-
-def _offsets(given: list[str] | None) -> dict[int, int] | int | None:
-    from glaim_stream.errors import SettingsError
-
-    if not given:
-        return None
-    try:
-        if len(given) == 1 and ":" not in given[0]:
-            return int(given[0])
-        pairs = [text.split(":") for text in given]
-        return {int(partition): int(offset) for partition, offset in pairs}
-    except ValueError as error:
-        raise SettingsError(f"expected an offset, or PARTITION:OFFSET, found {given}") from error
 
 
 def _print(report: AuditReport) -> None:

@@ -1,14 +1,41 @@
-"""Where tables go."""
+"""Where tables and progress go."""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 
 _FILE_COLUMNS = 160  # a file or a pipe has no width: wide enough that nothing is cut
+_LINE_EVERY_S = 5.0
 
 
 def result_console() -> Console:
     """The console of results: as wide as the terminal, and wide where there is none."""
     return Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
+
+
+@contextmanager
+def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int], object]]:
+    """A bar on a terminal, else a line every few seconds; on stderr, so that stdout stays the result."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(what, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        return
+    last_s = time.monotonic()
+
+    def line(done: int, total: int) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= _LINE_EVERY_S:
+            last_s = time.monotonic()
+            print(f"{what}: {done} of {total} {unit}", file=sys.stderr, flush=True)
+
+    yield line

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class ImputerName(StrEnum):
+    """First rung of the ladder."""
+
+    TRITON = "triton"
+    LOCAL = "local"
+    INTERPOLATION = "interpolation"
+    LAST_VALUE = "last_value"
+    ECHO = "echo"
+
 
 Kafka = Annotated[
     str | None,
@@ -31,3 +43,33 @@ ModelRepository = Annotated[
 ConsumerGroup = Annotated[
     str | None, typer.Option(help="Kafka's consumer group of the workers. [env: GLAIM_CONSUMER_GROUP]")
 ]
+Imputer = Annotated[
+    ImputerName | None,
+    typer.Option(
+        help="Who fills first: a Triton server, TorchScript in this process, or no model. "
+        "[env: GLAIM_IMPUTER, else triton]"
+    ),
+]
+Triton = Annotated[
+    str | None, typer.Option(help="host:port of Triton's gRPC. [env: GLAIM_TRITON, else localhost:8001]")
+]
+OFFSETS = "Offset for all partitions, or PARTITION:OFFSET, repeatable."
+
+
+def offsets_of(given: list[str] | None) -> dict[int, int] | int | None:
+    """What was given as OFFSETS says.
+
+    Raises:
+        SettingsError: it says nothing.
+    """
+    from glaim_stream.errors import SettingsError
+
+    if not given:
+        return None
+    try:
+        if len(given) == 1 and ":" not in given[0]:
+            return int(given[0])
+        pairs = [text.split(":") for text in given]
+        return {int(partition): int(offset) for partition, offset in pairs}
+    except ValueError as error:
+        raise SettingsError(f"expected an offset, or PARTITION:OFFSET, found {given}") from error

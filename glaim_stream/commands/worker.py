@@ -11,21 +11,13 @@ from glaim_stream.commands.options import (
     Catalogue,
     ConsumerGroup,
     DeadLetterTopic,
+    Imputer,
     InputTopic,
     Kafka,
     ModelRepository,
     OutputTopic,
+    Triton,
 )
-
-
-class ImputerName(StrEnum):
-    """First rung of the ladder."""
-
-    TRITON = "triton"
-    LOCAL = "local"
-    INTERPOLATION = "interpolation"
-    LAST_VALUE = "last_value"
-    ECHO = "echo"
 
 
 class LogLevel(StrEnum):
@@ -41,16 +33,8 @@ def worker(
     kafka: Kafka = None,
     catalogue: Catalogue = None,
     model_repository: ModelRepository = None,
-    imputer: Annotated[
-        ImputerName | None,
-        typer.Option(
-            help="Who fills first: a Triton server, TorchScript in this process, or no model. "
-            "[env: GLAIM_IMPUTER, else triton]"
-        ),
-    ] = None,
-    triton: Annotated[
-        str | None, typer.Option(help="host:port of Triton's gRPC. [env: GLAIM_TRITON, else localhost:8001]")
-    ] = None,
+    imputer: Imputer = None,
+    triton: Triton = None,
     input_topic: InputTopic = None,
     output_topic: OutputTopic = None,
     dead_letter_topic: DeadLetterTopic = None,

@@ -1,0 +1,118 @@
+"""One partition through the pipeline: the steps of partition.py without commits, rebuilds and back-pressure."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from glaim_stream.closing import Closed
+from glaim_stream.deadletters import DeadLetter, InputRecord, Reject, dead_letter
+from glaim_stream.partition import Origin, Publisher
+from glaim_stream.pipeline import Asked, Pipeline
+
+_LONG_IDLE_MS = 10 * 365 * 86_400_000  # longer than any idle timeout
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a replay has done so far."""
+
+    records: int = 0
+    warm_up_records: int = 0
+    readings: int = 0
+    rows: int = 0
+    messages: int = 0
+    rejects: Counter[str] = field(default_factory=Counter)  # by cause
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    answers: Awaitable[list[Asked]]
+    rejects: list[Reject]
+    records: Sequence[InputRecord]
+    publish: bool
+
+
+class PartitionReplay:
+    """The windows of one partition, fed in order; several batches wait for the imputer at a time."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        publisher: Publisher,
+        counts: Counts,
+        *,
+        topic: str,
+        partition: int,
+        in_flight: int,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """Begin with empty windows.
+
+        Args:
+            pipeline: shared with the other partitions.
+            publisher: takes the rows, and the dead letters beside them.
+            counts: shared with the other partitions.
+            topic: where the records come from, for the dead letters.
+            partition: its number.
+            in_flight: most batches that wait for the imputer.
+            now_ms: wall time, epoch milliseconds.
+        """
+        self._pipeline, self._publisher, self._counts = pipeline, publisher, counts
+        self._topic, self._partition = topic, partition
+        self._in_flight = in_flight
+        self._now_ms = now_ms
+        self._windows = pipeline.windows()
+        self._scores = pipeline.scores()
+        self._waiting: deque[_Asked] = deque()
+        self._origin = Origin(-1, 0)
+
+    async def take(self, records: Sequence[InputRecord], *, publish: bool = True) -> None:
+        """Apply records; without `publish` they only warm the windows up, and nothing is said of them."""
+        applied = self._pipeline.apply(self._windows, records, now_ms=self._now_ms())
+        if publish:
+            self._counts.records += len(records)
+            self._counts.readings += applied.readings
+        else:
+            self._counts.warm_up_records += len(records)
+        await self._ask(applied.closed, applied.rejects, records, publish=publish)
+
+    async def finish(self, *, close: bool) -> None:
+        """Wait for everything; with `close`, publish the open steps as the worker does when nothing more comes."""
+        if close:
+            await self._ask(self._windows.close_idle(self._now_ms() + _LONG_IDLE_MS), [], [], publish=True)
+        while self._waiting:
+            await self._settle(self._waiting.popleft())
+
+    async def _ask(
+        self, closed: Sequence[Closed], rejects: list[Reject], records: Sequence[InputRecord], *, publish: bool
+    ) -> None:
+        answers = asyncio.ensure_future(self._pipeline.ask(closed))
+        self._waiting.append(_Asked(answers, rejects, records, publish))
+        while len(self._waiting) > self._in_flight:
+            await self._settle(self._waiting.popleft())
+
+    async def _settle(self, asked: _Asked) -> None:
+        filled = self._pipeline.settle(self._scores, await asked.answers)
+        if not asked.publish:
+            return
+        messages = self._pipeline.messages(filled)
+        if asked.records:
+            self._origin = Origin(asked.records[-1].offset, asked.records[-1].timestamp)
+        self._counts.messages += len(messages)
+        self._counts.rows += sum(message.rows for message in messages)
+        self._counts.rejects.update(reject.cause.value for reject in asked.rejects)
+        await self._publisher.publish(self._partition, messages, self._letters(asked), self._origin)
+
+    def _letters(self, asked: _Asked) -> list[DeadLetter]:
+        of_record: dict[int, list[Reject]] = {}
+        for reject in asked.rejects:
+            of_record.setdefault(reject.offset, []).append(reject)
+        return [
+            dead_letter(record, of_record[record.offset], topic=self._topic, partition=self._partition)
+            for record in asked.records
+            if record.offset in of_record
+        ]

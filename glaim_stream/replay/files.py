@@ -1,0 +1,126 @@
+"""Files as records of the input topic: readings are put into messages as `produce` does, raw messages stay as they are.
+
+Records go to partitions by the hash of their key, as a producer's would: the watermark is a partition's, and only the
+same partitions give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, repeat
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from aiokafka.partitioner import DefaultPartitioner
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, InputFormat, Plan
+
+RAW_ENDINGS = (".jsonl", ".ndjson", ".arrows")  # a message a line, or Arrow IPC streams one after the other
+
+
+Messages = Iterator[tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]]  # key, value, headers
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A record as the input topic would hold it."""
+
+    key: bytes | None
+    value: bytes | None
+    offset: int
+    timestamp: int
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+class _Group(msgspec.Struct):
+    group: str
+
+
+@dataclass(slots=True)
+class Dealer:
+    """Deals messages out to partitions, each with its next offset."""
+
+    partitions: int
+    now_ms: int
+    _next: dict[int, int] = field(default_factory=dict)
+    _place: dict[bytes | None, int] = field(default_factory=dict)
+
+    def deal(self, messages: Messages, most: int) -> Iterator[tuple[int, list[FileRecord], int]]:
+        """(partition, records, messages taken so far), some `most` messages at a time, for each partition in order."""
+        taken = 0
+        while chunk := list(islice(messages, most)):
+            of_partition: dict[int, list[FileRecord]] = {}
+            for key, value, headers in chunk:
+                partition = self._partition(key)
+                offset = self._next.get(partition, 0)
+                self._next[partition] = offset + 1
+                of_partition.setdefault(partition, []).append(FileRecord(key, value, offset, self.now_ms, headers))
+            taken += len(chunk)
+            for partition, records in sorted(of_partition.items()):
+                yield partition, records, taken
+
+    def _partition(self, key: bytes | None) -> int:
+        place = self._place.get(key)
+        if place is None:
+            numbers = list(range(self.partitions))
+            # Without a key a producer picks at random, and a replay must not.
+            place = 0 if key is None else DefaultPartitioner()(key, numbers, numbers)
+            self._place[key] = place
+        return place
+
+
+def planned(plan: Plan) -> Messages:
+    """(key, value, headers) of each message of a plan, encoded a slice at a time."""
+    encoder = Encoder(plan)
+    headers = ARROW_HEADERS if plan.input_format is InputFormat.ARROW else []
+    for first in range(0, len(plan), _SLICE):
+        for group, value in encoder.messages(first, min(first + _SLICE, len(plan))):
+            yield encoder.keys[group], value, headers
+
+
+def raw_messages(path: Path) -> list[tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]]:
+    """(key, value, headers) of each message of a file; the key is the group that a JSON message names.
+
+    Raises:
+        SettingsError: the file cannot be read, is empty, or does not end like one of RAW_ENDINGS.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    messages: list[tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]]
+    if path.suffix == ".arrows":
+        messages = [(key, value, ARROW_HEADERS) for key, value in _streams(data, path)]
+    elif path.suffix in RAW_ENDINGS:
+        lines = [line for line in data.split(b"\n") if line.strip()]
+        messages = list(zip(map(_json_key, lines), lines, repeat(())))
+    else:
+        raise SettingsError(f"{path}: expected a name ending in {', '.join(RAW_ENDINGS)}")
+    if not messages:
+        raise SettingsError(f"{path}: expected messages, found none")
+    return messages
+
+
+_SLICE = 2000  # messages encoded at a time
+_group_decoder = msgspec.json.Decoder(_Group)
+
+
+def _json_key(line: bytes) -> bytes | None:
+    try:
+        return _group_decoder.decode(line).group.encode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None  # what cannot be read is the pipeline's to refuse
+
+
+def _streams(data: bytes, path: Path) -> Iterator[tuple[bytes | None, bytes]]:
+    source = pa.BufferReader(data)
+    while (start := source.tell()) < len(data):
+        try:
+            table = pa.ipc.open_stream(source).read_all()
+        except (pa.ArrowException, OSError) as error:
+            raise SettingsError(f"{path}: expected Arrow IPC streams, found none at byte {start}: {error}") from error
+        groups = table["group"].to_pylist() if "group" in table.column_names and table.num_rows else [None]
+        yield (str(groups[0]).encode() if groups[0] is not None else None), data[start : source.tell()]

@@ -1,0 +1,127 @@
+"""Where the rows of a replay go: a file, or a topic through the worker's own publisher."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from aiokafka import AIOKafkaProducer
+
+from glaim_stream.connection import kafka_options
+from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
+from glaim_stream.partition import Origin
+from glaim_stream.pipeline import Message
+from glaim_stream.publish import KafkaPublisher
+from glaim_stream.records import read_rows
+from glaim_stream.settings import Settings
+from glaim_stream.tail import RowFile, plain
+
+
+class FileSink:
+    """Rows into a file that appears whole at the end; see partition.Publisher."""
+
+    def __init__(self, file: RowFile) -> None:
+        self._file = file
+
+    async def publish(
+        self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
+    ) -> None:
+        """Write the rows; the letters are not the file's."""
+        for message in messages:
+            self._file.add(plain(read_rows(message.value)))
+
+
+class RejectFile:
+    """What was refused, a JSON line a record: place, cause, detail, positions, and the value as text or as hex."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._partial = path.with_name(path.name + ".partial")
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._file = self._partial.open("w")
+        return self
+
+    def add(self, letters: Sequence[DeadLetter]) -> None:
+        """Take in letters."""
+        assert self._file is not None
+        for letter in letters:
+            ours = {
+                name.removeprefix(HEADER_PREFIX): text.decode(errors="replace")
+                for name, text in letter.headers
+                if name.startswith(HEADER_PREFIX)
+            }
+            try:
+                value = {"value": None if letter.value is None else letter.value.decode()}
+            except UnicodeDecodeError:
+                value = {"value_hex": (letter.value or b"").hex()}
+            self._file.write(json.dumps(ours | value) + "\n")
+        self.count += len(letters)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._file is not None
+        self._file.close()
+        if kind is None:
+            self._partial.replace(self.path)
+        else:
+            self._partial.unlink()
+
+
+class Recorded:
+    """A sink whose letters go to a file of refusals, or nowhere: they are counted, and the live worker has sent its."""
+
+    def __init__(self, sink: Any, rejects: RejectFile | None) -> None:
+        self._sink, self._rejects = sink, rejects
+
+    async def publish(
+        self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
+    ) -> None:
+        """See partition.Publisher."""
+        if self._rejects is not None:
+            self._rejects.add(letters)
+        await self._sink.publish(partition, messages, [], origin)
+
+
+class _Producer:
+    """aiokafka's producer in the words of Faust's, which is what the publisher speaks."""
+
+    def __init__(self, producer: AIOKafkaProducer) -> None:
+        self._producer = producer
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int | None,
+        timestamp: float | None,
+        headers: Sequence[tuple[str, bytes]],
+    ) -> Any:
+        """Hand over a message; what comes back is done when the broker has acknowledged it."""
+        return await self._producer.send(topic, value=value, key=key, partition=partition, headers=list(headers))
+
+
+class _App:
+    def __init__(self, producer: AIOKafkaProducer) -> None:
+        self.producer = _Producer(producer)
+
+
+@asynccontextmanager
+async def topic_sink(settings: Settings) -> AsyncIterator[KafkaPublisher]:
+    """Rows to `settings.output_topic`, in messages like the worker's."""
+    async with AIOKafkaProducer(
+        **kafka_options(settings),
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=settings.linger_ms,
+        max_request_size=settings.max_message_bytes,
+    ) as producer:
+        yield KafkaPublisher(_App(producer), settings)

@@ -1,0 +1,64 @@
+"""How far before a range its windows must be read, so that its first rows are those that the live worker published.
+
+Exact, not a guess: the decoder refuses readings stamped further ahead of their record than the catalogue allows. So a
+record that was produced before a moment holds no reading beyond that moment and the allowance, and what lies a span
+before the range's watermark can be left out by the times of records alone.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from glaim_stream.catalogue import Catalogue, Model
+from glaim_stream.decode import Decoder
+from glaim_stream.groups import GroupIndex
+from glaim_stream.ranges import Range, read_range
+
+_PROBE_RECORDS = 2000
+
+
+def span_ms(model: Model) -> int:
+    """Event time that the rows of a step may depend on, milliseconds.
+
+    One window for the values, one more for the errors that the blend weighs, each of which was made with a window of
+    its own, and what closes late.
+    """
+    return (2 * model.window + 2 * model.revise_after + 2) * model.step_ms + model.lateness_ms
+
+
+def nothing_before(part: Range) -> Range:
+    """No warm-up: the range starts with empty windows."""
+    return replace(part, end=part.begin)
+
+
+async def warm_up_range(consumer: Any, part: Range, catalogue: Catalogue) -> Range:
+    """The records before `part` that its rows depend on; empty where none does.
+
+    Args:
+        consumer: of `ranges.reader`.
+        part: the range whose rows are wanted.
+        catalogue: the models whose windows are warmed up.
+    """
+    before = replace(part, begin=part.oldest, end=part.begin)
+    if not len(before):
+        return before
+    newest_ms = await _newest_event_ms(consumer, before, catalogue)
+    if newest_ms is None:
+        return before
+    # The newest reading just before the range is at most the newest of all: from it the bound lies too early at worst.
+    bound_ms = newest_ms - max(map(span_ms, catalogue.models)) - int(catalogue.max_ahead_s * 1000)
+    at = (await consumer.offsets_for_times({part.tp: max(0, bound_ms)})).get(part.tp)
+    return replace(before, begin=min(max(part.oldest, at.offset), part.begin)) if at is not None else before
+
+
+async def _newest_event_ms(consumer: Any, before: Range, catalogue: Catalogue) -> int | None:
+    decoder = Decoder(GroupIndex(catalogue))
+    now_ms = time.time_ns() // 1_000_000
+    newest: int | None = None
+    async for records in read_range(consumer, replace(before, begin=max(before.begin, before.end - _PROBE_RECORDS))):
+        readings, _ = decoder.decode(records, now_ms=now_ms)
+        if len(readings):
+            newest = max(int(readings.event_time_ms.max()), newest if newest is not None else -(1 << 62))
+    return newest
