@@ -37,7 +37,7 @@ def groups_yaml(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "worker", "produce", "tail", "audit", "catalogue check", "contract show", "schema"]
+    "command", ["", "worker", "produce", "replay", "tail", "audit", "catalogue check", "contract show", "schema"]
 )
 def test_every_command_has_help(command: str) -> None:
     done = glaim(*command.split(), "--help")
@@ -56,6 +56,11 @@ def test_help_imports_nothing_heavy() -> None:
     ("arguments", "says"),
     [
         (["produce"], "expected a file or --plant, found neither"),
+        (["replay", "x.csv"], "expected --out FILE or --output-topic TOPIC, found neither"),
+        (["replay", "x.csv", "--out", "x.arrow", "--output-topic", "x"], "found both"),
+        (["replay", "x.csv", "--output-topic", "sensor-readings"], "expected another topic than the input"),
+        (["replay", "x.csv", "--out", "x.arrow", "--from-offset", "3"], "offsets and --partition are for the topic"),
+        (["replay", "x.jsonl", "--out", "x.arrow", "--until", "2026-01-01"], "raw messages are replayed whole"),
         (["produce", "x.csv", "--plant"], "found both"),
         (["produce", "absent.csv", "--dry-run"], "absent.csv cannot be read"),
         (["produce", "--plant", "--days", "0", "--dry-run"], "at least one step"),

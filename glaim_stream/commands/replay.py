@@ -154,9 +154,7 @@ def replay(
         report = _replay_topic(settings, ranges, target, bool(close), dry_run)
     else:
         if from_offset or until_offset or partition:
-            raise SettingsError(
-                "--from-offset, --until-offset and --partition are for the topic: a file has --from, --until"
-            )
+            raise SettingsError("offsets and --partition are for the topic: a file has --from and --until")
         raw = file is not None and _is_raw(file)
         if raw and (since or until):
             raise SettingsError(f"{file}: --from and --until look at readings; raw messages are replayed whole")

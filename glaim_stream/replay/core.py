@@ -83,7 +83,7 @@ class PartitionReplay:
     async def finish(self, *, close: bool) -> None:
         """Wait for everything; with `close`, publish the open steps as the worker does when nothing more comes."""
         if close:
-            await self._ask(self._windows.close_idle(self._now_ms() + _LONG_IDLE_MS), [], [], publish=True)
+            await self._ask(self._windows.close_idle(self._now_ms() + _LONG_IDLE_MS).closed, [], [], publish=True)
         while self._waiting:
             await self._settle(self._waiting.popleft())
 

@@ -1,0 +1,136 @@
+"""Files as records of the input topic: the keys, partitions and offsets that a producer would give them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from aiokafka.partitioner import DefaultPartitioner
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.feed.messages import InputFormat, plan_messages
+from glaim_stream.feed.sources import plant_source
+from glaim_stream.replay.files import Dealer, planned, raw_messages
+from glaim_stream.replay.run import Target, replay_messages
+from glaim_stream.settings import Settings
+
+CATALOGUE = """
+models:
+  - {name: m, step_s: 60, window: 6, revise_after: 2, max_gap: 3, sensors: [{id: a}, {id: b}]}
+groups: [{model: m, pattern: "g*"}]
+"""
+
+
+def arrow_stream(**columns: list[object]) -> bytes:
+    table = pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def test_records_go_where_a_producer_would_send_them_each_with_its_next_offset() -> None:
+    plan = plan_messages(plant_source(0.01, groups=5), InputFormat.STEP)
+    dealt = list(Dealer(3, now_ms=7).deal(planned(plan), 11))
+    records = [(partition, record) for partition, part, _ in dealt for record in part]
+    assert len(records) == len(plan)
+    assert {record.timestamp for _, record in records} == {7}
+    assert [taken for _, _, taken in dealt][-1] == len(plan)
+    for partition in range(3):
+        offsets = [record.offset for number, record in records if number == partition]
+        assert offsets == list(range(len(offsets)))
+    assert len({partition for partition, _ in records}) > 1
+    for partition, record in records:
+        assert DefaultPartitioner()(record.key, [0, 1, 2], [0, 1, 2]) == partition
+
+
+def test_lines_are_messages_keyed_by_the_group_that_they_name(tmp_path: Path) -> None:
+    lines = [b'{"group": "g1", "sensor": "a"}', b"rubbish \xff", b'{"sensor": "a"}', b'{"group": 7}']
+    path = tmp_path / "messages.jsonl"
+    path.write_bytes(b"\n\n".join(lines) + b"\n")
+    assert [(key, value) for key, value, _ in raw_messages(path)] == list(
+        zip([b"g1", None, None, None], lines, strict=True)
+    )
+
+
+def test_arrow_streams_stand_one_after_the_other(tmp_path: Path) -> None:
+    streams = [arrow_stream(group=["g1", "g1"], value=[1.0, 2.0]), arrow_stream(value=[3.0])]
+    path = tmp_path / "messages.arrows"
+    path.write_bytes(b"".join(streams))
+    found = raw_messages(path)
+    assert [(key, value) for key, value, _ in found] == [(b"g1", streams[0]), (None, streams[1])]
+    assert all(dict(headers)["content-type"].endswith(b"arrow.stream") for _, _, headers in found)
+    path.write_bytes(streams[0] + b"rubbish")
+    with pytest.raises(SettingsError, match=rf"found none at byte {len(streams[0])}"):
+        raw_messages(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("absent.jsonl", None, "cannot be read: No such file"),
+        ("empty.jsonl", b"\n \n", "expected messages, found none"),
+        ("other.txt", b"x", "expected a name ending in .jsonl, .ndjson, .arrows"),
+    ],
+)
+def test_a_file_that_holds_no_messages_is_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SettingsError, match=message):
+        raw_messages(path)
+
+
+def test_rows_and_refusals_of_raw_messages_come_whole(tmp_path: Path) -> None:
+    (tmp_path / "groups.yaml").write_text(CATALOGUE)
+    start_ms = 1_700_000_000_000 // 60_000 * 60_000
+    messages = [
+        (b"g1", json.dumps({"group": "g1", "sensor": "a", "ts": start_ms + 60_000 * n, "value": n}).encode(), ())
+        for n in range(6)
+        if n != 2
+    ]
+    messages += [(None, b"\xff", ()), (b"x", b'{"group": "x", "sensor": "a", "ts": 1, "value": 1}', ())]
+    settings = Settings(catalogue=tmp_path / "groups.yaml", model_repository=tmp_path, imputer="interpolation")
+    target = Target(tmp_path / "rows.arrow", rejects=tmp_path / "rejects.jsonl")
+    seen: list[tuple[int, int]] = []
+    report = asyncio.run(
+        replay_messages(
+            settings,
+            iter(messages),
+            partitions=1,
+            total=len(messages),
+            target=target,
+            on_progress=lambda done, total: seen.append((done, total)),
+        )
+    )
+    assert seen[-1] == (7, 7)
+    assert (report.counts.records, report.counts.readings) == (7, 5)
+    assert dict(report.counts.rejects) == {"undecodable": 1, "unknown-group": 1}
+    assert report.failures == {}
+    with pa.OSFile(str(target.file)) as file:
+        rows = pa.ipc.open_file(file).read_all().to_pylist()
+    assert len(rows) == report.counts.rows
+    filled = {row["revision"]: row["value"] for row in rows if row["sensor"] == "a" and row["method"] != "observed"}
+    assert filled == {0: 1.0, 1: 2.0}, "the last value first, the line between both neighbours at last"
+    refused = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+    assert [(each["cause"], each["offset"]) for each in refused] == [("undecodable", "5"), ("unknown-group", "6")]
+    assert refused[0]["value_hex"] == "ff"
+    assert list(tmp_path.glob("*.partial")) == []
+
+
+def test_the_open_steps_of_a_file_are_published_unless_told_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "groups.yaml").write_text(CATALOGUE)
+    settings = Settings(catalogue=tmp_path / "groups.yaml", model_repository=tmp_path, imputer="interpolation")
+    start_ms = 1_700_000_000_000 // 60_000 * 60_000
+    value = json.dumps({"group": "g1", "sensor": "a", "ts": start_ms, "value": 1}).encode()
+    rows = []
+    for close in (True, False):
+        target = Target(tmp_path / f"{close}.arrow")
+        report = asyncio.run(
+            replay_messages(settings, iter([(b"g1", value, ())]), partitions=2, total=1, target=target, close=close)
+        )
+        rows.append(report.counts.rows)
+    assert rows == [2, 0]
