@@ -90,25 +90,47 @@ class RecentError:
         Raises:
             ValueError: `step` is not later than the last one, or an array has another shape than the keys.
         """
-        if self._last is not None and step <= self._last:
-            raise ValueError(f"expected errors of a step after {self._last}, found {step}")
         model, baseline = np.asarray(model_error, np.float64), np.asarray(baseline_error, np.float64)
         if model.shape != self.shape or baseline.shape != self.shape:
             raise ValueError(f"expected errors of shape {self.shape}, found {model.shape} and {baseline.shape}")
+        known = np.isfinite(model) & np.isfinite(baseline)
+        model, baseline = np.where(known, model, 0.0), np.where(known, baseline, 0.0)
+        squares = np.square(model), np.square(baseline), np.square(model - baseline)
+        self._add(step, np.array([known, *squares], np.float64))
+
+    def pool(self, step: int, key: NDArray[np.int64], model_error: Floats, baseline_error: Floats) -> None:
+        """Take in errors of the questions asked at `step`, any number a key: of several groups, say.
+
+        Args:
+            step: As for `update`.
+            key: [n] place of each error's key in the keys, counted in their flat order.
+            model_error: [n], NaN (or infinite) where not known.
+            baseline_error: [n]. An error counts where both are known.
+
+        Raises:
+            ValueError: `step` is not later than the last one.
+        """
+        known = np.isfinite(model_error) & np.isfinite(baseline_error)
+        model, baseline = model_error[known].astype(np.float64), baseline_error[known].astype(np.float64)
+        size = int(np.prod(self.shape))
+        squares = (np.ones(len(model)), np.square(model), np.square(baseline), np.square(model - baseline))
+        sums = [np.bincount(key[known], weights=each, minlength=size) for each in squares]  # in the order given
+        self._add(step, np.array(sums, np.float64).reshape(4, *self.shape))
+
+    def _add(self, step: int, added: Doubles) -> None:
+        if self._last is not None and step <= self._last:
+            raise ValueError(f"expected errors of a step after {self._last}, found {step}")
         block = step // self._half
         if self._last is None or block != self._block:
             follows = self._last is not None and block == self._block + 1
             self._sums[0] = self._sums[1] if follows else 0.0
             self._sums[1] = 0.0
         self._block, self._last = block, step
-        known = np.isfinite(model) & np.isfinite(baseline)
-        model, baseline = np.where(known, model, 0.0), np.where(known, baseline, 0.0)
-        added = np.stack([known, np.square(model), np.square(baseline), np.square(model - baseline)])
         age = step - block * self._half  # since the young sums began; the old ones began half a horizon before
         self._sums[0] += added * self.memory ** -(age + self._half)
         self._sums[1] += added * self.memory**-age
 
-    def weights(self, step: int) -> Doubles:
+    def weights(self, step: int, *, start: float | Doubles | None = None) -> Doubles:
         """The model's share for questions asked at `step`, [keys], each in [0, 1]; the baseline's is the rest.
 
         With A, M, B the remembered sums of (e_m - e_b)^2, e_m^2 and e_b^2 and N their count, least squares gives
@@ -118,23 +140,28 @@ class RecentError:
 
             w = ((A + B - M) / 2 + r * start) / (A + r), kept within [0, 1]
 
+        Args:
+            step: Later than that of the last update.
+            start: Stands for the state's own start when given; of a shape that goes with the keys.
+
         Raises:
             ValueError: `step` is not later than the last update: its own error would be used.
         """
+        start = self.start if start is None else start
         if self._last is None:
-            return np.full(self.shape, self.start)
+            return np.broadcast_to(start, self.shape).astype(np.float64)
         if step <= self._last:
             raise ValueError(f"expected a step after {self._last}, whose errors are known, found {step}")
         passed = step // self._half - self._block  # halves begun since the last update
         if passed > 1:
-            return np.full(self.shape, self.start)
+            return np.broadcast_to(start, self.shape).astype(np.float64)
         began = (self._block - 1 + passed) * self._half
         count, model, baseline, apart = self._sums[passed] * self.memory ** (step - began)
         pull = self.caution * np.minimum(model, baseline) / np.where(count > 0, count, 1.0)
         below = apart + pull
         decided = below > 0
-        share = (0.5 * (apart + baseline - model) + pull * self.start) / np.where(decided, below, 1.0)
-        return np.where(decided, np.clip(share, 0.0, 1.0), self.start)
+        share = (0.5 * (apart + baseline - model) + pull * start) / np.where(decided, below, 1.0)
+        return np.where(decided, np.clip(share, 0.0, 1.0), start)
 
 
 def blend(model: Floats, baseline: Floats, weight: Floats) -> Doubles:

@@ -13,12 +13,15 @@ from dataclasses import fields
 
 import numpy as np
 
+from glaim_stream.blend import HORIZON
 from glaim_stream.closing import Closed
 from glaim_stream.deadletters import DeadLetterCause, InputRecord, Reject
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline import Applied, Asked, Message, Pipeline, Scores
+from glaim_stream.pipeline import Applied, Asked, Message, Pipeline
 from glaim_stream.records import Method, Rows
+from glaim_stream.scores import Scores
+from glaim_stream.sides import Sides, newest_steps
 from glaim_stream.status import Status
 from glaim_stream.windows import PartitionWindows
 
@@ -36,6 +39,7 @@ class Apart:
         self._done: list[Applied] = []
         # What a copy need not copy: the models never change.
         self._shared: dict[int, object] = {id(model): model for model in pipeline.catalogue.models}
+        self._shared[id(pipeline.index.names)] = pipeline.index.names  # which grow
 
     def tries(self, records: Sequence[InputRecord], *, now_ms: int) -> Iterator[None]:
         """Apply records in order; gives control back after every try."""
@@ -87,6 +91,7 @@ class Rebuild:
         self._pipeline, self._now_ms = pipeline, now_ms
         self._windows = pipeline.windows()
         self._apart = Apart(pipeline, self._windows) if careful else None
+        self.sides: list[Sides] = []  # of the steps whose errors are not forgotten
 
     @property
     def windows(self) -> PartitionWindows:
@@ -98,12 +103,16 @@ class Rebuild:
         if self._apart is not None:
             for _ in self._apart.tries(records, now_ms=self._now_ms()):
                 pass
+            self._keep(self._apart.applied)
             self._apart.forget()
             return
         try:
-            self._pipeline.apply(self._windows, records, now_ms=self._now_ms())
+            self._keep(self._pipeline.apply(self._windows, records, now_ms=self._now_ms()))
         except Exception as error:
             raise CannotApply from error
+
+    def _keep(self, applied: Applied) -> None:
+        self.sides = newest_steps([*self.sides, *applied.sides], HORIZON)
 
 
 async def messages_whatever_fails(
@@ -148,7 +157,8 @@ async def _asked_of_no_model(pipeline: Pipeline, closed: Sequence[Closed]) -> li
     for each in closed:
         model = pipeline.catalogue.models[each.model_index]
         windows = Windows(model.name, each.window_values, each.window_observed, model.revise_after + 1)
-        out.append(Asked(each, await spare.impute(windows) if len(windows) else None))
+        answer = await spare.impute(windows) if len(windows) else None
+        out.append(Asked(each.model_index, each, answer, None, None))
     return out
 
 

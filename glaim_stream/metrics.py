@@ -1,4 +1,4 @@
-"""Every Prometheus metric of the worker, made once. Labels have few values; never a group or a sensor."""
+"""Every Prometheus metric of the worker, made once. Labels have few values: sensors of the catalogue, never a group."""
 
 from __future__ import annotations
 
@@ -18,6 +18,22 @@ withheld_rows = Counter(
 )
 revisions = Counter("glaim_revisions", "Rows published with a revision above 0")
 windows = Counter("glaim_windows", "Windows given to the imputer")
+side_windows = Counter("glaim_side_windows", "Windows with something observed hidden, given to the imputer for scores")
+# Errors and questions are sums: rate(glaim_score_error_total) / rate(glaim_score_questions_total) is a live MAE.
+score_error = Counter(
+    "glaim_score_error",
+    "Absolute errors of answers to questions whose answers are known, in the sensor's unit",
+    ["model", "sensor", "method", "position"],
+)
+score_questions = Counter(
+    "glaim_score_questions",
+    "Questions whose answers are known that the model answered",
+    ["model", "sensor", "position"],
+)
+score_intervals = Counter("glaim_score_intervals", "Intervals drawn for such questions", ["model", "position"])
+score_intervals_holding = Counter(
+    "glaim_score_intervals_holding", "Of these intervals, the ones that hold what was hidden", ["model", "position"]
+)
 imputer_failures = Counter("glaim_imputer_failures", "Batches that an imputer could not answer", ["imputer"])
 impute_seconds = Histogram(
     "glaim_impute_seconds", "Time to impute the windows of one batch of records", buckets=_WORK_BUCKETS_S

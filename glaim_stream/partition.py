@@ -20,7 +20,8 @@ from glaim_stream.closing import Closed
 from glaim_stream.deadletters import DeadLetter, DeadLetterCause, InputRecord, Reject, dead_letter
 from glaim_stream.faults import Apart, CannotApply, Rebuild, messages_whatever_fails
 from glaim_stream.offsets import Delivery
-from glaim_stream.pipeline import Applied, Asked, Message, Pipeline, Scores
+from glaim_stream.pipeline import Applied, Asked, Message, Pipeline
+from glaim_stream.scores import Scores
 from glaim_stream.windows import PartitionWindows
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class _Applied:
     rebuild_from: int
     origin: Origin
     work: Work | None  # None for steps that the wall clock closed
+    learnt_again: bool = False  # side windows of a rebuild: errors to take in, nothing to publish
 
 
 class PartitionWorker:
@@ -168,10 +170,14 @@ class PartitionWorker:
         if self._windows is not None and not moved:
             return self._windows
         self._windows, self._scores = None, self._pipeline.scores()  # until they are whole again
-        self._windows = await self._rebuilt(delivery.first_offset)
+        rebuild = await self._rebuilt(delivery.first_offset)
+        if rebuild.sides:  # the weights follow from their errors: asked again, and settled before anything else is
+            asked = asyncio.ensure_future(self._pipeline.ask([], rebuild.sides))
+            await self._applied.put(_Applied([], asked, self._scores, [], [], 0, self._last, None, learnt_again=True))
+        self._windows = rebuild.windows
         return self._windows
 
-    async def _rebuilt(self, next_offset: int) -> PartitionWindows:
+    async def _rebuilt(self, next_offset: int) -> Rebuild:
         """Windows made of the records below `next_offset`; tries until the input can be read."""
         pause_s = FIRST_PAUSE_S
         careful = False
@@ -180,7 +186,7 @@ class PartitionWorker:
                 rebuild = Rebuild(self._pipeline, self._now_ms, careful=careful)
                 try:
                     await self._rebuilder.rebuild(self._topic, self._partition, next_offset, rebuild.apply)
-                    return rebuild.windows
+                    return rebuild
                 except CannotApply:  # some failed the first time too, and became dead letters then
                     log.exception("%s-%d: a rebuild leaves out what cannot be applied", self._topic, self._partition)
                     careful = True
@@ -196,7 +202,7 @@ class PartitionWorker:
     async def _apply_apart(self, work: Work) -> tuple[PartitionWindows, Applied]:
         """Apply a batch of which some records fail, from windows that are whole again."""
         self._windows = None
-        apart = Apart(self._pipeline, await self._rebuilt(work.delivery.first_offset))
+        apart = Apart(self._pipeline, (await self._rebuilt(work.delivery.first_offset)).windows)
         for _ in apart.tries(work.records, now_ms=self._now_ms()):
             await asyncio.sleep(0)  # the other partitions do not wait for all of it
         self._windows = apart.windows
@@ -214,7 +220,7 @@ class PartitionWorker:
         metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - windows.clock.newest_event_ms) / 1000)
         return _Applied(
             applied.closed,
-            asyncio.ensure_future(self._pipeline.ask(applied.closed)),
+            asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides)),
             self._scores,
             applied.rejects,
             work.records,
@@ -239,6 +245,9 @@ class PartitionWorker:
     async def _publish_all(self) -> None:
         while True:
             applied = await self._applied.get()
+            if applied.learnt_again:
+                await self._learn_again(applied)
+                continue
             messages = await messages_whatever_fails(
                 self._pipeline, applied.closed, applied.asked, applied.scores,
                 partial(self._fault, len(applied.records)),
@@ -254,6 +263,12 @@ class PartitionWorker:
                 if messages:
                     latency_ms = self._now_ms() - applied.records[-1].timestamp
                     metrics.output_latency_seconds.observe(latency_ms / 1000)
+
+    async def _learn_again(self, applied: _Applied) -> None:
+        try:
+            self._pipeline.settle(applied.scores, await applied.asked, again=True)
+        except Exception as error:  # the weights begin without these errors
+            self._fault(0, error)
 
     def _letters(self, records: Sequence[InputRecord], rejects: Sequence[Reject]) -> list[DeadLetter]:
         of_record: dict[int, list[Reject]] = {}

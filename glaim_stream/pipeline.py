@@ -8,20 +8,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from glaim_stream import metrics
+from glaim_stream.accuracy import count_accuracy
+from glaim_stream.answers import blended, hole_answers, side_answers
+from glaim_stream.blend import blend
 from glaim_stream.catalogue import Catalogue
-from glaim_stream.closing import Closed
+from glaim_stream.closing import Closed, concatenate
 from glaim_stream.contract import Contract
 from glaim_stream.deadletters import DeadLetterCause, InputRecord, Reject
 from glaim_stream.decode import Decoder
 from glaim_stream.groups import GroupIndex
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.records import Method, Rows, encode
-from glaim_stream.repair import SensorTable, repair
+from glaim_stream.repair import SensorTable, publishable, repair
+from glaim_stream.scores import Answers, Scores
+from glaim_stream.sides import Sides, joined
 from glaim_stream.status import Status
 from glaim_stream.windows import PartitionWindows
 
@@ -40,19 +45,18 @@ class Applied:
     readings: int = 0  # that went into windows
     dropouts: int = 0  # of these, the ones that hold no value
     superseded: int = 0  # of these, the ones for whose sensor and step another one stands
+    sides: list[Sides] = field(default_factory=list)  # questions whose answers are known
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Closed steps of one model and the imputer's answer for their holes, None when they have none."""
+    """What was asked of one model, and its answer."""
 
-    closed: Closed
-    imputed: Imputed | None
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """What one partition knows of recent errors; belongs to its windows and is made anew with them."""
+    model_index: int
+    closed: Closed | None  # rows, some of which are holes
+    imputed: Imputed | None  # for these, None when there are none
+    sides: Sides | None  # questions whose answers are known
+    side_imputed: Imputed | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Pipeline:
         imputer: Imputer,
         *,
         max_message_bytes: int = 1_000_000,
+        score_share: float = 0.0,
     ) -> None:
         """Build it.
 
@@ -82,6 +87,8 @@ class Pipeline:
             contracts: of the models, by name; a model without one is imputed without intervals.
             imputer: fills the windows.
             max_message_bytes: output is cut into messages of at most this size.
+            score_share: of the groups that are asked at each step what is known, so that model and baseline can be
+                blended by their recent errors; 0: neither is done.
 
         Raises:
             ContractError: a contract does not fit the catalogue.
@@ -92,6 +99,7 @@ class Pipeline:
         self.catalogue = catalogue
         self.imputer = imputer
         self._max_message_bytes = max_message_bytes
+        self._score_share = score_share
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index)
         self._tables = [SensorTable.of(model, contracts.get(model.name)) for model in catalogue.models]
@@ -99,7 +107,7 @@ class Pipeline:
 
     def windows(self) -> PartitionWindows:
         """Empty windows for one partition."""
-        return PartitionWindows(self.catalogue)
+        return PartitionWindows(self.catalogue, score_share=self._score_share, group_names=self.index.names)
 
     def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
         """Decode records of one partition and apply them to its windows."""
@@ -113,33 +121,34 @@ class Pipeline:
             behind_s = (windows.clock.newest_event_ms - event_time_ms) / 1000
             detail = f"{behind_s:.0f} s behind the newest reading of its partition, older than the window"
             rejects.append(Reject(offset, DeadLetterCause.TOO_LATE, detail, position))
-        return Applied(fed.closed, rejects, len(readings) - len(late), fed.dropouts, fed.superseded)
+        return Applied(fed.closed, rejects, len(readings) - len(late), fed.dropouts, fed.superseded, fed.sides)
 
     def scores(self) -> Scores:
         """What a partition knows before its first error."""
-        return Scores()
+        return Scores([len(model.sensors) for model in self.catalogue.models])
 
-    async def ask(self, closed: Sequence[Closed]) -> list[Asked]:
-        """Ask the imputer for what closed steps lack; any number of calls may be in flight at a time."""
-        if not closed:
+    async def ask(self, closed: Sequence[Closed], sides: Sequence[Sides] = ()) -> list[Asked]:
+        """Ask the imputer for what closed steps lack, and what is known beside it; any number may be in flight."""
+        if not closed and not sides:
             return []
         start = time.perf_counter()
-        answers = await asyncio.gather(*(self._impute(each) for each in closed))
+        models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in sides])
+        asked = await asyncio.gather(*(self._ask(model_index, closed, sides) for model_index in models))
         metrics.impute_seconds.observe(time.perf_counter() - start)
-        return [Asked(each, imputed) for each, imputed in zip(closed, answers, strict=True)]
+        return list(asked)
 
-    def settle(self, scores: Scores, asked: Sequence[Asked]) -> list[tuple[int, Rows]]:
+    def settle(self, scores: Scores, asked: Sequence[Asked], *, again: bool = False) -> list[tuple[int, Rows]]:
         """Make rows of the answers: for each, the model's index and its rows.
 
-        One call after the other for a partition, in the order of its input: what is settled here moves `scores` on.
+        One call after the other for a partition, in the order of its input: the errors that are seen here decide over
+        the rows of later steps.
+
+        Args:
+            scores: of the partition; they move on.
+            asked: the answers.
+            again: the errors were counted before, when the steps closed first.
         """
-        return [
-            (
-                each.closed.model_index,
-                repair(each.closed, each.imputed, self._tables[each.closed.model_index], self._versions),
-            )
-            for each in asked
-        ]
+        return [filled for each in asked if (filled := self._settle(scores, each, again=again)) is not None]
 
     async def fill(self, closed: Sequence[Closed]) -> list[tuple[int, Rows]]:
         """`ask` and `settle` for those who keep no scores."""
@@ -163,14 +172,47 @@ class Pipeline:
             _count(rows)
         return out
 
-    async def _impute(self, closed: Closed) -> Imputed | None:
-        if len(closed.window_values) == 0:
-            return None
-        model = self.catalogue.models[closed.model_index]
-        metrics.windows.inc(len(closed.window_values))
-        return await self.imputer.impute(
-            Windows(model.name, closed.window_values, closed.window_observed, model.revise_after + 1)
+    async def _ask(self, model_index: int, closed: Sequence[Closed], sides: Sequence[Sides]) -> Asked:
+        rows = concatenate([each for each in closed if each.model_index == model_index])
+        questions = [each for each in sides if each.model_index == model_index]
+        side = joined(questions) if questions else None
+        holes = 0 if rows is None else len(rows.window_values)
+        count = 0 if side is None else len(side)
+        metrics.windows.inc(holes)
+        metrics.side_windows.inc(count)
+        stacked = [(each.window_values, each.window_observed) for each in [rows] if each is not None and holes]
+        stacked += [(each.values, each.observed) for each in [side] if each is not None]
+        if not stacked:
+            return Asked(model_index, rows, None, None, None)
+        model = self.catalogue.models[model_index]
+        values, observed = (each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True))
+        answer = await self.imputer.impute(Windows(model.name, values, observed, model.revise_after + 1))
+        return Asked(
+            model_index,
+            rows,
+            answer.slice(0, holes) if holes else None,
+            side,
+            answer.slice(holes, holes + count) if count else None,
         )
+
+    def _settle(self, scores: Scores, asked: Asked, *, again: bool) -> tuple[int, Rows] | None:
+        model = self.catalogue.models[asked.model_index]
+        table = self._tables[asked.model_index]
+        imputed = asked.imputed
+        if self._score_share > 0:
+            holes = hole_answers(asked.closed, imputed, model.step_ms)
+            questions, truth = Answers.none(), np.empty(0, np.float32)
+            if asked.sides is not None and asked.side_imputed is not None:
+                questions, truth = side_answers(asked.sides, asked.side_imputed, table), asked.sides.truth
+            of_hole, of_question = scores.models[asked.model_index].walk(holes.cells, questions, truth)
+            if imputed is not None:
+                imputed = blended(imputed, holes, of_hole)
+            if asked.sides is not None and not again:
+                mixed = publishable(blend(questions.model, questions.baseline, of_question), questions.sensor, table)
+                count_accuracy(model.name, model.sensor_ids, table, asked.sides, questions, mixed)
+        if asked.closed is None:
+            return None
+        return asked.model_index, repair(asked.closed, imputed, table, self._versions)
 
 
 def _count(rows: Rows) -> None:

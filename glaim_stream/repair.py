@@ -74,11 +74,15 @@ def repair(closed: Closed, imputed: Imputed | None, table: SensorTable, version_
         step = imputed.values.shape[2] - 1 - closed.lag[holes]
         filled = imputed.values[window, sensor, step].astype(np.float64)
         filled[np.isinf(filled)] = np.nan  # no imputer means that, whatever it computed
-        value[holes] = _settle(filled, sensor, table)
+        value[holes] = publishable(filled, sensor, table)
         method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
         version[holes] = _codes(imputed.version, version_names)[window]
     by_model = (method == Method.MODEL) | (method == Method.BLEND)
-    lower, upper = _intervals(closed, value, by_model, table)
+    lower, upper = np.full((2, count), np.nan, np.float32)
+    rows = np.flatnonzero(by_model)
+    lower[rows], upper[rows] = intervals(
+        value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, table
+    )
     wide = upper.astype(np.float64) - lower > table.max_interval[closed.sensor]
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE
@@ -119,7 +123,9 @@ def _status(
     return status
 
 
-def _settle(value: NDArray[np.float64], sensor: NDArray[np.int32], table: SensorTable) -> NDArray[np.float64]:
+def publishable(
+    value: NDArray[np.float64], sensor: NDArray[np.int32] | NDArray[np.int64], table: SensorTable
+) -> NDArray[np.float64]:
     """Round to the sensor's resolution, because a model's last bits depend on the batch, and keep to its limits."""
     resolution = table.resolution[sensor]
     grid = np.where(resolution > 0, resolution, 1)
@@ -127,28 +133,47 @@ def _settle(value: NDArray[np.float64], sensor: NDArray[np.int32], table: Sensor
     return np.clip(value, table.low[sensor], table.high[sensor])
 
 
-def _intervals(
-    closed: Closed, value: NDArray[np.float64], by_model: NDArray[np.bool_], table: SensorTable
+def intervals(
+    value: NDArray[np.float64],
+    sensor: NDArray[np.int32] | NDArray[np.int64],
+    gap_age: NDArray[np.int32] | NDArray[np.int64],
+    newest: NDArray[np.bool_],
+    table: SensorTable,
 ) -> tuple[Floats, Floats]:
-    """The interval of each value that the model made, from the residuals it showed at that gap age; else NaN."""
-    lower = np.full(len(closed), np.nan, np.float32)
+    """The interval of each imputed value, from the residuals that the model showed at its gap age.
+
+    A blended value has the model's interval around it: its own errors are known in too few places to draw quantiles
+    from, and a mixture that follows recent error is no worse than what it mixes. `glaim_score_intervals_total` says
+    how many hold.
+
+    Args:
+        value: [n], sensor units.
+        sensor: [n].
+        gap_age: [n], steps.
+        newest: [n], at the window's newest step.
+        table: of the model's sensors.
+
+    Returns:
+        Lower and upper, float32 [n]; NaN without measured residuals.
+    """
+    lower = np.full(len(value), np.nan, np.float32)
     upper = lower.copy()
     if table.gap_ages is None:
         return lower, upper
-    for newest in (True, False):
-        rows = np.flatnonzero(by_model & ((closed.lag == 0) == newest))
+    for edge in (True, False):
+        rows = np.flatnonzero(newest == edge)
         if len(rows) == 0:
             continue
         # The first measured age at or above the row's: an interval may be too wide, never borrowed from a younger gap.
-        age = np.minimum(np.searchsorted(table.gap_ages, closed.gap_age[rows]), len(table.gap_ages) - 1)
-        sensor = closed.sensor[rows]
+        age = np.minimum(np.searchsorted(table.gap_ages, gap_age[rows]), len(table.gap_ages) - 1)
+        of = sensor[rows]
         for side, residuals, keep in (
-            (lower, table.residuals[newest][0], np.minimum),
-            (upper, table.residuals[newest][1], np.maximum),
+            (lower, table.residuals[edge][0], np.minimum),
+            (upper, table.residuals[edge][1], np.maximum),
         ):
             # An interval that does not hold its own value would be absurd: a biased model widens it to the value.
-            bound = keep(value[rows] + residuals[sensor, age], value[rows])
-            side[rows] = np.clip(bound, table.low[sensor], table.high[sensor])
+            bound = keep(value[rows] + residuals[of, age], value[rows])
+            side[rows] = np.clip(bound, table.low[of], table.high[of])
     return lower, upper
 
 

@@ -61,6 +61,15 @@ class Settings(BaseSettings):
         default=8, ge=1, description="calls at a time; more hides latency and holds more memory"
     )
 
+    score_share: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="of the groups that speak at a step, the share whose known values are hidden and imputed too, one "
+        "group at least and 32 of a model at most: model and baseline are blended by these errors. More asks the model "
+        "more and follows a drift sooner; 0 switches blend and live accuracy off",
+    )
+
     poll_records: int = Field(
         default=20_000, ge=1, description="most records of a poll; more is faster, holds more memory and adds latency"
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 
 import numpy as np
@@ -53,6 +53,29 @@ class Sides:
     lag: Ints  # [q] steps before the window's newest one
     gap_age: Ints  # [q] steps since the sensor's last visible observation
     truth: NDArray[np.float32]  # [q] what was hidden
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def joined(parts: Sequence[Sides]) -> Sides:
+    """Side windows of one model as one, in their order; of one part at least."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(len(part) for part in parts[:-1])])
+    columns = {
+        column.name: np.concatenate([getattr(part, column.name) for part in parts])
+        for column in fields(Sides)
+        if column.name not in ("model_index", "window")
+    }
+    window = np.concatenate([part.window + start for part, start in zip(parts, starts, strict=True)])
+    return Sides(model_index=parts[0].model_index, window=window, **columns)
+
+
+def newest_steps(sides: Sequence[Sides], count: int) -> list[Sides]:
+    """Of side windows, each of one step, those of each model's newest `count` steps."""
+    newest = {each.model_index: int(each.step[-1]) for each in sides}  # the last one of a model is its newest
+    return [each for each in sides if each.step[0] > newest[each.model_index] - count]
 
 
 class SideAsker:

@@ -17,9 +17,11 @@ from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.closing import NO_WINDOW, Closed
 from glaim_stream.contract import Contract, sensors_digest
 from glaim_stream.deadletters import DeadLetter, InputRecord
+from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.partition import Origin
 from glaim_stream.pipeline import Message
 from glaim_stream.readings import Readings
+from glaim_stream.records import Method
 
 # Shared machines stall, so no deadlines; in CI the same examples every time, so that a failure is the change's.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -209,3 +211,22 @@ class MemoryRebuilder:
 def header(headers: Sequence[tuple[str, bytes]], name: str) -> str | None:
     """A header's text, None when it is absent."""
     return next((value.decode() for key, value in headers if key == name), None)
+
+
+class Neighbours:
+    """A real method of several sensors, as a model would be: the mean of what the other sensors of the group say.
+
+    Each sensor's own mean over the window stands for its level; from the others comes how far this step is above
+    theirs. A step at which nobody was observed is its level alone. The answer for a window is the same whatever
+    travels with it.
+    """
+
+    async def impute(self, windows: Windows) -> Imputed:
+        seen = windows.observed
+        count = seen.sum(axis=2, keepdims=True)
+        level = (windows.values * seen).sum(axis=2, keepdims=True) / np.maximum(count, 1)
+        above = (windows.values - level) * seen
+        heard = seen.sum(axis=1, keepdims=True)
+        values = level + above.sum(axis=1, keepdims=True) / np.maximum(heard, 1)
+        values = np.where(count > 0, values, np.nan)[..., -windows.steps :].astype(np.float32)
+        return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), ["1"] * len(windows))

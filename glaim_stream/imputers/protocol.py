@@ -71,6 +71,10 @@ class Imputed:
     method: NDArray[np.int8]
     version: list[str]
 
+    def slice(self, start: int, stop: int) -> Imputed:
+        """Answers for the windows `[start, stop)`."""
+        return Imputed(self.values[start:stop], self.method[start:stop], self.version[start:stop])
+
 
 class Imputer(Protocol):
     """Fills windows; always answers."""

@@ -71,6 +71,8 @@ to Helm, and a million would be written 1e+06.
   value: {{ .Values.triton.inFlight | int64 | quote }}
 - name: GLAIM_BATCHES_IN_FLIGHT
   value: {{ .Values.worker.batchesInFlight | int64 | quote }}
+- name: GLAIM_SCORE_SHARE
+  value: {{ .Values.worker.scoreShare | quote }}
 - name: GLAIM_METRICS_PORT
   value: {{ .Values.metrics.port | int64 | quote }}
 - name: GLAIM_METRICS_HOST

@@ -1,0 +1,90 @@
+"""What a partition knows of recent errors, and the weights that follow from it. Arithmetic only.
+
+Errors of the side windows (glaim_stream.sides) are kept by sensor, age class and place, pooled over the groups. A key
+that knows little leans on what is known of its sensor and place at any age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.blend import RecentError
+from glaim_stream.sides import AGES, Place
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What model and baseline say of n cells, in the order of the steps at which they were asked."""
+
+    step: Ints  # [n] that closed as the question was asked, ascending
+    sensor: Ints  # [n]
+    age: Ints  # [n] class of the gap age (sides.age_class)
+    place: Ints  # [n] sides.Place
+    model: Doubles  # [n] sensor units; NaN where the model did not answer
+    baseline: Doubles  # [n]
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    @classmethod
+    def none(cls) -> Answers:
+        """No cell."""
+        ints, doubles = np.empty(0, np.int64), np.empty(0, np.float64)
+        return cls(ints, ints, ints, ints, doubles, doubles)
+
+
+class ModelScores:
+    """Recent errors of one model's answers in one partition."""
+
+    def __init__(self, sensors: int) -> None:
+        self._shape = (sensors, len(AGES), len(Place))
+        self._by_age = RecentError(self._shape)
+        self._by_place = RecentError((sensors, len(Place)))
+
+    def weights(self, step: int) -> Doubles:
+        """The model's share by sensor, age class and place for cells asked as `step` closes; steps ascend."""
+        return self._by_age.weights(step, start=self._by_place.weights(step)[:, None, :])
+
+    def walk(self, holes: Answers, questions: Answers, truth: NDArray[np.floating]) -> tuple[Doubles, Doubles]:
+        """Go through the steps in order: weigh what was asked at each, then take in the errors that it showed.
+
+        Args:
+            holes: cells to be filled.
+            questions: of side windows.
+            truth: [questions] what was hidden.
+
+        Returns:
+            The model's share of each hole and of each question.
+        """
+        model_error, baseline_error = questions.model - truth, questions.baseline - truth
+        of_hole, of_question = np.empty(len(holes)), np.empty(len(questions))
+        for step in np.union1d(holes.step, questions.step).tolist():
+            weights = self.weights(step)
+            for answers, out in ((holes, of_hole), (questions, of_question)):
+                here = _at(answers, step)
+                out[here] = weights[answers.sensor[here], answers.age[here], answers.place[here]]
+            if here.stop > here.start:
+                sensor, age, place = questions.sensor[here], questions.age[here], questions.place[here]
+                errors = model_error[here], baseline_error[here]
+                self._by_age.pool(step, np.ravel_multi_index((sensor, age, place), self._shape), *errors)
+                self._by_place.pool(step, sensor * len(Place) + place, *errors)
+        return of_hole, of_question
+
+
+class Scores:
+    """Of one partition; belongs to its windows and is made anew with them."""
+
+    def __init__(self, sensors: Sequence[int]) -> None:
+        """Know nothing of models with so many sensors each."""
+        self.models = [ModelScores(count) for count in sensors]
+
+
+def _at(answers: Answers, step: int) -> slice:
+    return slice(*np.searchsorted(answers.step, [step, step + 1]).tolist())
