@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -21,7 +22,7 @@ from glaim_stream.offsets import Commit, OffsetLedger
 from glaim_stream.partition import PartitionWorker, Work
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.records import read_rows
-from tests.support import MemoryPublisher, MemoryRebuilder, Record, catalogue, header, json_record
+from tests.support import MemoryPublisher, MemoryRebuilder, Neighbours, Record, catalogue, header, json_record
 
 RULES = catalogue(sensors=1)
 
@@ -74,6 +75,7 @@ async def bench(
     topic: Sequence[Record] = (),
     rules: Catalogue = RULES,
     rebuilder: MemoryRebuilder | None = None,
+    score_share: float = 0.0,
 ) -> AsyncIterator[Bench]:
     publisher = MemoryPublisher()
     publisher.gate.set()
@@ -82,7 +84,7 @@ async def bench(
     worker = PartitionWorker(
         "in",
         3,
-        Pipeline(rules, {}, imputer or Ladder([Interpolation()])),
+        Pipeline(rules, {}, imputer or Ladder([Interpolation()]), score_share=score_share),
         publisher,
         rebuilder,
         batches_in_flight=in_flight,
@@ -321,3 +323,31 @@ async def test_a_restarted_partition_publishes_what_an_uninterrupted_one_would()
         async with bench(rebuilder=MemoryRebuilder(topic, commit.rebuild_from)) as second:
             await second.work(*([record] for record in topic[commit.offset :]))
         assert first.values + second.values == whole.values, f"killed after offset {killed_after - 1}"
+
+
+async def test_a_restarted_partition_blends_as_an_uninterrupted_one_would() -> None:
+    """Weights follow from the errors of 96 steps, each of which is a function of the window before it."""
+    rules = catalogue(sensors=3, window=12, max_gap=8)
+    rng = np.random.default_rng(3)
+    topic = []
+    for step in range(260):
+        common = float(rng.standard_normal())
+        for sensor in range(3):
+            if step % 5 or sensor != step % 3:
+                value = common + sensor + 0.3 * float(rng.standard_normal())
+                topic.append(json_record(len(topic), group="g0", sensor=f"s{sensor}", ts=step * 1000, value=value))
+    batches = [topic[start : start + 60] for start in range(0, len(topic), 60)]
+    async with bench(Neighbours(), rules=rules, score_share=1.0) as whole:
+        await whole.work(*batches)
+    assert "blend" in {
+        method for message in whole.publisher.messages for method in read_rows(message.value)["method"].to_pylist()
+    }
+    for killed_after in (2, 5, 9):
+        async with bench(Neighbours(), rules=rules, score_share=1.0) as first:
+            await first.work(*batches[:killed_after])
+            commit = first.ledger.committable()
+        assert commit is not None
+        rebuilder = MemoryRebuilder(topic, commit.rebuild_from)
+        async with bench(Neighbours(), rules=rules, score_share=1.0, rebuilder=rebuilder) as second:
+            await second.work(*batches[killed_after:])
+        assert first.values + second.values == whole.values, f"killed after batch {killed_after - 1}"
