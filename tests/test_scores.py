@@ -141,7 +141,7 @@ async def test_without_a_share_nothing_is_hidden_and_nothing_blended() -> None:
 async def test_observed_rows_are_the_same_with_and_without_scores() -> None:
     topic = records(100)
     one, two = await rows_of(Neighbours(), 0.0, topic), await rows_of(Neighbours(), 1.0, topic)
-    for name in ("group", "sensor", "ts_ms", "observed", "gap_age", "revision", "final", "quality"):
+    for name in ("group", "sensor", "ts_ms", "observed", "gap_age", "revision", "final"):
         assert np.array_equal(getattr(one, name), getattr(two, name)), name
     assert np.array_equal(one.value[one.observed], two.value[one.observed])
 
