@@ -19,7 +19,7 @@ class DeadLetterCause(StrEnum):
     BAD_TIME = "bad-time"  # no time, or one without a zone
     FUTURE = "future"  # stamped further ahead of its record than the catalogue allows
     OUT_OF_LIMITS = "out-of-limits"  # infinite, or outside the sensor's physical limits
-    TOO_LATE = "too-late"  # older than the window
+    TOO_LATE = "too-late"  # older than the window; goes to a topic of its own
     PROCESSING = "processing"  # the worker itself failed on it: a fault of ours, kept for requeueing
 
 
@@ -68,15 +68,17 @@ class Reject:
     cause: DeadLetterCause
     detail: str
     position: int | None = None
+    late_by_ms: int | None = None  # how far behind the watermark; of a reading that is too late
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One message for the dead-letter topic: key and value are the original's bytes."""
+    """One message for the dead-letter topic, or for the late topic: key and value are the original's bytes."""
 
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes]] = field(default_factory=list)
+    late: bool = False
 
 
 HEADER_PREFIX = "glaim-"
@@ -88,7 +90,8 @@ def dead_letter(record: InputRecord, rejects: Sequence[Reject], *, topic: str, p
 
     Headers added to the original's: `glaim-cause` and `glaim-detail` (of the first reject), `glaim-topic`,
     `glaim-partition`, `glaim-offset`, `glaim-timestamp-ms`, and `glaim-positions`, a JSON list of the rejected
-    readings' places in the record, absent when the whole record was rejected.
+    readings' places in the record, absent when the whole record was rejected. A letter of readings that are too late
+    has `glaim-late-by-ms` as well, a JSON object: how far behind the watermark each was, by its place in the record.
     """
     first = rejects[0]
     added = {
@@ -102,9 +105,32 @@ def dead_letter(record: InputRecord, rejects: Sequence[Reject], *, topic: str, p
     positions = sorted({reject.position for reject in rejects if reject.position is not None})
     if all(reject.position is not None for reject in rejects):
         added["positions"] = json.dumps(positions)
+    late_by_ms = {reject.position: reject.late_by_ms for reject in rejects if reject.late_by_ms is not None}
+    if late_by_ms:
+        added["late-by-ms"] = json.dumps(late_by_ms)
     headers = [header for header in record.headers if not header[0].startswith(HEADER_PREFIX)]
     headers += [(HEADER_PREFIX + name, text.encode(errors="backslashreplace")) for name, text in added.items()]
-    return DeadLetter(record.key, record.value, headers)
+    return DeadLetter(record.key, record.value, headers, late=first.cause is DeadLetterCause.TOO_LATE)
+
+
+def dead_letters(
+    records: Sequence[InputRecord], rejects: Sequence[Reject], *, topic: str, partition: int
+) -> list[DeadLetter]:
+    """Make the letters of a batch, in the order of its records.
+
+    A record of which some readings are too late and others cannot be used has two, one for each topic.
+    """
+    of_record: dict[int, tuple[list[Reject], list[Reject]]] = {}
+    for reject in rejects:
+        of_record.setdefault(reject.offset, ([], []))[reject.cause is DeadLetterCause.TOO_LATE].append(reject)
+    if not of_record:
+        return []
+    return [
+        dead_letter(record, part, topic=topic, partition=partition)
+        for record in records
+        for part in of_record.get(record.offset, ())
+        if part
+    ]
 
 
 def positions_of(headers: Sequence[tuple[str, bytes]]) -> set[int] | None:

@@ -12,6 +12,8 @@ readings = Counter("glaim_readings", "Readings that were decoded and went into w
 dropouts = Counter("glaim_dropouts", "Readings that said themselves that they hold no value: null, NaN, bad quality")
 superseded = Counter("glaim_superseded_readings", "Readings for whose sensor and step another one stands")
 dead_letters = Counter("glaim_dead_letters", "Readings or records sent to the dead-letter topic", ["cause"])
+late_readings = Counter("glaim_late_readings", "Readings older than the window, sent to the late topic")
+outages = Counter("glaim_outages", "Groups that went dark, or spoke again", ["kind"])
 rows = Counter("glaim_rows", "Rows published on the output topic", ["method"])
 withheld_rows = Counter(
     "glaim_withheld_rows", "Rows with null: silent beyond max_gap (gap), or too wide for max_interval", ["cause"]

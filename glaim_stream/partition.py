@@ -10,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from glaim_stream import metrics
+from glaim_stream.announcements import Announcement
 from glaim_stream.closing import Closed
-from glaim_stream.deadletters import DeadLetter, DeadLetterCause, InputRecord, Reject, dead_letter
+from glaim_stream.deadletters import DeadLetter, DeadLetterCause, InputRecord, Reject, dead_letters
 from glaim_stream.faults import Apart, CannotApply, Rebuild, messages_whatever_fails
 from glaim_stream.offsets import Delivery
+from glaim_stream.outages import Outage
 from glaim_stream.pipeline import Applied, Asked, Message, Pipeline
 from glaim_stream.scores import Scores
 from glaim_stream.windows import PartitionWindows
@@ -39,12 +42,17 @@ class Origin:
 
 
 class Publisher(Protocol):
-    """Puts messages on the output and dead-letter topics; returns when the broker has acknowledged all of them."""
+    """Puts messages on their topics; returns when the broker has acknowledged all of them."""
 
     async def publish(
-        self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
+        self,
+        partition: int,
+        messages: Sequence[Message],
+        letters: Sequence[DeadLetter],
+        announcements: Sequence[Announcement],
+        origin: Origin,
     ) -> None:
-        """Publish output of one input partition, in order, and the dead letters beside it."""
+        """Publish output and outages of one input partition, both in order, and the letters beside them."""
         ...
 
 
@@ -75,6 +83,7 @@ class _Applied:
     asked: Awaitable[list[Asked]]
     scores: Scores  # of the windows that closed it: a rebuild begins new ones
     rejects: list[Reject]
+    outages: list[Outage]
     records: Sequence[InputRecord]
     rebuild_from: int
     origin: Origin
@@ -173,7 +182,8 @@ class PartitionWorker:
         rebuild = await self._rebuilt(delivery.first_offset)
         if rebuild.sides:  # the weights follow from their errors: asked again, and settled before anything else is
             asked = asyncio.ensure_future(self._pipeline.ask([], rebuild.sides))
-            await self._applied.put(_Applied([], asked, self._scores, [], [], 0, self._last, None, learnt_again=True))
+            learnt = _Applied([], asked, self._scores, [], [], [], 0, self._last, None, learnt_again=True)
+            await self._applied.put(learnt)
         self._windows = rebuild.windows
         return self._windows
 
@@ -223,6 +233,7 @@ class PartitionWorker:
             asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides)),
             self._scores,
             applied.rejects,
+            applied.outages,
             work.records,
             windows.rebuild_from(work.delivery.next_offset),
             self._last,
@@ -233,14 +244,15 @@ class PartitionWorker:
         if self._windows is None:
             return
         try:
-            closed = self._windows.close_idle(self._now_ms()).closed
+            fed = self._windows.close_idle(self._now_ms())
         except Exception as error:
             self._fault(0, error)
             self._windows = None  # neither before nor after: made anew for the next batch
             return
-        if closed:
-            asked = asyncio.ensure_future(self._pipeline.ask(closed))
-            await self._applied.put(_Applied(closed, asked, self._scores, [], [], 0, self._last, None))
+        if fed.closed or fed.outages:
+            asked = asyncio.ensure_future(self._pipeline.ask(fed.closed))
+            applied = _Applied(fed.closed, asked, self._scores, [], fed.outages, [], 0, self._last, None)
+            await self._applied.put(applied)
 
     async def _publish_all(self) -> None:
         while True:
@@ -256,7 +268,10 @@ class PartitionWorker:
             if messages is None:
                 messages, rejects = [], [_unpublished(record) for record in applied.records]
             letters = self._letters(applied.records, rejects)
-            await self._publisher.publish(self._partition, messages, letters, applied.origin)
+            announcements = self._pipeline.announcements(applied.outages)
+            await self._publisher.publish(self._partition, messages, letters, announcements, applied.origin)
+            for outage in applied.outages:
+                metrics.outages.labels(outage.kind).inc()
             if applied.work is not None:
                 applied.work.delivery.answer(applied.rebuild_from)
                 applied.work.done()
@@ -271,15 +286,12 @@ class PartitionWorker:
             self._fault(0, error)
 
     def _letters(self, records: Sequence[InputRecord], rejects: Sequence[Reject]) -> list[DeadLetter]:
-        of_record: dict[int, list[Reject]] = {}
-        for reject in rejects:
-            of_record.setdefault(reject.offset, []).append(reject)
-            metrics.dead_letters.labels(reject.cause.value).inc()
-        return [
-            dead_letter(record, of_record[record.offset], topic=self._topic, partition=self._partition)
-            for record in records
-            if record.offset in of_record
-        ]
+        for cause, count in Counter(reject.cause for reject in rejects).items():
+            if cause is DeadLetterCause.TOO_LATE:
+                metrics.late_readings.inc(count)
+            else:
+                metrics.dead_letters.labels(cause.value).inc(count)
+        return dead_letters(records, rejects, topic=self._topic, partition=self._partition)
 
     def _fault(self, records: int, error: Exception) -> None:
         log.error("%s-%d: a batch of %d records failed", self._topic, self._partition, records, exc_info=error)

@@ -14,6 +14,7 @@ import numpy as np
 
 from glaim_stream import metrics
 from glaim_stream.accuracy import count_accuracy
+from glaim_stream.announcements import Announcement, announce
 from glaim_stream.answers import blended, hole_answers, side_answers
 from glaim_stream.blend import blend
 from glaim_stream.catalogue import Catalogue
@@ -23,6 +24,7 @@ from glaim_stream.deadletters import DeadLetterCause, InputRecord, Reject
 from glaim_stream.decode import Decoder
 from glaim_stream.groups import GroupIndex
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
+from glaim_stream.outages import Outage
 from glaim_stream.records import Method, Rows, encode
 from glaim_stream.repair import SensorTable, publishable, repair
 from glaim_stream.scores import Answers, Scores
@@ -46,6 +48,7 @@ class Applied:
     dropouts: int = 0  # of these, the ones that hold no value
     superseded: int = 0  # of these, the ones for whose sensor and step another one stands
     sides: list[Sides] = field(default_factory=list)  # questions whose answers are known
+    outages: list[Outage] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +118,21 @@ class Pipeline:
             readings, rejects = self._decoder.decode(records, now_ms=now_ms)
             fed = windows.feed(readings, arrival_ms=now_ms)
         late = fed.too_late
-        for offset, position, event_time_ms in zip(
-            late.offset.tolist(), late.position.tolist(), late.event_time_ms.tolist(), strict=True
+        for offset, position, late_by_ms in zip(
+            late.offset.tolist(), late.position.tolist(), fed.late_by_ms.tolist(), strict=True
         ):
-            behind_s = (windows.clock.newest_event_ms - event_time_ms) / 1000
-            detail = f"{behind_s:.0f} s behind the newest reading of its partition, older than the window"
-            rejects.append(Reject(offset, DeadLetterCause.TOO_LATE, detail, position))
-        return Applied(fed.closed, rejects, len(readings) - len(late), fed.dropouts, fed.superseded, fed.sides)
+            detail = f"{late_by_ms / 1000:.0f} s behind the watermark of its partition, older than the window"
+            rejects.append(Reject(offset, DeadLetterCause.TOO_LATE, detail, position, late_by_ms))
+        return Applied(
+            fed.closed, rejects, len(readings) - len(late), fed.dropouts, fed.superseded, fed.sides, fed.outages
+        )
+
+    def announcements(self, outages: Sequence[Outage]) -> list[Announcement]:
+        """Messages for the outage topic."""
+        return [
+            announce(outage, group=self.index.names[outage.group], model=self.catalogue.models[outage.model_index].name)
+            for outage in outages
+        ]
 
     def scores(self) -> Scores:
         """What a partition knows before its first error."""

@@ -1,4 +1,4 @@
-"""Output and dead letters onto their topics, through Faust's producer; done when the broker has acknowledged them."""
+"""Output, letters and outages onto their topics, by Faust's producer; done when the broker has acknowledged them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 from faust.exceptions import ProducerSendError
 
 from glaim_stream import metrics
+from glaim_stream.announcements import CONTENT_TYPE as DOCUMENT_TYPE
+from glaim_stream.announcements import Announcement
 from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
 from glaim_stream.errors import MessageTooLarge
 from glaim_stream.partition import FIRST_PAUSE_S, LONGEST_PAUSE_S, Origin
@@ -34,26 +36,36 @@ class KafkaPublisher:
         self._app = app
         self._output_topic = settings.output_topic
         self._dlq_topic = settings.dlq_topic
+        self._late_topic = settings.late_topic
+        self._outage_topic = settings.outage_topic
         # The driver wakes every sender that waits for room when there is some: thousands at once would take turns
         # quadratically. In line, one waits for room and the others for their turn; acknowledgements overlap.
         self._turn: defaultdict[tuple[str, int | None], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def publish(
-        self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
+        self,
+        partition: int,
+        messages: Sequence[Message],
+        letters: Sequence[DeadLetter],
+        announcements: Sequence[Announcement],
+        origin: Origin,
     ) -> None:
-        """See partition.Publisher. Output goes to the input's partition number, in order."""
-        headers: Headers = [
-            ("content-type", CONTENT_TYPE),
-            (HEADER_PREFIX + "schema-version", SCHEMA_VERSION.encode()),
+        """See partition.Publisher. Output and outages go to the input's partition number, in order."""
+        source: Headers = [
             (HEADER_PREFIX + "input-partition", str(partition).encode()),
             (HEADER_PREFIX + "input-offset", str(origin.offset).encode()),
             (HEADER_PREFIX + "input-timestamp-ms", str(origin.timestamp_ms).encode()),
         ]
+        rows = [
+            ("content-type", CONTENT_TYPE), (HEADER_PREFIX + "schema-version", SCHEMA_VERSION.encode()), *source
+        ]  # fmt: skip
+        outage: Headers = [("content-type", DOCUMENT_TYPE), *source]
         sends = [
-            self._send_rows(message.value, partition, [*headers, (HEADER_PREFIX + "model", message.model.encode())])
+            self._send_rows(message.value, partition, [*rows, (HEADER_PREFIX + "model", message.model.encode())])
             for message in messages
         ]
         sends += [self._send_letter(letter) for letter in letters]
+        sends += [self._send(self._outage_topic, each.key, each.value, partition, outage) for each in announcements]
         await asyncio.gather(*sends)
 
     async def _send_rows(self, value: bytes, partition: int, headers: Headers) -> None:
@@ -69,13 +81,14 @@ class KafkaPublisher:
                 await self._send_rows(part, partition, headers)
 
     async def _send_letter(self, letter: DeadLetter) -> None:
+        topic = self._late_topic if letter.late else self._dlq_topic
         try:
-            await self._send(self._dlq_topic, letter.key, letter.value, None, letter.headers)
+            await self._send(topic, letter.key, letter.value, None, letter.headers)
         except MessageTooLarge:
             value = letter.value or b""
             cut = (HEADER_PREFIX + "cut-from-bytes", str(len(value)).encode())
-            log.error("a dead letter of %d bytes is too large for %s: its head is kept", len(value), self._dlq_topic)
-            await self._send(self._dlq_topic, None, value[:_KEPT_BYTES], None, [*letter.headers, cut])
+            log.error("a dead letter of %d bytes is too large for %s: its head is kept", len(value), topic)
+            await self._send(topic, None, value[:_KEPT_BYTES], None, [*letter.headers, cut])
 
     async def _send(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from glaim_stream.errors import SettingsError
 
-DEAD_LETTER_SUFFIX = "-dlq"
+DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 
 
 class Settings(BaseSettings):
@@ -26,6 +26,16 @@ class Settings(BaseSettings):
     input_topic: str = "sensor-readings"
     output_topic: str = "imputed-readings"
     dead_letter_topic: str = Field(default="", description="input topic with the suffix -dlq when empty")
+    late_topic: str = Field(
+        default_factory=lambda given: given.get("input_topic", "") + LATE_SUFFIX,
+        min_length=1,
+        description="readings older than the window; input topic with the suffix -late when not given",
+    )
+    outage_topic: str = Field(
+        default_factory=lambda given: given.get("output_topic", "") + OUTAGE_SUFFIX,
+        min_length=1,
+        description="groups that go dark and speak again; output topic with the suffix -outages when not given",
+    )
     consumer_group: str = Field(default="glaim-stream", description="Kafka's consumer group")
     instance_id: str | None = Field(
         default=None,
@@ -111,6 +121,11 @@ class Settings(BaseSettings):
     def dlq_topic(self) -> str:
         """Name of the dead-letter topic."""
         return self.dead_letter_topic or self.input_topic + DEAD_LETTER_SUFFIX
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic that a worker reads or writes; the input first."""
+        return (self.input_topic, self.output_topic, self.dlq_topic, self.late_topic, self.outage_topic)
 
 
 def read_settings(**overrides: object) -> Settings:

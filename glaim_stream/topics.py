@@ -20,7 +20,7 @@ _PATIENCE_MS = 10_000  # a broker that is not there should be said soon; whoever
 
 
 def ensure_topics(settings: Settings) -> dict[str, int]:
-    """Create the input, output and dead-letter topics where absent; returns the partitions of each.
+    """Create the topics of a worker where absent; returns the partitions of each.
 
     Raises:
         SettingsError: the broker cannot be reached, or the output topic has fewer partitions than the input: a row
@@ -28,13 +28,10 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
     """
     with _admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
-        for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic):
+        for topic in settings.topics:
             if _partitions(admin, topic) is None:
                 _create(admin, topic, partitions, settings.replication_factor)
-        counts = {
-            topic: _partitions(admin, topic) or partitions
-            for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic)
-        }
+        counts = {topic: _partitions(admin, topic) or partitions for topic in settings.topics}
     if counts[settings.output_topic] < counts[settings.input_topic]:
         raise SettingsError(
             f"{settings.output_topic} needs at least the {counts[settings.input_topic]} partitions of "

@@ -29,6 +29,7 @@ class Fed:
 
     closed: list[Closed]  # one for each model that closed a step or was corrected
     too_late: Readings  # older than the window: nothing can be said about them any more
+    late_by_ms: NDArray[np.int64]  # how far behind the watermark each of them was when it came
     dropouts: int = 0  # readings that hold no value
     superseded: int = 0  # readings for whose sensor and step another one stands
     sides: list[Sides] = field(default_factory=list)  # one for each model and step that was asked about
@@ -61,7 +62,7 @@ class PartitionWindows:
         """
         newest_ms = self.clock.observe(readings.event_time_ms, arrival_ms)
         late = np.zeros(len(readings), np.bool_)
-        fed = Fed([], readings, dropouts=int(np.isnan(readings.value).sum()))
+        fed = Fed([], readings, newest_ms, dropouts=int(np.isnan(readings.value).sum()))
         for windows in self._models:
             mine = np.flatnonzero(readings.model == windows.model_index)
             closed, too_late, superseded = windows.feed(readings.where(mine), newest_ms[mine], newest_ms)
@@ -71,6 +72,8 @@ class PartitionWindows:
                 fed.closed.append(closed)
             fed.sides += windows.take_sides()
         fed.too_late = readings.where(late)
+        lateness_ms = np.array([windows.model.lateness_ms for windows in self._models], np.int64)
+        fed.late_by_ms = newest_ms[late] - lateness_ms[fed.too_late.model] - fed.too_late.event_time_ms
         return fed
 
     def close_idle(self, now_ms: int) -> Fed:
@@ -84,7 +87,7 @@ class PartitionWindows:
             for windows in self._models
             if idle_ms >= windows.model.idle_timeout_s * 1000
         ]
-        return Fed([each for each in closed if each is not None], no_readings())
+        return Fed([each for each in closed if each is not None], no_readings(), np.empty(0, np.int64))
 
     def rebuild_from(self, next_offset: int) -> int:
         """Lowest offset that still feeds a window or an open step; `next_offset` when none does."""

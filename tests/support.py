@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, settings
 
+from glaim_stream.announcements import Announcement
 from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.closing import NO_WINDOW, Closed
 from glaim_stream.contract import Contract, sensors_digest
@@ -179,15 +180,22 @@ class MemoryPublisher:
     begun: int = 0
     messages: list[Message] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
+    announcements: list[Announcement] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
 
     async def publish(
-        self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
+        self,
+        partition: int,
+        messages: Sequence[Message],
+        letters: Sequence[DeadLetter],
+        announcements: Sequence[Announcement],
+        origin: Origin,
     ) -> None:
         self.begun += 1
         await self.gate.wait()
         self.messages += messages
         self.letters += letters
+        self.announcements += announcements
         self.origins.append(origin)
 
 

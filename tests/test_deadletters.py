@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from glaim_stream.deadletters import MAX_DETAIL_CHARS, DeadLetterCause, Reject, dead_letter, positions_of
+from glaim_stream.deadletters import MAX_DETAIL_CHARS, DeadLetterCause, Reject, dead_letter, dead_letters, positions_of
 from tests.support import Record, header
 
 RECORD = Record(b"\xff value", 7, b"key", [("content-type", b"x"), ("glaim-cause", b"older")], 1234)
@@ -35,6 +35,26 @@ def test_single_readings_are_named_by_their_positions() -> None:
 def test_a_whole_record_among_single_readings_wins() -> None:
     rejects = [Reject(7, DeadLetterCause.FUTURE, "a", 4), Reject(7, DeadLetterCause.PROCESSING, "b")]
     assert positions_of(dead_letter(RECORD, rejects, topic="in", partition=0).headers) is None
+
+
+def test_a_reading_that_is_too_late_goes_to_its_own_topic_and_says_how_late_it_was() -> None:
+    rejects = [
+        Reject(7, DeadLetterCause.TOO_LATE, "a", 4, late_by_ms=9_000),
+        Reject(8, DeadLetterCause.MALFORMED, "b", 0),
+        Reject(7, DeadLetterCause.FUTURE, "c", 2),
+        Reject(7, DeadLetterCause.TOO_LATE, "d", 0, late_by_ms=7_000),
+    ]
+    other = Record(b"other", 8, None, [], 1)
+    refused, late, last = dead_letters([RECORD, other, Record(b"good", 9)], rejects, topic="in", partition=3)
+    assert [(letter.value, letter.late) for letter in (refused, late, last)] == [
+        (RECORD.value, False),
+        (RECORD.value, True),
+        (b"other", False),
+    ]
+    assert (positions_of(refused.headers), positions_of(late.headers), positions_of(last.headers)) == ({2}, {0, 4}, {0})
+    assert header(late.headers, "glaim-cause") == "too-late"
+    assert json.loads(header(late.headers, "glaim-late-by-ms") or "") == {"4": 9_000, "0": 7_000}
+    assert header(refused.headers, "glaim-late-by-ms") is None
 
 
 def test_a_detail_has_a_bound() -> None:

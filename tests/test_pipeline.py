@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
 
@@ -10,6 +12,7 @@ from glaim_stream.errors import ContractError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.outages import Outage
 from glaim_stream.pipeline import Applied, Pipeline
 from glaim_stream.records import read_rows
 from tests.support import Record, catalogue, contract, json_record
@@ -66,7 +69,23 @@ async def test_readings_dropouts_superseded_and_late_ones_are_told_apart() -> No
         (4, 0, DeadLetterCause.UNKNOWN_GROUP),
         (3, 0, DeadLetterCause.TOO_LATE),
     ]
-    assert applied.rejects[1].detail.startswith("19 s behind")
+    assert applied.rejects[1].detail.startswith("19 s behind the watermark")
+    assert applied.rejects[1].late_by_ms == 19_000
+
+
+def test_an_outage_is_announced_by_names() -> None:
+    pipeline = Pipeline(catalogue(), {}, Ladder([Interpolation()]))
+    pipeline.apply(pipeline.windows(), [reading(0, 1, 1.0), reading(1, 1, 1.0, group="g2")], now_ms=NOW_MS)
+    dark = Outage(model_index=0, group=1, kind="dark", ts_ms=5_000, last_ts_ms=1_000, by_clock=False)
+    speaks = Outage(model_index=0, group=1, kind="speaks", ts_ms=9_500, last_ts_ms=-1, by_clock=True)
+    announcements = pipeline.announcements([dark, speaks])
+    assert [each.key for each in announcements] == [b"g2", b"g2"]
+    assert [json.loads(each.value) for each in announcements] == [
+        {"group": "g2", "model": "m", "kind": "dark", "ts": "1970-01-01T00:00:05Z",
+         "last_ts": "1970-01-01T00:00:01Z", "by_clock": False},
+        {"group": "g2", "model": "m", "kind": "speaks", "ts": "1970-01-01T00:00:09.500Z", "last_ts": None,
+         "by_clock": True},
+    ]  # fmt: skip
 
 
 async def test_nothing_closed_is_no_message() -> None:

@@ -35,6 +35,13 @@ def test_a_name_of_its_own_for_the_dead_letter_topic() -> None:
     assert read_settings(dead_letter_topic="errors").dlq_topic == "errors"
 
 
+def test_topics_beside_input_and_output_are_named_after_them_unless_told_otherwise() -> None:
+    settings = read_settings(input_topic="in", output_topic="out")
+    assert settings.topics == ("in", "out", "in-dlq", "in-late", "out-outages")
+    settings = read_settings(input_topic="in", late_topic="belated", outage_topic="dark")
+    assert settings.topics[3:] == ("belated", "dark")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

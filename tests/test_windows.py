@@ -142,6 +142,13 @@ def test_a_reading_older_than_the_window_is_too_late() -> None:
     assert fed.too_late.offset.tolist() == [2]
 
 
+def test_how_late_a_reading_is_counts_from_the_watermark_that_it_met() -> None:
+    windows = PartitionWindows(catalogue(lateness_s=2))
+    events = [Event(20_000), Event(1_000), Event(30_000), Event(1_000), Event(29_000)]
+    fed = windows.feed(columns(events), arrival_ms=0)
+    assert (fed.too_late.offset.tolist(), fed.late_by_ms.tolist()) == ([1, 3], [17_000, 27_000])
+
+
 def test_a_group_that_is_wholly_dark_for_a_window_yields_nothing_any_more() -> None:
     windows = PartitionWindows(catalogue())
     rows = feed(windows, [Event(0), Event(100_000, group=1)])

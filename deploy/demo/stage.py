@@ -177,7 +177,7 @@ def _remove_topics(settings: Settings) -> None:
         return
     try:
         # The consumer group is not waited for: it is empty only after a session timeout, and the broker drops it then.
-        admin.delete_topics([settings.input_topic, settings.output_topic, settings.dlq_topic])
+        admin.delete_topics(list(settings.topics))
     except KafkaError:
         return
     finally:

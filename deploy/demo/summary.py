@@ -17,7 +17,7 @@ from rich.table import Table
 MEANING = {
     "readings_in": "readings that the input topic acknowledged; what was hidden was never sent",
     "readings_out": "of these, how many came out as observed, exactly as they went in",
-    "dead_letters": "readings that were refused, with the cause in their headers",
+    "dead_letters": "readings that were refused or too late, with the cause in their headers",
     "lost": "readings that are neither in the output nor in the dead letters, by glaim-stream audit",
     "holes": "cells (group, sensor, step) for which no reading arrived: hidden ones, and the data's own gaps",
     "filled": "holes by the method that had the last word on them; none: the gap was too old for an answer",

@@ -36,7 +36,7 @@ class Seen:
 
 
 class Watcher:
-    """Follows the two topics from their beginning, in a thread of its own."""
+    """Follows these topics from their beginning, in a thread of its own."""
 
     def __init__(self, settings: Settings) -> None:
         self.seen = Seen()
@@ -46,7 +46,7 @@ class Watcher:
         self._consumer = KafkaConsumer(**kafka_options(settings), enable_auto_commit=False, max_poll_records=500)
         self._partitions = [
             TopicPartition(topic, number)
-            for topic in (settings.output_topic, settings.dlq_topic)
+            for topic in (settings.output_topic, settings.dlq_topic, settings.late_topic)
             for number in sorted(self._consumer.partitions_for_topic(topic) or ())
         ]
         self._consumer.assign(self._partitions)

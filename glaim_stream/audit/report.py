@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 PROBLEMS = {
-    "missing": "readings whose closed step has no observed row, and which are no dead letter",
-    "missing_dead_letters": "refused or too late readings that are no dead letter",
+    "missing": "readings whose closed step has no observed row, and which are on no other topic",
+    "missing_dead_letters": "refused or too late readings that are neither dead letters nor on the late topic",
     "wrong": "steps whose newest row differs from what the input gives",
     "conflicting": "rows of one (group, sensor, ts, revision) that contradict each other",
     "invented": "observed rows that no reading explains",

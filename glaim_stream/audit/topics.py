@@ -1,4 +1,4 @@
-"""Holds the output topic and the dead letters against the input: what is missing, wrong, contradictory, uncommitted.
+"""Holds output, dead letters and late topic against the input: what is missing, wrong, contradictory, uncommitted.
 
 Reads without a consumer group, from what is there now to where the topics ended at the start, and changes nothing.
 """
@@ -110,10 +110,11 @@ class _Auditor:
             raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
         try:
             numbers = await self._partitions(admin)
-            inputs, outputs, letters_of = (
+            inputs, outputs, refused, late = (
                 [TopicPartition(topic, number) for number in numbers.get(topic, [])]
-                for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic)
+                for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic, settings.late_topic)
             )
+            letters_of = [*refused, *late]
             # In this order: what is committed is in the output, what is in the output came from the input.
             commits = await self._commits(consumer, admin, inputs, wait_s)
             output_ends = await consumer.end_offsets([*outputs, *letters_of])
@@ -182,9 +183,9 @@ class _Auditor:
         )
 
     async def _partitions(self, admin: AIOKafkaAdminClient) -> dict[str, list[int]]:
-        """Partition numbers of the three topics."""
+        """Partition numbers of the topics that bear on an audit."""
         settings = self._settings
-        names = [settings.input_topic, settings.output_topic, settings.dlq_topic]
+        names = [settings.input_topic, settings.output_topic, settings.dlq_topic, settings.late_topic]
         found = {
             topic["topic"]: sorted(part["partition"] for part in topic["partitions"])
             for topic in await admin.describe_topics(names)

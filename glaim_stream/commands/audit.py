@@ -16,6 +16,7 @@ from glaim_stream.commands.options import (
     DeadLetterTopic,
     InputTopic,
     Kafka,
+    LateTopic,
     ModelRepository,
     OutputTopic,
     offsets_of,
@@ -32,6 +33,7 @@ def audit(
     input_topic: InputTopic = None,
     output_topic: OutputTopic = None,
     dead_letter_topic: DeadLetterTopic = None,
+    late_topic: LateTopic = None,
     consumer_group: ConsumerGroup = None,
     from_offset: Annotated[list[str] | None, typer.Option(help=f"Read the input from here. {OFFSETS}")] = None,
     until_offset: Annotated[
@@ -46,7 +48,7 @@ def audit(
     examples: Annotated[int, typer.Option(min=1, help="First cases shown of each problem.")] = 5,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the whole report here as well.")] = None,
 ) -> None:
-    """Hold the output and the dead letters against the input. Exit code 0: clean, 1: something is lost or wrong."""
+    """Hold output, dead letters and late topic against the input. Exit code 0: clean, 1: something is lost or wrong."""
     from glaim_stream.audit import audit as run
     from glaim_stream.feed.times import moment_ms
     from glaim_stream.settings import read_settings
@@ -58,6 +60,7 @@ def audit(
         input_topic=input_topic,
         output_topic=output_topic,
         dead_letter_topic=dead_letter_topic,
+        late_topic=late_topic,
         consumer_group=consumer_group,
     )
     report = run(

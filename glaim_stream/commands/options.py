@@ -33,6 +33,17 @@ DeadLetterTopic = Annotated[
     str | None,
     typer.Option(help="Topic of what cannot be used. [env: GLAIM_DEAD_LETTER_TOPIC, else the input topic with -dlq]"),
 ]
+LateTopic = Annotated[
+    str | None,
+    typer.Option(help="Topic of what comes too late. [env: GLAIM_LATE_TOPIC, else the input topic with -late]"),
+]
+OutageTopic = Annotated[
+    str | None,
+    typer.Option(
+        help="Topic that says which groups go dark and speak again. "
+        "[env: GLAIM_OUTAGE_TOPIC, else the output topic with -outages]"
+    ),
+]
 Catalogue = Annotated[
     Path | None, typer.Option(help="Which groups there are. [env: GLAIM_CATALOGUE, else groups.yaml]")
 ]

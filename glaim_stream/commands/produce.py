@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, OutputTopic
+from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, LateTopic, OutageTopic, OutputTopic
 from glaim_stream.commands.sources import (
     Days,
     Format,
@@ -64,6 +64,8 @@ def produce(
     input_topic: InputTopic = None,
     output_topic: OutputTopic = None,
     dead_letter_topic: DeadLetterTopic = None,
+    late_topic: LateTopic = None,
+    outage_topic: OutageTopic = None,
 ) -> None:
     """Replay a file, or the simulated plant, into the input topic. Exit code 1 when the broker refused anything."""
     from glaim_stream.commands.console import progress_bar
@@ -86,7 +88,12 @@ def produce(
         _print_plan(count_only(sent, chosen, batch=batch, null=null), source, int(withheld.mask.sum()))
         return
     settings = read_settings(
-        kafka=kafka, input_topic=input_topic, output_topic=output_topic, dead_letter_topic=dead_letter_topic
+        kafka=kafka,
+        input_topic=input_topic,
+        output_topic=output_topic,
+        dead_letter_topic=dead_letter_topic,
+        late_topic=late_topic,
+        outage_topic=outage_topic,
     )
     with progress_bar(settings.input_topic, "readings") as progress:
         report = send(settings, sent, input_format=chosen, batch=batch, speed=pace, null=null, on_progress=progress)

@@ -16,7 +16,9 @@ Arrow IPC stream, header content-type: application/vnd.apache.arrow.stream:
 
 ts: ISO 8601 with a zone, or epoch milliseconds; in Arrow a timestamp with a zone, or epoch milliseconds.
 value: null, NaN or "quality": "bad" is a dropout that was reported; nothing at all is silence.
-What cannot be used goes to the dead-letter topic, whole, with its reason in headers glaim-*.
+What cannot be used goes to sensor-readings-dlq, whole, with its reason in headers glaim-*.
+What is older than the window goes to sensor-readings-late likewise; its header glaim-late-by-ms says how far behind the
+watermark it was, as a JSON object with a number for each reading's place in the record.
 """
 
 _OUTPUT = """\
@@ -65,6 +67,18 @@ newest_revisions(tables), which folds revisions away.
 """
 
 
+_OUTAGES = """
+OUTAGES: topic imputed-readings-outages, JSON, key: the group; one when it goes dark, one when it speaks again
+  {"group": "pump-7", "model": "plant-pump", "kind": "dark", "ts": "2026-11-21T05:00:00Z",
+   "last_ts": "2026-11-21T04:59:00Z", "by_clock": false}
+kind: dark or speaks. ts: the start of that step. last_ts: the step in which it was last heard, null when not known.
+by_clock: event time stands still, and the wall clock says it. An event may come twice; (group, kind, ts) is its key.
+READ:
+  for message in KafkaConsumer("imputed-readings-outages", bootstrap_servers="localhost:9092"):
+      outage = json.loads(message.value)
+"""
+
+
 def schema() -> None:
     """Print what goes in and what comes out, with examples."""
     from rich.table import Table
@@ -86,3 +100,4 @@ def schema() -> None:
         table.add_row(status.symbol, f"0x{status:08X}", meaning)
     result_console().print(table)
     print(_READ, end="")
+    print(_OUTAGES, end="")

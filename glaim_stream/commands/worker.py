@@ -14,7 +14,9 @@ from glaim_stream.commands.options import (
     Imputer,
     InputTopic,
     Kafka,
+    LateTopic,
     ModelRepository,
+    OutageTopic,
     OutputTopic,
     Triton,
 )
@@ -38,6 +40,8 @@ def worker(
     input_topic: InputTopic = None,
     output_topic: OutputTopic = None,
     dead_letter_topic: DeadLetterTopic = None,
+    late_topic: LateTopic = None,
+    outage_topic: OutageTopic = None,
     consumer_group: ConsumerGroup = None,
     instance_id: Annotated[
         str | None,
@@ -65,6 +69,8 @@ def worker(
             input_topic=input_topic,
             output_topic=output_topic,
             dead_letter_topic=dead_letter_topic,
+            late_topic=late_topic,
+            outage_topic=outage_topic,
             consumer_group=consumer_group,
             instance_id=instance_id,
             metrics_port=metrics_port,

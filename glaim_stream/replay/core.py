@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from glaim_stream.closing import Closed
-from glaim_stream.deadletters import DeadLetter, InputRecord, Reject, dead_letter
+from glaim_stream.deadletters import InputRecord, Reject, dead_letters
 from glaim_stream.partition import Origin, Publisher
 from glaim_stream.pipeline import Asked, Pipeline
 
@@ -105,14 +105,6 @@ class PartitionReplay:
         self._counts.messages += len(messages)
         self._counts.rows += sum(message.rows for message in messages)
         self._counts.rejects.update(reject.cause.value for reject in asked.rejects)
-        await self._publisher.publish(self._partition, messages, self._letters(asked), self._origin)
-
-    def _letters(self, asked: _Asked) -> list[DeadLetter]:
-        of_record: dict[int, list[Reject]] = {}
-        for reject in asked.rejects:
-            of_record.setdefault(reject.offset, []).append(reject)
-        return [
-            dead_letter(record, of_record[record.offset], topic=self._topic, partition=self._partition)
-            for record in asked.records
-            if record.offset in of_record
-        ]
+        letters = dead_letters(asked.records, asked.rejects, topic=self._topic, partition=self._partition)
+        # Outages are not announced again: whoever is to act on them was told when they happened.
+        await self._publisher.publish(self._partition, messages, letters, [], self._origin)

@@ -11,6 +11,7 @@ from typing import IO, Any, Self
 
 from aiokafka import AIOKafkaProducer
 
+from glaim_stream.announcements import Announcement
 from glaim_stream.connection import kafka_options
 from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
 from glaim_stream.partition import Origin
@@ -28,7 +29,12 @@ class FileSink:
         self._file = file
 
     async def publish(
-        self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
+        self,
+        partition: int,
+        messages: Sequence[Message],
+        letters: Sequence[DeadLetter],
+        announcements: Sequence[Announcement],
+        origin: Origin,
     ) -> None:
         """Write the rows; the letters are not the file's."""
         for message in messages:
@@ -82,12 +88,17 @@ class Recorded:
         self._sink, self._rejects = sink, rejects
 
     async def publish(
-        self, partition: int, messages: Sequence[Message], letters: Sequence[DeadLetter], origin: Origin
+        self,
+        partition: int,
+        messages: Sequence[Message],
+        letters: Sequence[DeadLetter],
+        announcements: Sequence[Announcement],
+        origin: Origin,
     ) -> None:
         """See partition.Publisher."""
         if self._rejects is not None:
             self._rejects.add(letters)
-        await self._sink.publish(partition, messages, [], origin)
+        await self._sink.publish(partition, messages, [], announcements, origin)
 
 
 class _Producer:

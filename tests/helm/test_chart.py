@@ -56,6 +56,8 @@ def without(path: str) -> Object:
 SECURED: Object = {
     "kafka": {
         "deadLetterTopic": "unusable",
+        "lateTopic": "belated",
+        "outageTopic": "dark",
         "maxMessageBytes": 10_000_000,
         "tls": {"enabled": True, "existingSecret": "kafka-ca", "caKey": "root.pem"},
         "sasl": {"enabled": True, "existingSecret": "kafka-login"},
@@ -304,8 +306,8 @@ def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> N
 def test_defaults_are_the_workers_own_but_where_the_values_say_why(
     chart: Chart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    own = Settings().model_dump()
     settings = from_pod(chart.render(SMALLEST), monkeypatch).model_dump()
-    own = {name: field.default for name, field in Settings.model_fields.items()}
     differing = {name for name in own if settings[name] != own[name]}
     given = {"kafka", "triton", "instance_id", "catalogue", "model_repository"}
     assert differing - given == {"replication_factor", "session_timeout_s"}
@@ -316,7 +318,7 @@ def test_values_reach_the_worker(chart: Chart, monkeypatch: pytest.MonkeyPatch) 
     settings = from_pod(objects, monkeypatch)
     assert settings.kafka == "kafka-0:9092,kafka-1:9092"
     assert settings.max_message_bytes == 10_000_000
-    assert settings.dlq_topic == "unusable"
+    assert settings.topics[2:] == ("unusable", "belated", "dark")
     assert (settings.security_protocol, settings.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
     variables = environment(objects)
     assert variables["GLAIM_SASL_PASSWORD"]["valueFrom"] == {"secretKeyRef": {"name": "kafka-login", "key": "password"}}

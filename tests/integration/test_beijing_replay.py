@@ -65,5 +65,6 @@ def test_every_beijing_reading_comes_out_exactly_once(
     assert counts["open"] <= len(stations.cells)
     assert counts["identical_duplicates"] == counts["closed_by_clock_duplicates"] == 0
     assert counts["silent_steps"] > 0, "the stations' own gaps"
-    letters = [letter for part in read_topic(settings, settings.dlq_topic).values() for letter in part]
+    topics = (settings.dlq_topic, settings.late_topic)
+    letters = [letter for topic in topics for part in read_topic(settings, topic).values() for letter in part]
     assert len(letters) == sum(report.dead_letters.values())

@@ -31,6 +31,14 @@ to Helm, and a million would be written 1e+06.
 - name: GLAIM_DEAD_LETTER_TOPIC
   value: {{ . | quote }}
 {{- end }}
+{{- with .Values.kafka.lateTopic }}
+- name: GLAIM_LATE_TOPIC
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.kafka.outageTopic }}
+- name: GLAIM_OUTAGE_TOPIC
+  value: {{ . | quote }}
+{{- end }}
 - name: GLAIM_CONSUMER_GROUP
   value: {{ .Values.kafka.consumerGroup | quote }}
 # Static membership: the pod's name survives its restarts, so a restart within the session timeout moves no partition.
