@@ -15,6 +15,7 @@ from glaim_stream.catalogue import Catalogue, read_catalogue
 from glaim_stream.connection import faust_broker, faust_credentials
 from glaim_stream.contract import CONTRACT_FILE, Contract, read_contract
 from glaim_stream.errors import ContractError, ImputerError
+from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Rung
 from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
@@ -132,24 +133,36 @@ def create_pipeline(settings: Settings) -> tuple[Pipeline, Ladder]:
 
 def create_ladder(settings: Settings, contracts: dict[str, Contract]) -> Ladder:
     """The rungs that the settings ask for, and interpolation below them."""
-    first: Rung
+    rungs: list[Rung] = []
     if settings.imputer == "triton":
-        first = TritonImputer(
-            settings.triton, contracts, deadline_s=settings.triton_deadline_s, fixed_batch=settings.fixed_batch
+        rungs.append(
+            TritonImputer(
+                settings.triton, contracts, deadline_s=settings.triton_deadline_s, fixed_batch=settings.fixed_batch
+            )
         )
-    elif settings.imputer == "local":
+    if settings.imputer == "local" or (settings.imputer == "triton" and settings.fallback_local):
         from glaim_stream.imputers.local import LocalImputer  # torch is an extra
 
-        first = LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch)
-    else:
-        first = _MODEL_FREE[settings.imputer]()
-    rungs = [first] if settings.imputer in _MODEL_FREE else [first, Interpolation()]
+        rungs.append(LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch))
+    rungs.append(_MODEL_FREE[settings.imputer]() if settings.imputer in _MODEL_FREE else Interpolation())
+    for rung in rungs:
+        metrics.imputer_state.labels(rung.name).set(State.CLOSED)
     return Ladder(
         rungs,
         batch=settings.triton_batch,
         in_flight=settings.triton_in_flight,
+        rest_s=settings.breaker_rest_s,
         on_failure=lambda rung: metrics.imputer_failures.labels(rung).inc(),
+        on_state=_count_state,
     )
+
+
+def _count_state(rung: str, state: State) -> None:
+    metrics.imputer_state.labels(rung).set(state)
+    if state is State.OPEN:
+        metrics.imputer_openings.labels(rung).inc()
+    elif state is State.HALF_OPEN:
+        metrics.imputer_probes.labels(rung).inc()
 
 
 def _contracts(settings: Settings, catalogue: Catalogue) -> dict[str, Contract]:

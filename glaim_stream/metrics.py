@@ -37,6 +37,11 @@ score_intervals_holding = Counter(
     "glaim_score_intervals_holding", "Of these intervals, the ones that hold what was hidden", ["model", "position"]
 )
 imputer_failures = Counter("glaim_imputer_failures", "Batches that an imputer could not answer", ["imputer"])
+imputer_state = Gauge(
+    "glaim_imputer_state", "Breaker of a rung: 0 asked, 1 tried by one batch, 2 left alone", ["imputer"]
+)
+imputer_openings = Counter("glaim_imputer_openings", "Times that a rung was left alone for a rest", ["imputer"])
+imputer_probes = Counter("glaim_imputer_probes", "Batches that tried a rung after its rest", ["imputer"])
 impute_seconds = Histogram(
     "glaim_impute_seconds", "Time to impute the windows of one batch of records", buckets=_WORK_BUCKETS_S
 )

@@ -71,6 +71,17 @@ class Settings(BaseSettings):
         default=8, ge=1, description="calls at a time; more hides latency and holds more memory"
     )
 
+    breaker_rest_s: float = Field(
+        default=5.0,
+        gt=0,
+        description="after a call that got no answer, how long an imputer is left alone before one batch tries it "
+        "again; shorter notices its return sooner and delays more batches while it is away",
+    )
+    fallback_local: bool = Field(
+        default=False,
+        description="while Triton is away the same TorchScript runs in the worker, before interpolation stands in; "
+        "needs the extra `local`, and the weights below model_repository. Slower, and the worker holds the model",
+    )
     score_share: float = Field(
         default=0.05,
         ge=0,

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glaim_stream.app import create_ladder
 from glaim_stream.contract import file_digest, read_contract, write_contract
 from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.imputers.local import LocalImputer
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.records import Method
+from glaim_stream.settings import Settings
 from tests.support import contract
 
 
@@ -70,3 +72,14 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(builtins, "__import__", without_torch)
     with pytest.raises(ImputerError, match=r"install glaim-stream\[local\]"):
         LocalImputer(tmp_path, {})
+
+
+async def test_while_triton_is_away_the_local_model_answers_before_interpolation(repository: Path) -> None:
+    chosen = Settings(model_repository=repository, triton="localhost:1", triton_deadline_s=0.2, fallback_local=True)
+    ladder = create_ladder(chosen, {"m": read_contract(repository / "m")})
+    assert [rung.name for rung in ladder.rungs] == ["triton", "local", "interpolation"]
+    windows = Windows("m", np.ones((1, 2, 6), np.float32), np.ones((1, 2, 6), np.bool_), 1)
+    answer = await ladder.impute(windows)
+    assert (answer.method == Method.MODEL).all()
+    assert answer.version == ["1"]
+    await ladder.close()

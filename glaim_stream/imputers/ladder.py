@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from glaim_stream.errors import ImputerError, ImputerUnavailable
+from glaim_stream.imputers.breaker import Breaker, State
 from glaim_stream.imputers.protocol import Imputed, Rung, Windows
 from glaim_stream.records import Method
 
@@ -26,6 +28,7 @@ class Ladder:
         in_flight: int = 8,
         rest_s: float = 5.0,
         on_failure: Callable[[str], None] = lambda rung: None,
+        on_state: Callable[[str, State], None] = lambda rung, state: None,
     ) -> None:
         """Build a ladder.
 
@@ -33,15 +36,15 @@ class Ladder:
             rungs: best first.
             batch: most windows in one call; larger batches use the accelerator better and wait longer.
             in_flight: most calls at a time; more hide latency and hold more memory.
-            rest_s: how long a rung that was unavailable is passed over, so that an imputer which is down delays one
-                batch and not every one.
+            rest_s: how long a rung that was unavailable is passed over before one batch tries it again, so that an
+                imputer which is down does not delay every batch (see Breaker).
             on_failure: told the name of a rung that failed.
+            on_state: told the name of a rung and the state that its breaker goes into.
         """
         self.rungs = list(rungs)
         self._batch = batch
         self._gate = asyncio.Semaphore(in_flight)
-        self._rest_s = rest_s
-        self._resting_until_s: dict[str, float] = {}
+        self._breakers = [Breaker(rest_s, partial(on_state, rung.name)) for rung in self.rungs]
         self._on_failure = on_failure
 
     async def impute(self, windows: Windows) -> Imputed:
@@ -61,21 +64,25 @@ class Ladder:
 
     async def _answer(self, windows: Windows) -> Imputed:
         async with self._gate:
-            for rung in self.rungs:
-                if self._rests(rung):
+            for rung, breaker in zip(self.rungs, self._breakers, strict=True):
+                if not breaker.admits(asyncio.get_running_loop().time()):
                     continue
+                there = False
                 try:
-                    return await rung.impute(windows)
+                    answer = await rung.impute(windows)
+                    there = True
+                    return answer
                 except ImputerError as error:
+                    there = not isinstance(error, ImputerUnavailable)
                     self._on_failure(rung.name)
-                    if isinstance(error, ImputerUnavailable):
-                        self._resting_until_s[rung.name] = asyncio.get_running_loop().time() + self._rest_s
                     log.warning(
                         "%s did not answer for %d windows of %s: %s", rung.name, len(windows), windows.model, error
                     )
+                finally:  # cancelled or failed otherwise, too: a probe that never reported would be the last one
+                    if there:
+                        breaker.answered()
+                    else:
+                        breaker.failed(asyncio.get_running_loop().time())
         shape = (*windows.values.shape[:2], windows.steps)
         nothing = np.full(shape, np.nan, np.float32)
         return Imputed(nothing, np.full(shape, Method.NONE, np.int8), [""] * len(windows))
-
-    def _rests(self, rung: Rung) -> bool:
-        return asyncio.get_running_loop().time() < self._resting_until_s.get(rung.name, 0.0)

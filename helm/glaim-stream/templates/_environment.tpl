@@ -79,6 +79,10 @@ to Helm, and a million would be written 1e+06.
   value: {{ .Values.triton.inFlight | int64 | quote }}
 - name: GLAIM_BATCHES_IN_FLIGHT
   value: {{ .Values.worker.batchesInFlight | int64 | quote }}
+- name: GLAIM_BREAKER_REST_S
+  value: {{ .Values.triton.breakerRestSeconds | quote }}
+- name: GLAIM_FALLBACK_LOCAL
+  value: {{ .Values.worker.fallbackLocal | quote }}
 - name: GLAIM_SCORE_SHARE
   value: {{ .Values.worker.scoreShare | quote }}
 - name: GLAIM_METRICS_PORT
