@@ -231,5 +231,5 @@ def _count(rows: Rows) -> None:
         metrics.rows.labels(method.name.lower()).inc(int((rows.method == method).sum()))
     metrics.revisions.inc(int((rows.revision > 0).sum()))
     null = rows.status[rows.method == Method.NONE]
-    for cause, statuses in _WITHHELD.items():
+    for cause, statuses in _WITHHELD.items() if len(null) else ():
         metrics.withheld_rows.labels(cause).inc(int(np.isin(null, statuses).sum()))

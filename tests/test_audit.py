@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.audit.columns import Cells, Letters, OutputReader, OutputRows, collect_letter
+from glaim_stream.audit.columns import UNTOLD_MS, Cells, Letters, OutputReader, OutputRows, collect_letter
 from glaim_stream.audit.keys import Commit, PartitionAudit, PartitionInput
 from glaim_stream.audit.report import PROBLEMS, AuditReport, Finding
 from glaim_stream.audit.rules import PartitionRules
@@ -64,8 +64,8 @@ def catalogue(**rules: Any) -> Catalogue:
     return parse_catalogue({"models": [model], "groups": [{"model": "m", "pattern": "g*"}]}, source="test")
 
 
-def reading(group: str, sensor: str, ts_ms: int, value: float | None) -> bytes:
-    return json.dumps({"group": group, "sensor": sensor, "ts": ts_ms, "value": value}).encode()
+def reading(group: str, sensor: str, ts_ms: int, value: float | None, quality: str = "good") -> bytes:
+    return json.dumps({"group": group, "sensor": sensor, "ts": ts_ms, "value": value, "quality": quality}).encode()
 
 
 def stream(steps: int = 60, seed: int = 1) -> list[bytes]:
@@ -78,7 +78,8 @@ def stream(steps: int = 60, seed: int = 1) -> list[bytes]:
                 if rng.random() < 0.25 or (group == "g2" and 20 <= step < 45):
                     continue
                 ts_ms = START_MS + step * STEP_MS + int(rng.integers(0, STEP_MS))
-                out.append(reading(group, sensor, ts_ms, round(float(rng.normal()), 3)))
+                quality = "Uncertain" if step % 7 == 0 else "good"
+                out.append(reading(group, sensor, ts_ms, round(float(rng.normal()), 3), quality))
                 if rng.random() < 0.1:
                     out.append(reading(group, sensor, ts_ms - int(rng.integers(0, 6 * STEP_MS)), 7.5))
         if step % 17 == 16:
@@ -188,6 +189,29 @@ def test_a_wrong_value_is_named_with_both_values(good: Case) -> None:
     audit = good.audit(rows=replace(rows, value=value))
     assert broken(audit) == {"wrong": 1}
     assert "input gives" in audit.problems["wrong"].first[0].detail
+
+
+@pytest.mark.parametrize("bucket", ["last", "mean"])
+def test_a_wrong_time_or_quality_of_a_reading_is_wrong(bucket: str) -> None:
+    it = case(stream(), bucket=bucket)
+    rows = it.given.rows
+    assert broken(it.audit()) == {}
+    assert set(rows.quality[rows.observed].tolist()) == {0, 1}
+    row = int(np.flatnonzero(rows.observed & (rows.revision == 0))[40])
+    for name, more in (("stamp_ms", 1), ("quality", 1)):
+        column = getattr(rows, name).copy()
+        column[row] += more
+        assert broken(it.audit(rows=replace(rows, **{name: column}))) == {"wrong": 1}
+        twin = it.appended([row], **{name: column[[row]]})
+        assert broken(it.audit(rows=twin)) == {"conflicting": 1, "wrong": 1}
+
+
+def test_rows_of_schema_1_are_not_asked_for_times_and_qualities(good: Case) -> None:
+    rows = good.given.rows
+    older = replace(rows, stamp_ms=np.full(len(rows), UNTOLD_MS), quality=np.zeros(len(rows), np.int8))
+    assert broken(good.audit(rows=older)) == {}
+    both = OutputRows(*(np.concatenate([getattr(older, n), getattr(rows, n)]) for n in OutputRows.__slots__))
+    assert broken(good.audit(rows=both)) == {}
 
 
 def test_a_later_row_that_says_not_observed_is_wrong(good: Case) -> None:
@@ -336,8 +360,9 @@ def test_a_million_readings_take_seconds() -> None:
     value = index.astype(np.float32)
     columns = (ints, group, sensor, (step + base) * STEP_MS, value, index, ints, ints.astype(np.int8), index)
     readings = Readings(*columns).where(seen)
+    ones, bytes_ = np.ones(count, np.bool_), ints.astype(np.int8)
     rows = OutputRows(
-        ints, group, sensor, step + base, value, seen, np.ones(count, np.bool_), ints.astype(np.int8), ints, ints
+        ints, group, sensor, step + base, value, seen, ones, bytes_, ints, ints, (step + base) * STEP_MS, bytes_
     )
     start_s = time.process_time()
     audit = PartitionRules(PartitionInput(0, 0, count, True, readings, [], Letters(), rows, None), cells).run()

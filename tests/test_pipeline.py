@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from prometheus_client import REGISTRY
 
 from glaim_stream.deadletters import DeadLetterCause
 from glaim_stream.errors import ContractError
@@ -14,7 +16,8 @@ from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.outages import Outage
 from glaim_stream.pipeline import Applied, Pipeline
-from glaim_stream.records import read_rows
+from glaim_stream.records import Method, read_rows
+from glaim_stream.status import Status
 from tests.support import Record, catalogue, contract, json_record
 
 NOW_MS = 10**9
@@ -86,6 +89,31 @@ def test_an_outage_is_announced_by_names() -> None:
         {"group": "g2", "model": "m", "kind": "speaks", "ts": "1970-01-01T00:00:09.500Z", "last_ts": None,
          "by_clock": True},
     ]  # fmt: skip
+
+
+async def test_what_is_withheld_is_counted_by_its_cause() -> None:
+    class Guess:
+        async def impute(self, windows: Windows) -> Imputed:
+            shape = (len(windows), 1, windows.steps)
+            return Imputed(np.full(shape, 5, np.float32), np.full(shape, Method.MODEL, np.int8), ["1"] * len(windows))
+
+    def withheld(cause: str) -> float:
+        return REGISTRY.get_sample_value("glaim_withheld_rows_total", {"cause": cause}) or 0.0
+
+    half = [[1.0, 4.0]]  # of an interval, at gaps of one step and of two
+    quantiles = {"gap_ages": [1, 2], "newest_lower": [[-1.0, -4.0]], "newest_upper": half,
+                 "interior_lower": [[-1.0, -4.0]], "interior_upper": half}  # fmt: skip
+    rules = catalogue(sensors=[{"id": "s0", "max_interval": 3}], revise_after=0, max_gap=2)
+    pipeline = Pipeline(rules, {"m": contract(1, residual_quantiles=quantiles)}, Guess())
+    before = withheld("gap"), withheld("interval")
+    applied = pipeline.apply(pipeline.windows(), [reading(0, 0, 1.0), reading(1, 4, 1.0)], now_ms=NOW_MS)
+    assert [(row["value"], row["method"], row["quality"], row["status"]) for row in await rows(pipeline, applied)] == [
+        (1.0, "observed", "good", Status.GOOD),
+        (5.0, "model", "uncertain", Status.UNCERTAIN_SUBSTITUTE_VALUE),
+        (None, "none", "bad", Status.BAD_AGGREGATE_INVALID_INPUTS),
+        (None, "none", "bad", Status.BAD_NO_COMMUNICATION),
+    ]
+    assert (withheld("gap") - before[0], withheld("interval") - before[1]) == (1, 1)
 
 
 async def test_nothing_closed_is_no_message() -> None:

@@ -17,9 +17,11 @@ from glaim_stream.errors import RecordError
 from glaim_stream.groups import UNKNOWN_GROUP, GroupIndex
 from glaim_stream.records import METHODS, read_rows
 from glaim_stream.repair import SensorTable
+from glaim_stream.status import severity
 
 Ints = NDArray[np.int64]
 
+UNTOLD_MS = np.iinfo(np.int64).min
 _MOST_POSITIONS = 1 << 24  # readings of one record: far above what fits into one
 
 
@@ -74,6 +76,8 @@ class OutputRows:
     method: NDArray[np.int8]
     gap_age: NDArray[np.int32]
     revision: NDArray[np.int32]
+    stamp_ms: Ints  # when the reading was taken; UNTOLD_MS of rows that are not observed or of schema 1
+    quality: NDArray[np.int8]  # records.Quality
 
     def __len__(self) -> int:
         return len(self.group)
@@ -133,6 +137,8 @@ class OutputReader:
             np.array(methods, np.int8)[_numpy(columns["method"].indices)],
             _numpy(columns["gap_age"]).astype(np.int32),
             _numpy(columns["revision"]).astype(np.int32),
+            _numpy(columns["event_time"].cast(pa.int64()).fill_null(UNTOLD_MS)),
+            severity(_numpy(columns["status"])),
         )
         known = (group != UNKNOWN_GROUP) & (sensor >= 0)
         if not known.all():
@@ -182,9 +188,8 @@ def collect_letter(record: InputRecord, letters: dict[int, Letters], *, topic: s
 
 def _no_rows() -> OutputRows:
     ints, blank = np.empty(0, np.int32), np.empty(0, np.bool_)
-    return OutputRows(
-        ints, ints, ints, np.empty(0, np.int64), np.empty(0, np.float32), blank, blank, np.empty(0, np.int8), ints, ints
-    )
+    longs, bytes_ = np.empty(0, np.int64), np.empty(0, np.int8)
+    return OutputRows(ints, ints, ints, longs, np.empty(0, np.float32), blank, blank, bytes_, ints, ints, longs, bytes_)
 
 
 def _numpy(column: Any) -> NDArray[Any]:

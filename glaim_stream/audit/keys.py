@@ -64,6 +64,8 @@ class Expected:
     count: Ints  # how many readings
     on_time: Bools  # one of its readings came before its step closed
     sorted_value: NDArray[np.float32]  # values of all readings by key
+    stamp_ms: Ints  # time of the reading that stands for the step; of a mean, of the latest
+    quality: NDArray[np.int8]  # its quality; of a mean, the worst
 
 
 class PartitionKeys:
@@ -95,8 +97,9 @@ class PartitionKeys:
         if len(start) == 0:
             none = np.empty(0, np.int64)
             blank = np.empty(0, np.bool_)
-            return Expected(none, value, blank, none, none, none, none, blank, value)
+            return Expected(none, value, blank, none, none, none, none, blank, value, none, readings.quality)
         count = np.diff(np.append(start, len(key)))
+        quality = readings.quality[order]
         last = value[start + count - 1]
         mean = self._cells.mean[readings.model[order][start]]
         # Summed in order of arrival, as the windows do.
@@ -112,6 +115,8 @@ class PartitionKeys:
             count,
             np.logical_or.reduceat(on_time[usable][order], start),
             value,
+            readings.event_time_ms[order][start + count - 1],
+            np.where(mean, np.maximum.reduceat(quality, start), quality[start + count - 1]),
         )
 
     def _surely_whole(self, expected: Expected) -> Bools:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from glaim_stream.audit.columns import UNTOLD_MS
 from glaim_stream.audit.keys import Bools, Expected, Ints, PartitionAudit, PartitionKeys, among, distinct, ramps, starts
 from glaim_stream.audit.report import Offence
 from glaim_stream.clock import NEVER_MS
+from glaim_stream.feed.times import text_of_ms
 from glaim_stream.readings import Readings
+from glaim_stream.records import QUALITIES
 
 
 class PartitionRules(PartitionKeys):
@@ -113,9 +116,11 @@ class PartitionRules(PartitionKeys):
         row = newest[place]
         told, value = rows.value[row], expected.value[sure]
         same = (told == value) | (expected.mean[sure] & np.isclose(told, value, rtol=1e-6, atol=0))
+        stamp_ms, quality = rows.stamp_ms[row], rows.quality[row]
+        same &= (stamp_ms == UNTOLD_MS) | ((stamp_ms == expected.stamp_ms[sure]) & (quality == expected.quality[sure]))
         wrong = np.zeros(len(found), np.bool_)
         wrong[sure] = ~same | ~rows.observed[row]
-        shown = dict(zip(np.flatnonzero(sure).tolist(), told.tolist(), strict=True))
+        place = np.cumsum(sure) - 1
         self._problem(
             "wrong",
             int(wrong.sum()),
@@ -123,7 +128,8 @@ class PartitionRules(PartitionKeys):
                 self._offence(
                     int(expected.key[each]),
                     int(expected.first_offset[each]),
-                    f"input gives {float(expected.value[each])!r}, the newest row says {shown[each]!r}",
+                    f"input gives {_said(expected.value[each], expected.stamp_ms[each], expected.quality[each])}, "
+                    f"the newest row says {_said(told[place[each]], stamp_ms[place[each]], quality[place[each]])}",
                 )
                 for each in np.flatnonzero(wrong)[: self._examples].tolist()
             ],
@@ -149,6 +155,9 @@ class PartitionRules(PartitionKeys):
         alike = np.where(rows.observed[earlier], equal, equal | close)
         for column in (rows.observed, rows.final, rows.gap_age):
             alike &= column[earlier] == column[later]
+        untold = (rows.stamp_ms[earlier] == UNTOLD_MS) | (rows.stamp_ms[later] == UNTOLD_MS)
+        alike &= untold | (rows.stamp_ms[earlier] == rows.stamp_ms[later])
+        alike &= untold | (rows.quality[earlier] == rows.quality[later])
         differs = np.flatnonzero(~alike)
         earlier, later = earlier[differs], later[differs]
         # A step that the wall clock closed is not a function of the topic: a worker that reads the topic again closes
@@ -245,3 +254,9 @@ class PartitionRules(PartitionKeys):
                 for each in stray[: self._examples].tolist()
             ],
         )
+
+
+def _said(value: np.float32, stamp_ms: np.int64, quality: np.int8) -> str:
+    """What stands for a step, in words."""
+    time = "no time" if stamp_ms == UNTOLD_MS else text_of_ms(int(stamp_ms))
+    return f"{float(value)!r} ({QUALITIES[quality]}, {time})"
