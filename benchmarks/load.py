@@ -1,19 +1,30 @@
-"""The readings that every engine gets: the same ones in the same order, already in the topic before it starts."""
+"""The readings that every engine gets, in the shapes of the input format."""
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from typing import Any, Literal, NamedTuple
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.producer.message_accumulator import BatchBuilder
-from kafka import KafkaAdminClient
-from kafka.admin import NewTopic
+import numpy as np
 
-FIRST_STEP_MS = 1_700_000_040_000  # a whole minute
-_BATCH_BYTES = 900_000
+FIRST_STEP_MS = 1_700_006_400_000  # a whole hour
+Shape = Literal["single", "batch", "step", "arrow", "wide"]
+ARROW_HEADERS = [("content-type", b"application/vnd.apache.arrow.stream")]
+BATCH = 50
+ARROW_ROWS = 1000
+
+
+class Sent(NamedTuple):
+    """One message of the load."""
+
+    partition: int
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, bytes]]
+    readings: int
+    step: int  # of its first reading, from 0
 
 
 @dataclass(frozen=True)
@@ -21,80 +32,128 @@ class Load:
     """Readings of a plant: step by step, in each step group by group, some of them missing."""
 
     readings: int
+    shape: Shape = "single"
     groups: int = 400
-    sensors: int = 11
+    sensors: tuple[str, ...] = tuple(f"sensor-{number:02d}" for number in range(11))
+    around: tuple[float, ...] = (25.0,) * 11  # each sensor's middle
+    model: str = "plant"
     partitions: int = 4
     step_ms: int = 60_000
     missing: float = 0.05
 
     @property
+    def lateness_steps(self) -> int:
+        """How far a group's readings come behind others': a batch waits until it has 50."""
+        return -(-BATCH // len(self.sensors)) + 1 if self.shape == "batch" else 0
+
+    @staticmethod
+    def readings_a_message(shape: Shape) -> int:
+        """About."""
+        return {"single": 1, "step": 10, "batch": BATCH}.get(shape, ARROW_ROWS)
+
+    @property
+    def readings_a_step(self) -> float:
+        """Of all groups, without the missing ones."""
+        return self.groups * len(self.sensors) * (1 - self.missing)
+
+    @property
     def catalogue(self) -> str:
         """groups.yaml for this load."""
-        sensors = "".join(f"      - {{id: sensor-{sensor:02d}}}\n" for sensor in range(self.sensors))
+        sensors = "".join(f"      - {{id: {sensor}}}\n" for sensor in self.sensors)
         return (
-            f"models:\n  - name: plant\n    step_s: {self.step_ms // 1000}\n    window: 96\n    revise_after: 8\n"
-            f"    sensors:\n{sensors}groups:\n  - {{model: plant, pattern: 'station-*'}}\n"
+            f"models:\n  - name: {self.model}\n    step_s: {self.step_ms // 1000}\n    window: 96\n"
+            f"    revise_after: 8\n    lateness_s: {self.lateness_steps * self.step_ms // 1000}\n"
+            f"    sensors:\n{sensors}groups:\n  - {{model: {self.model}, pattern: 'station-*'}}\n"
         )
 
-    def partition_of(self, group: int) -> int:
-        """Where a group's readings go."""
-        return group % self.partitions
+    def messages(self) -> Iterator[Sent]:
+        """All of it, in order."""
+        sent = 0
+        for message in getattr(self, f"_{self.shape}")():
+            yield message
+            sent += message.readings
+            if sent >= self.readings:
+                return
 
-    def singles(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """(partition, key, value): one JSON document a reading, 85 bytes."""
-        random_ = random.Random(7)
-        names = [(f"station-{group:03d}", self.partition_of(group)) for group in range(self.groups)]
-        keys = {name: name.encode() for name, _ in names}
-        sent, step = 0, 0
+    def _steps(self) -> Iterator[tuple[int, int, list[tuple[str, list[tuple[str, float]]]]]]:
+        """(step, its time, for each group its name and the sensors that spoke with their values)."""
+        random = np.random.default_rng(7)
+        names = [f"station-{group:04d}" for group in range(self.groups)]
+        middle = np.array(self.around)
+        step = 0
         while True:
-            time_ms = FIRST_STEP_MS + step * self.step_ms
-            for name, partition in names:
-                for sensor in range(self.sensors):
-                    if random_.random() < self.missing:
-                        continue
-                    value = 20 + random_.random() * 10
-                    text = (
-                        f'{{"group": "{name}", "sensor": "sensor-{sensor:02d}", "ts": {time_ms}, "value": {value:.4f}}}'
-                    )
-                    yield partition, keys[name], text.encode()
-                    sent += 1
-                    if sent == self.readings:
-                        return
+            values = middle * random.uniform(0.8, 1.2, (self.groups, len(self.sensors)))
+            spoke = (random.random(values.shape) >= self.missing).tolist()
+            rows = [
+                (name, list(compress(zip(self.sensors, row, strict=True), seen)))
+                for name, row, seen in zip(names, values.round(4).tolist(), spoke, strict=True)
+            ]
+            yield step, FIRST_STEP_MS + step * self.step_ms, rows
             step += 1
 
+    def _single(self) -> Iterator[Sent]:
+        for step, time_ms, rows in self._steps():
+            for group, (name, readings) in enumerate(rows):
+                key, partition = name.encode(), group % self.partitions
+                for sensor, value in readings:
+                    text = f'{{"group": "{name}", "sensor": "{sensor}", "ts": {time_ms}, "value": {value}}}'
+                    yield Sent(partition, key, text.encode(), [], 1, step)
 
-def make_topic(servers: str, topic: str, partitions: int) -> None:
-    """A topic whose records bear the broker's own time of arrival, which is the benchmark's clock."""
-    admin = KafkaAdminClient(bootstrap_servers=servers)
-    try:
-        admin.create_topics([NewTopic(topic, partitions, 1, topic_configs={"message.timestamp.type": "LogAppendTime"})])
-    finally:
-        admin.close()
+    def _step(self) -> Iterator[Sent]:
+        for step, time_ms, rows in self._steps():
+            for group, (name, readings) in enumerate(rows):
+                values = ", ".join(f'"{sensor}": {value}' for sensor, value in readings)
+                text = f'{{"group": "{name}", "ts": {time_ms}, "values": {{{values}}}}}'
+                yield Sent(group % self.partitions, name.encode(), text.encode(), [], len(readings), step)
+
+    def _batch(self) -> Iterator[Sent]:
+        """A gateway a group, which sends whenever it has 50 readings."""
+        waiting: list[list[str]] = [[] for _ in range(self.groups)]
+        begun = [0] * self.groups
+        for step, time_ms, rows in self._steps():
+            for group, (name, readings) in enumerate(rows):
+                held = waiting[group]
+                for sensor, value in readings:
+                    if not held:
+                        begun[group] = step
+                    held.append(f'{{"sensor": "{sensor}", "ts": {time_ms}, "value": {value}}}')
+                    if len(held) == BATCH:
+                        text = f'{{"group": "{name}", "readings": [{", ".join(held)}]}}'
+                        held.clear()
+                        yield Sent(group % self.partitions, name.encode(), text.encode(), [], BATCH, begun[group])
+
+    def _arrow(self) -> Iterator[Sent]:
+        """A gateway a partition, which sends whenever it has 1,000 readings: long streams."""
+        waiting: list[list[tuple[str, str, int, float]]] = [[] for _ in range(self.partitions)]
+        for step, time_ms, rows in self._steps():
+            for group, (name, readings) in enumerate(rows):
+                held = waiting[group % self.partitions]
+                held += [(name, sensor, time_ms, value) for sensor, value in readings]
+                if len(held) >= ARROW_ROWS:
+                    part = held[:ARROW_ROWS]
+                    del held[:ARROW_ROWS]
+                    columns = dict(zip(("group", "sensor", "ts", "value"), zip(*part, strict=True), strict=True))
+                    value = stream({each: list(column) for each, column in columns.items()})
+                    yield Sent(group % self.partitions, b"", value, ARROW_HEADERS, ARROW_ROWS, step)
+
+    def _wide(self) -> Iterator[Sent]:
+        """A gateway a partition, which sends each step as one table, a row a group."""
+        for step, time_ms, rows in self._steps():
+            for partition in range(self.partitions):
+                mine = rows[partition :: self.partitions]
+                said = [dict(readings) for _, readings in mine]
+                columns: dict[str, Sequence[Any]] = {"group": [name for name, _ in mine], "ts": [time_ms] * len(mine)}
+                columns |= {sensor: [each.get(sensor) for each in said] for sensor in self.sensors}
+                count = sum(map(len, said))
+                yield Sent(partition, b"", stream(columns), ARROW_HEADERS, count, step)
 
 
-def fill_topic(servers: str, topic: str, load: Load) -> int:
-    """Write the load; returns the bytes of its values."""
-    make_topic(servers, topic, load.partitions)
-    return asyncio.run(_fill(servers, topic, load))
+def stream(columns: dict[str, Sequence[Any]]) -> bytes:
+    """One Arrow IPC stream."""
+    import pyarrow as pa  # where other engines run there is none
 
-
-async def _fill(servers: str, topic: str, load: Load) -> int:
-    producer = AIOKafkaProducer(bootstrap_servers=servers, max_batch_size=_BATCH_BYTES, linger_ms=5)
-    await producer.start()
-    size_bytes = 0
-    try:
-        builders: dict[int, BatchBuilder] = {}
-        for partition, key, value in load.singles():
-            size_bytes += len(value)
-            builder = builders.get(partition)
-            if builder is None:
-                builder = builders[partition] = producer.create_batch()
-            if builder.append(key=key, value=value, timestamp=None) is None:
-                await producer.send_batch(builder, topic, partition=partition)
-                builder = builders[partition] = producer.create_batch()
-                builder.append(key=key, value=value, timestamp=None)
-        for partition, builder in builders.items():
-            await producer.send_batch(builder, topic, partition=partition)
-    finally:
-        await producer.stop()  # flushes
-    return size_bytes
+    batch = pa.record_batch(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())

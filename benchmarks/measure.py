@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from benchmarks.engines import Engine, Job
-from benchmarks.load import make_topic
+from benchmarks.topics import make_topic, read_topic
 
 _START_S = 60.0  # the first output must come within this
 _QUIET_S = 3.0  # without new output for so long, the engine has reached the end
+_PAUSE_S = 0.25
 _STOP_S = 20.0
 _TICKS_A_S = os.sysconf("SC_CLK_TCK")
 
@@ -47,6 +49,15 @@ class Rate:
 def run(engine: Engine, job: Job, *, cores: set[int] | None, warm_up_s: float, seconds: float) -> Rate:
     """Start the engine on `cores`, let it work for `seconds` after its warm-up or to the topic's end, stop it."""
     make_topic(job.servers, job.output_topic, job.load.partitions)
+    with started(engine, job, cores) as process:
+        cpu = _watch(process, job, warm_up_s + seconds)
+    outputs = read_topic(job.servers, job.output_topic, job.load.partitions)
+    return _rate(engine, engine.readings_after(job, outputs), outputs, cpu, warm_up_s)
+
+
+@contextmanager
+def started(engine: Engine, job: Job, cores: set[int] | None) -> Iterator[subprocess.Popen[bytes]]:
+    """The engine's process on `cores`, ended with the block; what it wrote last is part of an EngineFailed."""
     log_path = job.directory / f"{engine.name}.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(
@@ -57,7 +68,7 @@ def run(engine: Engine, job: Job, *, cores: set[int] | None, warm_up_s: float, s
             preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,
         )
         try:
-            cpu = _watch(process, job, warm_up_s + seconds)
+            yield process
         except EngineFailed as error:
             raise EngineFailed(f"{engine.name}: {error}\n{log_path.read_text(errors='replace')[-2000:]}") from error
         finally:
@@ -67,7 +78,6 @@ def run(engine: Engine, job: Job, *, cores: set[int] | None, warm_up_s: float, s
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-    return _rate(engine, _outputs(job), cpu, warm_up_s)
 
 
 def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float) -> list[tuple[float, float]]:
@@ -99,32 +109,22 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS_A_S  # user and system time
 
 
-def _outputs(job: Job) -> list[Any]:
-    """Every output message, in order of its arrival at the broker."""
-    consumer = KafkaConsumer(bootstrap_servers=job.servers, auto_offset_reset="earliest")
-    partitions = [TopicPartition(job.output_topic, number) for number in range(job.load.partitions)]
-    try:
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        outputs: list[Any] = []
-        while any(consumer.position(partition) < ends[partition] for partition in partitions):
-            for records in consumer.poll(timeout_ms=500).values():
-                outputs += records
-    finally:
-        consumer.close()
-    return sorted(outputs, key=lambda output: (output.timestamp, output.partition, output.offset))
-
-
-def _rate(engine: Engine, outputs: Sequence[Any], cpu: list[tuple[float, float]], warm_up_s: float) -> Rate:
+def _rate(
+    engine: Engine, counts: Sequence[int], outputs: Sequence[Any], cpu: list[tuple[float, float]], warm_up_s: float
+) -> Rate:
     at_s = [output.timestamp / 1000 for output in outputs]
-    counts = engine.readings_after(outputs)
     begin = next((n for n, time_s in enumerate(at_s) if time_s >= at_s[0] + warm_up_s), len(at_s) - 1)
-    seconds, readings = at_s[-1] - at_s[begin], counts[-1] - counts[begin]
+    end = len(at_s) - 1
+    # An engine that works and writes in turns is measured from the end of one turn to that of another.
+    turns = [n for n in range(begin, end) if at_s[n + 1] - at_s[n] > _PAUSE_S]
+    if len(turns) > 1:
+        begin, end = turns[0], turns[-1]
+    seconds, readings = at_s[end] - at_s[begin], counts[end] - counts[begin]
     if seconds <= 0 or readings <= 0:
         raise EngineFailed(
             f"{engine.name}: the topic was empty after {at_s[-1] - at_s[0]:.1f} s; give it more readings"
         )
-    return Rate(readings, seconds, _interpolated(cpu, at_s[-1]) - _interpolated(cpu, at_s[begin]))
+    return Rate(readings, seconds, _interpolated(cpu, at_s[end]) - _interpolated(cpu, at_s[begin]))
 
 
 def _interpolated(samples: list[tuple[float, float]], time_s: float) -> float:

@@ -1,37 +1,58 @@
-"""How many readings a second one worker process on one core takes, beside plain Faust in the same run.
+"""How many readings a second one worker process on one core takes, beside other ways to do it, in one run.
 
-    python -m benchmarks.stream            about three minutes
-    python -m benchmarks.stream --quick    under a minute, for a first look
+    python -m benchmarks.stream            about ten minutes
+    python -m benchmarks.stream --quick    under a minute, for a first look; without the model
 
-Both engines read the same topic, filled beforehand with one JSON document a reading. The engine has one core, the
-broker the other. Method and limits: benchmarks/README.md.
+All engines read the same topic, filled beforehand; the worker reads batches and Arrow too. The engine has one core, the
+broker the other. Then the delay at half load, what a thousand groups cost, and the whole with its model behind Triton.
+Method and limits: benchmarks/README.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
-import time
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import latency, machine
 from benchmarks.engines import Engine, Job
+from benchmarks.engines.bare_aiokafka import BareAiokafka
 from benchmarks.engines.glaim import Glaim
+from benchmarks.engines.peers import BYTEWAX, QUIX
 from benchmarks.engines.plain_faust import PlainFaust
-from benchmarks.load import Load, fill_topic
+from benchmarks.load import Load, Shape
 from benchmarks.measure import EngineFailed, Rate, run
+from benchmarks.topics import Filled, fill_topic
+from benchmarks.whole import MODEL, whole_load
+from deploy.errors import DeployError
 from deploy.kafka import kafka_from_environment
+from deploy.triton import triton_from_environment
 
-_EXPECTED_PER_S = 350_000  # sizes the topic: a faster engine reaches its end and is measured over less time
+# Sizes the topics: a faster engine reaches its end and is measured over less time.
+_EXPECTED_PER_S: dict[Shape, int] = {"single": 400_000, "batch": 1_000_000, "arrow": 1_300_000, "wide": 1_300_000}
+_TITLES = {
+    "single": "glaim-stream worker, one reading a message",
+    "batch": "glaim-stream worker, JSON batches of 50",
+    "arrow": "glaim-stream worker, Arrow of 1,000 rows",
+    "wide": "glaim-stream worker, wide Arrow, a step a message",
+    "aiokafka": "bare aiokafka loop, nothing decoded",
+    "faust": "plain Faust, take(500)",
+    "quix": "Quix Streams, the same windows",
+    "bytewax": "Bytewax, the same windows",
+}
 
 
 @dataclass(frozen=True)
@@ -41,37 +62,81 @@ class Plan:
     seconds: float
     warm_up_s: float
     rounds: int
+    latency_s: float
+    shapes: tuple[Shape, ...]  # beside single readings
+    whole: bool
 
-    @property
-    def readings(self) -> int:
-        """How many the topic needs."""
-        return int((self.seconds + self.warm_up_s) * _EXPECTED_PER_S)
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the runs take place."""
+
+    servers: str
+    directory: Path
+    broker_core: set[int] | None
+    engine_core: set[int] | None
+    name: str
+    console: Console
+
+    @contextmanager
+    def on_engine_core(self) -> Iterator[None]:
+        """Work where the engine will: nothing runs there meanwhile."""
+        self._move(self.engine_core)
+        try:
+            yield
+        finally:
+            self._move(self.broker_core)
+
+    def fill(self, load: Load) -> tuple[str, Filled]:
+        """A topic that holds the load."""
+        topic = f"{self.name}-{load.model}-{load.shape}"
+        with self.on_engine_core():
+            filled = fill_topic(self.servers, topic, load)
+        size = filled.size_bytes / filled.readings
+        self.console.print(f"{load.shape}: {filled.readings:,} readings of {size:.0f} bytes")
+        return topic, filled
+
+    def job(self, load: Load, filled: Filled | None, topic: str, run_name: str) -> Job:
+        """One run of one engine."""
+        name = f"{self.name}-{run_name}"
+        return Job(self.servers, topic, name, name, load, filled.through if filled else (), self.directory)
+
+    @staticmethod
+    def _move(cores: set[int] | None) -> None:
+        if cores:
+            os.sched_setaffinity(0, cores)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a table, append a line to results/stream.jsonl."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stream", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one short round, under a minute")
-    parser.add_argument("--seconds", type=float, default=10, help="measured time of each run (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=8, help="measured time of each run (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each engine; the median counts (default: 3)")
     parser.add_argument("--poll-records", type=int, default=20_000, help="most records of a poll of the worker")
-    parser.add_argument("--readings", type=int, help="size of the topic (default: from --seconds)")
+    parser.add_argument("--without-model", action="store_true", help="leave Triton out")
     options = parser.parse_args(arguments)
-    plan = Plan(3, 1, 1) if options.quick else Plan(options.seconds, 2, options.rounds)
-    load = Load(options.readings or plan.readings)
+    plan = (
+        Plan(2, 0.5, 1, 2, ("batch", "arrow"), whole=False)
+        if options.quick
+        else Plan(options.seconds, 2, options.rounds, 15, ("batch", "arrow", "wide"), whole=not options.without_model)
+    )
     console = Console()
-    engines: list[Engine] = [Glaim(options.poll_records), PlainFaust()]
     try:
-        rates = measure(engines, load, plan, console)
+        with bench(console) as where:
+            result = measure(where, plan, options.poll_records)
     except EngineFailed as error:
         console.print(f"error: {error}", style="red", markup=False)
         return 1
-    report(rates, load, plan, options.poll_records, console)
+    described = machine.describe("python -m benchmarks.stream " + " ".join(sys.argv[1:]))
+    line = described | result | {"rounds": plan.rounds, "seconds": plan.seconds, "poll_records": options.poll_records}
+    console.print(f"appended to {machine.append('stream', line).relative_to(Path.cwd())}")
     return 0
 
 
-def measure(engines: list[Engine], load: Load, plan: Plan, console: Console) -> dict[str, list[Rate]]:
-    """Every engine in turn, so that a machine that slows down slows all of them."""
+@contextmanager
+def bench(console: Console) -> Iterator[Bench]:
+    """A broker on one core, and the other one free."""
     cores = sorted(os.sched_getaffinity(0))
     broker_core, engine_core = ({cores[0]}, {cores[1]}) if len(cores) > 1 else (None, None)
     if engine_core is None:
@@ -80,61 +145,129 @@ def measure(engines: list[Engine], load: Load, plan: Plan, console: Console) -> 
         console.print(f"engine on core {cores[1]}; the broker of GLAIM_KAFKA runs wherever it does")
     else:
         console.print(f"broker on core {cores[0]}, engine on core {cores[1]}")
-    rates: dict[str, list[Rate]] = {engine.name: [] for engine in engines}
     if broker_core:
         os.sched_setaffinity(0, broker_core)  # a broker that starts now inherits it
-    with kafka_from_environment() as kafka, tempfile.TemporaryDirectory(prefix="glaim-bench-") as directory:
-        servers, name = kafka.bootstrap_servers, f"bench-{uuid.uuid4().hex[:8]}"
-        if engine_core:
-            os.sched_setaffinity(0, engine_core)  # nothing runs there while the topic is filled
-        start_s = time.perf_counter()
-        size_bytes = fill_topic(servers, name, load)
-        console.print(
-            f"{load.readings:,} readings of {size_bytes / load.readings:.0f} bytes in {load.partitions} partitions, "
-            f"written in {time.perf_counter() - start_s:.0f} s"
-        )
-        if broker_core:
-            os.sched_setaffinity(0, broker_core)
-        for round_ in range(plan.rounds):
-            for engine in engines:
-                run_name = f"{name}-{engine.name}-{round_}"
-                job = Job(servers, name, run_name, run_name, load, Path(directory))
-                rate = run(engine, job, cores=engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds)
-                rates[engine.name].append(rate)
-                console.print(f"{engine.name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
-    os.sched_setaffinity(0, cores)
+    try:
+        with kafka_from_environment() as kafka, tempfile.TemporaryDirectory(prefix="glaim-bench-") as directory:
+            name = f"bench-{uuid.uuid4().hex[:8]}"
+            yield Bench(kafka.bootstrap_servers, Path(directory), broker_core, engine_core, name, console)
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def measure(where: Bench, plan: Plan, poll_records: int) -> dict[str, Any]:
+    """Everything, as the columns of the result."""
+    singles: list[Engine] = [Glaim("single", poll_records), BareAiokafka(), PlainFaust(), QUIX, BYTEWAX]
+    rates = rates_of(where, plan, "single", singles)
+    for shape in plan.shapes:
+        # A poll holds as many readings as one of single messages: more would only wait.
+        poll = max(1, poll_records // Load.readings_a_message(shape))
+        rates |= rates_of(where, plan, shape, [Glaim(shape, poll)])
+    result = columns(rates, where.console)
+    half = result["single_per_s"] / 2
+    delay = delay_of(where, plan, Glaim("delay", poll_records), Load(0), half, "latency")
+    state = state_of(where)
+    result |= {
+        "latency_ms_p50": delay.p50_ms,
+        "latency_ms_p99": delay.p99_ms,
+        "latency_at_per_s": round(delay.per_s),
+        **{name: round(value, 2) for name, value in state.items()},
+        "whole_per_s": None,
+        "whole_latency_ms_p50": None,
+        "whole_latency_ms_p99": None,
+    }
+    if plan.whole:
+        result |= whole(where, plan, poll_records)
+    for name in ("latency", "recovery", "mb", "whole"):
+        for column in [column for column in result if column.startswith(name)]:
+            where.console.print(f"{column}: {result[column]}")
+    return result
+
+
+def rates_of(where: Bench, plan: Plan, shape: Shape, engines: Sequence[Engine]) -> dict[str, list[Rate]]:
+    """Every engine in turn, so that a machine that slows down slows all of them; one that is absent has no rate."""
+    load = Load(int((plan.seconds + plan.warm_up_s) * _EXPECTED_PER_S[shape]), shape=shape)
+    topic, filled = where.fill(load)
+    rates: dict[str, list[Rate]] = {engine.name: [] for engine in engines}
+    for round_ in range(plan.rounds):
+        for engine in engines:
+            if engine.missing:
+                where.console.print(f"{engine.name}: left out, {engine.missing}")
+                continue
+            job = where.job(load, filled, topic, f"{engine.name}-{round_}")
+            rate = run(engine, job, cores=where.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds)
+            rates[engine.name].append(rate)
+            where.console.print(f"{engine.name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
     return rates
 
 
-def report(rates: dict[str, list[Rate]], load: Load, plan: Plan, poll_records: int, console: Console) -> None:
-    """The table and the line."""
-    per_s = {name: statistics.median(rate.per_s for rate in each) for name, each in rates.items()}
-    per_cpu_s = {name: statistics.median(rate.per_cpu_s for rate in each) for name, each in rates.items()}
-    table = Table("engine", "readings/s", "times Faust", "readings per CPU second", "times Faust")
-    for name, title in (("single", "glaim-stream worker, echo imputer"), ("faust", "plain Faust, take(500)")):
+def delay_of(where: Bench, plan: Plan, engine: Engine, load: Load, per_s: float, name: str) -> latency.Latency:
+    """From the reading that closes a step to its rows, at a steady rate."""
+    load = replace(load, readings=int(per_s * (plan.latency_s + 3) + 3 * load.readings_a_step))
+    job = where.job(load, None, f"{where.name}-{name}", f"{name}-out")
+    return latency.run(engine, job, per_s=per_s, seconds=plan.latency_s, warm_up_s=1, cores=where.engine_core)
+
+
+def state_of(where: Bench) -> dict[str, float]:
+    """Recovery and memory, in a process of its own on the engine's core."""
+    command = [sys.executable, "-m", "benchmarks.state", where.servers]
+    with where.on_engine_core():
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise EngineFailed(f"benchmarks.state ended with status {done.returncode}\n{done.stderr[-2000:]}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def whole(where: Bench, plan: Plan, poll_records: int) -> dict[str, Any]:
+    """The worker with the model of the demo behind Triton, which shares the broker's core."""
+    repository = Path(__file__).parent.parent / "model_repo"
+    load = whole_load(repository)
+    try:
+        with triton_from_environment(repository, models=[MODEL], environment={"OMP_NUM_THREADS": "1"}) as triton:
+            settings = {
+                "GLAIM_IMPUTER": "triton",
+                "GLAIM_TRITON": triton.grpc_url,
+                "GLAIM_MODEL_REPOSITORY": str(repository),
+                "GLAIM_TRITON_DEADLINE_S": "60",  # nothing may fall back: the model's own rate is wanted
+            }
+            engine = Glaim("whole", min(poll_records, 2000), settings)
+            topic, filled = where.fill(load)
+            job = where.job(load, filled, topic, "whole-0")
+            rate = run(engine, job, cores=where.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds)
+            delay = delay_of(where, plan, engine, load, rate.per_s / 2, "whole-latency")
+    except DeployError as error:
+        where.console.print(f"the whole: left out, {error}")
+        return {}
+    return {
+        "whole_model": MODEL,
+        "whole_per_s": round(rate.per_s),
+        "whole_latency_ms_p50": delay.p50_ms,
+        "whole_latency_ms_p99": delay.p99_ms,
+        "whole_latency_at_per_s": round(delay.per_s),
+    }
+
+
+def columns(rates: dict[str, list[Rate]], console: Console) -> dict[str, Any]:
+    """The table, and for each engine `_per_s` and `_per_cpu_s`."""
+
+    def median(of: Callable[[Rate], float]) -> dict[str, float | None]:
+        return {name: statistics.median(map(of, rates[name])) if rates.get(name) else None for name in _TITLES}
+
+    per_s, per_cpu_s = median(lambda rate: rate.per_s), median(lambda rate: rate.per_cpu_s)
+    table = Table("engine", "readings/s", "readings per CPU second", "single takes, times as many")
+    result: dict[str, Any] = {}
+    for name, title in _TITLES.items():
+        here, cpu, ours = per_s[name], per_cpu_s[name], per_cpu_s["single"]
         table.add_row(
             title,
-            *(f"{each[name]:,.0f}" if plain else f"{each[name] / each['faust']:.1f}"
-              for each in (per_s, per_cpu_s) for plain in (True, False)),
-        )  # fmt: skip
+            f"{here:,.0f}" if here else "not measured",
+            f"{cpu:,.0f}" if cpu else "",
+            f"{ours / cpu:.1f}" if cpu and ours else "",
+        )
+        result |= {f"{name}_per_s": here and round(here), f"{name}_per_cpu_s": cpu and round(cpu)}
     console.print(table)
-    result = machine.describe("python -m benchmarks.stream " + " ".join(sys.argv[1:])) | {
-        "single_per_s": round(per_s["single"]),
-        "faust_per_s": round(per_s["faust"]),
-        "ratio": round(per_s["single"] / per_s["faust"], 2),
-        "cpu_ratio": round(per_cpu_s["single"] / per_cpu_s["faust"], 2),
-        "single_per_cpu_s": round(per_cpu_s["single"]),
-        "faust_per_cpu_s": round(per_cpu_s["faust"]),
-        "poll_records": poll_records,
-        "rounds": plan.rounds,
-        "seconds": plan.seconds,
-        "readings": load.readings,
-        "groups": load.groups,
-        "sensors": load.sensors,
-        "partitions": load.partitions,
-        "missing": load.missing,
-    }
-    console.print(f"appended to {machine.append('stream', result).relative_to(Path.cwd())}")
+    return result
 
 
 if __name__ == "__main__":

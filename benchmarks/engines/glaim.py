@@ -1,4 +1,4 @@
-"""Our worker with the echo imputer: decoding, windows, Arrow and commits as always, no model."""
+"""Our worker: decoding, windows, Arrow and commits as always; with the echo imputer, or with a model behind Triton."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from benchmarks.engines import Job
 class Glaim:
     """`glaim-stream worker`."""
 
-    name = "single"
+    missing = None
 
-    def __init__(self, poll_records: int) -> None:
-        self.poll_records = poll_records
+    def __init__(self, name: str, poll_records: int = 20_000, settings: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self._settings = {"GLAIM_POLL_RECORDS": str(poll_records), "GLAIM_IMPUTER": "echo"} | dict(settings or {})
 
     def command(self, job: Job) -> list[str]:
         """See Engine."""
@@ -23,7 +24,7 @@ class Glaim:
 
     def environment(self, job: Job) -> Mapping[str, str]:
         """See Engine."""
-        catalogue = job.directory / "groups.yaml"
+        catalogue = job.directory / f"{self.name}.yaml"
         catalogue.write_text(job.load.catalogue)
         return {
             "GLAIM_KAFKA": job.servers,
@@ -32,19 +33,17 @@ class Glaim:
             "GLAIM_CONSUMER_GROUP": job.consumer_group,
             "GLAIM_CATALOGUE": str(catalogue),
             "GLAIM_MODEL_REPOSITORY": str(job.directory),
-            "GLAIM_IMPUTER": "echo",
-            "GLAIM_POLL_RECORDS": str(self.poll_records),
             "GLAIM_METRICS_PORT": "0",
             "GLAIM_LOG_LEVEL": "warning",
-        }
+        } | self._settings
 
-    def readings_after(self, outputs: Sequence[Any]) -> list[int]:
+    def readings_after(self, job: Job, outputs: Sequence[Any]) -> list[int]:
         """Each message names its input partition and the last offset that it includes."""
-        through: dict[bytes, int] = {}
+        through = [0] * job.load.partitions
         counts = []
         for output in outputs:
             headers = dict(output.headers)
-            partition, offset = headers["glaim-input-partition"], int(headers["glaim-input-offset"])
-            through[partition] = max(through.get(partition, 0), offset + 1)
-            counts.append(sum(through.values()))
+            partition, offset = int(headers["glaim-input-partition"]), int(headers["glaim-input-offset"])
+            through[partition] = max(through[partition], job.through[partition][offset])
+            counts.append(sum(through))
         return counts

@@ -16,7 +16,7 @@ import faust
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.engines import Job
+from benchmarks.engines import Job, counted, job_environment
 
 BATCH = 500
 WITHIN_S = 0.1
@@ -27,6 +27,7 @@ class PlainFaust:
     """The app below, as a process."""
 
     name = "faust"
+    missing = None
 
     def command(self, job: Job) -> list[str]:
         """See Engine."""
@@ -34,18 +35,11 @@ class PlainFaust:
 
     def environment(self, job: Job) -> Mapping[str, str]:
         """See Engine."""
-        return {
-            "BENCH_KAFKA": job.servers,
-            "BENCH_INPUT": job.input_topic,
-            "BENCH_OUTPUT": job.output_topic,
-            "BENCH_GROUP": job.consumer_group,
-            "BENCH_STEP_MS": str(job.load.step_ms),
-        }
+        return job_environment(job)
 
-    def readings_after(self, outputs: Sequence[Any]) -> list[int]:
-        """Each message says how many readings it holds."""
-        counts: list[int] = np.cumsum([int(dict(output.headers)["readings"]) for output in outputs]).tolist()
-        return counts
+    def readings_after(self, job: Job, outputs: Sequence[Any]) -> list[int]:
+        """See Engine."""
+        return counted(outputs)
 
 
 def create_app(environment: Mapping[str, str]) -> faust.App:

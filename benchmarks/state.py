@@ -1,0 +1,117 @@
+"""What a thousand groups cost: the time to rebuild their windows from the topic, and the memory they take.
+
+python -m benchmarks.state SERVERS    prints one JSON line; benchmarks.stream starts it on the engine's core
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import json
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.structs import OffsetAndMetadata
+
+from benchmarks.load import Load
+from benchmarks.topics import Filled, fill_topic
+from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.deadletters import InputRecord
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.simple import Echo
+from glaim_stream.offsets import Commit
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.rebuild import KafkaRebuilder
+from glaim_stream.settings import Settings
+from glaim_stream.windows import PartitionWindows
+from glaim_stream.worker import quieten_garbage_collector
+
+GROUPS = 1000
+STEPS = 120  # a window of 96, and what came before it
+
+
+def main(servers: str) -> None:
+    """Fill a topic, commit as a worker would, rebuild, weigh."""
+    load = Load(int(GROUPS * 11 * STEPS * 0.95), shape="step", groups=GROUPS)
+    name = f"bench-state-{uuid.uuid4().hex[:8]}"
+    filled = fill_topic(servers, name, load)
+    quieten_garbage_collector()
+    with tempfile.TemporaryDirectory(prefix="glaim-bench-") as directory:
+        result = asyncio.run(measure(servers, name, load, filled, Path(directory)))
+    print(json.dumps(result))
+
+
+async def measure(servers: str, name: str, load: Load, filled: Filled, directory: Path) -> dict[str, float]:
+    """Recovery in seconds, of all partitions, and megabytes of the windows."""
+    (directory / "groups.yaml").write_text(load.catalogue)
+    settings = Settings(
+        kafka=servers, input_topic=name, consumer_group=name, catalogue=directory / "groups.yaml", imputer="echo"
+    )
+    catalogue = parse_catalogue(yaml.safe_load(load.catalogue), source="benchmark")
+    ends = [len(counts) for counts in filled.through]
+    rebuilder = KafkaRebuilder(settings, catalogue)
+    await commit(settings, {number: Commit(end, 0) for number, end in enumerate(ends)})
+    _, needed = await rebuilt(rebuilder, catalogue, name, ends)  # from the beginning: says what is needed
+    await commit(settings, {number: Commit(end, needed[number]) for number, end in enumerate(ends)})
+    start_s = time.perf_counter()
+    windows, _ = await rebuilt(rebuilder, catalogue, name, ends)
+    took_s = time.perf_counter() - start_s
+    assert sum(each.groups for each in windows) == load.groups
+    full = resident_mb()
+    windows.clear()
+    return {"recovery_1000_groups_s": took_s, "mb_per_1000_groups": (full - resident_mb()) / load.groups * 1000}
+
+
+async def rebuilt(
+    rebuilder: KafkaRebuilder, catalogue: Any, topic: str, ends: Sequence[int]
+) -> tuple[list[PartitionWindows], list[int]]:
+    """Windows of every partition, all rebuilt at the same time as by a worker, and the offsets that they need."""
+    pipeline = Pipeline(catalogue, {}, Ladder([Echo()], batch=64, in_flight=8))
+    windows = [pipeline.windows() for _ in ends]
+
+    def apply(of: PartitionWindows, records: Sequence[InputRecord]) -> None:
+        pipeline.apply(of, records, now_ms=time.time_ns() // 1_000_000)
+
+    await asyncio.gather(
+        *(rebuilder.rebuild(topic, number, end, partial(apply, windows[number])) for number, end in enumerate(ends))
+    )
+    return windows, [each.rebuild_from(end) for each, end in zip(windows, ends, strict=True)]
+
+
+async def commit(settings: Settings, commits: dict[int, Commit]) -> None:
+    """Commit as the worker does, with what the windows need in the metadata."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=settings.kafka, group_id=settings.consumer_group, enable_auto_commit=False
+    )
+    await consumer.start()
+    try:
+        consumer.assign([TopicPartition(settings.input_topic, number) for number in commits])
+        await consumer.commit(
+            {
+                TopicPartition(settings.input_topic, number): OffsetAndMetadata(each.offset, each.metadata)
+                for number, each in commits.items()
+            }
+        )
+    finally:
+        await consumer.stop()
+
+
+def resident_mb() -> float:
+    """Resident memory of this process once what is free has gone back to the system."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,25 @@
+"""The load of the run with a real model: plants whose sensors are those of the model's contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.load import Load
+from glaim_stream.contract import read_contract
+
+MODEL = "plant-pump"
+_READINGS = 150_000
+_GROUPS = 40
+
+
+def whole_load(repository: Path) -> Load:
+    """Single readings around each sensor's mean."""
+    contract = read_contract(repository / MODEL)
+    return Load(
+        _READINGS,
+        groups=_GROUPS,
+        sensors=tuple(sensor.id for sensor in contract.sensors),
+        around=tuple(sensor.mean for sensor in contract.sensors),
+        model=MODEL,
+        step_ms=round(contract.step_s * 1000),
+    )
