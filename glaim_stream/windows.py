@@ -21,6 +21,7 @@ from glaim_stream.outages import Outage
 from glaim_stream.readings import Readings, no_readings
 from glaim_stream.rings import Cells, Rings
 from glaim_stream.sides import SideAsker, Sides
+from glaim_stream.upgrades import Upgrades
 
 
 @dataclass(slots=True)
@@ -89,6 +90,11 @@ class PartitionWindows:
         ]
         return Fed([each for each in closed if each is not None], no_readings(), np.empty(0, np.int64))
 
+    def made_again(self, upgrades: Sequence[Upgrades]) -> list[Closed]:
+        """Finals to be made again now, given what waits by model (glaim_stream.upgrades)."""
+        due = [waiting.due(model.rings, model.rules) for waiting, model in zip(upgrades, self._models, strict=True)]
+        return [closed for closed in due if closed is not None]
+
     def rebuild_from(self, next_offset: int) -> int:
         """Lowest offset that still feeds a window or an open step; `next_offset` when none does."""
         return min([next_offset, *(windows.rings.lowest_offset() for windows in self._models)])
@@ -108,7 +114,7 @@ class ModelWindows:
         # A reading may lie this many steps beyond the newest closed one: lateness, rounded up, and its own step.
         self._ahead = -(-model.lateness_ms // model.step_ms) + 1
         self.rings = self._rings()
-        self._rules = ClosingRules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
+        self.rules = ClosingRules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
         self._provisional_through: int | None = None  # newest step that the wall clock has published
         self._asker: SideAsker | None = None
         self._sides: list[Sides] = []
@@ -179,7 +185,7 @@ class ModelWindows:
         first = self._unpublished(self.rings.closable)
         last = newest_ms // self.model.step_ms
         parts = [
-            close_step(self.rings, self._rules, step, provisional=True, final=False)
+            close_step(self.rings, self.rules, step, provisional=True, final=False)
             for step in range(first, min(last, self.rings.newest_step) + 1)
         ]
         self._provisional_through = max(last, first - 1)
@@ -204,7 +210,7 @@ class ModelWindows:
         busy_until = min(closable, rings.closable + self._ahead + self.model.window)
         for step in range(rings.closable, busy_until):
             published = self._provisional_through is not None and step <= self._provisional_through
-            parts.append(close_step(rings, self._rules, step, provisional=not published, final=True))
+            parts.append(close_step(rings, self.rules, step, provisional=not published, final=True))
             if self._asker is not None and (sides := self._asker.ask(rings, step)) is not None:
                 self._sides.append(sides)
             rings.advance(step + 1)
@@ -236,7 +242,7 @@ class ModelWindows:
         for part in self._without_repeats(readings, step, chosen[late]):
             cells = self._put(readings, step, part)
             superseded -= cells.taken
-            corrections.append(correct(rings, self._rules, cells.where(cells.changed)))
+            corrections.append(correct(rings, self.rules, cells.where(cells.changed)))
         return corrections, superseded
 
     def _put(self, readings: Readings, step: NDArray[np.int64], chosen: NDArray[np.int64]) -> Cells:
