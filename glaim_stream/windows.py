@@ -242,7 +242,9 @@ class ModelWindows:
         for part in self._without_repeats(readings, step, chosen[late]):
             cells = self._put(readings, step, part)
             superseded -= cells.taken
-            corrections.append(correct(rings, self.rules, cells.where(cells.changed)))
+            # A worker that starts with a mended catalogue rebuilds its windows with readings that were refused before
+            # and that no row tells of; sent back, they change nothing and are published all the same.
+            corrections.append(correct(rings, self.rules, cells.where(cells.changed | readings.requeued[part])))
         return corrections, superseded
 
     def _put(self, readings: Readings, step: NDArray[np.int64], chosen: NDArray[np.int64]) -> Cells:
