@@ -8,26 +8,22 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.cadence import SlowSensors
+from glaim_stream.holes import (
+    FIRST_CORRECTION,
+    PROVISIONAL,
+    Bools,
+    Ints,
+    Look,
+    Part,
+    Rules,
+    final,
+    provisional,
+    settled,
+)
 from glaim_stream.rings import Cells, Rings
 
 NO_WINDOW = -1
-
-# 2 is an upgrade: a final that a lower rung had made, made again by a better one; no window knows of it.
-# Revisions say what made a row, not how many came before it: so they too follow from the topic alone, and a worker
-# that rebuilt its windows numbers its rows as the one before it would have.
-PROVISIONAL, FINAL, FIRST_CORRECTION = 0, 1, 3
-Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class ClosingRules:
-    """The window rules of one model that decide what a closed step yields."""
-
-    window: int
-    revise_after: int
-    max_gap: int
-    step_ms: int
-    model_index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +54,55 @@ class Closed:
         return len(self.group)
 
 
-def close_step(rings: Rings, rules: ClosingRules, step: int, *, provisional: bool, final: bool) -> Closed | None:
+def close_step(
+    rings: Rings, rules: Rules, look: Look, slow: SlowSensors | None = None, *, published: bool, by_clock: bool
+) -> Closed | None:
     """Rows of one step as it closes; None when there is nothing to publish.
 
     Args:
         rings: state of the model's groups.
         rules: the model's window rules.
-        step: the step that closes.
-        provisional: publish this step: what was observed, and a first estimate of each hole. False when the wall
-            clock has published it already.
-        final: event time closes the step: publish the last word on the holes of the step `revise_after` steps
-            earlier. False when the wall clock closes it, which has the last word on no hole.
+        look: back from the step that closes.
+        slow: the model's cadences, None when all sensors are due at each step; learns of the holes published.
+        published: the wall clock has published this step already: a first estimate of each hole is out.
+        by_clock: the wall clock closes the step, which has the last word on no hole. Event time, when it does, has:
+            on the holes of the step `revise_after` steps earlier.
     """
-    slots = rings.slots(np.arange(step - rules.window + 1, step + 1))
-    recent = rings.observed[: len(rings.groups)].take(slots[::-1], axis=2)  # [R, C, window], newest first
-    seen = (_gap_age(recent) < rules.window).any(axis=1)
-    alive = np.flatnonzero(seen)  # a group that is dark for a whole window yields nothing
-    recent = recent[alive]
-    parts: list[_Part] = []
-    if provisional:
-        parts.append(_provisional(recent, rules, last_word=final))
-    elif final:
-        parts.append(_settled(recent, rules))
-    if final and rules.revise_after:
-        parts.append(_final(recent, rules))
-    if not parts or len(alive) == 0:
+    parts: list[Part] = []
+    if not published:
+        parts.append(provisional(look, rules, slow, last_word=not by_clock))
+    elif not by_clock:
+        parts.append(settled(look, rules, slow))
+    if not by_clock and rules.revise_after:
+        parts.append(final(look, rules, slow))
+    if slow is not None:
+        for part in parts[:1]:
+            waiting = ~part.final
+            slow.ask(look.step, part.row[waiting], part.sensor[waiting])
+        if not by_clock:
+            slow.settle(look.step - rules.revise_after)
+    if not any(len(part.row) for part in parts):
         return None
-    wanted = np.zeros(len(alive), np.bool_)
+    wanted = np.zeros(len(look.age), np.bool_)
     for part in parts:
         wanted[part.row[part.fill]] = True
     window_of = np.where(wanted, np.cumsum(wanted) - 1, NO_WINDOW)
-    window_observed = recent[wanted][:, :, ::-1]
-    window_values = np.where(window_observed, rings.values[alive[wanted]].take(slots, axis=2), np.float32(0))
-    return _join(
-        [_rows(part, rings, rules, step, alive, window_of) for part in parts],
-        rules,
-        window_values,
-        window_observed,
+    slots = rings.slots(np.arange(look.step - rules.window + 1, look.step + 1))
+    window_observed = look.recent[wanted][:, :, ::-1]
+    window_values = np.where(window_observed, rings.values[np.flatnonzero(wanted)].take(slots, axis=2), np.float32(0))
+    rows = [_rows(part, rings, rules, look.step - part.lag, window_of) for part in parts]
+    columns = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
+    return Closed(
+        model_index=rules.model_index, window_values=window_values, window_observed=window_observed, **columns
     )
 
 
-def correct(rings: Rings, rules: ClosingRules, cells: Cells) -> Closed | None:
+def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
     """Rows for readings that came after their step was published; None when there are none.
+
+    What changes a step that event time has closed is a correction. A step that only the wall clock has published is
+    still open: its cell is published anew, as the first row that it is, and by whom the topic is read again without
+    that clock the same row is published as the step closes.
 
     Args:
         rings: state of the model's groups; their counts of corrections move on.
@@ -112,12 +115,14 @@ def correct(rings: Rings, rules: ClosingRules, cells: Cells) -> Closed | None:
     count = len(cells.row)
     if count == 0:
         return None
-    revision = rings.correct(cells) + np.int16(FIRST_CORRECTION - 1)
+    closed = cells.step < (rings.closable or 0)
+    revision = np.full(count, PROVISIONAL, np.int16)
+    revision[closed] = rings.correct(cells.where(closed)) + np.int16(FIRST_CORRECTION - 1)
     place = (cells.row, cells.sensor, rings.slots(cells.step))
     window = np.empty((0, rings.sensors, rules.window))
     return Closed(
         rules.model_index,
-        np.array(rings.groups, np.int32)[cells.row],
+        rings.codes[cells.row],
         cells.sensor.astype(np.int32),
         cells.step * rules.step_ms,
         cells.step * rules.step_ms + rings.stamp[place],
@@ -154,101 +159,21 @@ def concatenate(steps: Sequence[Closed | None]) -> Closed | None:
     return Closed(model_index=parts[0].model_index, window=window, **columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Cells of one step of the groups that are alive: provisional ones or final ones."""
-
-    row: NDArray[np.int64]  # [n] index into the groups alive
-    sensor: NDArray[np.int64]  # [n]
-    observed: Bools  # [n]
-    gap_age: NDArray[np.int64]  # [n]
-    fill: Bools  # [n] imputed from the window
-    final: Bools  # [n]
-    lag: int
-    revision: int
-
-    def where(self, keep: Bools, revision: int) -> _Part:
-        """The chosen cells, under another revision."""
-        return _Part(
-            self.row[keep],
-            self.sensor[keep],
-            self.observed[keep],
-            self.gap_age[keep],
-            self.fill[keep],
-            self.final[keep],
-            self.lag,
-            revision,
-        )
-
-
-def _provisional(recent: Bools, rules: ClosingRules, *, last_word: bool) -> _Part:
-    observed = recent[:, :, 0]
-    gap_age = _gap_age(recent)
-    fill = ~observed & (gap_age <= rules.max_gap)
-    row, sensor = np.indices(observed.shape)
-    final = observed | (last_word & (~fill | (rules.revise_after == 0)))
-    return _Part(
-        row.ravel(), sensor.ravel(), observed.ravel(), gap_age.ravel(), fill.ravel(), final.ravel(), 0, PROVISIONAL
-    )
-
-
-def _settled(recent: Bools, rules: ClosingRules) -> _Part:
-    """The last word on those holes of a step, published by the clock, that no right context will change."""
-    part = _provisional(recent, rules, last_word=True)
-    return part.where(part.final & ~part.observed, FINAL)
-
-
-def _final(recent: Bools, rules: ClosingRules) -> _Part:
-    until = recent[:, :, rules.revise_after :]  # the step itself and what came before it
-    gap_age = _gap_age(until)
-    row, sensor = np.nonzero(~until[:, :, 0] & (gap_age <= rules.max_gap))
-    every = np.ones(len(row), np.bool_)
-    return _Part(row, sensor, ~every, gap_age[row, sensor], every, every, rules.revise_after, FINAL)
-
-
-def _gap_age(recent: Bools) -> NDArray[np.int64]:
-    """Steps since the last observation, int64 [R, C], of steps newest first; their number where there is none."""
-    age: NDArray[np.int64] = recent.argmax(axis=-1)  # stops at the first True, and says 0 where there is none
-    none = (age == 0) & ~recent[:, :, 0]
-    age[none] = recent.shape[-1]
-    return age
-
-
-def _rows(
-    part: _Part,
-    rings: Rings,
-    rules: ClosingRules,
-    step: int,
-    alive: NDArray[np.int64],
-    window_of: NDArray[np.int64],
-) -> dict[str, NDArray[np.generic]]:
-    step -= part.lag
-    slot = step % rings.length
-    row = alive[part.row]
-    place = (row, part.sensor, slot)
+def _rows(part: Part, rings: Rings, rules: Rules, step: int, window_of: Ints) -> dict[str, NDArray[np.generic]]:
+    place = (part.row, part.sensor, step % rings.length)
+    count = len(part.row)
+    marked = rings.marked and step <= rings.newest_step
     return {
-        "group": np.array(rings.groups, np.int32)[row],
+        "group": rings.codes[part.row],
         "sensor": part.sensor.astype(np.int32),
-        "ts_ms": np.full(len(row), step * rules.step_ms, np.int64),
+        "ts_ms": np.full(count, step * rules.step_ms, np.int64),
         "stamp_ms": step * rules.step_ms + np.where(part.observed, rings.stamp[place], np.int64(0)),
         "value": np.where(part.observed, rings.values[place], np.float32(np.nan)),
         "observed": part.observed,
-        "mark": rings.mark[place],
+        "mark": rings.mark[place] if marked else np.zeros(count, np.int8),
         "gap_age": part.gap_age.astype(np.int32),
-        "revision": np.full(len(row), part.revision, np.int16),
+        "revision": np.full(count, part.revision, np.int16),
         "final": part.final,
         "window": np.where(part.fill, window_of[part.row], NO_WINDOW).astype(np.int32),
-        "lag": np.full(len(row), part.lag, np.int32),
+        "lag": np.full(count, part.lag, np.int32),
     }
-
-
-def _join(
-    rows: Sequence[dict[str, NDArray[np.generic]]],
-    rules: ClosingRules,
-    window_values: NDArray[np.float32],
-    window_observed: Bools,
-) -> Closed:
-    columns = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
-    return Closed(
-        model_index=rules.model_index, window_values=window_values, window_observed=window_observed, **columns
-    )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.deadletters import REQUEUED_HEADER, DeadLetterCause, InputRecord, Reject
+from glaim_stream.deadletters import DeadLetterCause, InputRecord, Reject
 from glaim_stream.decode_arrow import is_arrow, parse_arrow
 from glaim_stream.decode_json import parse_json
 from glaim_stream.groups import NO_GROUP, GroupIndex
@@ -29,7 +29,7 @@ class Decoder:
 
     def __init__(self, index: GroupIndex) -> None:
         self._index = index
-        self._max_ahead_ms = int(index.catalogue.max_ahead_s * 1000)
+        self._max_ahead_ms = np.array([index.catalogue.max_ahead_ms(model) for model in index.catalogue.models])
 
     def decode(self, records: Sequence[InputRecord], *, now_ms: int) -> tuple[Readings, list[Reject]]:
         """Decode records of one partition in order.
@@ -42,24 +42,14 @@ class Decoder:
             The readings that can be used, in order of arrival, and what was refused.
         """
         rejects: list[Reject] = []
-        headed = [place for place, record in enumerate(records) if record.headers]
-        arrow = [place for place in headed if is_arrow(records[place])]
+        arrow = [place for place, record in enumerate(records) if record.headers and is_arrow(record)]
         parts = parse_arrow(records, arrow, self._index, rejects) if arrow else []
         if len(arrow) < len(records):
             rest = np.delete(np.arange(len(records)), arrow).tolist() if arrow else range(len(records))
             parts += parse_json(records, rest, self._index, rejects)
-        if not parts:
-            return no_readings(), rejects
-        return self._judged(joined(parts), records, headed, now_ms, rejects), rejects
+        return (self._judged(joined(parts), records, now_ms, rejects) if parts else no_readings()), rejects
 
-    def _judged(
-        self,
-        parsed: Parsed,
-        records: Sequence[InputRecord],
-        headed: Sequence[int],
-        now_ms: int,
-        rejects: list[Reject],
-    ) -> Readings:
+    def _judged(self, parsed: Parsed, records: Sequence[InputRecord], now_ms: int, rejects: list[Reject]) -> Readings:
         """The readings that can be used; the others are added to the rejects."""
         index = self._index
         offset = np.array([record.offset for record in records], np.int64)[parsed.record]
@@ -73,7 +63,7 @@ class Decoder:
         timed = (parsed.time_ms >= _EARLIEST_MS) & (parsed.time_ms <= _LATEST_MS)
         # Ahead of the record's time, not of the wall clock: a rebuild reads the same records later, and must refuse
         # the same readings.
-        ahead = parsed.time_ms >= produced_ms + (self._max_ahead_ms + 1)
+        ahead = parsed.time_ms >= produced_ms + (self._max_ahead_ms[model] + 1)
         outside = (value < index.limits_low[model, sensor]) | (value > index.limits_high[model, sensor])
         outside |= np.abs(value) > FLOAT32_MAX
         good = known & timed & ~ahead & ~outside
@@ -91,7 +81,6 @@ class Decoder:
             parsed.position.astype(np.int32),
             quality,
             produced_ms,
-            _requeued(records, headed)[parsed.record],
         )
         return readings if all_good else readings.where(good)
 
@@ -113,14 +102,6 @@ class Decoder:
             return DeadLetterCause.FUTURE, f"{time!r} is too far ahead of when it was produced"
         low, high = found.limits
         return DeadLetterCause.OUT_OF_LIMITS, f"{parsed.value[row].item()!r} of {sensor} is outside [{low}, {high}]"
-
-
-def _requeued(records: Sequence[InputRecord], headed: Sequence[int]) -> NDArray[np.bool_]:
-    """Which records are dead letters that were sent back, bool [r]; `headed` are the places of those with headers."""
-    requeued = np.zeros(len(records), np.bool_)
-    for place in headed:
-        requeued[place] = any(name == REQUEUED_HEADER for name, _ in records[place].headers)
-    return requeued
 
 
 def _settled(parsed: Parsed) -> tuple[NDArray[np.float64], NDArray[np.int8]]:

@@ -10,6 +10,7 @@ _WORK_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 records = Counter("glaim_records", "Kafka records taken from the input topic")
 readings = Counter("glaim_readings", "Readings that were decoded and went into windows")
 dropouts = Counter("glaim_dropouts", "Readings that said themselves that they hold no value: null, NaN, bad quality")
+skewed = Counter("glaim_skewed_readings", "Readings stamped ahead of their record's time, by less than what is refused")
 superseded = Counter("glaim_superseded_readings", "Readings for whose sensor and step another one stands")
 dead_letters = Counter("glaim_dead_letters", "Readings or records sent to the dead-letter topic", ["cause"])
 late_readings = Counter("glaim_late_readings", "Readings older than the window, sent to the late topic")
@@ -19,7 +20,6 @@ withheld_rows = Counter(
     "glaim_withheld_rows", "Rows with null: silent beyond max_gap (gap), or too wide for max_interval", ["cause"]
 )
 revisions = Counter("glaim_revisions", "Rows published with a revision above 0")
-upgraded_rows = Counter("glaim_upgraded_rows", "Finals of a lower rung that the model made again when it was back")
 windows = Counter("glaim_windows", "Windows given to the imputer")
 side_windows = Counter("glaim_side_windows", "Windows with something observed hidden, given to the imputer for scores")
 # Errors and questions are sums: rate(glaim_score_error_total) / rate(glaim_score_questions_total) is a live MAE.

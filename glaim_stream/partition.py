@@ -222,16 +222,16 @@ class PartitionWorker:
         metrics.readings.inc(applied.readings)
         metrics.dropouts.inc(applied.dropouts)
         metrics.superseded.inc(applied.superseded)
+        metrics.skewed.inc(applied.skewed)
         metrics.records.inc(len(work.records))
         newest = work.records[-1]
         self._last = Origin(newest.offset, newest.timestamp)
         label = str(self._partition)
         metrics.groups.labels(label).set(windows.groups)
         metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - windows.clock.newest_event_ms) / 1000)
-        upgrades = self._pipeline.upgrades(windows, self._scores)
         return _Applied(
             applied.closed,
-            asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides, upgrades)),
+            asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides)),
             self._scores,
             applied.rejects,
             applied.outages,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 _FIRST_ROWS = 8
 _BAD = 2  # records.Quality.BAD; nothing of the records may be imported here
+_ARRAYS = ("values", "observed", "corrections", "stamp", "mark")
 _NO_OFFSET = np.iinfo(np.int64).max
 _MOST_CORRECTIONS = 30_000  # fits 16 bits; further ones keep the number, and the later of equal ones wins
 
@@ -57,6 +58,7 @@ class Rings:
         self.closable: int | None = None  # the lowest step that is still open
         self.groups: list[int] = []  # group code by row
         self._mean = mean
+        self._codes = np.empty(0, np.int32)
         self._row_of_group = np.full(_FIRST_ROWS, -1, np.int64)
         self._lowest = np.full(self.length + offsets_back, _NO_OFFSET, np.int64)
         shape = (_FIRST_ROWS, sensors, self.length)
@@ -65,7 +67,7 @@ class Rings:
         self.corrections = np.zeros(shape, np.int16)  # late readings that changed the cell once it was published
         self.stamp = np.zeros(shape, np.int32)  # place of the held reading inside its step, milliseconds
         self.mark = np.zeros(shape, np.int8)  # its quality; of an unobserved cell BAD where a reading said it was bad
-        self._marked = False  # no cell has a mark yet: while all is good, marks cost nothing
+        self.marked = False  # no cell has a mark yet: while all is good, marks cost nothing
         self._sum = np.zeros(shape if mean else (0, sensors, self.length), np.float64)
         self._count = np.zeros(self._sum.shape, np.int32)
 
@@ -78,6 +80,20 @@ class Rings:
     def newest_step(self) -> int:
         """The last step that there is room for."""
         return (self.closable or 0) + self.ahead - 1
+
+    def newest_observed(self) -> int | None:
+        """The last step in which anything was observed; None when nothing is held."""
+        steps = np.arange(self.oldest_step, self.newest_step + 1)
+        held = np.any(self.observed[: len(self.groups)].reshape(-1, self.length), axis=0)
+        steps = steps[held[self.slots(steps)]]
+        return int(steps[-1]) if len(steps) else None
+
+    @property
+    def codes(self) -> NDArray[np.int32]:
+        """Group code by row, int32 [R]."""
+        if len(self._codes) != len(self.groups):
+            self._codes = np.array(self.groups, np.int32)
+        return self._codes
 
     def slots(self, steps: Ints) -> Ints:
         """Place of each step on the last axis."""
@@ -98,7 +114,7 @@ class Rings:
         rows = len(self.groups)
         self.observed[:rows, :, slots] = False
         self.corrections[:rows, :, slots] = 0
-        if self._marked:
+        if self.marked:
             self.mark[:rows, :, slots] = 0
         if self._mean:
             self._sum[:rows, :, slots] = 0
@@ -123,6 +139,24 @@ class Rings:
             rows = self._row_of_group[groups]
         return rows
 
+    def evict(self) -> Ints | None:
+        """Drop the rows of groups of which nothing is held; returns the rows that stay, int64 [k], None when all do."""
+        rows = len(self.groups)
+        held = self.observed[:rows].reshape(rows, -1).any(axis=1)
+        if self.marked:
+            held |= self.mark[:rows].reshape(rows, -1).any(axis=1)
+        if held.all():
+            return None
+        kept = np.flatnonzero(held)
+        self._row_of_group[self.codes] = -1
+        self._codes = self.codes[kept]
+        self._row_of_group[self._codes] = np.arange(len(kept))
+        self.groups = self._codes.tolist()
+        spare = max(0, _FIRST_ROWS - len(kept))
+        for name in self._arrays:
+            setattr(self, name, _extended(getattr(self, name)[kept], spare))
+        return kept
+
     def put(
         self,
         row: Ints,
@@ -141,8 +175,8 @@ class Rings:
         flat = self.cell_codes(row, sensor, step)
         seen = self.observed.reshape(-1)[flat]
         values, stamps, marks = self.values.reshape(-1), self.stamp.reshape(-1), self.mark.reshape(-1)
-        before, stamp_before, mark_before = values[flat], stamps[flat], marks[flat] if self._marked else None
-        self._marked |= bool(quality.any())
+        before, stamp_before, mark_before = values[flat], stamps[flat], marks[flat] if self.marked else None
+        self.marked |= bool(quality.any())
         if self._mean:
             np.add.at(self._sum.reshape(-1), flat, value)
             np.add.at(self._count.reshape(-1), flat, 1)
@@ -158,18 +192,18 @@ class Rings:
             order = np.flatnonzero(newer)[np.argsort(stamp[newer], kind="stable")]
             values[flat[order]] = value[order]
             stamps[flat[order]] = stamp[order]
-            if self._marked:
+            if self.marked:
                 marks[flat[order]] = quality[order]
             stands = (values[flat] == value) & (stamps[flat] == stamp)
         self.observed.reshape(-1)[flat] = True
         changed = ~seen | (before != values[flat]) | (stamp_before != stamps[flat])
-        if self._marked:
+        if self.marked:
             changed |= (0 if mark_before is None else mark_before) != marks[flat]
         return Cells(row, sensor.astype(np.int64), step, stands & changed)
 
     def mark_dropouts(self, row: Ints, sensor: NDArray[np.int32], step: Ints) -> None:
         """Remember readings that hold no value, where nothing else is observed."""
-        self._marked = True
+        self.marked = True
         flat = self.cell_codes(row, sensor, step)
         self.mark.reshape(-1)[flat[~self.observed.reshape(-1)[flat]]] = _BAD
 
@@ -196,10 +230,12 @@ class Rings:
         if rows <= have:
             return
         more = max(rows, 2 * have) - have
-        for name in ("values", "observed", "corrections", "stamp", "mark"):
+        for name in self._arrays:
             setattr(self, name, _extended(getattr(self, name), more))
-        if self._mean:
-            self._sum, self._count = _extended(self._sum, more), _extended(self._count, more)
+
+    @property
+    def _arrays(self) -> tuple[str, ...]:
+        return (*_ARRAYS, "_sum", "_count") if self._mean else _ARRAYS
 
 
 def _extended(array: NDArray[Any], rows: int) -> NDArray[Any]:

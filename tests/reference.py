@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from glaim_stream.catalogue import Catalogue
+from glaim_stream.outages import UNKNOWN_MS, Outage
 from tests.support import Event, Row
+
+Cell = tuple[int, int, int]  # group, sensor, step
 
 
 class ReferenceWindows:
-    """The window rules of one model once more: one reading at a time, dictionaries, no rings, no arrays.
+    """The window rules of one model: one reading at a time, dictionaries, no rings, no arrays.
 
     It keeps every reading for ever and looks everything up again, so that it is slow and plain to see correct.
     """
 
     def __init__(self, model: Catalogue, *, sensors: int) -> None:
         self.rules = model.models[0]
+        self.max_ahead_ms = model.max_ahead_ms(self.rules)
         self.sensors = sensors
         self.newest_ms: int | None = None
         self.closable: int | None = None
         self.published_through: int | None = None  # by the wall clock
-        self.readings: dict[tuple[int, int, int], list[Event]] = {}  # (group, sensor, step)
-        self.dropouts: set[tuple[int, int, int]] = set()
-        self.corrections: dict[tuple[int, int, int], int] = {}
+        self.readings: dict[Cell, list[Event]] = {}
+        self.dropouts: set[Cell] = set()
+        self.asked: set[Cell] = set()  # holes that were published provisionally
+        self.corrections: dict[Cell, int] = {}
         self.feeds: dict[int, list[int]] = {}  # step -> offsets
         self.too_late: list[Event] = []
+        self.skewed = 0
         self.rows: list[Row] = []
+        self.outages: list[Outage] = []
+        self.heard: set[int] = set()  # groups, by event time
+        self.told: set[int] = set()  # groups, by the last event
+        self.silent_from: dict[int, int] = {}  # group -> newest observed step when the clock said dark
 
     def feed(self, event: Event, offset: int) -> None:
         rules = self.rules
-        self.newest_ms = event.time_ms if self.newest_ms is None else max(self.newest_ms, event.time_ms)
+        produced_ms = event.time_ms if event.produced_ms is None else event.produced_ms
+        self.skewed += event.time_ms > produced_ms
+        counted_ms = min(event.time_ms, max(produced_ms, event.time_ms - self.max_ahead_ms))
+        self.newest_ms = counted_ms if self.newest_ms is None else max(self.newest_ms, counted_ms)
         closable = math.floor((self.newest_ms - rules.lateness_ms) / rules.step_ms)
         self.closable = closable if self.closable is None else self.closable
         while self.closable < closable:
-            self._close(self.closable)
+            published = self.published_through is not None and self.closable <= self.published_through
+            self._close(self.closable, published=published, by_clock=False)
             self.closable += 1
         step = math.floor(event.time_ms / rules.step_ms)
         if step < self.closable - rules.window:
@@ -50,19 +63,29 @@ class ReferenceWindows:
             return
         before = self.stands(*cell)
         self.readings.setdefault(cell, []).append(event)
-        if self._published(step) and before != self.stands(*cell):
+        if before == self.stands(*cell):
+            return
+        if step < self.closable:
             self.corrections[cell] = self.corrections.get(cell, 0) + 1
-            revision = 2 + self.corrections[cell]
-            self.rows.append(self._row(cell, revision=revision, gap_age=0, final=True))
+            self.rows.append(self._row(cell, revision=2 + self.corrections[cell], gap_age=0, final=True))
+        elif self.published_through is not None and step <= self.published_through:
+            self.rows.append(self._row(cell, revision=0, gap_age=0, final=True))
 
-    def close_idle(self) -> None:
-        assert self.newest_ms is not None
-        assert self.closable is not None
-        last = math.floor(self.newest_ms / self.rules.step_ms)
-        for step in range(self.closable, last + 1):
-            if not self._published(step):
-                self._provisional(step, by_clock=True)
-        self.published_through = max(last, self.published_through or last)
+    def close_idle(self, idle_ms: int) -> None:
+        rules = self.rules
+        if self.newest_ms is None or self.closable is None or not self.readings:
+            return
+        opened = math.floor(self.newest_ms / rules.step_ms)
+        step = self.closable if self.published_through is None else max(self.closable, self.published_through + 1)
+        while True:
+            end_ms = (step + 1) * rules.step_ms
+            passed = end_ms + rules.lateness_ms + rules.idle_timeout_s * 1000 <= self.newest_ms + idle_ms
+            newest = max(step for _, _, step in self.readings)
+            if not (step <= opened or passed) or step > newest + rules.max_gap + 1:
+                return
+            self._close(step, published=False, by_clock=True)
+            self.published_through = step
+            step += 1
 
     def stands(self, group: int, sensor: int, step: int) -> tuple[float, int, int] | None:
         """(value, milliseconds into the step, quality) of what stands for a cell."""
@@ -88,57 +111,93 @@ class ReferenceWindows:
         offsets = [o for step, each in self.feeds.items() if step >= self.closable - self.rules.window for o in each]
         return min(offsets, default=None)
 
-    def _published(self, step: int) -> bool:
-        assert self.closable is not None
-        return step < self.closable or (self.published_through is not None and step <= self.published_through)
-
-    def _close(self, step: int) -> None:
-        if self.published_through is None or step > self.published_through:
-            self._provisional(step)
-        else:
+    def _close(self, step: int, *, published: bool, by_clock: bool) -> None:
+        self._tell(step, by_clock=by_clock)
+        if not published:
+            self._provisional(step, by_clock=by_clock)
+        elif not by_clock:
             self._settled(step)
-        if self.rules.revise_after:
+        if self.rules.revise_after and not by_clock:
             self._final(step)
 
-    def _alive(self, step: int) -> list[int]:
-        steps = range(step - self.rules.window + 1, step + 1)
-        return sorted({group for group, _, each in self.readings if each in steps})
+    def _groups(self) -> list[int]:
+        return sorted({group for group, _, _ in self.readings})
 
     def _age(self, group: int, sensor: int, step: int, most: int) -> int:
         return next((age for age in range(most) if self.held(group, sensor, step - age) is not None), most)
+
+    def _group_age(self, group: int, step: int) -> int:
+        return min(self._age(group, sensor, step, self.rules.window) for sensor in range(self.sensors))
+
+    def _is_hole(self, group: int, sensor: int, step: int, age: int) -> bool:
+        """Nothing was read in the interval of the sensor that ends here, or so it was said."""
+        cadence = self.rules.cadences[sensor]
+        due = (step + 1) % cadence == 0 and age >= cadence
+        return age > 0 and (due or (group, sensor, step) in self.asked)
+
+    def _tell(self, step: int, *, by_clock: bool) -> None:
+        """Outages."""
+        patience = self.rules.max_gap
+        for group in self._groups():
+            age = self._group_age(group, step)
+            known = self.told if by_clock else self.heard
+            if (group in known) != (age <= patience):
+                kind = "speaks" if age <= patience else "dark"
+                if kind == "dark" and by_clock:
+                    self.silent_from[group] = step - age
+                self._outage(group, kind, step, step - patience - 1, by_clock=by_clock)
+                for names in {id(each): each for each in (known, self.told)}.values():
+                    names.add(group) if kind == "speaks" else names.discard(group)
+            elif not by_clock and age <= patience and group not in self.told and step - age > self.silent_from[group]:
+                self._outage(group, "speaks", step, self.silent_from[group] + 1, by_clock=True)
+                self.told.add(group)
+
+    def _outage(self, group: int, kind: Any, step: int, since: int, *, by_clock: bool) -> None:
+        heard = sorted({s for g, _, s in self.readings if g == group and step - self.rules.window < s <= step})
+        at = next(s for s in heard if s >= since) if kind == "speaks" else step
+        last = max((s for s in heard if s < at), default=None)
+        step_ms = self.rules.step_ms
+        last_ms = UNKNOWN_MS if last is None else last * step_ms
+        self.outages.append(Outage(0, group, kind, at * step_ms, last_ms, by_clock))
 
     def _settled(self, step: int) -> None:
         """What the clock published without a last word, and no right context will change."""
         before = self.rows
         self.rows = []
         self._provisional(step)
-        settled = [replace(row, revision=1) for row in self.rows if row.final and not row.observed]
-        self.rows = before + settled
+        self.rows = before + [row for row in self.rows if row.final and not row.observed]
 
     def _provisional(self, step: int, *, by_clock: bool = False) -> None:
         rules = self.rules
-        for group in self._alive(step):
+        for group in self._groups():
+            if self._group_age(group, step) > rules.max_gap:
+                continue
             for sensor in range(self.sensors):
+                cell = (group, sensor, step)
                 age = self._age(group, sensor, step, rules.window)
-                hole = 0 < age <= rules.max_gap
-                final = age == 0 or (not by_clock and (not hole or rules.revise_after == 0))
-                window = self._window(group, step) if hole else None
-                self.rows.append(self._row((group, sensor, step), revision=0, gap_age=age, final=final, window=window))
+                if age and not self._is_hole(*cell, age):
+                    continue
+                fill = 0 < age <= rules.max_gap
+                final = age == 0 or (not by_clock and (not fill or rules.revise_after == 0))
+                window = self._window(group, step) if fill else None
+                self.rows.append(self._row(cell, revision=0, gap_age=age, final=final, window=window))
+                if not final:
+                    self.asked.add(cell)
 
     def _final(self, newest: int) -> None:
         rules = self.rules
         step = newest - rules.revise_after
-        for group in self._alive(newest):
+        for group in self._groups():
             for sensor in range(self.sensors):
+                cell = (group, sensor, step)
                 age = self._age(group, sensor, step, rules.window - rules.revise_after)
-                if 0 < age <= rules.max_gap:
+                if 0 < age <= rules.max_gap and self._is_hole(*cell, age):
                     window = self._window(group, newest)
-                    cell = (group, sensor, step)
                     self.rows.append(
                         self._row(cell, revision=1, gap_age=age, final=True, lag=rules.revise_after, window=window)
                     )
 
-    def _row(self, cell: tuple[int, int, int], *, revision: int, gap_age: int, final: bool, **more: Any) -> Row:
+    def _row(self, cell: Cell, *, revision: int, gap_age: int, final: bool, **more: Any) -> Row:
         group, sensor, step = cell
         stands = self.stands(*cell)
         value, stamp, mark = stands if stands is not None else (None, 0, 2 if cell in self.dropouts else 0)

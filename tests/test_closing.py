@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from glaim_stream.closing import FINAL, NO_WINDOW, PROVISIONAL, Closed, ClosingRules, close_step, concatenate, correct
+from glaim_stream.closing import NO_WINDOW, Closed, close_step, concatenate, correct
+from glaim_stream.holes import FINAL, PROVISIONAL, Rules, look_back
 from glaim_stream.rings import Cells, Rings
 
-RULES = ClosingRules(window=6, revise_after=2, max_gap=3, step_ms=1000, model_index=0)
+RULES = Rules(window=6, revise_after=2, max_gap=3, step_ms=1000, model_index=0)
 
 
 def rings(*observed: tuple[int, int, int], groups: int = 1, sensors: int = 2) -> Rings:
@@ -28,22 +31,28 @@ def rings(*observed: tuple[int, int, int], groups: int = 1, sensors: int = 2) ->
     return made
 
 
-def close(of: Rings, *, provisional: bool = True, final: bool = True, rules: ClosingRules = RULES) -> Closed:
-    closed = close_step(of, rules, 0, provisional=provisional, final=final)
+def maybe(
+    of: Rings, *, step: int = 0, published: bool = False, by_clock: bool = False, rules: Rules = RULES
+) -> Closed | None:
+    return close_step(of, rules, look_back(of, rules, step), published=published, by_clock=by_clock)
+
+
+def close(of: Rings, **how: Any) -> Closed:
+    closed = maybe(of, **how)
     assert closed is not None
     return closed
 
 
 def test_groups_without_any_observation_yield_nothing() -> None:
-    assert close_step(rings(groups=3), RULES, 0, provisional=True, final=True) is None
+    assert maybe(rings(groups=3)) is None
 
 
 def test_no_group_at_all_yields_nothing() -> None:
-    assert close_step(rings(groups=0), RULES, 0, provisional=True, final=True) is None
+    assert maybe(rings(groups=0)) is None
 
 
 def test_a_step_that_is_whole_asks_for_no_window() -> None:
-    closed = close(rings((0, 0, 0), (0, 1, 0)), final=False)
+    closed = close(rings((0, 0, 0), (0, 1, 0)), by_clock=True)
     assert len(closed.window_values) == 0
     assert closed.window.tolist() == [NO_WINDOW, NO_WINDOW]
     assert (closed.value.tolist(), closed.gap_age.tolist(), closed.final.tolist()) == ([0, 0], [0, 0], [True, True])
@@ -71,20 +80,19 @@ def test_provisional_and_final_holes_of_a_group_share_one_window() -> None:
 def test_a_window_holds_zero_where_an_older_value_still_lies_in_the_ring() -> None:
     of = rings(*((0, 0, step) for step in range(-6, 1)))
     of.advance(1)
-    closed = close_step(of, RULES, 1, provisional=True, final=False)
-    assert closed is not None
+    closed = close(of, step=1, by_clock=True)
     assert closed.window_values[0, 0].tolist() == [-40, -30, -20, -10, 0, 0]
 
 
 def test_only_the_groups_with_a_hole_send_windows() -> None:
     of = rings((0, 0, 0), (0, 1, 0), (1, 0, 0), (2, 0, 0), (2, 1, -1), groups=3)
-    closed = close(of, final=False)
+    closed = close(of, by_clock=True)
     assert len(closed.window_values) == 1
     assert closed.window.tolist() == [-1, -1, -1, -1, -1, 0], "the sensor that group 1 never had stays null"
 
 
 def test_without_right_context_the_first_value_is_the_last_word() -> None:
-    rules = ClosingRules(window=6, revise_after=0, max_gap=3, step_ms=1000, model_index=0)
+    rules = Rules(window=6, revise_after=0, max_gap=3, step_ms=1000, model_index=0)
     closed = close(rings((0, 0, -1)), rules=rules)
     assert closed.final.all()
     assert (closed.revision == PROVISIONAL).all()
@@ -98,19 +106,18 @@ def test_a_step_that_the_clock_published_yields_only_last_words() -> None:
     s1       .  .  .  .     the hole at 0 is too old to be filled: nothing will change it
     """
     of = rings((0, 0, -3), (0, 0, 0))
-    closed = close(of, provisional=False)
+    closed = close(of, published=True)
     assert closed.ts_ms.tolist() == [0, -2000]
     assert closed.sensor.tolist() == [1, 0]
-    assert (closed.revision == FINAL).all()
+    assert closed.revision.tolist() == [PROVISIONAL, FINAL]
     assert closed.final.all()
-    assert close_step(of, RULES, 0, provisional=False, final=False) is None
+    assert maybe(of, published=True, by_clock=True) is None
 
 
 def test_the_clock_has_the_last_word_on_no_hole() -> None:
     for revise_after in (0, 2):
-        rules = ClosingRules(window=6, revise_after=revise_after, max_gap=3, step_ms=1000, model_index=0)
-        closed = close_step(rings((0, 0, 0), (1, 0, -1), groups=2), rules, 0, provisional=True, final=False)
-        assert closed is not None
+        rules = Rules(window=6, revise_after=revise_after, max_gap=3, step_ms=1000, model_index=0)
+        closed = close(rings((0, 0, 0), (1, 0, -1), groups=2), by_clock=True, rules=rules)
         assert (closed.final == closed.observed).all()
 
 

@@ -193,7 +193,7 @@ def test_ahead_is_judged_by_the_time_of_the_record_so_that_a_rebuild_refuses_the
         for offset, ts in enumerate([limit_ms, limit_ms + 1, NOW_MS])
     ]
     for now_ms in (NOW_MS, NOW_MS + 10**9):
-        readings, rejects = Decoder(GroupIndex(catalogue())).decode(records, now_ms=now_ms)
+        readings, rejects = Decoder(GroupIndex(catalogue(step_s=60))).decode(records, now_ms=now_ms)
         assert readings.offset.tolist() == [0, 2]
         assert [(reject.offset, reject.cause) for reject in rejects] == [(1, DeadLetterCause.FUTURE)]
 

@@ -222,7 +222,10 @@ async def test_idle_steps_are_published_by_the_wall_clock_and_answer_nothing() -
         assert it.ledger.committable() == before
         it.now_ms[0] += 60_000
         await settle()
-        assert len(it.values) == 2
+        assert it.values[2:] == [(2, 1, 0), (3, 1, 0), (4, 1, 0)], "a blackout, until max_gap"
+        it.now_ms[0] += 60_000
+        await settle()
+        assert len(it.values) == 5
 
 
 async def test_the_windows_are_rebuilt_before_the_first_batch() -> None:

@@ -94,20 +94,22 @@ def test_an_outage_is_announced_by_names() -> None:
 async def test_what_is_withheld_is_counted_by_its_cause() -> None:
     class Guess:
         async def impute(self, windows: Windows) -> Imputed:
-            shape = (len(windows), 1, windows.steps)
+            shape = (len(windows), 2, windows.steps)
             return Imputed(np.full(shape, 5, np.float32), np.full(shape, Method.MODEL, np.int8), ["1"] * len(windows))
 
     def withheld(cause: str) -> float:
         return REGISTRY.get_sample_value("glaim_withheld_rows_total", {"cause": cause}) or 0.0
 
-    half = [[1.0, 4.0]]  # of an interval, at gaps of one step and of two
-    quantiles = {"gap_ages": [1, 2], "newest_lower": [[-1.0, -4.0]], "newest_upper": half,
-                 "interior_lower": [[-1.0, -4.0]], "interior_upper": half}  # fmt: skip
-    rules = catalogue(sensors=[{"id": "s0", "max_interval": 3}], revise_after=0, max_gap=2)
-    pipeline = Pipeline(rules, {"m": contract(1, residual_quantiles=quantiles)}, Guess())
+    above, below = [[1.0, 4.0]] * 2, [[-1.0, -4.0]] * 2  # of an interval, at gaps of one step and of two
+    quantiles = {"gap_ages": [1, 2], "newest_lower": below, "newest_upper": above,
+                 "interior_lower": below, "interior_upper": above}  # fmt: skip
+    rules = catalogue(sensors=[{"id": "s0", "max_interval": 3}, {"id": "s1"}], revise_after=0, max_gap=2)
+    pipeline = Pipeline(rules, {"m": contract(2, residual_quantiles=quantiles)}, Guess())
     before = withheld("gap"), withheld("interval")
-    applied = pipeline.apply(pipeline.windows(), [reading(0, 0, 1.0), reading(1, 4, 1.0)], now_ms=NOW_MS)
-    assert [(row["value"], row["method"], row["quality"], row["status"]) for row in await rows(pipeline, applied)] == [
+    records = [reading(0, 0, 1.0), *(reading(step + 1, step, 1.0, sensor="s1") for step in range(5))]
+    applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
+    found = [row for row in await rows(pipeline, applied) if row["sensor"] == "s0"]
+    assert [(row["value"], row["method"], row["quality"], row["status"]) for row in found] == [
         (1.0, "observed", "good", Status.GOOD),
         (5.0, "model", "uncertain", Status.UNCERTAIN_SUBSTITUTE_VALUE),
         (None, "none", "bad", Status.BAD_AGGREGATE_INVALID_INPUTS),

@@ -16,7 +16,6 @@ from glaim_stream.pipeline import Pipeline
 from glaim_stream.records import read_rows
 
 _BATCH = 5000
-_LONG_MS = 10**9  # more than any idle timeout: the last open steps close as they did in the worker
 
 
 def replay(catalogue: Catalogue, imputer: Imputer, records: Records) -> list[pa.Table]:
@@ -32,7 +31,7 @@ async def _replay(pipeline: Pipeline, records: Records) -> list[pa.Table]:
         for batch in _batches(partition):
             applied = pipeline.apply(windows, batch, now_ms=now_ms)
             tables += [read_rows(each.value) for each in pipeline.messages(await pipeline.fill(applied.closed))]
-        closed = windows.close_idle(now_ms + _LONG_MS).closed
+        closed = windows.close_end().closed
         tables += [read_rows(each.value) for each in pipeline.messages(await pipeline.fill(closed))]
     return tables
 

@@ -13,8 +13,6 @@ from glaim_stream.deadletters import InputRecord, Reject, dead_letters
 from glaim_stream.partition import Origin, Publisher
 from glaim_stream.pipeline import Asked, Pipeline
 
-_LONG_IDLE_MS = 10 * 365 * 86_400_000  # longer than any idle timeout
-
 
 @dataclass(slots=True)
 class Counts:
@@ -83,7 +81,7 @@ class PartitionReplay:
     async def finish(self, *, close: bool) -> None:
         """Wait for everything; with `close`, publish the open steps as the worker does when nothing more comes."""
         if close:
-            await self._ask(self._windows.close_idle(self._now_ms() + _LONG_IDLE_MS).closed, [], [], publish=True)
+            await self._ask(self._windows.close_end().closed, [], [], publish=True)
         while self._waiting:
             await self._settle(self._waiting.popleft())
 
