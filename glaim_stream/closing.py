@@ -87,9 +87,10 @@ def close_step(
     for part in parts:
         wanted[part.row[part.fill]] = True
     window_of = np.where(wanted, np.cumsum(wanted) - 1, NO_WINDOW)
-    slots = rings.slots(np.arange(look.step - rules.window + 1, look.step + 1))
-    window_observed = look.recent[wanted][:, :, ::-1]
-    window_values = np.where(window_observed, rings.values[np.flatnonzero(wanted)].take(slots, axis=2), np.float32(0))
+    window_observed = look.past[wanted]
+    window_values = rings.past(rings.values, np.flatnonzero(wanted), look.step)  # 0 where nothing was observed
+    if look.step > rings.newest_step:  # beyond these steps the rings hold what has left them
+        np.copyto(window_values, 0, where=~window_observed)
     rows = [_rows(part, rings, rules, look.step - part.lag, window_of) for part in parts]
     columns = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
     return Closed(
@@ -160,17 +161,17 @@ def concatenate(steps: Sequence[Closed | None]) -> Closed | None:
 
 
 def _rows(part: Part, rings: Rings, rules: Rules, step: int, window_of: Ints) -> dict[str, NDArray[np.generic]]:
-    place = (part.row, part.sensor, step % rings.length)
+    place = rings.cell_codes(part.row, part.sensor, step)
     count = len(part.row)
     marked = rings.marked and step <= rings.newest_step
     return {
         "group": rings.codes[part.row],
         "sensor": part.sensor.astype(np.int32),
         "ts_ms": np.full(count, step * rules.step_ms, np.int64),
-        "stamp_ms": step * rules.step_ms + np.where(part.observed, rings.stamp[place], np.int64(0)),
-        "value": np.where(part.observed, rings.values[place], np.float32(np.nan)),
+        "stamp_ms": step * rules.step_ms + np.where(part.observed, rings.stamp.reshape(-1)[place], np.int64(0)),
+        "value": np.where(part.observed, rings.values.reshape(-1)[place], np.float32(np.nan)),
         "observed": part.observed,
-        "mark": rings.mark[place] if marked else np.zeros(count, np.int8),
+        "mark": rings.mark.reshape(-1)[place] if marked else np.zeros(count, np.int8),
         "gap_age": part.gap_age.astype(np.int32),
         "revision": np.full(count, part.revision, np.int16),
         "final": part.final,

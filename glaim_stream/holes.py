@@ -38,9 +38,14 @@ class Look:
     """What is seen back from a step: R rows of the rings, C sensors."""
 
     step: int
-    recent: Bools  # [R, C, window] where something was observed, newest step first
+    past: Bools  # [R, C, window] where something was observed, oldest step first
     age: Ints  # [R, C] steps since the last observation, `window` where there is none
     group_age: Ints  # [R] the same of all sensors of a group together
+
+    @property
+    def recent(self) -> Bools:
+        """Where something was observed, bool [R, C, window], newest step first."""
+        return self.past[:, :, ::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +77,13 @@ class Part:
 
 def look_back(rings: Rings, rules: Rules, step: int) -> Look:
     """What the groups hold as `step` closes. Steps that the rings have no room for yet are not observed."""
-    slots = rings.slots(np.arange(step, step - rules.window, -1))
-    recent = rings.observed[: len(rings.groups)].take(slots, axis=2)
+    past = rings.past(rings.observed, slice(len(rings.groups)), step)
     if step > rings.newest_step:
-        recent[:, :, : step - rings.newest_step] = False
-    age = _gap_age(recent)
-    return Look(step, recent, age, age.min(axis=1, initial=rules.window))
+        past[:, :, rules.window - (step - rings.newest_step) :] = False
+    age = np.zeros(past.shape[:2], np.int64)
+    hole = np.nonzero(~past[:, :, -1])  # a few of the cells: only they are looked back from
+    age[hole] = _gap_age(past[hole][:, ::-1])
+    return Look(step, past, age, age.min(axis=1, initial=rules.window))
 
 
 def provisional(look: Look, rules: Rules, slow: SlowSensors | None, *, last_word: bool) -> Part:

@@ -245,7 +245,7 @@ def _dictionary(codes: NDArray[np.signedinteger], names: Sequence[str], index_ty
         occurs = np.zeros(len(names), np.bool_)
         occurs[codes] = True
         used = np.flatnonzero(occurs)
-        local = (np.cumsum(occurs) - 1)[codes]
+        local = (np.cumsum(occurs, dtype=np.int32) - 1)[codes]
     return pa.DictionaryArray.from_arrays(
         pa.array(local, index_type), pa.array([names[code] for code in used.tolist()], pa.string())
     )

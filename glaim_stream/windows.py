@@ -75,7 +75,10 @@ class PartitionWindows:
         for windows in self._models:
             mine = np.flatnonzero(readings.model == windows.model_index)
             closed, too_late, superseded = windows.feed(
-                readings.where(mine), newest_ms[mine], newest_ms, readings.offset
+                readings.where(mine) if len(mine) < len(readings) else readings,
+                newest_ms[mine],
+                newest_ms,
+                readings.offset,
             )
             late[mine[too_late]] = True
             fed.superseded += superseded
