@@ -3,10 +3,10 @@
     {"group": "pump-7", "model": "plant-pump", "kind": "dark", "ts": "2026-11-21T05:00:00Z",
      "last_ts": "2026-11-21T04:59:00Z", "by_clock": false}
 
-`ts` is the start of the step at which the group went dark, or of the one in which it speaks again; `last_ts` that of
-the last step before it in which the group was heard, null when that is not known. `by_clock` says that no reading of
-anybody moved event time that far: the wall clock says it. After a crash an event may come twice: (group, kind, ts) is
-its key.
+`ts` is the start of the step at which the group went dark, or of the first in which it speaks; `last_ts` that of the
+last step before it in which the group was heard, null when the window holds none. A group that is new speaks, too.
+`by_clock` says that no reading of anybody moved event time that far: the wall clock claims it, and the group's next
+event confirms that or takes it back. After a crash an event may come twice: (group, kind, ts, by_clock) is its key.
 """
 
 from __future__ import annotations

@@ -29,14 +29,22 @@ class HoleAnswers:
     step: Ints  # place on the answer's last axis
 
 
-def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -> HoleAnswers:
-    """Of closed steps, the holes that the model filled; those of another method have nothing to be blended with."""
+def holes_of(closed: Closed | None, imputed: Imputed | None) -> tuple[Ints, NDArray[np.bool_]]:
+    """Rows of closed steps that are holes to be filled, and which of them the model filled."""
     if closed is None or imputed is None:
-        return HoleAnswers(Answers.none(), np.empty(0, np.int64), np.empty(0, np.int64))
+        return np.empty(0, np.int64), np.empty(0, np.bool_)
     holes = np.flatnonzero(closed.window != NO_WINDOW)
     at = imputed.values.shape[2] - 1 - closed.lag[holes]
-    method = imputed.method[closed.window[holes], closed.sensor[holes], at]
-    holes, at = holes[method == Method.MODEL], at[method == Method.MODEL]
+    return holes, imputed.method[closed.window[holes], closed.sensor[holes], at] == Method.MODEL
+
+
+def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -> HoleAnswers:
+    """Of closed steps, the holes that the model filled; those of another method have nothing to be blended with."""
+    holes, by_model = holes_of(closed, imputed)
+    if closed is None or imputed is None or not by_model.any():
+        return HoleAnswers(Answers.none(), np.empty(0, np.int64), np.empty(0, np.int64))
+    holes = holes[by_model]
+    at = imputed.values.shape[2] - 1 - closed.lag[holes]
     window, sensor, lag = (column[holes].astype(np.int64) for column in (closed.window, closed.sensor, closed.lag))
     cells = Answers(
         closed.ts_ms[holes] // step_ms + lag,

@@ -127,8 +127,11 @@ def create_pipeline(settings: Settings) -> tuple[Pipeline, Ladder]:
     contracts = _contracts(settings, catalogue)
     ladder = create_ladder(settings, contracts)
     largest = settings.max_message_bytes - _ENVELOPE_BYTES
+    upgrades = settings.imputer not in _MODEL_FREE
     share = 0.0 if settings.imputer in _MODEL_FREE else settings.score_share  # one answer needs no blend
-    return Pipeline(catalogue, contracts, ladder, max_message_bytes=largest, score_share=share), ladder
+    return Pipeline(
+        catalogue, contracts, ladder, max_message_bytes=largest, score_share=share, upgrades=upgrades
+    ), ladder
 
 
 def create_ladder(settings: Settings, contracts: dict[str, Contract]) -> Ladder:

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from glaim_stream.commands import audit, catalogue, contract, produce, replay, schema, tail, worker
+from glaim_stream.commands import audit, catalogue, contract, dlq, produce, replay, schema, tail, worker
 from glaim_stream.errors import GlaimError
 
 EXIT_UNUSABLE = 2  # settings, files or a broker that cannot be used; 1 is a result that is not good
@@ -24,6 +24,7 @@ app.command()(produce.produce)
 app.command()(replay.replay)
 app.command()(tail.tail)
 app.command()(audit.audit)
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(contract.app, name="contract")
 app.command()(schema.schema)

@@ -148,6 +148,8 @@ def read_contract(path: Path) -> Contract:
         text = file.read_text()
     except OSError as error:
         raise ContractError(f"expected a model contract at {file}, found none: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ContractError(f"{file} is no text: {error}") from error
     try:
         return Contract.model_validate_json(text)
     except ValidationError as error:

@@ -82,6 +82,8 @@ class DeadLetter:
 
 
 HEADER_PREFIX = "glaim-"
+RECEIPT_HEADER = HEADER_PREFIX + "receipt"  # of a message among the letters: which of them were sent back
+REQUEUED_HEADER = HEADER_PREFIX + "requeued"  # how often a record was sent back; its next letter keeps it
 MAX_DETAIL_CHARS = 500  # a detail quotes input, which has no bound of its own
 
 
@@ -108,7 +110,9 @@ def dead_letter(record: InputRecord, rejects: Sequence[Reject], *, topic: str, p
     late_by_ms = {reject.position: reject.late_by_ms for reject in rejects if reject.late_by_ms is not None}
     if late_by_ms:
         added["late-by-ms"] = json.dumps(late_by_ms)
-    headers = [header for header in record.headers if not header[0].startswith(HEADER_PREFIX)]
+    headers = [
+        header for header in record.headers if not header[0].startswith(HEADER_PREFIX) or header[0] == REQUEUED_HEADER
+    ]
     headers += [(HEADER_PREFIX + name, text.encode(errors="backslashreplace")) for name, text in added.items()]
     return DeadLetter(record.key, record.value, headers, late=first.cause is DeadLetterCause.TOO_LATE)
 

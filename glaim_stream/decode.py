@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.deadletters import DeadLetterCause, InputRecord, Reject
+from glaim_stream.deadletters import REQUEUED_HEADER, DeadLetterCause, InputRecord, Reject
 from glaim_stream.decode_arrow import is_arrow, parse_arrow
 from glaim_stream.decode_json import parse_json
 from glaim_stream.groups import NO_GROUP, GroupIndex
@@ -42,14 +42,24 @@ class Decoder:
             The readings that can be used, in order of arrival, and what was refused.
         """
         rejects: list[Reject] = []
-        arrow = [place for place, record in enumerate(records) if record.headers and is_arrow(record)]
+        headed = [place for place, record in enumerate(records) if record.headers]
+        arrow = [place for place in headed if is_arrow(records[place])]
         parts = parse_arrow(records, arrow, self._index, rejects) if arrow else []
         if len(arrow) < len(records):
             rest = np.delete(np.arange(len(records)), arrow).tolist() if arrow else range(len(records))
             parts += parse_json(records, rest, self._index, rejects)
-        return (self._judged(joined(parts), records, now_ms, rejects) if parts else no_readings()), rejects
+        if not parts:
+            return no_readings(), rejects
+        return self._judged(joined(parts), records, headed, now_ms, rejects), rejects
 
-    def _judged(self, parsed: Parsed, records: Sequence[InputRecord], now_ms: int, rejects: list[Reject]) -> Readings:
+    def _judged(
+        self,
+        parsed: Parsed,
+        records: Sequence[InputRecord],
+        headed: Sequence[int],
+        now_ms: int,
+        rejects: list[Reject],
+    ) -> Readings:
         """The readings that can be used; the others are added to the rejects."""
         index = self._index
         offset = np.array([record.offset for record in records], np.int64)[parsed.record]
@@ -81,6 +91,7 @@ class Decoder:
             parsed.position.astype(np.int32),
             quality,
             produced_ms,
+            _requeued(records, headed)[parsed.record],
         )
         return readings if all_good else readings.where(good)
 
@@ -102,6 +113,14 @@ class Decoder:
             return DeadLetterCause.FUTURE, f"{time!r} is too far ahead of when it was produced"
         low, high = found.limits
         return DeadLetterCause.OUT_OF_LIMITS, f"{parsed.value[row].item()!r} of {sensor} is outside [{low}, {high}]"
+
+
+def _requeued(records: Sequence[InputRecord], headed: Sequence[int]) -> NDArray[np.bool_]:
+    """Which records are dead letters that were sent back, bool [r]; `headed` are the places of those with headers."""
+    requeued = np.zeros(len(records), np.bool_)
+    for place in headed:
+        requeued[place] = any(name == REQUEUED_HEADER for name, _ in records[place].headers)
+    return requeued
 
 
 def _settled(parsed: Parsed) -> tuple[NDArray[np.float64], NDArray[np.int8]]:

@@ -20,6 +20,7 @@ withheld_rows = Counter(
     "glaim_withheld_rows", "Rows with null: silent beyond max_gap (gap), or too wide for max_interval", ["cause"]
 )
 revisions = Counter("glaim_revisions", "Rows published with a revision above 0")
+upgraded_rows = Counter("glaim_upgraded_rows", "Finals of a lower rung that the model made again when it was back")
 windows = Counter("glaim_windows", "Windows given to the imputer")
 side_windows = Counter("glaim_side_windows", "Windows with something observed hidden, given to the imputer for scores")
 # Errors and questions are sums: rate(glaim_score_error_total) / rate(glaim_score_questions_total) is a live MAE.

@@ -38,8 +38,8 @@ class ModelWindows:
         # A reading may lie this many steps beyond the newest closed one: lateness and skew, rounded up, and its own.
         self._ahead = -(-(model.lateness_ms + max_ahead_ms) // model.step_ms) + 1
         self.rings = self._rings()
-        self._rules = Rules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
-        self._hearing = Hearing(self._rules)
+        self.rules = Rules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
+        self._hearing = Hearing(self.rules)
         cadences = np.array(model.cadences, np.int64)
         self._slow = None
         if (cadences > 1).any():
@@ -173,13 +173,13 @@ class ModelWindows:
 
     def _close(self, step: int, *, published: bool, by_clock: bool) -> Closed | None:
         rings = self.rings
-        look = look_back(rings, self._rules, step)
+        look = look_back(rings, self.rules, step)
         self._hearing.grow(len(rings.groups))
         if self._slow is not None:
             self._slow.grow(len(rings.groups))
         tell = self._hearing.close_by_clock if by_clock else self._hearing.close
         self._outages += tell(look, rings.groups)
-        return close_step(rings, self._rules, look, self._slow, published=published, by_clock=by_clock)
+        return close_step(rings, self.rules, look, self._slow, published=published, by_clock=by_clock)
 
     def _advance(self, closable: int) -> None:
         """Move on, and once a window let the groups go that were silent for all of one."""
@@ -220,7 +220,9 @@ class ModelWindows:
         for part in self._without_repeats(readings, step, chosen[late]):
             cells = self._put(readings, step, part)
             superseded -= cells.taken
-            corrections.append(correct(rings, self._rules, cells.where(cells.changed)))
+            # A worker that starts with a mended catalogue rebuilds its windows with readings that were refused before
+            # and that no row tells of; sent back, they change nothing and are published all the same.
+            corrections.append(correct(rings, self.rules, cells.where(cells.changed | readings.requeued[part])))
         return corrections, superseded
 
     def _put(self, readings: Readings, step: Ints, chosen: Ints) -> Cells:

@@ -229,9 +229,10 @@ class PartitionWorker:
         label = str(self._partition)
         metrics.groups.labels(label).set(windows.groups)
         metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - windows.clock.newest_event_ms) / 1000)
+        upgrades = self._pipeline.upgrades(windows, self._scores)
         return _Applied(
             applied.closed,
-            asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides)),
+            asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides, upgrades)),
             self._scores,
             applied.rejects,
             applied.outages,

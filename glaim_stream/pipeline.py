@@ -15,7 +15,7 @@ import numpy as np
 from glaim_stream import metrics
 from glaim_stream.accuracy import count_accuracy
 from glaim_stream.announcements import Announcement, announce
-from glaim_stream.answers import blended, hole_answers, side_answers
+from glaim_stream.answers import blended, hole_answers, holes_of, side_answers
 from glaim_stream.blend import blend
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.closing import Closed, concatenate
@@ -30,6 +30,7 @@ from glaim_stream.repair import SensorTable, publishable, repair
 from glaim_stream.scores import Answers, Scores
 from glaim_stream.sides import Sides, joined
 from glaim_stream.status import Status
+from glaim_stream.upgrades import Upgrades
 from glaim_stream.windows import PartitionWindows
 
 _WITHHELD = {
@@ -61,6 +62,7 @@ class Asked:
     imputed: Imputed | None  # for these, None when there are none
     sides: Sides | None  # questions whose answers are known
     side_imputed: Imputed | None
+    upgrade: bool = False  # these rows were published before, made by a lower rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Pipeline:
         *,
         max_message_bytes: int = 1_000_000,
         score_share: float = 0.0,
+        upgrades: bool = False,
     ) -> None:
         """Build it.
 
@@ -93,6 +96,7 @@ class Pipeline:
             max_message_bytes: output is cut into messages of at most this size.
             score_share: of the groups that are asked at each step what is known, so that model and baseline can be
                 blended by their recent errors; 0: neither is done.
+            upgrades: make finals of a lower rung again when the model answers again.
 
         Raises:
             ContractError: a contract does not fit the catalogue.
@@ -104,6 +108,7 @@ class Pipeline:
         self.imputer = imputer
         self._max_message_bytes = max_message_bytes
         self._score_share = score_share
+        self._upgrades = upgrades
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index)
         self._tables = [SensorTable.of(model, contracts.get(model.name)) for model in catalogue.models]
@@ -146,13 +151,22 @@ class Pipeline:
         """What a partition knows before its first error."""
         return Scores([len(model.sensors) for model in self.catalogue.models])
 
-    async def ask(self, closed: Sequence[Closed], sides: Sequence[Sides] = ()) -> list[Asked]:
+    def upgrades(self, windows: PartitionWindows, scores: Scores) -> list[Closed]:
+        """Finals that a lower rung made, to be made again now."""
+        return windows.made_again(scores.upgrades) if self._upgrades else []
+
+    async def ask(
+        self, closed: Sequence[Closed], sides: Sequence[Sides] = (), upgrades: Sequence[Closed] = ()
+    ) -> list[Asked]:
         """Ask the imputer for what closed steps lack, and what is known beside it; any number may be in flight."""
-        if not closed and not sides:
+        if not closed and not sides and not upgrades:
             return []
         start = time.perf_counter()
         models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in sides])
-        asked = await asyncio.gather(*(self._ask(model_index, closed, sides) for model_index in models))
+        asked = await asyncio.gather(
+            *(self._ask(model_index, closed, sides) for model_index in models),
+            *(self._ask(each.model_index, [each], (), upgrade=True) for each in upgrades),
+        )
         metrics.impute_seconds.observe(time.perf_counter() - start)
         return list(asked)
 
@@ -167,7 +181,11 @@ class Pipeline:
             asked: the answers.
             again: the errors were counted before, when the steps closed first.
         """
-        return [filled for each in asked if (filled := self._settle(scores, each, again=again)) is not None]
+        filled = [
+            self._settle_upgrade(scores, each) if each.upgrade else self._settle(scores, each, again=again)
+            for each in asked
+        ]
+        return [each for each in filled if each is not None]
 
     async def fill(self, closed: Sequence[Closed]) -> list[tuple[int, Rows]]:
         """`ask` and `settle` for those who keep no scores."""
@@ -191,7 +209,9 @@ class Pipeline:
             _count(rows)
         return out
 
-    async def _ask(self, model_index: int, closed: Sequence[Closed], sides: Sequence[Sides]) -> Asked:
+    async def _ask(
+        self, model_index: int, closed: Sequence[Closed], sides: Sequence[Sides], *, upgrade: bool = False
+    ) -> Asked:
         rows = concatenate([each for each in closed if each.model_index == model_index])
         questions = [each for each in sides if each.model_index == model_index]
         side = joined(questions) if questions else None
@@ -212,6 +232,7 @@ class Pipeline:
             answer.slice(0, holes) if holes else None,
             side,
             answer.slice(holes, holes + count) if count else None,
+            upgrade,
         )
 
     def _settle(self, scores: Scores, asked: Asked, *, again: bool) -> tuple[int, Rows] | None:
@@ -229,9 +250,34 @@ class Pipeline:
             if asked.sides is not None and not again:
                 mixed = publishable(blend(questions.model, questions.baseline, of_question), questions.sensor, table)
                 count_accuracy(model.name, model.sensor_ids, table, asked.sides, questions, mixed)
+        if self._upgrades:
+            _note(scores.upgrades[asked.model_index], asked)
         if asked.closed is None:
             return None
         return asked.model_index, repair(asked.closed, imputed, table, self._versions)
+
+    def _settle_upgrade(self, scores: Scores, asked: Asked) -> tuple[int, Rows] | None:
+        closed, imputed = asked.closed, asked.imputed
+        assert closed is not None
+        assert imputed is not None
+        _note(scores.upgrades[asked.model_index], asked)
+        if self._score_share > 0:
+            holes = hole_answers(closed, imputed, self.catalogue.models[asked.model_index].step_ms)
+            imputed = blended(imputed, holes, scores.models[asked.model_index].latest(holes.cells))
+        rows = repair(closed, imputed, self._tables[asked.model_index], self._versions)
+        better = holes_of(closed, asked.imputed)[1] & (rows.method != Method.NONE)  # no value becomes null
+        metrics.upgraded_rows.inc(int(better.sum()))
+        return (asked.model_index, rows.where(better)) if better.any() else None
+
+
+def _note(upgrades: Upgrades, asked: Asked) -> None:
+    """Remember which finals a lower rung has made, and whether the model answers now."""
+    rows, by_model = holes_of(asked.closed, asked.imputed)
+    of_sides = asked.side_imputed is not None and bool((asked.side_imputed.method == Method.MODEL).any())
+    if len(rows) or asked.side_imputed is not None:
+        upgrades.heard(back=of_sides or bool(by_model.any()))
+    if asked.closed is not None:
+        upgrades.wait_for(asked.closed, rows[~by_model])
 
 
 def _count(rows: Rows) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
-from faust.exceptions import ProducerSendError
+from faust.exceptions import NotReady, ProducerSendError
 
 from glaim_stream import metrics
 from glaim_stream.announcements import CONTENT_TYPE as DOCUMENT_TYPE
@@ -100,7 +100,7 @@ class KafkaPublisher:
                     sent = await self._app.producer.send(topic, key, value, partition, None, headers)
                 await sent
                 return
-            except (KafkaError, ProducerSendError) as error:
+            except (KafkaError, ProducerSendError, NotReady) as error:  # not ready: the app is on its way out
                 # What fails before it is sent comes wrapped by Faust, what the broker refuses does not.
                 if isinstance(error.__cause__ or error, _TOO_LARGE):
                     raise MessageTooLarge(f"{topic} refuses a message of {len(value or b'')} bytes") from error

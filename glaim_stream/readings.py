@@ -26,6 +26,7 @@ class Readings:
     position: NDArray[np.int32]  # of the reading inside its record
     quality: NDArray[np.int8]  # records.Quality; 2, bad, where and only where it holds no value
     produced_ms: NDArray[np.int64]  # Kafka's time of its record; wall time when the record has none
+    requeued: NDArray[np.bool_]  # of a dead letter that was sent back: no row has told of it yet
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -39,4 +40,5 @@ def no_readings() -> Readings:
     """Columns of length 0."""
     ints = np.empty(0, np.int32)
     longs = np.empty(0, np.int64)
-    return Readings(ints, ints, ints, longs, np.empty(0, np.float32), longs, ints, np.empty(0, np.int8), longs)
+    flags = np.empty(0, np.bool_)
+    return Readings(ints, ints, ints, longs, np.empty(0, np.float32), longs, ints, np.empty(0, np.int8), longs, flags)

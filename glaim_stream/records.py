@@ -102,6 +102,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.group)
 
+    def where(self, keep: NDArray[np.bool_]) -> Rows:
+        """The chosen rows."""
+        return Rows(*(getattr(self, column.name)[keep] for column in fields(self)))
+
     def slice(self, start: int, stop: int) -> Rows:
         """Rows `[start, stop)`."""
         return Rows(*(getattr(self, column.name)[start:stop] for column in fields(self)))

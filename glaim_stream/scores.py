@@ -1,7 +1,7 @@
 """What a partition knows of recent errors, and the weights that follow from it. Arithmetic only.
 
 Errors of the side windows (glaim_stream.sides) are kept by sensor, age class and place, pooled over the groups. A key
-that knows little leans on what is known of its sensor and place at any age.
+that knows little leans on what is known of its sensor and place at any age, and that on the sensor's errors anywhere.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend import RecentError
 from glaim_stream.sides import AGES, Place
+from glaim_stream.upgrades import Upgrades
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
+
+# Longer than blend.MEMORY, which is for an error at every step: a key has one in ten steps or so, where few groups are
+# asked, and a handful of errors is what a weight needs. After 96 steps an error has a twentieth of the say.
+MEMORY = 0.97
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,16 @@ class ModelScores:
 
     def __init__(self, sensors: int) -> None:
         self._shape = (sensors, len(AGES), len(Place))
-        self._by_age = RecentError(self._shape)
-        self._by_place = RecentError((sensors, len(Place)))
+        self._by_age = RecentError(self._shape, memory=MEMORY)
+        self._by_place = RecentError((sensors, len(Place)), memory=MEMORY)
+        self._by_sensor = RecentError(sensors, memory=MEMORY)
+        self._next = 0  # the step after the last one that was walked
 
     def weights(self, step: int) -> Doubles:
         """The model's share by sensor, age class and place for cells asked as `step` closes; steps ascend."""
-        return self._by_age.weights(step, start=self._by_place.weights(step)[:, None, :])
+        of_sensor = self._by_sensor.weights(step)
+        of_place = self._by_place.weights(step, start=of_sensor[:, None])
+        return self._by_age.weights(step, start=of_place[:, None, :])
 
     def walk(self, holes: Answers, questions: Answers, truth: NDArray[np.floating]) -> tuple[Doubles, Doubles]:
         """Go through the steps in order: weigh what was asked at each, then take in the errors that it showed.
@@ -64,6 +73,8 @@ class ModelScores:
             The model's share of each hole and of each question.
         """
         model_error, baseline_error = questions.model - truth, questions.baseline - truth
+        every = [int(answers.step[-1]) + 1 for answers in (holes, questions) if len(answers)]
+        self._next = max([self._next, *every])
         of_hole, of_question = np.empty(len(holes)), np.empty(len(questions))
         for step in np.union1d(holes.step, questions.step).tolist():
             weights = self.weights(step)
@@ -75,15 +86,25 @@ class ModelScores:
                 errors = model_error[here], baseline_error[here]
                 self._by_age.pool(step, np.ravel_multi_index((sensor, age, place), self._shape), *errors)
                 self._by_place.pool(step, sensor * len(Place) + place, *errors)
+                self._by_sensor.pool(step, sensor, *errors)
         return of_hole, of_question
+
+    def latest(self, cells: Answers) -> Doubles:
+        """The model's share of cells that are filled now, whenever their steps were."""
+        weights: Doubles = self.weights(self._next)[cells.sensor, cells.age, cells.place]
+        return weights
 
 
 class Scores:
-    """Of one partition; belongs to its windows and is made anew with them."""
+    """Of one partition: recent errors, and finals that wait for a better rung.
+
+    It belongs to the partition's windows and is made anew with them.
+    """
 
     def __init__(self, sensors: Sequence[int]) -> None:
         """Know nothing of models with so many sensors each."""
         self.models = [ModelScores(count) for count in sensors]
+        self.upgrades = [Upgrades() for _ in sensors]
 
 
 def _at(answers: Answers, step: int) -> slice:

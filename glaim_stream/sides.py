@@ -27,6 +27,7 @@ Hashes = NDArray[np.uint64]
 
 AGES = (1, 2, 4, 8, 16)  # steps hidden; also the classes in which errors are kept
 MOST_WINDOWS = 32  # of one model and step: pooled over groups, more questions add cost and no knowledge
+FEWEST_WINDOWS = 4  # fewer show too little of what drifts; where there are fewer groups, all of them are asked
 _HIDDEN_SHARE = 4  # one sensor in so many is hidden: more, and the window would be another case
 _MODES = 8  # of so many side windows one hides the whole newest row, one a whole row inside
 
@@ -91,7 +92,7 @@ class SideAsker:
             window: steps of a window.
             revise_after: lag of the finals, where interior questions are asked; 0: none are.
             max_gap: no question is older, as no hole that is filled is.
-            share: of the groups that speak at a step; at least one of them and at most MOST_WINDOWS are asked.
+            share: of the groups that speak at a step; at least FEWEST_WINDOWS and at most MOST_WINDOWS are asked.
             names: of the groups by code; may grow.
         """
         self._model_index = model_index
@@ -152,7 +153,7 @@ class SideAsker:
     def _choose(self, keys: Hashes, rows: Ints, step: int) -> tuple[Hashes, Ints]:
         """The groups with the lowest hashes of name and step, lowest first: the same ones in the same order always."""
         hashes = _mixed(keys ^ _mixed(np.array([step], np.int64).astype(np.uint64)))
-        count = min(MOST_WINDOWS, max(1, round(self._share * len(rows))))
+        count = min(len(rows), MOST_WINDOWS, max(FEWEST_WINDOWS, round(self._share * len(rows))))
         lowest = np.argpartition(hashes, count - 1)[:count]
         lowest = lowest[np.argsort(hashes[lowest], kind="stable")]
         return hashes[lowest], rows[lowest]

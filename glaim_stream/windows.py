@@ -20,6 +20,7 @@ from glaim_stream.model_windows import ModelWindows
 from glaim_stream.outages import Outage
 from glaim_stream.readings import Readings, no_readings
 from glaim_stream.sides import Sides
+from glaim_stream.upgrades import Upgrades
 
 
 @dataclass(slots=True)
@@ -116,6 +117,11 @@ class PartitionWindows:
                 fed.closed.append(closed)
             fed.outages += windows.take_outages()
         return fed
+
+    def made_again(self, upgrades: Sequence[Upgrades]) -> list[Closed]:
+        """Finals to be made again now, given what waits by model (glaim_stream.upgrades)."""
+        due = [waiting.due(model.rings, model.rules) for waiting, model in zip(upgrades, self._models, strict=True)]
+        return [closed for closed in due if closed is not None]
 
     def rebuild_from(self, next_offset: int) -> int:
         """Lowest offset that still feeds a window or an open step; `next_offset` when none does."""

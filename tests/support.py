@@ -25,9 +25,11 @@ from glaim_stream.readings import Readings
 from glaim_stream.records import Method
 
 # Shared machines stall, so no deadlines; in CI the same examples every time, so that a failure is the change's.
+# GLAIM_FUZZ=20000 looks at so many examples of each property, new ones every time.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+settings.register_profile("fuzz", settings.get_profile("dev"), max_examples=int(os.environ.get("GLAIM_FUZZ") or 100))
+settings.load_profile("fuzz" if os.environ.get("GLAIM_FUZZ") else "ci" if os.environ.get("CI") else "dev")
 
 STEP_MS = 1000
 
@@ -86,6 +88,7 @@ class Event:
     model: int = 0
     quality: int = 0  # records.Quality; bad where there is no value
     produced_ms: int | None = None  # time of its record; None: the reading's own
+    requeued: bool = False
 
 
 def columns(events: Sequence[Event], *, first_offset: int = 0, offsets: Sequence[int] | None = None) -> Readings:
@@ -102,6 +105,7 @@ def columns(events: Sequence[Event], *, first_offset: int = 0, offsets: Sequence
         np.zeros(count, np.int32),
         np.array([2 if math.isnan(event.value) else event.quality for event in events], np.int8),
         np.array([event.time_ms if event.produced_ms is None else event.produced_ms for event in events], np.int64),
+        np.array([event.requeued for event in events], np.bool_),
     )
 
 

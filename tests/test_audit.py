@@ -358,7 +358,7 @@ def test_a_million_readings_take_seconds() -> None:
     ints = np.zeros(count, np.int32)
     group, sensor = (cell // 2).astype(np.int32), (cell % 2).astype(np.int32)
     value = index.astype(np.float32)
-    columns = (ints, group, sensor, (step + base) * STEP_MS, value, index, ints, ints.astype(np.int8), index)
+    columns = (ints, group, sensor, (step + base) * STEP_MS, value, index, ints, ints.astype(np.int8), index, ints > 0)
     readings = Readings(*columns).where(seen)
     ones, bytes_ = np.ones(count, np.bool_), ints.astype(np.int8)
     rows = OutputRows(

@@ -37,7 +37,21 @@ def groups_yaml(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "worker", "produce", "replay", "tail", "audit", "catalogue check", "contract show", "schema"]
+    "command",
+    [
+        "",
+        "worker",
+        "produce",
+        "replay",
+        "tail",
+        "audit",
+        "catalogue check",
+        "contract show",
+        "dlq list",
+        "dlq show",
+        "dlq requeue",
+        "schema",
+    ],
 )
 def test_every_command_has_help(command: str) -> None:
     done = glaim(*command.split(), "--help")
@@ -71,6 +85,8 @@ def test_help_imports_nothing_heavy() -> None:
         (["contract", "show", "absent"], "expected a model contract"),
         (["audit", "--catalogue", "absent.yaml"], "expected a catalogue"),
         (["audit", "--from-offset", "many"], "PARTITION:OFFSET"),
+        (["dlq", "list", "--cause", "bad-luck"], "expected a cause of bad-time"),
+        (["dlq", "show", "7"], "PARTITION:OFFSET"),
         (["tail", "--newest-only"], "needs --out"),
         (["tail", "--out", "x.txt"], ".parquet"),
         (["worker", "--metrics-port", "99999"], "GLAIM_METRICS_PORT"),

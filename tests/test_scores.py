@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,14 +71,16 @@ def test_what_the_model_did_not_answer_does_not_count() -> None:
     assert scores.weights(3)[0, 0, 0] == START
 
 
-def test_an_age_nobody_asked_about_leans_on_the_other_ages_of_its_sensor_and_place() -> None:
+def test_what_nobody_asked_about_leans_on_its_place_first_and_then_on_its_sensor() -> None:
     scores = ModelScores(2)
     for step in range(30):
-        scores.walk(Answers.none(), answers([step], [0.1], [1.0], age=1), np.array([0.0]))
-    weights = scores.weights(30)
-    assert weights[0, :, Place.EDGE] == pytest.approx(1.0, abs=0.1)
-    assert (weights[0, :, Place.INTERIOR] == START).all()
-    assert (weights[1] == START).all()
+        scores.walk(Answers.none(), answers([2 * step], [0.1], [1.0], age=1), np.array([0.0]))
+        inside = replace(answers([2 * step + 1], [1.0], [0.1], age=1), place=np.array([Place.INTERIOR]))
+        scores.walk(Answers.none(), replace(inside, sensor=np.array([1])), np.array([0.0]))
+    weights = scores.weights(60)
+    assert weights[0, :, Place.EDGE] == pytest.approx(1.0, abs=0.1), "whatever the age"
+    assert weights[0, :, Place.ROW_INTERIOR] == pytest.approx(1.0, abs=0.1), "whatever the place"
+    assert weights[1] == pytest.approx(0.0, abs=0.1), "but not whatever the sensor"
     assert weights.shape == (2, len(AGES), len(Place))
 
 

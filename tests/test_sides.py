@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from glaim_stream.blend import HORIZON
 from glaim_stream.catalogue import Catalogue
-from glaim_stream.sides import AGES, MOST_WINDOWS, Place, Sides, age_class, places
+from glaim_stream.sides import AGES, FEWEST_WINDOWS, MOST_WINDOWS, Place, Sides, age_class, places
 from glaim_stream.windows import PartitionWindows
 from tests.support import STEP_MS, Event, catalogue, columns
 
@@ -80,8 +80,10 @@ def test_few_sensors_are_hidden_at_a_time_but_where_the_whole_row_is() -> None:
         assert (sensors_hidden[whole] == 8).all()
 
 
-@pytest.mark.parametrize(("share", "groups", "expected"), [(0.01, 20, 1), (0.25, 20, 5), (1.0, 60, MOST_WINDOWS)])
-def test_the_share_of_the_groups_is_asked_one_at_least_and_not_all_of_many(
+@pytest.mark.parametrize(
+    ("share", "groups", "expected"), [(0.01, 20, FEWEST_WINDOWS), (0.01, 2, 2), (0.25, 20, 5), (1.0, 60, MOST_WINDOWS)]
+)
+def test_the_share_of_the_groups_is_asked_few_at_least_and_not_all_of_many(
     share: float, groups: int, expected: int
 ) -> None:
     sides = fed(asking(WIDE, share), full_stream(60, groups=groups))

@@ -96,6 +96,13 @@ def test_the_same_late_reading_again_corrects_nothing() -> None:
     assert feed(windows, [Event(1000, 6.0), Event(1000, 6.0)]) == []
 
 
+def test_a_dead_letter_sent_back_is_published_though_a_rebuild_has_it_already() -> None:
+    windows = PartitionWindows(catalogue(sensors=1))
+    feed(windows, [Event(0, 5.0), Event(1000, 6.0), Event(3000, 7.0)])
+    (row,) = feed(windows, [Event(1000, 6.0, requeued=True)])
+    assert row == Row(0, 1000, 0, 0, 3, True, 6.0, 0, True)
+
+
 def test_every_correction_of_a_cell_in_one_batch_is_a_row() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0), Event(2000, 7.0)])

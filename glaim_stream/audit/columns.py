@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.contract import Contract
-from glaim_stream.deadletters import HEADER_PREFIX, InputRecord, positions_of
+from glaim_stream.deadletters import HEADER_PREFIX, RECEIPT_HEADER, InputRecord, positions_of
 from glaim_stream.errors import RecordError
 from glaim_stream.groups import UNKNOWN_GROUP, GroupIndex
 from glaim_stream.records import METHODS, read_rows
@@ -169,6 +169,8 @@ class Letters:
 def collect_letter(record: InputRecord, letters: dict[int, Letters], *, topic: str) -> bool:
     """Take in one dead letter by the partition its record came from; False when it is none of `topic`'s."""
     texts = {name: value for name, value in record.headers if name.startswith(HEADER_PREFIX)}
+    if RECEIPT_HEADER in texts:
+        return True  # says which letters were sent back, and is none
     try:
         if texts[HEADER_PREFIX + "topic"].decode() != topic:
             return False

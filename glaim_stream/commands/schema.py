@@ -71,8 +71,9 @@ _OUTAGES = """
 OUTAGES: topic imputed-readings-outages, JSON, key: the group; one when it goes dark, one when it speaks again
   {"group": "pump-7", "model": "plant-pump", "kind": "dark", "ts": "2026-11-21T05:00:00Z",
    "last_ts": "2026-11-21T04:59:00Z", "by_clock": false}
-kind: dark or speaks. ts: the start of that step. last_ts: the step in which it was last heard, null when not known.
-by_clock: event time stands still, and the wall clock says it. An event may come twice; (group, kind, ts) is its key.
+kind: dark or speaks; a group that is new speaks, too. ts: the start of that step. last_ts: of the step in which it was
+last heard, null when the window holds none. by_clock: event time stands still and the wall clock claims it; the group's
+next event confirms that or takes it back. An event may come twice; (group, kind, ts, by_clock) is its key.
 READ:
   for message in KafkaConsumer("imputed-readings-outages", bootstrap_servers="localhost:9092"):
       outage = json.loads(message.value)

@@ -1,0 +1,163 @@
+"""Letters sent back to the input topic, each once: a receipt among the letters says which have been.
+
+A letter goes to the partition that its record came from, with the record's key and headers, and carries how often it
+has been sent back; should it fail again, its next letter says so. Acknowledged first, receipt after: a crash between
+the two sends a letter twice, which harms nothing, since a reading that is there already changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from glaim_stream.connection import kafka_options
+from glaim_stream.deadletters import REQUEUED_HEADER
+from glaim_stream.dlq.letters import Filter, Letter, Place, receipt
+from glaim_stream.dlq.subset import only
+from glaim_stream.dlq.topic import letters_of, original, survey
+from glaim_stream.ranges import Progress, partitions_of, reader
+from glaim_stream.settings import Settings
+
+_CHUNK = 200  # letters between receipts
+
+
+@dataclass(slots=True)
+class RequeueReport:
+    """What became of the letters that the filter takes."""
+
+    wanted: int = 0
+    sent: int = 0  # would be, in a dry run
+    readings: int = 0  # of these, where the letter says which; a whole record counts as one
+    already: int = 0  # sent back before, as a receipt says
+    came_back: int = 0  # letters of records that had been sent back, left alone
+    elsewhere: int = 0  # of another input topic
+    beyond_limit: int = 0
+    gone: list[Place] = field(default_factory=list)  # cut, and the input topic no longer holds the whole
+    failed: list[tuple[Place, str]] = field(default_factory=list)  # what the broker said
+
+
+async def requeue(
+    settings: Settings,
+    topic: str,
+    chosen: Filter,
+    *,
+    send: bool,
+    again: bool = False,
+    returned: bool = False,
+    limit: int | None = None,
+    on_progress: Progress = lambda done, total: None,
+) -> RequeueReport:
+    """Send letters back.
+
+    Args:
+        settings: how to reach Kafka, and the input topic.
+        topic: of the letters.
+        chosen: which of them.
+        send: False: only say what would be sent.
+        again: also those that a receipt names.
+        returned: also those whose record had been sent back before and failed again.
+        limit: at most so many letters.
+        on_progress: called now and then, with letters looked at.
+
+    Raises:
+        SettingsError: the broker or a topic is not there.
+    """
+    known = await survey(settings, topic, chosen)
+    report = RequeueReport(wanted=known.letters)
+    partitions = await partitions_of(settings, settings.input_topic)
+    seen = 0
+    async with (
+        reader(settings) as consumer,
+        AIOKafkaProducer(
+            **kafka_options(settings),
+            acks="all",
+            enable_idempotence=True,
+            max_request_size=settings.max_message_bytes,
+        ) as producer,
+    ):
+        chunk: list[tuple[Letter, bytes | None, bytes | None]] = []
+        async for letter in letters_of(settings, topic, chosen):
+            if not isinstance(letter, Letter):
+                continue
+            seen += 1
+            if letter.topic != settings.input_topic:
+                report.elsewhere += 1
+            elif letter.place in known.requeued and not again:
+                report.already += 1
+            elif letter.requeued and not returned:
+                report.came_back += 1
+            elif limit is not None and report.sent + len(chunk) >= limit:
+                report.beyond_limit += 1
+            elif (record := await _record(consumer, settings, letter)) is None:
+                report.gone.append(letter.place)
+            else:
+                chunk.append((letter, *record))
+            if len(chunk) == _CHUNK:
+                await _send(producer, settings, topic, partitions, chunk, report, send=send)
+                chunk = []
+                on_progress(seen, known.letters)
+        await _send(producer, settings, topic, partitions, chunk, report, send=send)
+        on_progress(seen, known.letters)
+    return report
+
+
+async def _record(consumer: Any, settings: Settings, letter: Letter) -> tuple[bytes | None, bytes | None] | None:
+    """(key, value) to send; None where the letter holds only the head of a record that is gone."""
+    key, value = letter.key, letter.value
+    if letter.cut_from_bytes is not None:
+        whole = await original(consumer, settings, letter)
+        if whole is None:
+            return None
+        key, value = whole.key, whole.value
+    if value is not None and letter.positions is not None:
+        value = only(value, letter.headers, letter.positions)
+    return key, value
+
+
+async def _send(
+    producer: AIOKafkaProducer,
+    settings: Settings,
+    topic: str,
+    partitions: list[int],
+    chunk: list[tuple[Letter, bytes | None, bytes | None]],
+    report: RequeueReport,
+    *,
+    send: bool,
+) -> None:
+    if not chunk:
+        return
+    done = [letter for letter, _, _ in chunk]
+    if send:
+        pending = []
+        for letter, key, value in chunk:
+            headers = [*letter.headers, (REQUEUED_HEADER, str(letter.requeued + 1).encode())]
+            partition = letter.partition if letter.partition in partitions else None
+            pending.append(_acknowledged(producer, settings.input_topic, key, value, partition, headers))
+        errors = await asyncio.gather(*pending)
+        report.failed += [(letter.place, error) for letter, error in zip(done, errors, strict=True) if error]
+        done = [letter for letter, error in zip(done, errors, strict=True) if not error]
+        if done:
+            value, headers = receipt([letter.place for letter in done])
+            await producer.send_and_wait(topic, value=value, headers=headers)
+    report.sent += len(done)
+    report.readings += sum(1 if letter.positions is None else len(letter.positions) for letter in done)
+
+
+async def _acknowledged(
+    producer: AIOKafkaProducer,
+    topic: str,
+    key: bytes | None,
+    value: bytes | None,
+    partition: int | None,
+    headers: list[tuple[str, bytes]],
+) -> str:
+    """Empty once the broker has the message, else what it said."""
+    try:
+        await producer.send_and_wait(topic, value=value, key=key, partition=partition, headers=headers)
+    except KafkaError as error:
+        return repr(error)
+    return ""

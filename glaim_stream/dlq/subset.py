@@ -1,0 +1,87 @@
+"""A record of only some of another's readings.
+
+A whole record sent back would bring its good readings a second time. Where a step holds the mean of its readings that
+changes it, and where they have become too late meanwhile each of them would be a new letter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE
+
+_LONG = {"sensor", "value"}
+
+
+def only(value: bytes, headers: Sequence[tuple[str, bytes]], positions: Sequence[int]) -> bytes:
+    """The record with the readings at `positions` alone.
+
+    Args:
+        value: of the record.
+        headers: of the record; its content-type says what the value is.
+        positions: as the decoder counts: in the order of the list, or of the columns within a row.
+
+    Returns:
+        The value itself where it holds no others, or where it cannot be taken apart.
+    """
+    wanted = sorted(set(positions))
+    try:
+        if any(name == "content-type" and text == ARROW_CONTENT_TYPE for name, text in headers):
+            return _arrow(value, wanted)
+        return _json(value, wanted)
+    except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError, OSError, RecursionError):
+        return value
+
+
+def _json(value: bytes, wanted: Sequence[int]) -> bytes:
+    document = json.loads(value)
+    if not isinstance(document, dict):
+        return value
+    if isinstance(document.get("readings"), list):
+        readings = document["readings"]
+        if len(wanted) == len(readings):
+            return value
+        document["readings"] = [readings[position] for position in wanted]
+    elif isinstance(document.get("values"), dict):
+        names = list(document["values"])
+        if len(wanted) == len(names):
+            return value
+        document["values"] = {names[position]: document["values"][names[position]] for position in wanted}
+    else:
+        return value
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _arrow(value: bytes, wanted: Sequence[int]) -> bytes:
+    with pa.ipc.open_stream(value) as reader:
+        table = reader.read_all()
+    names = set(table.column_names)
+    if names >= _LONG:
+        if len(wanted) == table.num_rows:
+            return value
+        return _stream(table.take(wanted))
+    sensors = [name for name in table.column_names if name not in ("group", "ts")]
+    if len(wanted) == table.num_rows * len(sensors):
+        return value
+    # A wide row cannot leave cells out: null would say that the sensor has no value. So the rest is told at length.
+    rows = [position // len(sensors) for position in wanted]
+    chosen = [sensors[position % len(sensors)] for position in wanted]
+    columns = {name: table[name].take(rows) for name in ("group", "ts") if name in names}
+    numbers = {name: pc.cast(table[name], pa.float64()) for name in set(chosen)}
+    columns["sensor"] = pa.array(chosen)
+    columns["value"] = pa.array(
+        [numbers[name][row].as_py() for name, row in zip(chosen, rows, strict=True)], pa.float64()
+    )
+    return _stream(pa.table(columns))
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream

@@ -1,0 +1,92 @@
+"""A letter for people: everything that is known of it, its value decoded where that is possible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE
+from glaim_stream.dlq.letters import Letter
+from glaim_stream.feed.times import text_of_ms
+
+_HEX_BYTES = 512
+_TEXT_CHARS = 4000
+
+
+def lines_of(letter: Letter, topic: str, *, whole: bytes | None, held: bool, sent_back: bool) -> Iterator[str]:
+    """The letter, line by line.
+
+    Args:
+        letter: the letter.
+        topic: it stands in.
+        whole: the original value, from the letter or from the input topic; None where there is none.
+        held: the input topic still has the original.
+        sent_back: a receipt says so.
+    """
+    partition, offset = letter.place
+    yield f"{topic} {partition}:{offset}, written {text_of_ms(letter.timestamp_ms)}"
+    yield f"cause      {letter.cause}: {letter.detail}"
+    here = "the input topic still holds it" if held else "the input topic no longer holds it"
+    when = text_of_ms(letter.produced_ms) if letter.produced_ms >= 0 else "at an unknown time"
+    yield f"original   {letter.topic} {letter.partition}:{letter.offset}, produced {when}; {here}"
+    if letter.positions is not None:
+        yield f"readings   {', '.join(map(str, letter.positions))} of the record, counted from 0"
+    if letter.late_by_ms:
+        yield f"late by    {', '.join(f'{late / 1000:.0f} s' for late in letter.late_by_ms)}"
+    if letter.requeued:
+        yield f"came back  after it had been sent back {letter.requeued} times"
+    if sent_back:
+        yield "requeued   this letter has been sent back"
+    if letter.cut_from_bytes is not None:
+        kept = "the rest is from the input topic" if held else "the rest is gone"
+        yield f"cut        its topic took only {len(letter.value or b'')} of {letter.cut_from_bytes} bytes; {kept}"
+    yield f"key        {_short(letter.key)}"
+    for name, text in letter.headers:
+        yield f"header     {name}: {_short(text)}"
+    yield f"value      {'none' if whole is None else f'{len(whole)} bytes'}"
+    if whole is not None:
+        yield value_text(whole, letter.headers)
+
+
+def value_text(value: bytes, headers: Sequence[tuple[str, bytes]]) -> str:
+    """JSON and Arrow as documents, text as text, anything else as hexadecimal."""
+    if any(name == "content-type" and text == ARROW_CONTENT_TYPE for name, text in headers):
+        try:
+            with pa.ipc.open_stream(value) as reader:
+                table = reader.read_all()
+                table.validate(full=True)
+                return _cut("\n".join(str(row) for row in table.slice(0, 100).to_pylist()))
+        except (pa.ArrowException, OSError, ValueError):
+            return _hex(value)
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return _hex(value)
+    try:
+        return _cut(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return _cut(repr(text)) if not text.isprintable() else _cut(text)
+
+
+def _short(value: bytes | None) -> str:
+    if value is None:
+        return "none"
+    try:
+        return _cut(value.decode(), 200)
+    except UnicodeDecodeError:
+        return value[:100].hex(" ")
+
+
+def _cut(text: str, most: int = _TEXT_CHARS) -> str:
+    return text if len(text) <= most else f"{text[:most]}... ({len(text) - most} more characters)"
+
+
+def _hex(value: bytes) -> str:
+    rows = [
+        f"{start:08x}  {value[start : start + 16].hex(' '):47}" for start in range(0, min(len(value), _HEX_BYTES), 16)
+    ]
+    if len(value) > _HEX_BYTES:
+        rows.append(f"... ({len(value) - _HEX_BYTES} more bytes)")
+    return "\n".join(rows)
