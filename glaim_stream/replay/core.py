@@ -12,6 +12,7 @@ from glaim_stream.closing import Closed
 from glaim_stream.deadletters import InputRecord, Reject, dead_letters
 from glaim_stream.partition import Origin, Publisher
 from glaim_stream.pipeline import Asked, Pipeline
+from glaim_stream.sides import Sides
 
 
 @dataclass(slots=True)
@@ -76,19 +77,26 @@ class PartitionReplay:
             self._counts.readings += applied.readings
         else:
             self._counts.warm_up_records += len(records)
-        await self._ask(applied.closed, applied.rejects, records, publish=publish)
+        await self._ask(applied.closed, applied.sides, applied.rejects, records, publish=publish)
 
     async def finish(self, *, close: bool) -> None:
         """Wait for everything; with `close`, publish the open steps as the worker does when nothing more comes."""
         if close:
-            await self._ask(self._windows.close_end().closed, [], [], publish=True)
+            end = self._windows.close_end()
+            await self._ask(end.closed, end.sides, [], [], publish=True)
         while self._waiting:
             await self._settle(self._waiting.popleft())
 
     async def _ask(
-        self, closed: Sequence[Closed], rejects: list[Reject], records: Sequence[InputRecord], *, publish: bool
+        self,
+        closed: Sequence[Closed],
+        sides: Sequence[Sides],
+        rejects: list[Reject],
+        records: Sequence[InputRecord],
+        *,
+        publish: bool,
     ) -> None:
-        answers = asyncio.ensure_future(self._pipeline.ask(closed))
+        answers = asyncio.ensure_future(self._pipeline.ask(closed, sides))
         self._waiting.append(_Asked(answers, rejects, records, publish))
         while len(self._waiting) > self._in_flight:
             await self._settle(self._waiting.popleft())

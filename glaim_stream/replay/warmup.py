@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from glaim_stream.blend import HORIZON
 from glaim_stream.catalogue import Catalogue, Model
 from glaim_stream.decode import Decoder
 from glaim_stream.groups import GroupIndex
@@ -22,10 +23,10 @@ _PROBE_RECORDS = 2000
 def span_ms(model: Model) -> int:
     """Event time that the rows of a step may depend on, milliseconds.
 
-    One window for the values, one more for the errors that the blend weighs, each of which was made with a window of
-    its own, and what closes late.
+    One window for the values, before it the steps whose errors the blend weighs, each of which was made with a window
+    of its own, and what closes late.
     """
-    return (2 * model.window + 2 * model.revise_after + 2) * model.step_ms + model.lateness_ms
+    return (model.window + HORIZON + 2 * model.revise_after + 2) * model.step_ms + model.lateness_ms
 
 
 def nothing_before(part: Range) -> Range:
