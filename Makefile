@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
-.PHONY: help setup demo test servers lint quick benchmark plant-model lock clean
+.PHONY: help setup demo test chaos servers lint quick benchmark plant-model lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,13 +29,17 @@ demo: setup  ## Kafka, Triton and the worker on this machine, filling holes in t
 test: lint servers  ## everything: static checks, unit and property tests, real Kafka and real Triton
 	$(BIN)/python -m pytest
 
+chaos: servers  ## every fault done to real parts, and a table of what it cost; CHAOS= names some of tests/chaos
+	$(BIN)/python -m pytest -m chaos $(or $(CHAOS),tests/chaos)
+	$(BIN)/python -m tests.chaos.table
+
 servers: setup  # fetched here, so that a slow network is no test's time-out
 	$(BIN)/python -m deploy.kafka --fetch-only
 	$(BIN)/python -m deploy.triton --fetch-only || test $$? -eq 3  # 3: this machine cannot, and the tests skip
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
 
 quick: lint  ## the same without the parts that start servers
-	$(BIN)/python -m pytest --ignore tests/integration
+	$(BIN)/python -m pytest --ignore tests/integration --ignore tests/chaos
 
 lint: setup
 	$(BIN)/ruff check .

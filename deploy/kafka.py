@@ -89,6 +89,8 @@ class LocalKafka(LocalServer):
         heap: The JVM's -Xmx.
         jvm_options: More options of the JVM, such as `QUICK_START`.
         start_deadline_s: How long a start may take; 4 s are usual, a data directory that was killed takes longer.
+        by_proxy: (port, advertised port) of a second listener, for clients that reach the broker by way of a proxy at
+            the advertised port.
         report: Receives the lines of a download's progress.
     """
 
@@ -101,10 +103,12 @@ class LocalKafka(LocalServer):
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
         start_deadline_s: float = 90.0,
+        by_proxy: tuple[int, int] | None = None,
         report: Report = print,
     ) -> None:
         super().__init__()
         self._asked_port = port
+        self._by_proxy = by_proxy
         self._asked_dir = data_dir
         self._properties = {**DEFAULT_PROPERTIES, **(properties or {})}
         self._heap = heap
@@ -202,11 +206,17 @@ class LocalKafka(LocalServer):
 
     def _write_configuration(self, data_dir: Path, ports: tuple[int, int]) -> Path:
         clients, controller = ports
+        listeners = [f"PLAINTEXT://{LOOPBACK}:{clients}"]
+        advertised = list(listeners)
+        if self._by_proxy is not None:
+            listeners.append(f"PROXIED://{LOOPBACK}:{self._by_proxy[0]}")
+            advertised.append(f"PROXIED://{LOOPBACK}:{self._by_proxy[1]}")
         lines = {
-            "listeners": f"PLAINTEXT://{LOOPBACK}:{clients},CONTROLLER://{LOOPBACK}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{clients}",
+            "listeners": ",".join([*listeners, f"CONTROLLER://{LOOPBACK}:{controller}"]),
+            "advertised.listeners": ",".join(advertised),
+            "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
             "log.dirs": str(data_dir / "topics"),
             **self._properties,

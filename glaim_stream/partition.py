@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from glaim_stream import metrics
 from glaim_stream.announcements import Announcement
@@ -28,6 +28,8 @@ from glaim_stream.scores import Scores
 from glaim_stream.windows import PartitionWindows
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 IDLE_CHECK_S = 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
@@ -229,7 +231,7 @@ class PartitionWorker:
         label = str(self._partition)
         metrics.groups.labels(label).set(windows.groups)
         metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - windows.clock.newest_event_ms) / 1000)
-        upgrades = self._pipeline.upgrades(windows, self._scores)
+        upgrades = self._or_none(len(work.records), lambda: self._pipeline.upgrades(windows, self._scores))
         return _Applied(
             applied.closed,
             asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides, upgrades)),
@@ -270,7 +272,7 @@ class PartitionWorker:
             if messages is None:
                 messages, rejects = [], [_unpublished(record) for record in applied.records]
             letters = self._letters(applied.records, rejects)
-            announcements = self._pipeline.announcements(applied.outages)
+            announcements = self._or_none(len(applied.records), partial(self._pipeline.announcements, applied.outages))
             await self._publisher.publish(self._partition, messages, letters, announcements, applied.origin)
             for outage in applied.outages:
                 metrics.outages.labels(outage.kind).inc()
@@ -294,6 +296,14 @@ class PartitionWorker:
             else:
                 metrics.dead_letters.labels(cause.value).inc(count)
         return dead_letters(records, rejects, topic=self._topic, partition=self._partition)
+
+    def _or_none(self, records: int, make: Callable[[], list[T]]) -> list[T]:
+        """What is made beside the rows; a fault there costs that and not the partition."""
+        try:
+            return make()
+        except Exception as error:
+            self._fault(records, error)
+            return []
 
     def _fault(self, records: int, error: Exception) -> None:
         log.error("%s-%d: a batch of %d records failed", self._topic, self._partition, records, exc_info=error)

@@ -82,13 +82,19 @@ class KafkaPublisher:
 
     async def _send_letter(self, letter: DeadLetter) -> None:
         topic = self._late_topic if letter.late else self._dlq_topic
-        try:
-            await self._send(topic, letter.key, letter.value, None, letter.headers)
-        except MessageTooLarge:
-            value = letter.value or b""
-            cut = (HEADER_PREFIX + "cut-from-bytes", str(len(value)).encode())
-            log.error("a dead letter of %d bytes is too large for %s: its head is kept", len(value), topic)
-            await self._send(topic, None, value[:_KEPT_BYTES], None, [*letter.headers, cut])
+        value = letter.value or b""
+        cut = (HEADER_PREFIX + "cut-from-bytes", str(len(value)).encode())
+        ours = [header for header in letter.headers if header[0].startswith(HEADER_PREFIX)]
+        # Whole; then its head; then without the producer's headers, which may be what is large.
+        for key, kept, headers in (
+            (letter.key, letter.value, letter.headers),
+            (None, value[:_KEPT_BYTES], [*letter.headers, cut]),
+        ):
+            try:
+                return await self._send(topic, key, kept, None, headers)
+            except MessageTooLarge as error:
+                log.error("%s: less of a dead letter is kept: %s", topic, error)
+        return await self._send(topic, None, value[:_KEPT_BYTES], None, [*ours, cut])
 
     async def _send(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers

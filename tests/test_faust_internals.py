@@ -1,7 +1,7 @@
 """What glaim_stream.transport overrides and relies on in Faust and aiokafka, pinned.
 
 Faust's consumer is no public interface. When one of these tests fails after an upgrade, nothing may be broken yet:
-read the named function in the new version beside our use of it, run tests/integration/test_kill.py, and only then
+read the named function in the new version beside our use of it, run tests/chaos, and only then
 write the new fingerprint down.
 """
 

@@ -64,6 +64,11 @@ class LedgerMachine(RuleBasedStateMachine):
     def seek_to_committed(self) -> None:
         self.position = self.broker.offset if self.broker is not None else 0
 
+    @rule(back=st.integers(0, 20))
+    def go_back(self, back: int) -> None:
+        """A poll from before a seek that comes after it looks so; nobody should, and nothing may come of it."""
+        self.position = max(self.position - back, self.broker.offset if self.broker is not None else 0)
+
     @rule()
     def revoke_and_assign_again(self) -> None:
         """The ledger of a revoked partition is forgotten; what is in flight may still be answered."""
@@ -82,10 +87,10 @@ class LedgerMachine(RuleBasedStateMachine):
                 assert commit.rebuild_from <= commit.offset
 
     def teardown(self) -> None:
-        """Whatever happened, the work can be done: what comes again and is answered can be committed."""
+        """Whatever was lost, its next owner can do the work: what comes again and is answered can be committed."""
         if not hasattr(self, "ledger"):
             return
-        self.seek_to_committed()
+        self.revoke_and_assign_again()
         while self.position < self.furthest:
             self.poll(3)
             self.answer(len(self.works) - 1, 0)

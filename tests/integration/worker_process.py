@@ -28,11 +28,12 @@ class WorkerProcess:
 
     def start(self) -> Self:
         given = self.settings.model_dump(exclude_defaults=True)
-        environment = os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
+        environment = os.environ | {"GLAIM_METRICS_PORT": "0"}
+        environment |= {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "glaim_stream", "worker"],
-                env=environment | {"GLAIM_METRICS_PORT": "0"},
+                env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -49,6 +50,11 @@ class WorkerProcess:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(timeout_s)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def running(self) -> bool:
