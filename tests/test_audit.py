@@ -92,10 +92,20 @@ def stream(steps: int = 60, seed: int = 1) -> list[bytes]:
     return out
 
 
-def case(values: list[bytes], *, batches: int = 7, commit: int | None = -1, **rules: Any) -> Case:
+def case(
+    values: list[bytes],
+    *,
+    batches: int = 7,
+    commit: int | None = -1,
+    times_ms: list[int] | None = None,
+    **rules: Any,
+) -> Case:
     """Run the records through the worker's pipeline; `commit` -1: as the worker would have committed."""
     chosen = catalogue(**rules)
-    records = [Record(offset, value) for offset, value in enumerate(values)]
+    records = [
+        Record(offset, value, timestamp=-1 if times_ms is None else times_ms[offset])
+        for offset, value in enumerate(values)
+    ]
     pipeline = Pipeline(chosen, {}, Ladder([Interpolation()], batch=64, in_flight=4))
     windows = pipeline.windows()
     cells = Cells(chosen, {})
@@ -140,6 +150,41 @@ def test_what_the_pipeline_writes_is_clean(bucket: str, revise_after: int, laten
     assert audit.counts["found"] > 100
     assert audit.counts["found"] + audit.counts["open"] == audit.counts["keys"]
     assert audit.counts["dead_letters"] > 5
+
+
+@pytest.mark.parametrize("lateness_s", [0, 60, 150])
+@pytest.mark.parametrize("revise_after", [0, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_what_the_pipeline_writes_of_a_slow_sensor_is_clean(lateness_s: float, revise_after: int, seed: int) -> None:
+    sensors = [{"id": "a", "max": 1000, "resolution": 0.01}, {"id": "b", "resolution": 0.01, "cadence_s": 180}]
+    made = case(stream(seed=seed), sensors=sensors, lateness_s=lateness_s, revise_after=revise_after)
+    audit = made.audit()
+    assert broken(audit) == {}
+    rows = made.given.rows
+    holes = ~rows.observed & (rows.sensor == 1)
+    assert holes.any()
+    assert ((rows.step[holes] + 1) % 3 == 0).all()
+    judged = holes & rows.final & (rows.revision == int(revise_after > 0)) & (rows.gap_age <= 6)
+    named = 0
+    for row in np.flatnonzero(judged).tolist():
+        same = (rows.group == rows.group[row]) & (rows.sensor == 1) & (rows.step == rows.step[row])
+        named += broken(made.audit(rows=rows.where(~same))) == {"holes_absent": 1}
+    assert named > 0
+
+
+def test_a_stamp_ahead_of_its_record_is_no_reason_to_miss_rows() -> None:
+    """g2 is stamped four minutes ahead: by its stamps all of g1 would be late by far."""
+    values = []
+    times = []
+    for step in range(40):
+        for group, ahead in (("g1", 0), ("g2", 240_000)):
+            values.append(reading(group, "a", START_MS + step * STEP_MS + ahead, float(step)))
+            times.append(START_MS + step * STEP_MS)
+    made = case(values, times_ms=times, lateness_s=0)
+    audit = made.audit()
+    assert broken(audit) == {}
+    assert not (made.given.rows.revision > 2).any()
+    assert audit.counts["found"] > 60
 
 
 def test_each_observed_row_that_is_dropped_is_named(good: Case) -> None:

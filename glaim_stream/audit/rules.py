@@ -26,7 +26,8 @@ class PartitionRules(PartitionKeys):
     def run(self) -> PartitionAudit:
         """Apply every rule."""
         given, readings, cells = self._given, self._readings, self._cells
-        newest_ms = np.maximum.accumulate(readings.event_time_ms)
+        # A reading stamped ahead of its record moves the clock no further than the record's own time.
+        newest_ms = np.maximum.accumulate(np.minimum(readings.event_time_ms, readings.produced_ms))
         done = readings.offset < self._committed
         horizon_ms = int(newest_ms[done][-1]) if done.any() else NEVER_MS
         closable = (newest_ms - cells.lateness_ms[readings.model]) // cells.step_ms[readings.model]
@@ -36,6 +37,10 @@ class PartitionRules(PartitionKeys):
         self._commit_of(readings, done & ~too_late)
         usable = ~too_late & ~np.isnan(readings.value)
         expected = self._expected(usable, self._step >= closable)
+        cadence = cells.cadence[readings.model, readings.sensor]
+        hole_at = self._step // cadence * cadence + cadence - 1  # where the hole of its interval would lie
+        in_time = usable & (cadence > 1) & (hole_at >= closable)
+        self._read_in_time = distinct(self._key(readings.group, readings.sensor, hole_at)[in_time])
         self._count(readings=len(given.readings), dropouts=int(np.isnan(given.readings.value).sum()))
         self._presence_and_value(expected)
         self._doubled(expected)
@@ -212,6 +217,8 @@ class PartitionRules(PartitionKeys):
         due = rows.step + cells.revise_after[rows.model] < self._closable[rows.model]
         waiting = distinct(key[~rows.final & ~rows.observed & due])
         waiting = waiting[~among(waiting, distinct(key[rows.final]))]
+        # The wall clock may have called a slow sensor silent before its reading came: event time knows of no hole.
+        waiting = waiting[~among(waiting, self._read_in_time)]
         self._problem(
             "holes_not_final",
             len(waiting),
@@ -229,7 +236,11 @@ class PartitionRules(PartitionKeys):
         until = np.minimum(np.minimum(until, self._closable[model]), step + 1 + cells.max_gap[model])
         known = expected.on_time & (expected.first_offset < self._committed)
         silent = np.where(known, np.maximum(until - step - 1, 0), 0)
-        silent_key = np.repeat(expected.key, silent) + 1 + ramps(silent)
+        gap = 1 + ramps(silent)
+        silent_key = np.repeat(expected.key, silent) + gap
+        cell = self._cell_of(silent_key)
+        cadence = cells.cadence[self._model_of(silent_key), cell % cells.width]
+        silent_key = silent_key[((self._step_of(silent_key) + 1) % cadence == 0) & (gap >= cadence)]
         absent = silent_key[~among(silent_key, distinct(key))]
         self._count(silent_steps=len(silent_key))
         self._problem(
