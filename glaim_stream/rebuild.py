@@ -30,7 +30,10 @@ class KafkaRebuilder:
 
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self._settings = settings
-        self._span_ms = max(model.window * model.step_ms + model.lateness_ms for model in catalogue.models)
+        self._span_ms = max(
+            model.window * model.step_ms + model.lateness_ms + catalogue.max_ahead_ms(model)
+            for model in catalogue.models
+        )
 
     async def rebuild(
         self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], None]
