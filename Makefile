@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
-.PHONY: help setup demo test chaos servers lint quick benchmark plant-model lock clean
+.PHONY: help setup demo test chaos servers lint quick fuzz benchmark plant-model lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ servers: setup  # fetched here, so that a slow network is no test's time-out
 
 quick: lint  ## the same without the parts that start servers
 	$(BIN)/python -m pytest --ignore tests/integration --ignore tests/chaos
+
+fuzz: setup  ## far more of the readers' fuzz tests than `make test` has time for: GLAIM_FUZZ=20000 examples each
+	GLAIM_FUZZ=$${GLAIM_FUZZ:-20000} $(BIN)/python -m pytest --timeout 0 tests/test_fuzz_decode.py tests/test_fuzz_files.py
 
 lint: setup
 	$(BIN)/ruff check .
