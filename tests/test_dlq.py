@@ -200,6 +200,7 @@ def test_values_are_shown_as_what_they_are() -> None:
     assert value_text(b"two\nlines", []) == r"'two\nlines'"
     assert value_text(b"\xff\x00", []).startswith("00000000  ff 00")
     assert "'sensor': 's1'" in value_text(stream(sensor=["s1"]), ARROW)
+    assert "out of range" in value_text(stream(ts=pa.array([-(2**62)], pa.timestamp("ms", "UTC"))), ARROW)
     assert value_text(b"ab", ARROW).startswith("00000000  61 62")
     assert "more characters" in value_text(b"x" * 9000, [])
     assert "more bytes" in value_text(b"\xff" * 9000, [])

@@ -57,7 +57,11 @@ def value_text(value: bytes, headers: Sequence[tuple[str, bytes]]) -> str:
             with pa.ipc.open_stream(value) as reader:
                 table = reader.read_all()
                 table.validate(full=True)
-                return _cut("\n".join(str(row) for row in table.slice(0, 100).to_pylist()))
+                table = table.slice(0, 100)
+            try:
+                return _cut("\n".join(str(row) for row in table.to_pylist()))
+            except (OverflowError, ValueError):  # a time that no calendar of Python's holds
+                return _cut(table.to_string(preview_cols=100))
         except (pa.ArrowException, OSError, ValueError):
             return _hex(value)
     try:
