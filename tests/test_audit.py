@@ -22,6 +22,8 @@ from glaim_stream.decode import Decoder
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline import Pipeline
+from glaim_stream.records import Method
+from glaim_stream.upgrades import UPGRADED
 
 STEP_MS = 60_000
 START_MS = 1_767_225_600_000
@@ -296,6 +298,32 @@ def test_another_imputer_after_a_restart_is_counted_apart(good: Case) -> None:
     audit = good.audit(rows=more)
     assert broken(audit) == {}
     assert audit.counts["other_method_duplicates"] == 1
+
+
+def blended_twice(case: Case, revision: int, *, stood_in: bool) -> PartitionAudit:
+    """One hole filled twice by a blend, 1 apart, where every other value is a blend's too or a lower rung's."""
+    rows = case.given.rows
+    filled = ~rows.observed & ~np.isnan(rows.value)
+    method = np.where(filled, np.int8(Method.BLEND), rows.method)
+    final = np.flatnonzero(rows.final & filled)[[3, 3]]
+    if stood_in:
+        method[np.flatnonzero(filled)[0]] = Method.LAST_VALUE
+    again = replace(rows, method=method).where(np.append(np.arange(len(rows)), final))
+    again.method[len(rows) :] = Method.BLEND
+    again.revision[len(rows) :] = revision
+    again.value[-1] += 1
+    return case.audit(rows=again)
+
+
+def test_an_upgrade_may_differ_from_its_twin(good: Case) -> None:
+    audit = blended_twice(good, UPGRADED, stood_in=False)
+    assert broken(audit) == {}
+    assert audit.counts["other_method_duplicates"] == 1
+
+
+def test_a_blend_may_differ_only_where_a_lower_rung_stood_in(good: Case) -> None:
+    assert broken(blended_twice(good, 1, stood_in=False)) == {"conflicting": 1}
+    assert broken(blended_twice(good, 1, stood_in=True)) == {}
 
 
 def test_an_observed_row_that_contradicts_its_twin_is_conflicting(good: Case) -> None:

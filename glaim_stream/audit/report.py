@@ -66,7 +66,8 @@ class AuditReport:
     Counts: records, readings, dropouts (null), rejected, dead_letters, keys (promised steps of sensors), found, open
     (their step is not closed), pending (not committed yet), rows, silent_steps, identical_duplicates,
     closed_by_clock_duplicates (a provisional row came again after a restart; the later one wins) and
-    other_method_duplicates (likewise, with another imputer).
+    other_method_duplicates (likewise, with another imputer, as an upgrade, or by weights that knew other errors because
+    an imputer was away).
     """
 
     input_topic: str

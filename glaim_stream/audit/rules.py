@@ -14,10 +14,12 @@ import numpy as np
 from glaim_stream.audit.columns import UNTOLD_MS
 from glaim_stream.audit.keys import Bools, Expected, Ints, PartitionAudit, PartitionKeys, among, distinct, ramps, starts
 from glaim_stream.audit.report import Offence
+from glaim_stream.blend import HORIZON
 from glaim_stream.clock import NEVER_MS
 from glaim_stream.feed.times import text_of_ms
 from glaim_stream.readings import Readings
-from glaim_stream.records import QUALITIES
+from glaim_stream.records import QUALITIES, Method
+from glaim_stream.upgrades import UPGRADED
 
 
 class PartitionRules(PartitionKeys):
@@ -173,6 +175,7 @@ class PartitionRules(PartitionKeys):
         by_clock |= rows.observed[earlier] & rows.observed[later] & self._both_read(expected, key, earlier, later)
         imputed = ~rows.observed[earlier] & ~rows.observed[later]
         other_method = ~by_clock & imputed & (rows.method[earlier] != rows.method[later])
+        other_method |= ~by_clock & imputed & self._otherwise_filled(earlier, later)
         conflicting = ~by_clock & ~other_method
         self._count(
             identical_duplicates=int(alike.sum()),
@@ -196,6 +199,26 @@ class PartitionRules(PartitionKeys):
                 )
             ],
         )
+
+    def _otherwise_filled(self, earlier: Ints, later: Ints) -> Bools:
+        """Where imputed rows may differ though their methods are called alike.
+
+        An upgrade is made when the model is back, which is not in the topic. And a blend's weights follow from the
+        model's errors of the last HORIZON steps: while a lower rung stood in they were not known, and a rebuild knows
+        them.
+        """
+        rows = self._given.rows
+        out: Bools = np.equal(rows.revision[later], UPGRADED)
+        mixed = np.flatnonzero((rows.method[earlier] == Method.BLEND) & (rows.method[later] == Method.BLEND))
+        stood_in = np.isin(rows.method, (Method.INTERPOLATION, Method.LAST_VALUE))
+        for model in np.unique(rows.model[later[mixed]]).tolist():
+            steps = np.unique(rows.step[stood_in & (rows.model == model)])
+            here = mixed[rows.model[later[mixed]] == model]
+            step = rows.step[later[here]]
+            first = step - HORIZON - int(self._cells.window[model])
+            last = step + int(self._cells.revise_after[model])
+            out[here] |= np.searchsorted(steps, last, side="right") > np.searchsorted(steps, first)
+        return out
 
     def _both_read(self, expected: Expected, key: Ints, earlier: Ints, later: Ints) -> Bools:
         """Where both values are readings of a key that has several (or its means)."""
