@@ -87,7 +87,7 @@ class Settings(BaseSettings):
         ge=0,
         le=1,
         description="of the groups that speak at a step, the share whose known values are hidden and imputed too, four "
-        "groups at least and 32 of a model at most: model and baseline are blended by these errors. More asks the "
+        "windows at least and 32 of a model at most: model and baseline are blended by these errors. More asks the "
         "model more and follows a drift sooner; 0 switches blend and live accuracy off",
     )
 

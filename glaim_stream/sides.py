@@ -27,7 +27,7 @@ Hashes = NDArray[np.uint64]
 
 AGES = (1, 2, 4, 8, 16)  # steps hidden; also the classes in which errors are kept
 MOST_WINDOWS = 32  # of one model and step: pooled over groups, more questions add cost and no knowledge
-FEWEST_WINDOWS = 4  # fewer show too little of what drifts; where there are fewer groups, all of them are asked
+FEWEST_WINDOWS = 4  # fewer show too little of what drifts
 _HIDDEN_SHARE = 4  # one sensor in so many is hidden: more, and the window would be another case
 _MODES = 8  # of so many side windows one hides the whole newest row, one a whole row inside
 
@@ -151,7 +151,13 @@ class SideAsker:
         return self._keys
 
     def _choose(self, keys: Hashes, rows: Ints, step: int) -> tuple[Hashes, Ints]:
-        """The groups with the lowest hashes of name and step, lowest first: the same ones in the same order always."""
+        """The groups with the lowest hashes of name and step, lowest first: the same ones in the same order always.
+
+        Few groups are asked several times, each time something else.
+        """
+        times = np.arange(-(-FEWEST_WINDOWS // len(rows)))
+        keys = (keys ^ _mixed(times.astype(np.uint64))[:, None]).ravel()
+        rows = np.tile(rows, len(times))
         hashes = _mixed(keys ^ _mixed(np.array([step], np.int64).astype(np.uint64)))
         count = min(len(rows), MOST_WINDOWS, max(FEWEST_WINDOWS, round(self._share * len(rows))))
         lowest = np.argpartition(hashes, count - 1)[:count]

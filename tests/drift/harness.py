@@ -1,0 +1,119 @@
+"""A drifting stream through the pipeline, and who was how far off on what was withheld."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.contract import Contract
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
+from glaim_stream.pipeline import Pipeline
+from tests.support import Record
+
+Floats = NDArray[np.float64]
+METHODS = ("model", "baseline", "blend")
+
+
+class Remembering:
+    """An imputer that answers a window that it knows without being asked: two runs differ little."""
+
+    def __init__(self, imputer: Imputer) -> None:
+        self._imputer = imputer
+        self._known: dict[bytes, tuple[NDArray[np.float32], NDArray[np.int8], str]] = {}
+
+    async def impute(self, windows: Windows) -> Imputed:
+        """The imputer's answers."""
+        keys = [
+            hashlib.blake2b(values.tobytes() + seen.tobytes()).digest()
+            for values, seen in zip(windows.values, windows.observed, strict=True)
+        ]
+        new = [place for place, key in enumerate(keys) if key not in self._known]
+        for start in range(0, len(new), 64):
+            part = new[start : start + 64]
+            chosen = Windows(windows.model, windows.values[part], windows.observed[part], windows.steps)
+            answer = await self._imputer.impute(chosen)
+            self._known |= {
+                keys[place]: (answer.values[row], answer.method[row], answer.version[row])
+                for row, place in enumerate(part)
+            }
+        said = [self._known[key] for key in keys]
+        return Imputed(np.stack([s[0] for s in said]), np.stack([s[1] for s in said]), [s[2] for s in said])
+
+
+@dataclass(frozen=True)
+class Stream:
+    """values float64 [G, C, T], hidden bool alike: these are withheld, and known all the same."""
+
+    groups: Sequence[str]
+    sensors: Sequence[str]
+    step_ms: int
+    values: Floats
+    hidden: NDArray[np.bool_]
+
+    def records(self) -> list[Record]:
+        """One record a group and step."""
+        out = []
+        for step in range(self.values.shape[2]):
+            for row, group in enumerate(self.groups):
+                shown = np.flatnonzero(~self.hidden[row, :, step])
+                if len(shown):
+                    values = {self.sensors[sensor]: float(self.values[row, sensor, step]) for sensor in shown}
+                    document = {"group": group, "ts": step * self.step_ms, "values": values}
+                    out.append(Record(json.dumps(document).encode(), len(out)))
+        return out
+
+
+def gaps(shape: tuple[int, int, int], seed: int, *, lone: float = 0.06, rows: float = 0.01) -> NDArray[np.bool_]:
+    """Gaps of 1 to 12 steps of a sensor, and of 1 to 6 steps of a whole group, so often at each step."""
+    rng = np.random.default_rng(seed)
+    hidden = np.zeros(shape, np.bool_)
+    for rate, longest, wide in ((lone / 6, 12, False), (rows / 3, 6, True)):
+        begins = rng.random((shape[0], 1 if wide else shape[1], shape[2])) < rate
+        length = rng.integers(1, longest + 1, begins.shape)
+        for group, sensor, step in np.argwhere(begins).tolist():
+            until = step + int(length[group, sensor, step])
+            hidden[group, slice(None) if wide else sensor, step:until] = True
+    hidden[:, :, :8] = False
+    return hidden
+
+
+async def errors(
+    stream: Stream,
+    catalogue: Catalogue,
+    contracts: Mapping[str, Contract],
+    ways: Mapping[str, tuple[Imputer, float]],
+    *,
+    after: int,
+) -> dict[str, Floats]:
+    """MAE of each way (imputer and score share) by sensor and revision, [C, 2]: provisional and final.
+
+    Over the withheld cells of the steps from `after` on that every way has filled.
+    """
+    names = {name: row for row, name in enumerate(stream.groups)}
+    found: dict[str, Floats] = {}
+    for way, (imputer, share) in ways.items():
+        pipeline = Pipeline(catalogue, contracts, imputer, score_share=share)
+        windows, scores = pipeline.windows(), pipeline.scores()
+        said = np.full((*stream.values.shape, 2), np.nan)
+        records = stream.records()
+        for start in range(0, len(records), 200):
+            applied = pipeline.apply(windows, records[start : start + 200], now_ms=10**9)
+            assert applied.rejects == []
+            for _, rows in pipeline.settle(scores, await pipeline.ask(applied.closed, applied.sides)):
+                group = np.array([names[pipeline.index.names[code]] for code in rows.group.tolist()], np.int64)
+                place = (group, rows.sensor, rows.ts_ms // stream.step_ms, rows.revision)
+                said[tuple(each[~rows.observed] for each in place)] = rows.value[~rows.observed]
+        found[way] = said
+    asked = stream.hidden & np.all([np.isfinite(said).all(axis=-1) for said in found.values()], axis=0)
+    asked[:, :, :after] = False
+    out = {}
+    for way, said in found.items():
+        off = np.where(asked[..., None], np.abs(said - stream.values[..., None]), 0.0)
+        out[way] = off.sum(axis=(0, 2)) / np.maximum(asked.sum(axis=(0, 2)), 1)[:, None]
+    return out
