@@ -15,7 +15,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from aiokafka.structs import OffsetAndMetadata
 from benchmarks.load import Load
 from benchmarks.topics import Filled, fill_topic
 from glaim_stream.catalogue import parse_catalogue
-from glaim_stream.deadletters import InputRecord
+from glaim_stream.faults import Rebuild
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Echo
 from glaim_stream.offsets import Commit
@@ -77,14 +76,11 @@ async def rebuilt(
 ) -> tuple[list[PartitionWindows], list[int]]:
     """Windows of every partition, all rebuilt at the same time as by a worker, and the offsets that they need."""
     pipeline = Pipeline(catalogue, {}, Ladder([Echo()], batch=64, in_flight=8))
-    windows = [pipeline.windows() for _ in ends]
-
-    def apply(of: PartitionWindows, records: Sequence[InputRecord]) -> None:
-        pipeline.apply(of, records, now_ms=time.time_ns() // 1_000_000)
-
+    making = [Rebuild(pipeline, lambda: time.time_ns() // 1_000_000, careful=False) for _ in ends]
     await asyncio.gather(
-        *(rebuilder.rebuild(topic, number, end, partial(apply, windows[number])) for number, end in enumerate(ends))
+        *(rebuilder.rebuild(topic, number, end, making[number].apply) for number, end in enumerate(ends))
     )
+    windows = [each.done() for each in making]
     return windows, [each.rebuild_from(end) for each, end in zip(windows, ends, strict=True)]
 
 

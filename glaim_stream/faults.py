@@ -90,13 +90,15 @@ class Rebuild:
         """
         self._pipeline, self._now_ms = pipeline, now_ms
         self._windows = pipeline.windows()
+        self._windows.rebuilding = True
         self._apart = Apart(pipeline, self._windows) if careful else None
         self.sides: list[Sides] = []  # of the steps whose errors are not forgotten
 
-    @property
-    def windows(self) -> PartitionWindows:
-        """The windows after what was applied."""
-        return self._windows if self._apart is None else self._apart.windows
+    def done(self) -> PartitionWindows:
+        """The windows after what was applied; what they close from now on is new."""
+        windows = self._windows if self._apart is None else self._apart.windows
+        windows.rebuilding = False
+        return windows
 
     def apply(self, records: Sequence[InputRecord]) -> None:
         """Apply records; nothing is published."""

@@ -35,6 +35,7 @@ class ModelWindows:
         """
         self.model = model
         self.model_index = model_index
+        self.rebuilding = False  # nobody wants the rows of what closes
         # A reading may lie this many steps beyond the newest closed one: lateness and skew, rounded up, and its own.
         self._ahead = -(-(model.lateness_ms + max_ahead_ms) // model.step_ms) + 1
         self.rings = self._rings()
@@ -179,6 +180,8 @@ class ModelWindows:
             self._slow.grow(len(rings.groups))
         tell = self._hearing.close_by_clock if by_clock else self._hearing.close
         self._outages += tell(look, rings.groups)
+        if self.rebuilding and self._slow is None:  # cadences learn of holes as rows are made
+            return None
         return close_step(rings, self.rules, look, self._slow, published=published, by_clock=by_clock)
 
     def _advance(self, closable: int) -> None:

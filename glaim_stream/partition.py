@@ -186,7 +186,7 @@ class PartitionWorker:
             asked = asyncio.ensure_future(self._pipeline.ask([], rebuild.sides))
             learnt = _Applied([], asked, self._scores, [], [], [], 0, self._last, None, learnt_again=True)
             await self._applied.put(learnt)
-        self._windows = rebuild.windows
+        self._windows = rebuild.done()
         return self._windows
 
     async def _rebuilt(self, next_offset: int) -> Rebuild:
@@ -214,7 +214,7 @@ class PartitionWorker:
     async def _apply_apart(self, work: Work) -> tuple[PartitionWindows, Applied]:
         """Apply a batch of which some records fail, from windows that are whole again."""
         self._windows = None
-        apart = Apart(self._pipeline, (await self._rebuilt(work.delivery.first_offset)).windows)
+        apart = Apart(self._pipeline, (await self._rebuilt(work.delivery.first_offset)).done())
         for _ in apart.tries(work.records, now_ms=self._now_ms()):
             await asyncio.sleep(0)  # the other partitions do not wait for all of it
         self._windows = apart.windows

@@ -60,6 +60,16 @@ class PartitionWindows:
             for windows in self._models:
                 windows.ask_sides(score_share, group_names)
 
+    @property
+    def rebuilding(self) -> bool:
+        """Whether what closes was published before, so that no rows are made of it; off to begin with."""
+        return any(windows.rebuilding for windows in self._models)
+
+    @rebuilding.setter
+    def rebuilding(self, rebuilding: bool) -> None:
+        for windows in self._models:
+            windows.rebuilding = rebuilding
+
     def feed(self, readings: Readings, *, arrival_ms: int) -> Fed:
         """Apply readings in order of arrival and close the steps that the watermark passed.
 

@@ -21,7 +21,9 @@ def goes_on(rules: Catalogue, sequence: list[Event], split: int) -> tuple[Partit
     rebuild_from = whole.rebuild_from(split)
     assert 0 <= rebuild_from <= split
     rebuilt = PartitionWindows(rules)
+    rebuilt.rebuilding = True
     fed(rebuilt, sequence[rebuild_from:split], rebuild_from)
+    rebuilt.rebuilding = False
     rest = [*sequence[split:], Event(10**13, NAN)]
     (rows, outages), (rows_too, outages_too) = (in_batches(each, rest, (), split) for each in (whole, rebuilt))
     assert by_key(rows_too) == by_key(rows)

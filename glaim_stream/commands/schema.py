@@ -16,6 +16,7 @@ Arrow IPC stream, header content-type: application/vnd.apache.arrow.stream:
 
 ts: ISO 8601 with a zone, or epoch milliseconds; in Arrow a timestamp with a zone, or epoch milliseconds.
 value: null, NaN or "quality": "bad" is a dropout that was reported; nothing at all is silence.
+quality: optional; good, uncertain or bad, an OPC UA name that begins so (Bad_SensorFailure), or a StatusCode.
 What cannot be used goes to sensor-readings-dlq, whole, with its reason in headers glaim-*.
 What is older than the window goes to sensor-readings-late likewise; its header glaim-late-by-ms says how far behind the
 watermark it was, as a JSON object with a number for each reading's place in the record.
