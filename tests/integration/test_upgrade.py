@@ -1,0 +1,75 @@
+"""The real Triton goes away and comes back: its model makes the finals of the outage again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from deploy.cache import CHECKOUT
+from deploy.demo.topic import read_topic
+from deploy.kafka import ExternalKafka, LocalKafka
+from deploy.triton import LocalTriton
+from deploy.triton_install import unsupported_reason
+from glaim_stream.audit import audit
+from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed.produce import produce
+from glaim_stream.feed.sources import plant_source
+from glaim_stream.records import newest_revisions, read_rows
+from glaim_stream.settings import Settings
+from glaim_stream.topics import ensure_topics
+from tests.integration.worker_process import WorkerProcess, wait_until_committed
+
+STEP_MS = 60_000
+
+
+def test_finals_of_an_outage_of_triton_are_made_again(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    reason = unsupported_reason()
+    if reason is not None:
+        pytest.skip(reason)
+    with LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"]) as triton:
+        settings = Settings(
+            kafka=kafka.bootstrap_servers,
+            catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
+            model_repository=CHECKOUT / "model_repo",
+            input_topic=topic_prefix + "in",
+            output_topic=topic_prefix + "out",
+            consumer_group=topic_prefix + "worker",
+            partitions=2,
+            commit_interval_s=0.2,
+            triton=triton.grpc_url,
+            triton_deadline_s=2,
+            breaker_rest_s=0.5,
+        )
+        ensure_topics(settings)
+        whole = plant_source(groups=4, days=160 / 1440, seed=3)
+        source = whole.where(~hide(whole, 0.15, seed=3).mask)
+        start_ms = int(source.time_ms[0])
+        # away for the finals of some 20 steps; then small bites, since one batch catches up with what waited before it
+        edges = [0, 80, 100, *range(110, 160, 10), 160]
+        with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+            sent = 0
+            for first, until in pairwise(edges):
+                if first == 80:
+                    triton.kill()
+                if first == 100:
+                    triton.restart()
+                part = source.between(start_ms + first * STEP_MS, start_ms + until * STEP_MS)
+                assert produce(settings, part).failed_messages == 0
+                sent += len(part)
+                wait_until_committed(settings, all_of=sent)
+            assert worker.stop() == 0
+    report = audit(settings)
+    assert report.clean, report.problems
+    tables = [read_rows(r.value) for part in read_topic(settings, settings.output_topic).values() for r in part]
+    rows = [row for table in tables for row in table.to_pylist()]
+    upgraded = [row for row in rows if row["revision"] == 2]
+    assert len(upgraded) > 20
+    assert all(row["final"] and not row["observed"] for row in upgraded)
+    assert sum(row["method"] in ("model", "blend") for row in upgraded) > 0.8 * len(upgraded)
+    last_word = Counter(newest_revisions(tables)["revision"].to_pylist())
+    assert last_word[2] == len(upgraded), "each is the last word on its cell, and made once"
