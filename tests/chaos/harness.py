@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -25,7 +26,9 @@ from glaim_stream.topics import ensure_topics
 from tests.chaos.stream import Row, Sent, recomputed, rows_of, send_steadily
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
-PATIENCE_S = 300.0  # the machine may do much else; nothing here depends on how long things take
+PATIENCE_S = 600.0  # the machine may do much else; nothing here depends on how long things take
+
+UP = "[^-WorkerApp]: Starting"  # what Faust's log says once it has taken the signals over
 
 Key = tuple[str, str, int, int]
 
@@ -41,6 +44,7 @@ class Scenario:
     results: Path
     workers: list[WorkerProcess] = field(default_factory=list)
     restarts: int = 0
+    sent: int = 0  # messages of all streams, when they end
     more: dict[str, Any] = field(default_factory=dict)  # what a line says beside the counts
     start_s: float = field(default_factory=time.monotonic)
 
@@ -63,6 +67,7 @@ class Scenario:
     def streaming(self, sent: Sent, *, rate_per_s: float = 900) -> Iterator[None]:
         """Produces while the test does what it does; a wait that fails shows the workers' logs."""
         ensure_topics(self.settings)
+        self.sent += len(sent)
         with self._watched():
             stream = Thread(target=send_steadily, args=(self.settings, sent), kwargs={"rate_per_s": rate_per_s})
             stream.start()
@@ -75,14 +80,19 @@ class Scenario:
     def replaying(self, source: Source, *, speed: float | None = None) -> Iterator[None]:
         """The same with readings of a source, at a multiple of real time."""
         ensure_topics(self.settings)
+        self.sent += len(source)
         with self._watched(), ThreadPoolExecutor(1) as pool:
             report = pool.submit(produce, self.settings, source, speed=speed)
             yield
             assert report.result().failed_messages == 0
 
-    def wait(self, *, more: int | None = None, all_of: int | None = None) -> dict[int, str | None]:
-        """Wait for commits; see wait_until_committed."""
-        return wait_until_committed(self.settings, more=more, all_of=all_of, deadline_s=PATIENCE_S)
+    def wait(
+        self, *, more: int | None = None, all_of: int | None = None, patience_s: float = PATIENCE_S
+    ) -> dict[int, str | None]:
+        """Wait for commits; see wait_until_committed. For `more`, at most until all of what the streams send."""
+        return wait_until_committed(
+            self.settings, more=more, all_of=all_of, at_most=self.sent or None, deadline_s=patience_s
+        )
 
     def supervise(self, worker: WorkerProcess, all_of: int) -> None:
         """Wait until all of it is committed, and start a worker again that ends by itself: some faults are that bad."""
@@ -101,6 +111,8 @@ class Scenario:
     def stop(self, *workers: WorkerProcess) -> None:
         """SIGTERM, and an end in order."""
         for worker in workers or [worker for worker in self.workers if worker.running]:
+            # While it is still importing, SIGTERM ends it as any process: there is nothing to end in order.
+            wait_for(partial(is_up, worker), "the worker to be up", [worker])
             status = worker.stop(PATIENCE_S)
             assert status == 0, f"exit status {status}\n{worker.log.read_text()[-4000:]}"
 
@@ -200,6 +212,11 @@ class Scenario:
         print(f"\n  {self.fault}: {json.dumps({name: line[name] for name in list(line)[2:]})}")
         with self.results.open("a") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def is_up(worker: WorkerProcess) -> bool:
+    """Whether the worker, since it was started last, has taken the signals over."""
+    return worker.log.read_text().count(UP) >= worker.starts
 
 
 def wait_for(condition: Callable[[], bool], what: str, workers: Sequence[WorkerProcess] = ()) -> None:

@@ -17,7 +17,7 @@ from tests.chaos.harness import wait_for
 from tests.chaos.proxy import Proxy
 from tests.chaos.stream import messages
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 DISK_MB = 96
 

@@ -14,7 +14,7 @@ from tests.chaos.harness import Scenario
 from tests.chaos.stream import CATALOGUE, Sent, messages
 from tests.integration.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 BEFORE = "[{id: s0, min: -50, max: 50}, {id: s1}, {id: s2}]"
 

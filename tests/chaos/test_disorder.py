@@ -8,7 +8,7 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.stream import messages
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 
 def test_duplicates_and_disorder_make_no_second_row_also_over_a_kill(

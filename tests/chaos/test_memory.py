@@ -16,16 +16,17 @@ from deploy.triton import LocalTriton
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.sources import plant_source
 from tests.chaos.conftest import MakeScenario, port_of
+from tests.chaos.harness import PATIENCE_S
 from tests.chaos.proxy import Proxy
 from tests.integration.worker_process import WorkerProcess
 
 HANG_S = float(os.environ.get("GLAIM_CHAOS_HANG_S", "60"))
-PUMPS, SENSORS = 50, 8
+PUMPS, SENSORS = 200, 8
 RATE_PER_S = 5000
 # A few steps are withheld, since every hole is a window to impute once the server is back.
 HOLES = 0.003
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900 + 3 * HANG_S)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900 + 4 * HANG_S)]
 
 
 def resident_mb(worker: WorkerProcess) -> float:
@@ -59,7 +60,7 @@ def test_a_triton_that_hangs_under_load_does_not_grow_the_worker(
                 taken.append(it.measured(worker, "glaim_records_total"))
                 time.sleep(1)
             proxy.heal()
-            it.wait(all_of=len(source))
+            it.wait(all_of=len(source), patience_s=PATIENCE_S + 2 * HANG_S)
         samples_after = resident_mb(worker)
         it.stop()
     third = len(samples) // 3

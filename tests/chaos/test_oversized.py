@@ -14,7 +14,7 @@ from tests.chaos.stream import messages
 SMALL_BYTES = 8_000  # an Arrow stream of our schema weighs 4 kB before its first row
 RUBBISH = b"{" + b"x" * 50_000
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 
 @pytest.mark.short

@@ -14,7 +14,7 @@ from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.stream import START_MS, STEP_MS, Message, messages
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 Kafka = LocalKafka | ExternalKafka
 Headers = list[tuple[str, bytes]]

@@ -9,7 +9,7 @@ from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for
 from tests.chaos.stream import messages
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 Kafka = LocalKafka | ExternalKafka
 ASSIGNED = "Executing _on_partitions_assigned"  # what Faust's log says of every assignment

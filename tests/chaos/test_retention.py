@@ -11,7 +11,7 @@ from glaim_stream.offsets import rebuild_from_metadata
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.stream import messages
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 
 def test_an_input_that_forgot_what_a_rebuild_needs_is_said_and_the_rest_flows(

@@ -22,7 +22,7 @@ from tests.chaos.conftest import MakeScenario, port_of
 from tests.chaos.harness import Scenario, wait_for
 from tests.chaos.proxy import Proxy
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 Kafka = LocalKafka | ExternalKafka
 SPEED = 400  # times real time: two hours in 18 s, half of them after the mending

@@ -24,9 +24,11 @@ class WorkerProcess:
     def __init__(self, settings: Settings, log: Path) -> None:
         self.settings = settings
         self.log = log
+        self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
+        self.starts += 1
         given = self.settings.model_dump(exclude_defaults=True)
         environment = os.environ | {"GLAIM_METRICS_PORT": "0"}
         environment |= {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
@@ -71,9 +73,16 @@ class WorkerProcess:
 
 
 def wait_until_committed(
-    settings: Settings, *, more: int | None = None, all_of: int | None = None, deadline_s: float = 60
+    settings: Settings,
+    *,
+    more: int | None = None,
+    all_of: int | None = None,
+    at_most: int | None = None,
+    deadline_s: float = 60,
 ) -> dict[int, str | None]:
     """Wait until workers have committed all the input there is, `all_of` it, or `more` records than they have now.
+
+    A stream may end before there are so many more: `at_most` says how many there will ever be.
 
     Returns:
         The commits' metadata by partition.
@@ -87,6 +96,7 @@ def wait_until_committed(
         wanted = all_of or sum(ends.values())
         if more is not None:
             wanted = more + sum(before[tp].offset for tp in ends if tp in before)
+            wanted = wanted if at_most is None else min(wanted, at_most)
         end_s = time.monotonic() + deadline_s
         while True:
             commits = _commits(admin, settings.consumer_group)
