@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from glaim_stream import metrics
+from glaim_stream.blend import HORIZON
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.connection import kafka_options
 from glaim_stream.deadletters import InputRecord
@@ -30,8 +31,10 @@ class KafkaRebuilder:
 
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self._settings = settings
+        # Scores remember the errors of HORIZON steps, and the first of their side windows looks a window further back.
+        remembered = HORIZON if settings.score_share > 0 else 0
         self._span_ms = max(
-            model.window * model.step_ms + model.lateness_ms + catalogue.max_ahead_ms(model)
+            (model.window + remembered) * model.step_ms + model.lateness_ms + catalogue.max_ahead_ms(model)
             for model in catalogue.models
         )
 
@@ -82,7 +85,7 @@ class KafkaRebuilder:
         return None if commit is None or commit.offset < 0 else (commit.metadata or "")
 
     async def _by_time(self, consumer: AIOKafkaConsumer, tp: TopicPartition, next_offset: int) -> int:
-        """For a commit that another tool made: one window's span of record time before the position."""
+        """For a commit that another tool made: the span of record time that the windows need, before the position."""
         consumer.seek(tp, max(0, next_offset - 1))
         found = await consumer.getmany(tp, timeout_ms=_POLL_MS, max_records=1)
         records = found.get(tp)
@@ -100,7 +103,7 @@ class KafkaRebuilder:
         metrics.retention_shortfalls.inc()
         log.error(
             "%s-%d: the windows need offset %d, retention has kept only %d on: the first windows start with less "
-            "history than they had. Give the topic a retention above one window (%d s of event time).",
+            "history than they had. Give the topic a retention above what they need, %d s of event time.",
             *tp, first, oldest, self._span_ms // 1000,
         )  # fmt: skip
         return oldest

@@ -8,7 +8,7 @@ tests/test_faust_internals.py pins what is overridden here, so that an upgrade w
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, cast
@@ -23,6 +23,8 @@ from mode.utils.futures import notify
 
 from glaim_stream.offsets import Delivery, OffsetLedger
 
+MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them stays whole
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -32,6 +34,21 @@ class Batch:
     partition: int
     records: Sequence[ConsumerRecord]
     delivery: Delivery
+
+
+def bounded(records: Sequence[ConsumerRecord]) -> Iterator[Sequence[ConsumerRecord]]:
+    """A poll's records in stretches of at most MAX_BATCH_BYTES of values, or one record that alone is larger.
+
+    The settings bound a poll's records, but a record may hold thousands of readings, and decoded they and the steps
+    that they close take many times their bytes: the driver's 8 MB of wide Arrow are some 650,000 readings.
+    """
+    start = size_bytes = 0
+    for end, record in enumerate(records):
+        size_bytes += len(record.value or b"")
+        if size_bytes > MAX_BATCH_BYTES and end > start:
+            yield records[start:end]
+            start, size_bytes = end, len(record.value or b"")
+    yield records[start:]
 
 
 class BatchSchema(Schema):
@@ -124,7 +141,8 @@ class Consumer(driver.Consumer):
             if not batch or (active is not None and tp not in active and tp not in self._buffered_partitions):
                 continue
             self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
-            yield tp, self._batch_message(tp, batch)
+            for part in bounded(batch):
+                yield tp, self._batch_message(tp, part)
 
     def _batch_message(self, tp: TP, records: Sequence[ConsumerRecord]) -> ConsumerMessage:
         ledger = self.ledgers.setdefault(tp, OffsetLedger())
