@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,15 +21,12 @@ from numpy.typing import NDArray
 
 from benchmarks.machine import append, describe
 from deploy.cache import CHECKOUT
-from glaim_stream.announcements import Announcement
 from glaim_stream.app import create_pipeline
 from glaim_stream.contract import read_contract
-from glaim_stream.deadletters import DeadLetter
 from glaim_stream.feed.dropouts import KINDS, Hidden, hide
 from glaim_stream.feed.messages import InputFormat, plan_messages
 from glaim_stream.feed.sources import Source, read_source
-from glaim_stream.partition import Origin
-from glaim_stream.pipeline import Message
+from glaim_stream.output import Output
 from glaim_stream.records import read_rows
 from glaim_stream.replay.core import Counts, PartitionReplay
 from glaim_stream.replay.files import Dealer, planned
@@ -50,16 +46,9 @@ class Revisions:
 
     said: dict[tuple[Cell, int], tuple[float, int]] = field(default_factory=dict)
 
-    async def publish(
-        self,
-        partition: int,
-        messages: Sequence[Message],
-        letters: Sequence[DeadLetter],
-        announcements: Sequence[Announcement],
-        origin: Origin,
-    ) -> None:
-        """See partition.Publisher."""
-        for message in messages:
+    async def publish(self, output: Output) -> None:
+        """See output.Publisher."""
+        for message in output.messages:
             table = read_rows(message.value)
             rows = zip(
                 table["group"].to_pylist(),

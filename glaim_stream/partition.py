@@ -17,13 +17,13 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from glaim_stream import metrics
-from glaim_stream.announcements import Announcement
 from glaim_stream.closing import Closed
 from glaim_stream.deadletters import DeadLetter, DeadLetterCause, InputRecord, Reject, dead_letters
 from glaim_stream.faults import Apart, CannotApply, Rebuild, messages_whatever_fails
 from glaim_stream.offsets import Delivery
 from glaim_stream.outages import Outage
-from glaim_stream.pipeline import Applied, Asked, Message, Pipeline
+from glaim_stream.output import Origin, Output, Publisher
+from glaim_stream.pipeline import Applied, Asked, Pipeline
 from glaim_stream.scores import Scores
 from glaim_stream.windows import PartitionWindows
 
@@ -33,29 +33,6 @@ T = TypeVar("T")
 
 IDLE_CHECK_S = 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where output came from: the last record that it includes. Goes into the output's headers."""
-
-    offset: int
-    timestamp_ms: int
-
-
-class Publisher(Protocol):
-    """Puts messages on their topics; returns when the broker has acknowledged all of them."""
-
-    async def publish(
-        self,
-        partition: int,
-        messages: Sequence[Message],
-        letters: Sequence[DeadLetter],
-        announcements: Sequence[Announcement],
-        origin: Origin,
-    ) -> None:
-        """Publish output and outages of one input partition, both in order, and the letters beside them."""
-        ...
 
 
 class Rebuilder(Protocol):
@@ -273,7 +250,7 @@ class PartitionWorker:
                 messages, rejects = [], [_unpublished(record) for record in applied.records]
             letters = self._letters(applied.records, rejects)
             announcements = self._or_none(len(applied.records), partial(self._pipeline.announcements, applied.outages))
-            await self._publisher.publish(self._partition, messages, letters, announcements, applied.origin)
+            await self._publisher.publish(Output(self._partition, applied.origin, messages, letters, announcements))
             for outage in applied.outages:
                 metrics.outages.labels(outage.kind).inc()
             if applied.work is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
@@ -13,11 +12,10 @@ from faust.exceptions import NotReady, ProducerSendError
 
 from glaim_stream import metrics
 from glaim_stream.announcements import CONTENT_TYPE as DOCUMENT_TYPE
-from glaim_stream.announcements import Announcement
 from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
 from glaim_stream.errors import MessageTooLarge
-from glaim_stream.partition import FIRST_PAUSE_S, LONGEST_PAUSE_S, Origin
-from glaim_stream.pipeline import Message
+from glaim_stream.output import Output
+from glaim_stream.partition import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION, halves
 from glaim_stream.settings import Settings
 
@@ -42,30 +40,26 @@ class KafkaPublisher:
         # quadratically. In line, one waits for room and the others for their turn; acknowledgements overlap.
         self._turn: defaultdict[tuple[str, int | None], asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def publish(
-        self,
-        partition: int,
-        messages: Sequence[Message],
-        letters: Sequence[DeadLetter],
-        announcements: Sequence[Announcement],
-        origin: Origin,
-    ) -> None:
-        """See partition.Publisher. Output and outages go to the input's partition number, in order."""
+    async def publish(self, output: Output) -> None:
+        """See output.Publisher. Output and outages go to the input's partition number, in order."""
         source: Headers = [
-            (HEADER_PREFIX + "input-partition", str(partition).encode()),
-            (HEADER_PREFIX + "input-offset", str(origin.offset).encode()),
-            (HEADER_PREFIX + "input-timestamp-ms", str(origin.timestamp_ms).encode()),
+            (HEADER_PREFIX + "input-partition", str(output.partition).encode()),
+            (HEADER_PREFIX + "input-offset", str(output.origin.offset).encode()),
+            (HEADER_PREFIX + "input-timestamp-ms", str(output.origin.timestamp_ms).encode()),
         ]
         rows = [
             ("content-type", CONTENT_TYPE), (HEADER_PREFIX + "schema-version", SCHEMA_VERSION.encode()), *source
         ]  # fmt: skip
         outage: Headers = [("content-type", DOCUMENT_TYPE), *source]
         sends = [
-            self._send_rows(message.value, partition, [*rows, (HEADER_PREFIX + "model", message.model.encode())])
-            for message in messages
+            self._send_rows(message.value, output.partition, [*rows, (HEADER_PREFIX + "model", message.model.encode())])
+            for message in output.messages
         ]
-        sends += [self._send_letter(letter) for letter in letters]
-        sends += [self._send(self._outage_topic, each.key, each.value, partition, outage) for each in announcements]
+        sends += [self._send_letter(letter) for letter in output.letters]
+        sends += [
+            self._send(self._outage_topic, each.key, each.value, output.partition, outage)
+            for each in output.announcements
+        ]
         await asyncio.gather(*sends)
 
     async def _send_rows(self, value: bytes, partition: int, headers: Headers) -> None:

@@ -19,7 +19,7 @@ from glaim_stream.closing import NO_WINDOW, Closed
 from glaim_stream.contract import Contract, sensors_digest
 from glaim_stream.deadletters import DeadLetter, InputRecord
 from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.partition import Origin
+from glaim_stream.output import Origin, Output
 from glaim_stream.pipeline import Message
 from glaim_stream.readings import Readings
 from glaim_stream.records import Method
@@ -188,20 +188,13 @@ class MemoryPublisher:
     announcements: list[Announcement] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
 
-    async def publish(
-        self,
-        partition: int,
-        messages: Sequence[Message],
-        letters: Sequence[DeadLetter],
-        announcements: Sequence[Announcement],
-        origin: Origin,
-    ) -> None:
+    async def publish(self, output: Output) -> None:
         self.begun += 1
         await self.gate.wait()
-        self.messages += messages
-        self.letters += letters
-        self.announcements += announcements
-        self.origins.append(origin)
+        self.messages += output.messages
+        self.letters += output.letters
+        self.announcements += output.announcements
+        self.origins.append(output.origin)
 
 
 @dataclass

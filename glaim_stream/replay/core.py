@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from glaim_stream.closing import Closed
 from glaim_stream.deadletters import InputRecord, Reject, dead_letters
-from glaim_stream.partition import Origin, Publisher
+from glaim_stream.output import Origin, Output, Publisher
 from glaim_stream.pipeline import Asked, Pipeline
 from glaim_stream.sides import Sides
 
@@ -113,4 +113,4 @@ class PartitionReplay:
         self._counts.rejects.update(reject.cause.value for reject in asked.rejects)
         letters = dead_letters(asked.records, asked.rejects, topic=self._topic, partition=self._partition)
         # Outages are not announced again: whoever is to act on them was told when they happened.
-        await self._publisher.publish(self._partition, messages, letters, [], self._origin)
+        await self._publisher.publish(Output(self._partition, self._origin, messages, letters))

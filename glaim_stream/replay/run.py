@@ -12,7 +12,7 @@ from glaim_stream import metrics
 from glaim_stream.app import create_pipeline
 from glaim_stream.errors import SettingsError
 from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.partition import Publisher
+from glaim_stream.output import Publisher
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.ranges import Range, read_range, reader
 from glaim_stream.replay.core import Counts, PartitionReplay

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from aiokafka import AIOKafkaProducer
 
-from glaim_stream.announcements import Announcement
 from glaim_stream.connection import kafka_options
 from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
-from glaim_stream.partition import Origin
-from glaim_stream.pipeline import Message
+from glaim_stream.output import Output
 from glaim_stream.publish import KafkaPublisher
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
@@ -23,21 +22,14 @@ from glaim_stream.tail import RowFile, plain
 
 
 class FileSink:
-    """Rows into a file that appears whole at the end; see partition.Publisher."""
+    """Rows into a file that appears whole at the end; see output.Publisher."""
 
     def __init__(self, file: RowFile) -> None:
         self._file = file
 
-    async def publish(
-        self,
-        partition: int,
-        messages: Sequence[Message],
-        letters: Sequence[DeadLetter],
-        announcements: Sequence[Announcement],
-        origin: Origin,
-    ) -> None:
+    async def publish(self, output: Output) -> None:
         """Write the rows; the letters are not the file's."""
-        for message in messages:
+        for message in output.messages:
             self._file.add(plain(read_rows(message.value)))
 
 
@@ -87,18 +79,11 @@ class Recorded:
     def __init__(self, sink: Any, rejects: RejectFile | None) -> None:
         self._sink, self._rejects = sink, rejects
 
-    async def publish(
-        self,
-        partition: int,
-        messages: Sequence[Message],
-        letters: Sequence[DeadLetter],
-        announcements: Sequence[Announcement],
-        origin: Origin,
-    ) -> None:
-        """See partition.Publisher."""
+    async def publish(self, output: Output) -> None:
+        """See output.Publisher."""
         if self._rejects is not None:
-            self._rejects.add(letters)
-        await self._sink.publish(partition, messages, [], announcements, origin)
+            self._rejects.add(output.letters)
+        await self._sink.publish(replace(output, letters=[]))
 
 
 class _Producer:
