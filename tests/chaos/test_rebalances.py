@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from deploy.kafka import ExternalKafka, LocalKafka
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for
 from tests.chaos.stream import messages
+from tests.integration.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 Kafka = LocalKafka | ExternalKafka
 ASSIGNED = "Executing _on_partitions_assigned"  # what Faust's log says of every assignment
+
+
+def joined(worker: WorkerProcess) -> bool:
+    return ASSIGNED in worker.log.read_text()
 
 
 @pytest.mark.short
@@ -60,7 +67,8 @@ def test_a_worker_with_a_name_that_restarts_within_its_session_moves_no_partitio
     sent = messages(steps=200, seed=10)
     with it.streaming(sent, rate_per_s=700):
         first, second = it.worker(0), it.worker(1)
-        wait_for(lambda: ASSIGNED in second.log.read_text(), "the second worker to join", it.workers)
+        for worker in (first, second):  # either may be the later one, whose coming the other notices
+            wait_for(partial(joined, worker), "both workers to join", it.workers)
         it.wait(more=len(sent) // 10)
         before = first.log.read_text().count(ASSIGNED)
         second.kill()
