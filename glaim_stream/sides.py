@@ -3,7 +3,7 @@
 At each step that event time closes a share of the groups is chosen, some of what they observed is hidden in a copy of
 their windows, and the imputer is asked for it. Its answer is never published; it shows how far the imputer is off now.
 The questions are those that a stream asks: the newest step of a sensor that has been silent for a while (edge), the
-step that finals speak of, with readings after it (interior), and both with the whole group silent at that step.
+step that finals speak of, amid a gap that ends after it (interior), and both with the whole group silent at that step.
 
 Who is asked what follows from the group's name and the step alone, so that a worker that reads the topic again asks
 the same questions in the same order.
@@ -110,9 +110,9 @@ class SideAsker:
         key, chosen = self._choose(self._row_keys(rings)[speaking], speaking, step)
         slots = rings.slots(np.arange(step - self._window + 1, step + 1))
         seen = rings.observed[chosen].take(slots, axis=2)
-        lag, asked, age = self._questions(key, seen)
+        lag, asked, age, ahead = self._questions(key, seen)
         behind = np.arange(self._window - 1, -1, -1)  # steps before the newest one, by place in the window
-        hide = (asked & (behind >= lag[:, :, None])) & (behind < (lag + age)[:, :, None])
+        hide = (asked & (behind >= (lag - ahead)[:, :, None])) & (behind < (lag + age)[:, :, None])
         visible = seen & ~hide
         window, sensor = np.nonzero(
             asked[:, :, 0] & np.take_along_axis(seen, self._window - 1 - lag[:, :, None], 2)[..., 0]
@@ -164,8 +164,11 @@ class SideAsker:
         lowest = lowest[np.argsort(hashes[lowest], kind="stable")]
         return hashes[lowest], rows[lowest]
 
-    def _questions(self, key: Hashes, seen: Bools) -> tuple[Ints, Bools, Ints]:
-        """What is hidden: for each window and sensor the lag of the newest hidden step, whether, and how many steps."""
+    def _questions(self, key: Hashes, seen: Bools) -> tuple[Ints, Bools, Ints, Ints]:
+        """For each window and sensor the lag of the asked step, whether it is, how many steps go up to it, and after.
+
+        A final's gap goes on after its step, mostly: interpolation, which sees the other side, is worse then.
+        """
         mode = key % np.uint64(_MODES)
         sensors = np.arange(1, seen.shape[1] + 1).astype(np.uint64)
         draw = _mixed(key[:, None] ^ _mixed(sensors))
@@ -184,7 +187,9 @@ class SideAsker:
         edge = np.where(row_edge[:, None], True, edge & ~row_interior[:, None])
         inside = np.where(row_interior[:, None], True, inside & ~row_edge[:, None])
         lag = np.where(inside, self._revise_after, 0)
-        return lag, (edge | inside)[:, :, None], age
+        ahead = (_mixed(_mixed(draw)) % np.uint64(max(1, self._revise_after))).astype(np.int64)
+        ahead = np.where(inside, np.where(row_interior[:, None], ahead[:, :1], ahead), 0)
+        return lag, (edge | inside)[:, :, None], age, ahead
 
 
 def places(observed: Bools, window: Ints, sensor: Ints, lag: Ints) -> Ints:

@@ -73,6 +73,18 @@ def test_what_is_asked_is_hidden_and_its_truth_is_what_was_read() -> None:
     assert found == {(place, age) for place in Place for age in AGES}
 
 
+def test_the_gap_around_a_final_goes_on_after_it_as_real_ones_do() -> None:
+    """A gap that ended at the final would show interpolation at its best: a reading right beside it."""
+    steps_on: set[int] = set()
+    for each in fed(asking(WIDE), full_stream(120, groups=5)):
+        inside = each.lag == 4
+        behind = np.arange(each.observed.shape[2] - 1, -1, -1)
+        after = each.observed[each.window[inside], each.sensor[inside]] & (behind < 4)
+        assert after[:, -1].all(), "it ends before the newest step"
+        steps_on |= set((3 - np.where(after, behind, -1).max(axis=1)).tolist())
+    assert steps_on == {0, 1, 2, 3}
+
+
 def test_few_sensors_are_hidden_at_a_time_but_where_the_whole_row_is() -> None:
     for each in fed(asking(WIDE), full_stream(120, groups=5))[60:]:
         sensors_hidden = (~each.observed).any(axis=2).sum(axis=1)

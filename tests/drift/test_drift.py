@@ -26,8 +26,9 @@ from tests.drift.harness import Remembering, Stream, errors, gaps
 
 CHECKOUT = Path(__file__).parents[2]
 SHARE = Settings.model_fields["score_share"].default
-MARGIN = 0.35  # of MAE, each sensor, provisional and final apart
-MEAN_MARGIN = 0.10  # over all of them
+MARGIN = 0.35  # of MAE, each sensor, provisional and final apart; stated in ARCHITECTURE.md
+MEAN_MARGIN = 0.05  # over all of them
+LONE_MEAN_MARGIN = 0.25  # over the sensors of a group that is alone
 LINE = Ladder([Interpolation()])
 
 
@@ -57,12 +58,13 @@ def excess(found: dict[str, np.ndarray]) -> np.ndarray:
 
 @pytest.mark.slow
 async def test_the_served_model_on_a_plant_that_drifts() -> None:
+    """A draw that was not looked at before the margin stood; least squares were 57 % worse there than one method."""
     pytest.importorskip("torch", reason="the extra `local` is not installed")
     catalogue = read_catalogue(CHECKOUT / "deploy" / "catalogues" / "plant.yaml")
     contracts = {"plant-pump": read_contract(CHECKOUT / "model_repo" / "plant-pump")}
     model = Remembering(LocalImputer(CHECKOUT / "model_repo", contracts))
     ways: dict[str, Any] = {"model": (model, 0.0), "baseline": (LINE, 0.0), "blend": (model, SHARE)}
-    found = await errors(drifting_plant(6, 700, seed=21), catalogue, contracts, ways, after=200)
+    found = await errors(drifting_plant(6, 700, seed=106), catalogue, contracts, ways, after=200)
     model_wins = found["model"] < found["baseline"]
     assert model_wins.any()
     assert not model_wins.all(), "a test in which one method is always the better one would show little"
@@ -99,12 +101,11 @@ class Gaussian:
         return Imputed(out.astype(np.float32), np.full(out.shape, Method.MODEL, np.int8), ["1"] * len(windows))
 
 
-@pytest.mark.parametrize(("file", "most"), [("exchange_rate.csv", 1200), ("national_illness.csv", 500)])
-async def test_a_linear_model_on_data_whose_level_drifts(file: str, most: int) -> None:
-    """One group alone shows a sensor's errors seldom: where one method is ten times the other, a share of 3 % hurts.
-
-    So the margin is on the mean of the sensors here.
-    """
+@pytest.mark.parametrize(
+    ("file", "most", "each_within"), [("exchange_rate.csv", 1200, MARGIN), ("national_illness.csv", 500, None)]
+)
+async def test_a_linear_model_on_data_whose_level_drifts(file: str, most: int, each_within: float | None) -> None:
+    """A group alone shows a sensor's errors seldom. Illness withholds 7 to 64 cells of a sensor: one gap decides."""
     data = Path(os.environ.get("GLAIM_DATA", "data")) / file
     if not data.is_file():
         pytest.skip(f"GLAIM_DATA has no {file}")
@@ -117,7 +118,9 @@ async def test_a_linear_model_on_data_whose_level_drifts(file: str, most: int) -
     ways: dict[str, Any] = {"model": (Remembering(Gaussian(fitted)), 0.0), "baseline": (LINE, 0.0)}
     ways["blend"] = (ways["model"][0], SHARE)
     found = await errors(stream, _catalogue(header[1:]), {}, ways, after=100)
-    assert excess(found).mean() < MARGIN, excess(found)
+    worst = excess(found)
+    assert worst.mean() < LONE_MEAN_MARGIN, worst
+    assert each_within is None or worst.max() < each_within, worst
     worse = np.maximum(found["model"], found["baseline"])
     assert (found["blend"] < worse).mean() > 0.85
 
