@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from deploy.triton_install import unsupported_reason
 from glaim_stream.settings import Settings
 from tests.chaos.harness import Scenario
 from tests.chaos.stream import CATALOGUE
+from tests.chaos.table import RESULTS
 
 MakeScenario = Callable[..., Scenario]
 
@@ -21,10 +21,9 @@ MakeScenario = Callable[..., Scenario]
 @pytest.fixture(scope="session")
 def results() -> Path:
     """Where each scenario leaves its line; begun anew by each run."""
-    path = Path(os.environ.get("GLAIM_CHAOS_RESULTS", CHECKOUT / "build" / "chaos.jsonl"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("")
-    return path
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text("")
+    return RESULTS
 
 
 @pytest.fixture

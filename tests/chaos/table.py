@@ -12,6 +12,7 @@ from typing import Any
 
 from deploy.cache import CHECKOUT
 
+RESULTS = Path(os.environ.get("GLAIM_CHAOS_RESULTS", CHECKOUT / "build" / "chaos.jsonl"))  # a line a scenario
 BEGIN, END = "<!-- counts: begin -->\n", "<!-- counts: end -->\n"
 
 
@@ -56,7 +57,7 @@ def machine() -> str:
 def main() -> None:
     """Print the table; write it into a document if asked."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.table", description=__doc__)
-    parser.add_argument("--results", type=Path, default=CHECKOUT / "build" / "chaos.jsonl")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--into", type=Path, help="replace the table of this document")
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.results.read_text().splitlines()]

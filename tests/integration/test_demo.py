@@ -104,8 +104,8 @@ def test_a_small_demo_measures_itself_and_leaves_nothing_behind(tmp_path: Path) 
     assert summary["audit"]["clean"]
     assert summary["holes"] == sum(summary["filled"].values()) == summary["hidden"]
     filled = summary["filled"]
-    # Where a baseline has erred less of late, the blend is that baseline alone.
-    assert filled["model"] + filled.get("blend", 0) >= 0.8 * summary["holes"]
+    # Where a baseline has erred less of late, the answer is that baseline alone.
+    assert filled["model"] + filled.get("blend", 0) >= 0.5 * summary["holes"]
     for word in ("final", "provisional"):
         scored = summary["scores"][word]
         assert scored["cells"] > 0.85 * summary["hidden"]

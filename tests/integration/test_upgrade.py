@@ -70,6 +70,7 @@ def test_finals_of_an_outage_of_triton_are_made_again(
     upgraded = [row for row in rows if row["revision"] == 2]
     assert len(upgraded) > 20
     assert all(row["final"] and not row["observed"] for row in upgraded)
-    assert sum(row["method"] in ("model", "blend") for row in upgraded) > 0.8 * len(upgraded)
+    # Where a baseline has erred less of late, the better rung's answer is that baseline alone.
+    assert sum(row["method"] in ("model", "blend") for row in upgraded) > 0.5 * len(upgraded)
     last_word = Counter(newest_revisions(tables)["revision"].to_pylist())
     assert last_word[2] == len(upgraded), "each is the last word on its cell, and made once"
