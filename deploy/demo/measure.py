@@ -54,8 +54,8 @@ def measure(
         hidden: group, sensor, ts, value and kind of every withheld reading.
         baselines: outcome of each on the same records.
 
-    Only cells that the model itself filled count: where something stood in for it, or a gap was too old for an
-    answer, there is nothing of the model's to measure. How many those are is in the summary's `filled`.
+    Every cell that was filled counts, whoever the stream took for the better one there: the model, a baseline, or a
+    mixture of both. How often each was is in the summary's `filled`; a gap too old for an answer counts for nobody.
     """
     truth = grid.values(hidden)
     kind = _kinds(grid, hidden)
@@ -68,7 +68,7 @@ def measure(
         return score(
             truth,
             {name: layer.value for name, layer in layers.items()},
-            eligible=by_model(layers["model"]) & among,
+            eligible=filled(layers["model"]) & among,
             sensors=grid.sensors,
             units=[sensor.unit for sensor in model.sensors],
             deviation=deviation,
@@ -100,9 +100,9 @@ def baselines(grid: Grid, catalogue: Catalogue, records: Records) -> dict[str, O
     }
 
 
-def by_model(layer: Layer) -> Bools:
-    """Cells that the model had a hand in."""
-    return np.isin(layer.method, (Method.MODEL, Method.BLEND))
+def filled(layer: Layer) -> Bools:
+    """Cells that got a value without a reading."""
+    return np.isin(layer.method, (Method.MODEL, Method.BLEND, Method.INTERPOLATION, Method.LAST_VALUE))
 
 
 def _kinds(grid: Grid, hidden: pa.Table) -> np.ndarray:

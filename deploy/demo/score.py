@@ -55,7 +55,7 @@ def score(
     Args:
         truth: [G, C, T], the values that were hidden; NaN elsewhere.
         estimates: by contender, [G, C, T], NaN where it says nothing.
-        eligible: bool [G, C, T], cells that may count, such as those that the model itself filled.
+        eligible: bool [G, C, T], cells that may count, such as those that were filled.
         sensors: ids, C of them.
         units: their units.
         deviation: [C], what an error is divided by to be compared between sensors.
