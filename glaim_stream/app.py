@@ -130,7 +130,13 @@ def create_pipeline(settings: Settings) -> tuple[Pipeline, Ladder]:
     upgrades = settings.imputer not in _MODEL_FREE
     share = 0.0 if settings.imputer in _MODEL_FREE else settings.score_share  # one answer needs no blend
     return Pipeline(
-        catalogue, contracts, ladder, max_message_bytes=largest, score_share=share, upgrades=upgrades
+        catalogue,
+        contracts,
+        ladder,
+        max_message_bytes=largest,
+        score_share=share,
+        score_least=settings.score_least,
+        upgrades=upgrades,
     ), ladder
 
 

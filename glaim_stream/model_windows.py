@@ -53,7 +53,7 @@ class ModelWindows:
         self._sides: list[Sides] = []
         self._outages: list[Outage] = []
 
-    def ask_sides(self, share: float, group_names: Sequence[str]) -> None:
+    def ask_sides(self, share: float, least: int, group_names: Sequence[str]) -> None:
         """Make side windows from now on; before the first reading.
 
         Their errors count for HORIZON steps, so a rebuild has to make those of as many steps again, each of which
@@ -67,6 +67,7 @@ class ModelWindows:
             revise_after=model.revise_after,
             max_gap=model.max_gap,
             share=share,
+            least=least,
             names=group_names,
         )
 

@@ -28,7 +28,7 @@ from glaim_stream.outages import Outage
 from glaim_stream.records import Method, Rows, encode
 from glaim_stream.repair import SensorTable, publishable, repair
 from glaim_stream.scores import Answers, Scores
-from glaim_stream.sides import Sides, joined
+from glaim_stream.sides import FEWEST_WINDOWS, Sides, joined
 from glaim_stream.status import Status
 from glaim_stream.upgrades import Upgrades
 from glaim_stream.windows import PartitionWindows
@@ -85,6 +85,7 @@ class Pipeline:
         *,
         max_message_bytes: int = 1_000_000,
         score_share: float = 0.0,
+        score_least: int = FEWEST_WINDOWS,
         upgrades: bool = False,
     ) -> None:
         """Build it.
@@ -96,6 +97,7 @@ class Pipeline:
             max_message_bytes: output is cut into messages of at most this size.
             score_share: of the groups that are asked at each step what is known, so that model and baseline can be
                 blended by their recent errors; 0: neither is done.
+            score_least: windows asked so at a step however few groups there are.
             upgrades: make finals of a lower rung again when the model answers again.
 
         Raises:
@@ -107,7 +109,7 @@ class Pipeline:
         self.catalogue = catalogue
         self.imputer = imputer
         self._max_message_bytes = max_message_bytes
-        self._score_share = score_share
+        self._score_share, self._score_least = score_share, score_least
         self._upgrades = upgrades
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index)
@@ -116,7 +118,12 @@ class Pipeline:
 
     def windows(self) -> PartitionWindows:
         """Empty windows for one partition."""
-        return PartitionWindows(self.catalogue, score_share=self._score_share, group_names=self.index.names)
+        return PartitionWindows(
+            self.catalogue,
+            score_share=self._score_share,
+            score_least=self._score_least,
+            group_names=self.index.names,
+        )
 
     def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
         """Decode records of one partition and apply them to its windows."""

@@ -86,9 +86,16 @@ class Settings(BaseSettings):
         default=0.05,
         ge=0,
         le=1,
-        description="of the groups that speak at a step, the share whose known values are hidden and imputed too, four "
-        "windows at least and 32 of a model at most: model and baseline are blended by these errors. More asks the "
+        description="of the groups that speak at a step, the share whose known values are hidden and imputed too, 32 "
+        "windows of a model at most: model and baseline are blended by these errors. More asks the "
         "model more and follows a drift sooner; 0 switches blend and live accuracy off",
+    )
+    score_least: int = Field(
+        default=4,
+        ge=1,
+        le=32,
+        description="such windows at a step however few groups there are, for each partition and model: fewer see a "
+        "drift later; more cost where years are streamed in an hour, and next to nothing at the pace of sensors",
     )
 
     poll_records: int = Field(

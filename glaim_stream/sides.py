@@ -83,8 +83,9 @@ class SideAsker:
     """Asks for one model's groups."""
 
     def __init__(
-        self, model_index: int, *, window: int, revise_after: int, max_gap: int, share: float, names: Sequence[str]
-    ) -> None:
+        self, model_index: int, *, window: int, revise_after: int, max_gap: int, share: float, least: int,
+        names: Sequence[str],
+    ) -> None:  # fmt: skip
         """Build it.
 
         Args:
@@ -92,12 +93,13 @@ class SideAsker:
             window: steps of a window.
             revise_after: lag of the finals, where interior questions are asked; 0: none are.
             max_gap: no question is older, as no hole that is filled is.
-            share: of the groups that speak at a step; at least FEWEST_WINDOWS and at most MOST_WINDOWS are asked.
+            share: of the groups that speak at a step.
+            least: windows asked at a step all the same; at most MOST_WINDOWS are.
             names: of the groups by code; may grow.
         """
         self._model_index = model_index
         self._window, self._revise_after, self._max_gap = window, revise_after, max_gap
-        self._share = share
+        self._share, self._least = share, least
         self._names = names
         self._keys: Hashes = np.empty(0, np.uint64)  # by row of the rings
         self._ages = np.array([age for age in AGES if age <= max_gap and age + revise_after < window] or [1])
@@ -155,11 +157,11 @@ class SideAsker:
 
         Few groups are asked several times, each time something else.
         """
-        times = np.arange(-(-FEWEST_WINDOWS // len(rows)))
+        times = np.arange(-(-self._least // len(rows)))
         keys = (keys ^ _mixed(times.astype(np.uint64))[:, None]).ravel()
         rows = np.tile(rows, len(times))
         hashes = _mixed(keys ^ _mixed(np.array([step], np.int64).astype(np.uint64)))
-        count = min(len(rows), MOST_WINDOWS, max(FEWEST_WINDOWS, round(self._share * len(rows))))
+        count = min(len(rows), MOST_WINDOWS, max(self._least, round(self._share * len(rows))))
         lowest = np.argpartition(hashes, count - 1)[:count]
         lowest = lowest[np.argsort(hashes[lowest], kind="stable")]
         return hashes[lowest], rows[lowest]

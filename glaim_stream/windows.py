@@ -19,7 +19,7 @@ from glaim_stream.closing import Closed
 from glaim_stream.model_windows import ModelWindows
 from glaim_stream.outages import Outage
 from glaim_stream.readings import Readings, no_readings
-from glaim_stream.sides import Sides
+from glaim_stream.sides import FEWEST_WINDOWS, Sides
 from glaim_stream.upgrades import Upgrades
 
 
@@ -40,12 +40,20 @@ class Fed:
 class PartitionWindows:
     """All windows of one partition, for every model of the catalogue."""
 
-    def __init__(self, catalogue: Catalogue, *, score_share: float = 0.0, group_names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        *,
+        score_share: float = 0.0,
+        score_least: int = FEWEST_WINDOWS,
+        group_names: Sequence[str] = (),
+    ) -> None:
         """Begin empty.
 
         Args:
             catalogue: the models.
             score_share: of the groups that side windows are made of at each step (glaim_stream.sides); 0: of none.
+            score_least: side windows at each step all the same.
             group_names: by group code; may grow. Needed for side windows only.
         """
         self.clock = EventClock()
@@ -58,7 +66,7 @@ class PartitionWindows:
         ]
         if score_share > 0:
             for windows in self._models:
-                windows.ask_sides(score_share, group_names)
+                windows.ask_sides(score_share, score_least, group_names)
 
     @property
     def rebuilding(self) -> bool:

@@ -114,6 +114,7 @@ def running_stage(
             model_repository=model_repository,
             metrics_host=LOOPBACK,
             metrics_port=choose_port(),
+            score_least=1,  # a day goes by in a minute here: four for each partition would outnumber the holes
             **overrides,
         )
         if external:

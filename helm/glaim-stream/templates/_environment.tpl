@@ -85,6 +85,8 @@ to Helm, and a million would be written 1e+06.
   value: {{ .Values.worker.fallbackLocal | quote }}
 - name: GLAIM_SCORE_SHARE
   value: {{ .Values.worker.scoreShare | quote }}
+- name: GLAIM_SCORE_LEAST
+  value: {{ .Values.worker.scoreLeast | quote }}
 - name: GLAIM_METRICS_PORT
   value: {{ .Values.metrics.port | int64 | quote }}
 - name: GLAIM_METRICS_HOST
