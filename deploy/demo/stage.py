@@ -114,7 +114,8 @@ def running_stage(
             model_repository=model_repository,
             metrics_host=LOOPBACK,
             metrics_port=choose_port(),
-            score_least=1,  # a day goes by in a minute here: four for each partition would outnumber the holes
+            # A day goes by in a minute here: side windows of more partitions would outnumber the holes.
+            partitions=2,
             **overrides,
         )
         if external:
