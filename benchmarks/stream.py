@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--without-model", action="store_true", help="leave Triton out")
     options = parser.parse_args(arguments)
     plan = (
-        Plan(2, 0.5, 1, 2, ("batch", "arrow"), whole=False)
+        Plan(1.5, 0.3, 1, 1, ("batch", "arrow"), whole=False)
         if options.quick
         else Plan(options.seconds, 2, options.rounds, 15, ("batch", "arrow", "wide"), whole=not options.without_model)
     )

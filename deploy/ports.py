@@ -12,6 +12,7 @@ LOOPBACK = "127.0.0.1"
 # Below Linux's ephemeral range (32768 and up): between our test bind and the server's own, no outgoing connection
 # of the machine can be given the port.
 _FIRST_PORT, _LAST_PORT = 20_000, 32_000
+_given: set[int] = set()  # by this process: a server that asks for several ports must get different ones
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
@@ -30,7 +31,8 @@ def choose_port(host: str = LOOPBACK) -> int:
     """A port that nobody listens on, at random so that parallel runs seldom meet."""
     for _ in range(200):
         port = random.randint(_FIRST_PORT, _LAST_PORT)
-        if is_free(port, host):
+        if port not in _given and is_free(port, host):
+            _given.add(port)
             return port
     raise PortInUse(f"no free port found between {_FIRST_PORT} and {_LAST_PORT} on {host}")
 
