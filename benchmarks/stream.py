@@ -1,7 +1,7 @@
 """How many readings a second one worker process on one core takes, beside other ways to do it, in one run.
 
     python -m benchmarks.stream            about ten minutes
-    python -m benchmarks.stream --quick    under a minute, for a first look; without the model
+    python -m benchmarks.stream --quick    about a minute, for a first look; without the model
 
 All engines read the same topic, filled beforehand; the worker reads batches and Arrow too. The engine has one core, the
 broker the other. Then the delay at half load, what a thousand groups cost, and the whole with its model behind Triton.
@@ -110,7 +110,7 @@ class Bench:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a table, append a line to results/stream.jsonl."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stream", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one short round, under a minute")
+    parser.add_argument("--quick", action="store_true", help="one short round, about a minute")
     parser.add_argument("--seconds", type=float, default=8, help="measured time of each run (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each engine; the median counts (default: 3)")
     parser.add_argument("--poll-records", type=int, default=20_000, help="most records of a poll of the worker")
