@@ -1,7 +1,7 @@
 """How many readings a second one worker process on one core takes, beside other ways to do it, in one run.
 
     python -m benchmarks.stream            about ten minutes
-    python -m benchmarks.stream --quick    about a minute, for a first look; without the model
+    python -m benchmarks.stream --quick    within a minute, for a first look; without the model
 
 All engines read the same topic, filled beforehand; the worker reads batches and Arrow too. The engine has one core, the
 broker the other. Then the delay at half load, what a thousand groups cost, and the whole with its model behind Triton.
@@ -42,7 +42,7 @@ from deploy.kafka import kafka_from_environment
 from deploy.triton import triton_from_environment
 
 # Sizes the topics: a faster engine reaches its end and is measured over less time.
-_EXPECTED_PER_S: dict[Shape, int] = {"single": 400_000, "batch": 1_000_000, "arrow": 1_300_000, "wide": 1_300_000}
+_EXPECTED_PER_S: dict[Shape, int] = {"single": 600_000, "batch": 1_000_000, "arrow": 1_300_000, "wide": 1_300_000}
 _TITLES = {
     "single": "glaim-stream worker, one reading a message",
     "batch": "glaim-stream worker, JSON batches of 50",
@@ -110,14 +110,14 @@ class Bench:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a table, append a line to results/stream.jsonl."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stream", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one short round, about a minute")
+    parser.add_argument("--quick", action="store_true", help="one short round, within a minute")
     parser.add_argument("--seconds", type=float, default=8, help="measured time of each run (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each engine; the median counts (default: 3)")
     parser.add_argument("--poll-records", type=int, default=20_000, help="most records of a poll of the worker")
     parser.add_argument("--without-model", action="store_true", help="leave Triton out")
     options = parser.parse_args(arguments)
     plan = (
-        Plan(1.5, 0.3, 1, 1, ("batch", "arrow"), whole=False)
+        Plan(1, 0.2, 1, 1, ("batch", "arrow"), whole=False)
         if options.quick
         else Plan(options.seconds, 2, options.rounds, 15, ("batch", "arrow", "wide"), whole=not options.without_model)
     )

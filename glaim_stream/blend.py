@@ -91,33 +91,12 @@ class RecentError:
         known = np.isfinite(model) & np.isfinite(baseline)
         model, baseline = np.where(known, model, 0.0), np.where(known, baseline, 0.0)
         squares = np.square(model), np.square(baseline), np.square(model - baseline)
-        self._add(step, np.array([known, *squares], np.float64))
-
-    def pool(self, step: int, key: NDArray[np.int64], model_error: Floats, baseline_error: Floats) -> None:
-        """Take in errors of the questions asked at `step`, any number a key: of several groups, say.
-
-        Args:
-            step: As for `update`.
-            key: [n] place of each error's key in the keys, counted in their flat order.
-            model_error: [n], NaN (or infinite) where not known.
-            baseline_error: [n]. An error counts where both are known.
-
-        Raises:
-            ValueError: `step` is not later than the last one.
-        """
-        known = np.isfinite(model_error) & np.isfinite(baseline_error)
-        model, baseline = model_error[known].astype(np.float64), baseline_error[known].astype(np.float64)
-        size = int(np.prod(self.shape))
-        squares = (np.ones(len(model)), np.square(model), np.square(baseline), np.square(model - baseline))
-        sums = [np.bincount(key[known], weights=each, minlength=size) for each in squares]  # in the order given
-        self._add(step, np.array(sums, np.float64).reshape(4, *self.shape))
-
-    def _add(self, step: int, added: Doubles) -> None:
+        added = np.array([known, *squares], np.float64)
         old, young = self._sums.turn(step)
         self._sums.values[0] += added * old
         self._sums.values[1] += added * young
 
-    def weights(self, step: int, *, start: float | Doubles | None = None) -> Doubles:
+    def weights(self, step: int) -> Doubles:
         """The model's share for questions asked at `step`, [keys], each in [0, 1]; the baseline's is the rest.
 
         With A, M, B the remembered sums of (e_m - e_b)^2, e_m^2 and e_b^2 and N their count, least squares gives
@@ -127,23 +106,18 @@ class RecentError:
 
             w = ((A + B - M) / 2 + r * start) / (A + r), kept within [0, 1]
 
-        Args:
-            step: Later than that of the last update.
-            start: Stands for the state's own start when given; of a shape that goes with the keys.
-
         Raises:
             ValueError: `step` is not later than the last update: its own error would be used.
         """
-        start = self.start if start is None else start
         sums = self._sums.read(step)
         if sums is None:
-            return np.broadcast_to(start, self.shape).astype(np.float64)
+            return np.full(self.shape, self.start)
         count, model, baseline, apart = sums
         pull = self.caution * np.minimum(model, baseline) / np.where(count > 0, count, 1.0)
         below = apart + pull
         decided = below > 0
-        share = (0.5 * (apart + baseline - model) + pull * start) / np.where(decided, below, 1.0)
-        return np.where(decided, np.clip(share, 0.0, 1.0), start)
+        share = (0.5 * (apart + baseline - model) + pull * self.start) / np.where(decided, below, 1.0)
+        return np.where(decided, np.clip(share, 0.0, 1.0), self.start)
 
 
 def blend(model: Floats, baseline: Floats, weight: Floats) -> Doubles:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from glaim_stream.blend import HORIZON, START, RecentError, blend
+from glaim_stream.blend import HORIZON, START, blend
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
@@ -42,27 +42,6 @@ def test_the_weight_of_a_step_knows_the_errors_of_steps_before_it_alone() -> Non
     of_hole, of_question = scores.walk(holes, questions, np.array([1.0, 1.0]))
     assert of_hole.tolist() == [START, 1.0, 1.0]
     assert of_question.tolist() == [START, 1.0]
-
-
-def test_many_errors_of_a_step_are_one_sum_each_key() -> None:
-    """Three errors of one key at once count as three, beside another key's one."""
-    state, expected = RecentError((2, 2)), RecentError(1)
-    model, baseline = np.array([1.0, -2.0, 3.0, 9.0, np.nan]), np.array([2.0, 2.0, -1.0, 9.0, 1.0])
-    state.pool(0, np.array([1, 1, 1, 2, 0]), model, baseline)
-    a, m, b = (expected.memory * np.square(each[:3]).sum() for each in (model - baseline, model, baseline))
-    pull = expected.caution * min(m, b) / (3 * expected.memory)
-    weight = ((a + b - m) / 2 + pull / 2) / (a + pull)
-    np.testing.assert_allclose(state.weights(1), [[START, weight], [START, START]], rtol=1e-12)
-
-
-def test_one_error_a_key_pools_to_the_same_bits_as_an_update() -> None:
-    rng = np.random.default_rng(0)
-    pooled, updated = RecentError((3, 2)), RecentError((3, 2))
-    for step in range(130):
-        model, baseline = rng.standard_normal((2, 6))
-        pooled.pool(step, np.arange(6), model, baseline)
-        updated.update(step, model.reshape(3, 2), baseline.reshape(3, 2))
-    assert np.array_equal(pooled.weights(130), updated.weights(130))
 
 
 def test_what_the_model_did_not_answer_does_not_count() -> None:

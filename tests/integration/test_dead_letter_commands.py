@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from glaim_stream.audit import audit
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, run_command, wait_until_committed
 
 STEP_MS = 60_000
 START_MS = 1_700_000_000_000 // STEP_MS * STEP_MS
@@ -55,16 +53,7 @@ def settings(kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Pat
 
 
 def dlq(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
-    given = settings.model_dump(exclude_defaults=True)
-    environment = os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
-    return subprocess.run(
-        [sys.executable, "-m", "glaim_stream", "dlq", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return run_command(settings, "dlq", *arguments, timeout_s=60)
 
 
 def send(settings: Settings, *messages: tuple[bytes | None, bytes, list[tuple[str, bytes]]]) -> None:

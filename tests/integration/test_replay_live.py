@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +28,7 @@ from glaim_stream.feed.sources import plant_source
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, run_command, wait_until_committed
 
 pytestmark = pytest.mark.slow
 
@@ -110,16 +108,7 @@ def replay(settings: Settings, out: Path, *arguments: str) -> subprocess.Complet
 
 
 def run_replay(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
-    given = settings.model_dump(exclude_defaults=True)
-    environment = os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
-    return subprocess.run(
-        [sys.executable, "-m", "glaim_stream", "replay", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return run_command(settings, "replay", *arguments, timeout_s=120)
 
 
 def rows_of(tables: Iterable[pa.Table]) -> Rows:

@@ -18,6 +18,24 @@ from kafka.structs import OffsetAndMetadata
 from glaim_stream.settings import Settings
 
 
+def environment_of(settings: Settings) -> dict[str, str]:
+    """This process's environment, and the settings as an operator would give them."""
+    given = settings.model_dump(exclude_defaults=True)
+    return os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
+
+
+def run_command(settings: Settings, *arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """`glaim-stream` with these arguments, to its end; its status is the caller's to judge."""
+    return subprocess.run(
+        [sys.executable, "-m", "glaim_stream", *arguments],
+        env=environment_of(settings),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_s,
+    )
+
+
 class WorkerProcess:
     """`glaim-stream worker` with settings by environment; its log goes to a file."""
 
@@ -29,9 +47,7 @@ class WorkerProcess:
 
     def start(self) -> Self:
         self.starts += 1
-        given = self.settings.model_dump(exclude_defaults=True)
-        environment = os.environ | {"GLAIM_METRICS_PORT": "0"}
-        environment |= {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
+        environment = {"GLAIM_METRICS_PORT": "0"} | environment_of(self.settings)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "glaim_stream", "worker"],
