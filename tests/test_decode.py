@@ -280,7 +280,15 @@ def payloads(draw: st.DrawFn) -> bytes:
     return bytes(text)
 
 
-batches = st.lists(st.tuples(payloads(), st.none() | st.sampled_from([b"g0", b"x", b"\xff", b""])), max_size=6)
+stamps = st.integers(NOW_MS - 10**6, NOW_MS) | st.integers(-(2**65), 2**65)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+plain_items = st.fixed_dictionaries({"sensor": names, "ts": stamps, "value": finite | st.none()})
+plain = st.fixed_dictionaries({"group": names, "readings": st.lists(plain_items, max_size=3)})
+plain_payloads = plain.map(lambda document: json.dumps(document, ensure_ascii=False).encode())  # as gateways send them
+record_keys = st.none() | st.sampled_from([b"g0", b"x", b"\xff", b""])
+batches = st.lists(st.tuples(payloads(), record_keys), max_size=6) | st.lists(
+    st.tuples(plain_payloads, record_keys), max_size=6
+)
 
 
 def as_records(batch: list[tuple[bytes, bytes | None]]) -> list[Record]:
@@ -318,7 +326,7 @@ def test_the_fast_path_says_what_the_slow_one_says(batch: list[tuple[bytes, byte
     records = as_records(batch)
     fast, fast_rejects = decode(*records, rules=catalogue(sensors=LIMITED))
 
-    with patch.object(module, "_decode_lines", lambda records, decoder: None):
+    with patch.object(module, "_decode_lines", lambda lines, count, decoder: None):
         slow, slow_rejects = decode(*records, rules=catalogue(sensors=LIMITED))
     for column in ("model", "group", "sensor", "event_time_ms", "value", "offset", "position", "quality"):
         assert np.array_equal(getattr(fast, column), getattr(slow, column), equal_nan=True), column
