@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import faust
@@ -14,6 +14,7 @@ from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue, read_catalogue
 from glaim_stream.connection import faust_broker, faust_credentials
 from glaim_stream.contract import CONTRACT_FILE, Contract, read_contract
+from glaim_stream.contracts import Contracts
 from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.ladder import Ladder
@@ -140,7 +141,7 @@ def create_pipeline(settings: Settings) -> tuple[Pipeline, Ladder]:
     ), ladder
 
 
-def create_ladder(settings: Settings, contracts: dict[str, Contract]) -> Ladder:
+def create_ladder(settings: Settings, contracts: Mapping[str, Contract]) -> Ladder:
     """The rungs that the settings ask for, and interpolation below them."""
     rungs: list[Rung] = []
     if settings.imputer == "triton":
@@ -174,15 +175,16 @@ def _count_state(rung: str, state: State) -> None:
         metrics.imputer_probes.labels(rung).inc()
 
 
-def _contracts(settings: Settings, catalogue: Catalogue) -> dict[str, Contract]:
+def _contracts(settings: Settings, catalogue: Catalogue) -> Contracts:
     """Contracts of the catalogue's models; those of model-free imputers are used where they are there."""
     optional = settings.imputer in _MODEL_FREE
     names = [model.name for model in catalogue.models]
-    return {
+    at_start = {
         name: read_contract(settings.model_repository / name)
         for name in names
         if not optional or (settings.model_repository / name / CONTRACT_FILE).exists()
     }
+    return Contracts(at_start, settings.model_repository)
 
 
 async def _check_served(rung: TritonImputer) -> None:

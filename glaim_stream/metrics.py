@@ -44,6 +44,11 @@ imputer_state = Gauge(
 )
 imputer_openings = Counter("glaim_imputer_openings", "Times that a rung was left alone for a rest", ["imputer"])
 imputer_probes = Counter("glaim_imputer_probes", "Batches that tried a rung after its rest", ["imputer"])
+contract_reads = Counter(
+    "glaim_contract_reads",
+    "Contracts looked for because a model answered with a version that was not known: read, absent or refused",
+    ["model", "outcome"],
+)
 impute_seconds = Histogram(
     "glaim_impute_seconds", "Time to impute the windows of one batch of records", buckets=_WORK_BUCKETS_S
 )

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -26,10 +27,11 @@ from glaim_stream.groups import GroupIndex
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.outages import Outage
 from glaim_stream.records import Method, Rows, encode
-from glaim_stream.repair import SensorTable, publishable, repair
+from glaim_stream.repair import publishable, repair
 from glaim_stream.scores import Answers, Scores
 from glaim_stream.sides import FEWEST_WINDOWS, Sides, joined
 from glaim_stream.status import Status
+from glaim_stream.tables import Tables
 from glaim_stream.upgrades import Upgrades
 from glaim_stream.windows import PartitionWindows
 
@@ -92,7 +94,8 @@ class Pipeline:
 
         Args:
             catalogue: which groups there are.
-            contracts: of the models, by name; a model without one is imputed without intervals.
+            contracts: of the models, by name; a model without one is imputed without intervals. `Contracts` know
+                those of further versions, from which the rows that they answer get their intervals.
             imputer: fills the windows.
             max_message_bytes: output is cut into messages of at most this size.
             score_share: of the groups that are asked at each step what is known, so that model and baseline can be
@@ -113,7 +116,7 @@ class Pipeline:
         self._upgrades = upgrades
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index)
-        self._tables = [SensorTable.of(model, contracts.get(model.name)) for model in catalogue.models]
+        self._tables = Tables(catalogue, contracts)
         self._versions = [""]
 
     def windows(self) -> PartitionWindows:
@@ -245,6 +248,7 @@ class Pipeline:
     def _settle(self, scores: Scores, asked: Asked, *, again: bool) -> tuple[int, Rows] | None:
         model = self.catalogue.models[asked.model_index]
         table = self._tables[asked.model_index]
+        table_of = partial(self._tables.of, asked.model_index)
         imputed = asked.imputed
         if self._score_share > 0:
             holes = hole_answers(asked.closed, imputed, model.step_ms)
@@ -254,14 +258,15 @@ class Pipeline:
             of_hole, of_question = scores.models[asked.model_index].walk(holes.cells, questions, truth)
             if imputed is not None:
                 imputed = blended(imputed, holes, of_hole)
-            if asked.sides is not None and not again:
+            if asked.sides is not None and asked.side_imputed is not None and not again:
                 mixed = publishable(blend(questions.model, questions.baseline, of_question), questions.sensor, table)
-                count_accuracy(model.name, model.sensor_ids, table, asked.sides, questions, mixed)
+                answered = next((version for version in asked.side_imputed.version if version), "")
+                count_accuracy(model.name, model.sensor_ids, table_of(answered), asked.sides, questions, mixed)
         if self._upgrades:
             _note(scores.upgrades[asked.model_index], asked)
         if asked.closed is None:
             return None
-        return asked.model_index, repair(asked.closed, imputed, table, self._versions)
+        return asked.model_index, repair(asked.closed, imputed, table, self._versions, table_of)
 
     def _settle_upgrade(self, scores: Scores, asked: Asked) -> tuple[int, Rows] | None:
         closed, imputed = asked.closed, asked.imputed
@@ -271,7 +276,8 @@ class Pipeline:
         if self._score_share > 0:
             holes = hole_answers(closed, imputed, self.catalogue.models[asked.model_index].step_ms)
             imputed = blended(imputed, holes, scores.models[asked.model_index].latest(holes.cells))
-        rows = repair(closed, imputed, self._tables[asked.model_index], self._versions)
+        table_of = partial(self._tables.of, asked.model_index)
+        rows = repair(closed, imputed, self._tables[asked.model_index], self._versions, table_of)
         better = holes_of(closed, asked.imputed)[1] & (rows.method != Method.NONE)  # no value becomes null
         metrics.upgraded_rows.inc(int(better.sum()))
         return (asked.model_index, rows.where(better)) if better.any() else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,25 +40,35 @@ class SensorTable:
             for row, sensor in enumerate(model.sensors)
         ]
         max_interval = [np.inf if sensor.max_interval is None else sensor.max_interval for sensor in model.sensors]
+        bare = cls(limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {})
+        return bare.drawn_from(contract)
+
+    def drawn_from(self, contract: Contract | None) -> Self:
+        """The same sensors with the intervals of another version of the model; None: without intervals."""
         quantiles = contract.residual_quantiles if contract else None
-        return cls(
-            limits[:, 0],
-            limits[:, 1],
-            np.array(resolution),
-            np.array(max_interval),
-            model.window,
-            np.array(quantiles.gap_ages) if quantiles else None,
-            {newest: quantiles.table(newest=newest) for newest in (True, False)} if quantiles else {},
-        )
+        if quantiles is None:
+            return replace(self, gap_ages=None, residuals={})
+        residuals = {newest: quantiles.table(newest=newest) for newest in (True, False)}
+        return replace(self, gap_ages=np.array(quantiles.gap_ages), residuals=residuals)
 
 
-def repair(closed: Closed, imputed: Imputed | None, table: SensorTable, version_names: list[str]) -> Rows:
+TableOf = Callable[[str], SensorTable]  # by the version that answered
+
+
+def repair(
+    closed: Closed,
+    imputed: Imputed | None,
+    table: SensorTable,
+    version_names: list[str],
+    table_of: TableOf | None = None,
+) -> Rows:
     """Fill the holes of closed steps.
 
     Args:
         closed: rows and windows of one model.
         imputed: the answer for the windows, None when there were none.
         table: the model's sensors.
+        table_of: the same with the intervals of the version that answered; None: `table` for every version.
         version_names: model versions met so far; new ones are appended, rows carry their index. Entry 0 is "".
 
     Returns:
@@ -79,10 +90,12 @@ def repair(closed: Closed, imputed: Imputed | None, table: SensorTable, version_
         version[holes] = _codes(imputed.version, version_names)[window]
     by_model = (method == Method.MODEL) | (method == Method.BLEND)
     lower, upper = np.full((2, count), np.nan, np.float32)
-    rows = np.flatnonzero(by_model)
-    lower[rows], upper[rows] = intervals(
-        value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, table
-    )
+    for code in np.unique(version[by_model]).tolist():  # one, but for the moments in which a model is replaced
+        rows = np.flatnonzero(by_model & (version == code))
+        drawn_from = table if table_of is None else table_of(version_names[code])
+        lower[rows], upper[rows] = intervals(
+            value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, drawn_from
+        )
     wide = upper.astype(np.float64) - lower > table.max_interval[closed.sensor]
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE

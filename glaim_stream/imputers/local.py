@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ class LocalImputer:
     name = "local"
 
     def __init__(
-        self, model_repository: Path, contracts: dict[str, Contract], *, fixed_batch: int | None = None
+        self, model_repository: Path, contracts: Mapping[str, Contract], *, fixed_batch: int | None = None
     ) -> None:
         """Load the newest version of each model.
 

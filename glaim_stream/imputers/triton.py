@@ -12,6 +12,7 @@ from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from glaim_stream.contract import IMPUTED, OBSERVED, VALUES, Contract
+from glaim_stream.contracts import Contracts
 from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.records import Method
@@ -38,13 +39,13 @@ class TritonImputer:
 
         Args:
             url: host:port of Triton's gRPC endpoint.
-            contracts: of the models that may be asked, by name.
+            contracts: of the models that may be asked, by name; `Contracts` follow the versions that answer.
             deadline_s: how long one batch may take, retries included, before the next rung is asked.
             fixed_batch: the model sees batches of exactly so many windows (see Windows.padded); `check` then holds
                 it against what is served.
         """
         self._url = url
-        self._contracts = contracts
+        self._contracts = contracts if isinstance(contracts, Contracts) else Contracts(contracts)
         self._deadline_s = deadline_s
         self._fixed_batch = fixed_batch
         self._client: InferenceServerClient | None = None
@@ -69,6 +70,10 @@ class TritonImputer:
         if not np.isfinite(values).all():
             raise ImputerError(f"{windows.model} answered with values that are not finite")
         version = answer.get_response().model_version
+        try:
+            await self._contracts.follow(windows.model, version)
+        except ContractError as error:
+            raise ImputerError(str(error)) from error
         return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), [version] * len(windows))
 
     async def check(self) -> None:
