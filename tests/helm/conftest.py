@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,36 +34,53 @@ def helm() -> Helm:
 
 
 class Chart:
-    """The chart, to be rendered with values over the smallest set that it takes."""
+    """The chart, rendered with exactly the values given; the same values are rendered once."""
 
     def __init__(self, helm: Helm, directory: Path) -> None:
         self._helm = helm
         self._directory = directory
+        self._runs: dict[str, subprocess.CompletedProcess[str]] = {}
 
-    def run(self, values: dict[str, Any], command: str = "template") -> subprocess.CompletedProcess[str]:
-        """`helm template` or `helm lint` with exactly these values."""
-        file = self._directory / "values.yaml"
-        file.write_text(yaml.safe_dump(values))
-        name = ["demo"] if command == "template" else ["--strict"]
-        # A helm that was built from source knows no newer Kubernetes than 1.20 unless told.
-        return self._helm(
-            command, *name, str(CHART), "--values", str(file), "--namespace", "plant", "--kube-version", "1.34.0"
-        )
+    def run(
+        self,
+        values: dict[str, Any],
+        command: str = "template",
+        apis: Sequence[str] = (),
+        *,
+        kubernetes: str = "1.34.0",
+        more: Sequence[str] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        """`helm template` or `helm lint` for a cluster of this version that serves `apis` beside its own."""
+        text = yaml.safe_dump(values)
+        key = json.dumps([text, command, list(apis), kubernetes, list(more)])
+        if key not in self._runs:
+            file = self._directory / "values.yaml"
+            file.write_text(text)
+            name = ["demo"] if command == "template" else ["--strict"]
+            arguments = [command, *name, str(CHART), "--values", str(file), "--namespace", "plant", *more]
+            # A helm that was built from source knows no newer Kubernetes than 1.20 unless told.
+            arguments += ["--kube-version", kubernetes]
+            if command == "template":
+                arguments += [f"--api-versions={api}" for api in apis]
+            self._runs[key] = self._helm(*arguments)
+        return self._runs[key]
 
-    def render(self, values: dict[str, Any]) -> list[dict[str, Any]]:
+    def render(
+        self, values: dict[str, Any], apis: Sequence[str] = (), *, kubernetes: str = "1.34.0"
+    ) -> list[dict[str, Any]]:
         """The objects that these values make."""
-        run = self.run(values)
+        run = self.run(values, apis=apis, kubernetes=kubernetes)
         assert run.returncode == 0, run.stderr
         assert "warning" not in run.stderr
         return [document for document in yaml.safe_load_all(run.stdout) if document]
 
-    def refusal(self, values: dict[str, Any]) -> str:
+    def refusal(self, values: dict[str, Any], apis: Sequence[str] = ()) -> str:
         """What helm says to values that it does not take."""
-        run = self.run(values)
+        run = self.run(values, apis=apis)
         assert run.returncode != 0, "expected a refusal, the chart was rendered"
         return run.stderr
 
 
-@pytest.fixture
-def chart(helm: Helm, tmp_path: Path) -> Chart:
-    return Chart(helm, tmp_path)
+@pytest.fixture(scope="session")
+def chart(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Chart:
+    return Chart(helm, tmp_path_factory.mktemp("chart"))

@@ -3,42 +3,7 @@ The worker's settings, one variable each (glaim_stream/settings.py). Whole numbe
 to Helm, and a million would be written 1e+06.
 */}}
 {{- define "glaim-stream.worker.env" -}}
-- name: GLAIM_KAFKA
-  value: {{ .Values.kafka.bootstrapServers | quote }}
-- name: GLAIM_SECURITY_PROTOCOL
-  value: {{ include "glaim-stream.securityProtocol" . }}
-{{- with .Values.kafka.sasl }}
-{{- if .enabled }}
-- name: GLAIM_SASL_MECHANISM
-  value: {{ .mechanism }}
-- name: GLAIM_SASL_USERNAME
-  valueFrom:
-    secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .usernameKey | quote }}}
-- name: GLAIM_SASL_PASSWORD
-  valueFrom:
-    secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .passwordKey | quote }}}
-{{- end }}
-{{- end }}
-{{- if and .Values.kafka.tls.enabled .Values.kafka.tls.existingSecret }}
-- name: GLAIM_SSL_CA_FILE
-  value: /etc/glaim/kafka-ca/ca.crt
-{{- end }}
-- name: GLAIM_INPUT_TOPIC
-  value: {{ .Values.kafka.inputTopic | quote }}
-- name: GLAIM_OUTPUT_TOPIC
-  value: {{ .Values.kafka.outputTopic | quote }}
-{{- with .Values.kafka.deadLetterTopic }}
-- name: GLAIM_DEAD_LETTER_TOPIC
-  value: {{ . | quote }}
-{{- end }}
-{{- with .Values.kafka.lateTopic }}
-- name: GLAIM_LATE_TOPIC
-  value: {{ . | quote }}
-{{- end }}
-{{- with .Values.kafka.outageTopic }}
-- name: GLAIM_OUTAGE_TOPIC
-  value: {{ . | quote }}
-{{- end }}
+{{ include "glaim-stream.kafka.env" . }}
 - name: GLAIM_CONSUMER_GROUP
   value: {{ .Values.kafka.consumerGroup | quote }}
 # Static membership: the pod's name survives its restarts, so a restart within the session timeout moves no partition.
@@ -59,38 +24,52 @@ to Helm, and a million would be written 1e+06.
   value: {{ .Values.kafka.lingerMilliseconds | int64 | quote }}
 - name: GLAIM_MAX_MESSAGE_BYTES
   value: {{ .Values.kafka.maxMessageBytes | int64 | quote }}
-- name: GLAIM_CATALOGUE
-  value: /etc/glaim/catalogue/groups.yaml
-- name: GLAIM_MODEL_REPOSITORY
-  value: /etc/glaim/models
-- name: GLAIM_IMPUTER
-  value: {{ .Values.worker.imputer }}
-{{- with .Values.triton.address }}
-- name: GLAIM_TRITON
-  value: {{ . | quote }}
-{{- end }}
+{{ include "glaim-stream.model.env" . }}
 - name: GLAIM_TRITON_DEADLINE_S
-  value: {{ .Values.triton.deadlineSeconds | quote }}
+  value: {{ .Values.triton.client.deadlineSeconds | quote }}
 - name: GLAIM_TRITON_BATCH
-  value: {{ .Values.triton.batch | int64 | quote }}
+  value: {{ .Values.triton.client.batch | int64 | quote }}
 - name: GLAIM_TRITON_FIXED_BATCH
-  value: {{ .Values.triton.fixedBatch | quote }}
+  value: {{ .Values.triton.client.fixedBatch | quote }}
 - name: GLAIM_TRITON_IN_FLIGHT
-  value: {{ .Values.triton.inFlight | int64 | quote }}
+  value: {{ .Values.triton.client.inFlight | int64 | quote }}
 - name: GLAIM_BATCHES_IN_FLIGHT
   value: {{ .Values.worker.batchesInFlight | int64 | quote }}
 - name: GLAIM_BREAKER_REST_S
-  value: {{ .Values.triton.breakerRestSeconds | quote }}
+  value: {{ .Values.triton.client.breakerRestSeconds | quote }}
 - name: GLAIM_FALLBACK_LOCAL
   value: {{ .Values.worker.fallbackLocal | quote }}
 - name: GLAIM_SCORE_SHARE
   value: {{ .Values.worker.scoreShare | quote }}
 - name: GLAIM_SCORE_LEAST
-  value: {{ .Values.worker.scoreLeast | quote }}
+  value: {{ .Values.worker.scoreLeast | int64 | quote }}
 - name: GLAIM_METRICS_PORT
   value: {{ .Values.metrics.port | int64 | quote }}
 - name: GLAIM_METRICS_HOST
   value: {{ .Values.metrics.host | quote }}
 - name: GLAIM_LOG_LEVEL
   value: {{ .Values.worker.logLevel }}
+{{- end }}
+
+{{/* Catalogue, contracts and who answers; also what a test needs to ask every model. */}}
+{{- define "glaim-stream.model.env" -}}
+- name: GLAIM_CATALOGUE
+  value: {{ include "glaim-stream.catalogue.path" . }}
+- name: GLAIM_MODEL_REPOSITORY
+  value: {{ include "glaim-stream.models.path" (dict "root" . "component" "worker") }}
+- name: GLAIM_IMPUTER
+  value: {{ .Values.worker.imputer }}
+{{- with include "glaim-stream.triton.address" . }}
+- name: GLAIM_TRITON
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{/* host:port of gRPC. The short name is one look-up in the pods' own namespace; a longer one is tried in several. */}}
+{{- define "glaim-stream.triton.address" -}}
+{{- if .Values.triton.enabled -}}
+{{ include "glaim-stream.name" (dict "root" . "component" "triton") }}:8001
+{{- else -}}
+{{ .Values.triton.address }}
+{{- end -}}
 {{- end }}

@@ -1,98 +1,135 @@
-{{/* What a schema cannot say: values that are missing, or contradict each other. Each is refused with a sentence. */}}
+{{/*
+What a schema cannot say: values that are missing, or contradict each other. Every problem is a line of its own, and all
+of them are told at once. A component adds its own by a define "glaim-stream.validate.<name>" in the list below, which
+writes a sentence a line and nothing else.
+*/}}
 {{- define "glaim-stream.validate" -}}
-{{- include "glaim-stream.validate.kafka" . -}}
-{{- include "glaim-stream.validate.catalogue" . -}}
-{{- include "glaim-stream.validate.models" . -}}
-{{- include "glaim-stream.validate.worker" . -}}
+{{- $problems := list -}}
+{{- range list "kafka" "catalogue" "models" "triton" "worker" -}}
+{{- range splitList "\n" (include (printf "glaim-stream.validate.%s" .) $) -}}
+{{- with trim . }}{{ $problems = append $problems (printf "- %s" .) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if $problems -}}
+{{- fail (printf "\n%s" (join "\n" $problems)) -}}
+{{- end -}}
 {{- end }}
 
 {{- define "glaim-stream.validate.kafka" -}}
-{{- with .Values.kafka -}}
-{{- if not .bootstrapServers -}}
-{{- fail "kafka.bootstrapServers is required: host:port of one or more brokers, comma separated." -}}
-{{- end -}}
-{{- range splitList "," .bootstrapServers -}}
-{{- if not (regexMatch "^[^\\s/]+:[0-9]+$" (trim .)) -}}
-{{- fail (printf "kafka.bootstrapServers must be host:port, comma separated, found %q." .) -}}
-{{- end -}}
-{{- end -}}
-{{- if and .sasl.enabled (not .sasl.existingSecret) -}}
-{{- fail "kafka.sasl.existingSecret is required while kafka.sasl.enabled is true: the name of a Secret with user name and password." -}}
-{{- end -}}
-{{- if and .sasl.existingSecret (not .sasl.enabled) -}}
-{{- fail "kafka.sasl.existingSecret is set but kafka.sasl.enabled is false: enable it, or leave the Secret out." -}}
-{{- end -}}
-{{- if and .tls.existingSecret (not .tls.enabled) -}}
-{{- fail "kafka.tls.existingSecret is set but kafka.tls.enabled is false: enable it, or leave the Secret out." -}}
-{{- end -}}
-{{- end -}}
+{{- with .Values.kafka }}
+{{- if not .bootstrapServers }}
+kafka.bootstrapServers is required: host:port of one or more brokers, comma separated.
+{{- else }}
+{{- range splitList "," .bootstrapServers }}
+{{- if not (regexMatch "^[^\\s/]+:[0-9]+$" (trim .)) }}
+kafka.bootstrapServers must be host:port, comma separated, found {{ . | quote }}.
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and .sasl.enabled (not .sasl.existingSecret) }}
+kafka.sasl.existingSecret is required while kafka.sasl.enabled is true: the name of a Secret with user name and password.
+{{- end }}
+{{- if and .sasl.existingSecret (not .sasl.enabled) }}
+kafka.sasl.existingSecret is set but kafka.sasl.enabled is false: enable it, or leave the Secret out.
+{{- end }}
+{{- if and .tls.existingSecret (not .tls.enabled) }}
+kafka.tls.existingSecret is set but kafka.tls.enabled is false: enable it, or leave the Secret out.
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.validate.catalogue" -}}
-{{- with .Values.catalogue -}}
-{{- if and .inline .existingConfigMap -}}
-{{- fail "Either catalogue.inline or catalogue.existingConfigMap can be given, but not both." -}}
-{{- end -}}
-{{- if not (or .inline .existingConfigMap) -}}
-{{- fail "A catalogue is required: catalogue.inline (--set-file catalogue.inline=groups.yaml) or catalogue.existingConfigMap." -}}
-{{- end -}}
-{{- if not (.existingConfigMap | default (.inline | fromYaml).models) -}}
-{{- fail "catalogue.inline must be the text of a groups.yaml, found no models in it." -}}
-{{- end -}}
-{{- end -}}
+{{- with .Values.catalogue }}
+{{- if and .inline .existingConfigMap }}
+Either catalogue.inline or catalogue.existingConfigMap can be given, but not both.
+{{- end }}
+{{- if and .inline (not (.inline | fromYaml).models) }}
+catalogue.inline must be the text of a groups.yaml, found no models in it.
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.validate.models" -}}
-{{- $imputer := .Values.worker.imputer -}}
-{{- with .Values.models -}}
-{{- if and .contracts .existingClaim -}}
-{{- fail "Either models.contracts or models.existingClaim can be given, but not both." -}}
-{{- end -}}
-{{- if and .subPath (not .existingClaim) -}}
-{{- fail "models.subPath is a folder of models.existingClaim, which is not given." -}}
-{{- end -}}
-{{- if and (eq $imputer "local") (not .existingClaim) -}}
-{{- fail "worker.imputer local reads the weights itself: models.existingClaim is required." -}}
-{{- end -}}
-{{- if and (eq $imputer "triton") (not .existingClaim) -}}
-{{- if not .contracts -}}
-{{- fail "worker.imputer triton needs the models' contracts: models.contracts (--set-file models.contracts.NAME=contract.json) or models.existingClaim." -}}
-{{- end -}}
-{{- $contracts := .contracts -}}
-{{- range ($.Values.catalogue.inline | fromYaml).models -}}
-{{- if not (hasKey $contracts .name) -}}
-{{- fail (printf "The catalogue names model %q, of which models.contracts holds no contract." .name) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- range $name, $text := .contracts -}}
-{{- if hasKey ($text | fromJson) "Error" -}}
-{{- fail (printf "models.contracts.%s must be the text of a contract.json, found no JSON object." $name) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
+{{- $worker := .Values.worker }}
+{{- $catalogue := .Values.catalogue }}
+{{- $triton := .Values.triton }}
+{{- with .Values.models }}
+{{- if and .contracts (ne .source "inline") }}
+models.contracts are given but models.source is {{ .source }}: set it to inline, or leave them out.
+{{- end }}
+{{- if and .existingClaim (ne .source "claim") }}
+models.existingClaim is given but models.source is {{ .source }}: set it to claim, or leave it out.
+{{- end }}
+{{- if and (eq .source "claim") (not .existingClaim) }}
+models.existingClaim is required while models.source is claim: a claim that holds the model repository.
+{{- end }}
+{{- if and .subPath (ne .source "claim") }}
+models.subPath is a folder of models.existingClaim, but models.source is {{ .source }}.
+{{- end }}
+{{- if eq .source "inline" }}
+{{- if $triton.enabled }}
+models.source inline brings contracts and no weights, so triton.enabled must be false: name a Triton outside by triton.address.
+{{- end }}
+{{- if or (eq $worker.imputer "local") $worker.fallbackLocal }}
+models.source inline brings no weights, which worker.imputer local and worker.fallbackLocal read: take another source.
+{{- end }}
+{{- if not .contracts }}
+models.contracts are required while models.source is inline: --set-file models.contracts.NAME=contract.json.
+{{- else }}
+{{- $contracts := .contracts }}
+{{- range ($catalogue.inline | fromYaml).models }}
+{{- if not (hasKey $contracts .name) }}
+The catalogue names model {{ .name | quote }}, of which models.contracts holds no contract.
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $name, $text := .contracts }}
+{{- if hasKey ($text | fromJson) "Error" }}
+models.contracts.{{ $name }} must be the text of a contract.json, found no JSON object.
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "glaim-stream.validate.triton" -}}
+{{- $imputer := .Values.worker.imputer }}
+{{- with .Values.triton }}
+{{- if .enabled }}
+{{- if .address }}
+triton.address names a Triton outside, but triton.enabled is true: set it to false, or leave the address out.
+{{- end }}
+{{- if and (eq (toString .strategy.maxSurge) "0") (eq (toString .strategy.maxUnavailable) "0") }}
+triton.strategy.maxSurge and triton.strategy.maxUnavailable are both 0: no pod could ever be replaced.
+{{- end }}
+{{- if and (not .serviceAccount.create) (not .serviceAccount.name) }}
+triton.serviceAccount.name is required while triton.serviceAccount.create is false.
+{{- end }}
+{{- if lt (int64 .terminationGracePeriodSeconds) 15 }}
+triton.terminationGracePeriodSeconds must be 15 at least: 5 s of waiting, 5 s to end, and the rest for calls in flight.
+{{- end }}
+{{- else if eq $imputer "triton" }}
+{{- if not .address }}
+triton.address is required while triton.enabled is false and worker.imputer is triton: host:port of Triton's gRPC endpoint.
+{{- else if not (regexMatch "^[^\\s/]+:[0-9]+$" .address) }}
+triton.address must be host:port, found {{ .address | quote }}.
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.validate.worker" -}}
-{{- if not .Values.worker.image.repository -}}
-{{- fail "worker.image.repository is required: no image is published, so name the one that you have built." -}}
-{{- end -}}
-{{- if eq .Values.worker.imputer "triton" -}}
-{{- if not .Values.triton.address -}}
-{{- fail "triton.address is required while worker.imputer is triton: host:port of Triton's gRPC endpoint." -}}
-{{- end -}}
-{{- if not (regexMatch "^[^\\s/]+:[0-9]+$" .Values.triton.address) -}}
-{{- fail (printf "triton.address must be host:port, found %q." .Values.triton.address) -}}
-{{- end -}}
-{{- end -}}
-{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
-{{- fail "serviceAccount.name is required while serviceAccount.create is false." -}}
-{{- end -}}
-{{- $set := list -}}
-{{- range (include "glaim-stream.worker.env" . | fromYamlArray) }}{{ $set = append $set .name }}{{ end -}}
-{{- range .Values.worker.extraEnv -}}
-{{- if has .name $set -}}
-{{- fail (printf "worker.extraEnv sets %s, which the chart sets already: use its value instead." .name) -}}
-{{- end -}}
-{{- end -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+serviceAccount.name is required while serviceAccount.create is false.
+{{- end }}
+{{- if gt (int64 .Values.worker.replicas) (int64 .Values.kafka.partitions) }}
+worker.replicas is {{ int64 .Values.worker.replicas }} but kafka.partitions is {{ int64 .Values.kafka.partitions }}: workers beyond the partitions stand idle. Set kafka.partitions to the number that the input topic has.
+{{- end }}
+{{- $set := list }}
+{{- range (include "glaim-stream.worker.env" . | fromYamlArray) }}{{ $set = append $set .name }}{{ end }}
+{{- range .Values.worker.extraEnv }}
+{{- if has .name $set }}
+worker.extraEnv sets {{ .name }}, which the chart sets already: use its value instead.
+{{- end }}
+{{- end }}
 {{- end }}

@@ -1,0 +1,68 @@
+{{/*
+How a container reaches Kafka: variables, volumes and mounts, the same for the workers, the dump of the topic and the
+tests. Each takes $.
+*/}}
+
+{{- define "glaim-stream.kafka.env" -}}
+- name: GLAIM_KAFKA
+  value: {{ .Values.kafka.bootstrapServers | quote }}
+- name: GLAIM_SECURITY_PROTOCOL
+  value: {{ include "glaim-stream.kafka.protocol" . }}
+{{- with .Values.kafka.sasl }}
+{{- if .enabled }}
+- name: GLAIM_SASL_MECHANISM
+  value: {{ .mechanism }}
+- name: GLAIM_SASL_USERNAME
+  valueFrom:
+    secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .usernameKey | quote }}}
+- name: GLAIM_SASL_PASSWORD
+  valueFrom:
+    secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .passwordKey | quote }}}
+{{- end }}
+{{- end }}
+{{- if and .Values.kafka.tls.enabled .Values.kafka.tls.existingSecret }}
+- name: GLAIM_SSL_CA_FILE
+  value: /etc/glaim/kafka-ca/ca.crt
+{{- end }}
+- name: GLAIM_INPUT_TOPIC
+  value: {{ .Values.kafka.inputTopic | quote }}
+- name: GLAIM_OUTPUT_TOPIC
+  value: {{ .Values.kafka.outputTopic | quote }}
+{{- with .Values.kafka.deadLetterTopic }}
+- name: GLAIM_DEAD_LETTER_TOPIC
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.kafka.lateTopic }}
+- name: GLAIM_LATE_TOPIC
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.kafka.outageTopic }}
+- name: GLAIM_OUTAGE_TOPIC
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "glaim-stream.kafka.protocol" -}}
+{{- $tls := .Values.kafka.tls.enabled -}}
+{{- if .Values.kafka.sasl.enabled -}}
+{{ ternary "SASL_SSL" "SASL_PLAINTEXT" $tls }}
+{{- else -}}
+{{ ternary "SSL" "PLAINTEXT" $tls }}
+{{- end -}}
+{{- end }}
+
+{{- define "glaim-stream.kafka.volumes" -}}
+{{- if and .Values.kafka.tls.enabled .Values.kafka.tls.existingSecret }}
+- name: kafka-ca
+  secret:
+    secretName: {{ .Values.kafka.tls.existingSecret | quote }}
+    items:
+      - {key: {{ .Values.kafka.tls.caKey | quote }}, path: ca.crt}
+{{- end }}
+{{- end }}
+
+{{- define "glaim-stream.kafka.mounts" -}}
+{{- if and .Values.kafka.tls.enabled .Values.kafka.tls.existingSecret }}
+- {name: kafka-ca, mountPath: /etc/glaim/kafka-ca, readOnly: true}
+{{- end }}
+{{- end }}

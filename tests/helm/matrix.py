@@ -1,0 +1,104 @@
+"""The sets of values that every check of the chart is tried with, each by a name that says what it is about."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from deploy.cache import CHECKOUT
+
+Values = dict[str, Any]
+
+CATALOGUE = CHECKOUT / "deploy" / "catalogues" / "plant.yaml"
+CONTRACT = CHECKOUT / "model_repo" / "plant-pump" / "contract.json"
+DIGEST = "sha256:" + "0" * 64
+
+
+def merged(values: Values, changes: Values) -> Values:
+    """`changes` over `values`, as helm lays one values file over another."""
+    result = copy.deepcopy(values)
+    for key, change in changes.items():
+        result[key] = merged(result.get(key) or {}, change) if isinstance(change, dict) else change
+    return result
+
+
+# All that an installation has to be told.
+SMALLEST: Values = {"kafka": {"bootstrapServers": "kafka-0:9092,kafka-1:9092"}}
+
+# A Triton and a catalogue of one's own.
+OUTSIDE: Values = {
+    "triton": {"enabled": False, "address": "triton.models:8001"},
+    "catalogue": {"inline": CATALOGUE.read_text()},
+    "models": {"source": "inline", "contracts": {"plant-pump": CONTRACT.read_text()}},
+}
+
+SECURED: Values = {
+    "kafka": {
+        "deadLetterTopic": "unusable",
+        "lateTopic": "belated",
+        "outageTopic": "dark",
+        "maxMessageBytes": 10_000_000,
+        "tls": {"enabled": True, "existingSecret": "kafka-ca", "caKey": "root.pem"},
+        "sasl": {"enabled": True, "existingSecret": "kafka-login"},
+    },
+}
+
+_EVERY_KNOB_OF_A_POD: Values = {
+    "image": {"digest": DIGEST},
+    "runAsUser": None,
+    "runAsGroup": None,
+    "spread": {"hosts": "DoNotSchedule", "zones": ""},
+    "extraEnv": [{"name": "TZ", "value": "UTC"}],
+    "extraVolumes": [{"name": "scratch", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+    "podAnnotations": {"a": "b"},
+    "podLabels": {"team": "plant"},
+    "nodeSelector": {"pool": "streams"},
+    "tolerations": [{"operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "priorityClassName": "high",
+}
+
+_CHANGES: dict[str, Values] = {
+    "smallest": {},
+    "outside": OUTSIDE,
+    "secured": SECURED,
+    "TLS by the image's authorities": {"kafka": {"tls": {"enabled": True}}},
+    "CPU only": {"triton": {"device": "cpu", "tolerations": [], "replicas": 2}},
+    "slices of a GPU": {
+        "triton": {
+            "replicas": 3,
+            "gpu": {"resource": "nvidia.com/mig-1g.10gb"},
+            "runtimeClassName": "nvidia",
+            "nodeSelector": {"nvidia.com/gpu.present": "true"},
+            "strategy": {"maxSurge": 0, "maxUnavailable": 1},
+            "spread": {"zones": "DoNotSchedule", "hosts": "DoNotSchedule"},
+            "sharedMemory": "256Mi",
+            "extraArgs": ["--log-verbose=1"],
+        }
+    },
+    "everything from elsewhere": {
+        "fullnameOverride": "a-name-that-is-much-too-long-for-the-label-that-a-statefulset-makes",
+        "image": {"registry": "registry.example/team/"},
+        "imagePullSecrets": [{"name": "pull"}],
+        "catalogue": {"existingConfigMap": "our-groups", "existingConfigMapKey": "plant.yaml"},
+        "models": {"source": "claim", "existingClaim": "models", "subPath": "model_repo"},
+        "serviceAccount": {"create": False, "name": "ours"},
+        "triton": {"serviceAccount": {"create": False, "name": "ours"}},
+        "podDisruptionBudget": {"enabled": False},
+        "global": {"of": "a parent chart"},
+    },
+    "no model": {"triton": {"enabled": False}, "worker": {"imputer": "interpolation"}},
+    "every knob of the pods": {
+        "kafka": {"partitions": 24},
+        "metrics": {"port": 9999, "service": {"annotations": {"prometheus.io/scrape": "true"}}},
+        "podDisruptionBudget": {"maxUnavailable": "25%"},
+        "serviceAccount": {"annotations": {"role": "reader"}},
+        "triton": {**_EVERY_KNOB_OF_A_POD, "serviceAccount": {"annotations": {"role": "reader"}}},
+        "worker": {**_EVERY_KNOB_OF_A_POD, "replicas": 12},
+    },
+}
+
+# Name -> whole values. A name that has APIs here is rendered for a cluster that serves them.
+MATRIX: dict[str, Values] = {name: merged(SMALLEST, changes) for name, changes in _CHANGES.items()}
+APIS: dict[str, tuple[str, ...]] = {}

@@ -1,0 +1,116 @@
+"""What the chart refuses: by a sentence that names the value, all of them at once, or by the schema for a typo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from matrix import MATRIX, OUTSIDE, SMALLEST, Values, merged
+
+from deploy.cache import CHECKOUT
+
+if TYPE_CHECKING:
+    from conftest import Chart
+
+# The first test may have to build helm; `python -m deploy.helm --fetch-only` does it beforehand.
+pytestmark = pytest.mark.timeout(1800)
+
+CHART = CHECKOUT / "helm" / "glaim-stream"
+
+
+@pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
+def test_helm_lint_has_nothing_to_say(chart: Chart, values: Values) -> None:
+    run = chart.run(values, "lint")
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_kafka_is_all_that_must_be_told(chart: Chart) -> None:
+    assert "kafka.bootstrapServers is required: host:port of one or more brokers" in chart.refusal({})
+    kinds = [item["kind"] for item in chart.render({"kafka": {"bootstrapServers": "kafka:9092"}})]
+    assert {"StatefulSet", "Deployment", "Service", "PodDisruptionBudget", "ServiceAccount"} <= set(kinds)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"kafka": {"bootstrapServers": "kafka"}}, 'must be host:port, comma separated, found "kafka"'),
+        ({"kafka": {"sasl": {"enabled": True}}}, "kafka.sasl.existingSecret is required"),
+        ({"kafka": {"sasl": {"existingSecret": "s"}}}, "kafka.sasl.enabled is false"),
+        ({"kafka": {"tls": {"existingSecret": "s"}}}, "kafka.tls.enabled is false"),
+        ({"catalogue": {"inline": "models: []", "existingConfigMap": "c"}}, "Either catalogue.inline or"),
+        ({"catalogue": {"inline": "groups: []"}}, "found no models in it"),
+        ({"models": {"existingClaim": "c"}}, "models.existingClaim is given but models.source is image"),
+        ({"models": {"source": "claim"}}, "models.existingClaim is required while models.source is claim"),
+        ({"models": {"subPath": "p"}}, "models.subPath is a folder of models.existingClaim"),
+        ({"models": {"contracts": {"m": "{}"}}}, "models.contracts are given but models.source is image"),
+        ({"models": {"source": "inline"}}, "models.source inline brings contracts and no weights, so triton.enabled"),
+        (merged(OUTSIDE, {"models": {"contracts": None}}), "models.contracts are required while models.source is"),
+        (merged(OUTSIDE, {"models": {"contracts": {"plant-pump": "[]"}}}), "contracts.plant-pump must be the text"),
+        (merged(OUTSIDE, {"catalogue": {"inline": "models: [{name: o}]"}}), 'names model "o", of which models.contr'),
+        (merged(OUTSIDE, {"worker": {"imputer": "local"}}), "brings no weights, which worker.imputer local"),
+        ({"triton": {"address": "triton:8001"}}, "names a Triton outside, but triton.enabled is true"),
+        ({"triton": {"enabled": False}}, "triton.address is required while triton.enabled is false"),
+        (merged(OUTSIDE, {"triton": {"address": "http://triton:8001"}}), "triton.address must be host:port"),
+        ({"triton": {"strategy": {"maxSurge": 0}}}, "are both 0: no pod could ever be replaced"),
+        ({"triton": {"serviceAccount": {"create": False}}}, "triton.serviceAccount.name is required"),
+        ({"triton": {"terminationGracePeriodSeconds": 10}}, "triton.terminationGracePeriodSeconds must be 15 at least"),
+        ({"serviceAccount": {"create": False}}, "serviceAccount.name is required"),
+        ({"worker": {"replicas": 5}}, "worker.replicas is 5 but kafka.partitions is 4"),
+        ({"worker": {"extraEnv": [{"name": "GLAIM_KAFKA", "value": "x:1"}]}}, "extraEnv sets GLAIM_KAFKA"),
+    ],
+)
+def test_what_is_missing_or_contradicts_itself_is_refused_with_a_sentence(
+    chart: Chart, changes: Values, sentence: str
+) -> None:
+    assert sentence in chart.refusal(merged(SMALLEST, changes))
+
+
+def test_every_problem_is_told_at_once(chart: Chart) -> None:
+    refusal = chart.refusal({"worker": {"replicas": 5}, "serviceAccount": {"create": False}})
+    for sentence in ("kafka.bootstrapServers is required", "worker.replicas is 5", "serviceAccount.name is required"):
+        assert sentence in refusal
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"kafak": {}}, "kafak"),
+        ({"kafka": {"bootstrapServer": "kafka:9092"}}, "bootstrapServer"),
+        ({"worker": {"probes": {"liveness": {"periodSecond": 3}}}}, "periodSecond"),
+        ({"worker": {"replicas": "two"}}, "replicas"),
+        ({"worker": {"imputer": "tritn"}}, "imputer"),
+        ({"worker": {"runAsUser": 0}}, "runAsUser"),
+        ({"triton": {"runAsUser": 0}}, "runAsUser"),
+        ({"triton": {"gpu": {"resource": "gpu"}}}, "resource"),
+        ({"triton": {"device": "tpu"}}, "device"),
+        ({"triton": {"client": {"deadline": 3}}}, "deadline"),
+        ({"triton": {"tolerations": [{"key": "k", "operater": "Exists"}]}}, "operater"),
+        ({"models": {"source": "disk"}}, "source"),
+        ({"metrics": {"port": 70_000}}, "port"),
+        ({"metrics": {"port": 80}}, "port"),
+        ({"kafka": {"sasl": {"password": "never in values"}}}, "password"),
+    ],
+)
+def test_the_schema_refuses_a_typo_and_names_it(chart: Chart, changes: Values, named: str) -> None:
+    assert named in chart.refusal(merged(SMALLEST, changes))
+
+
+def test_the_schema_knows_every_value_and_refuses_all_others() -> None:
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    # What may be given though no default shows it.
+    unshown = {"global", "initialDelaySeconds", "claims"}
+
+    def check(part: Values, values: Values, path: str) -> None:
+        part = schema["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
+        if "properties" not in part:
+            return
+        assert part["additionalProperties"] is False, path
+        assert set(part["properties"]) - unshown <= set(values) or path.endswith("affinity"), path
+        assert set(values) <= set(part["properties"]), path
+        for name, value in values.items():
+            if isinstance(value, dict):
+                check(part["properties"][name], value, f"{path}.{name}")
+
+    check(schema, values, "values")

@@ -1,0 +1,103 @@
+"""Triton's pod: where it may run, what it is told, and who may call it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from matrix import MATRIX, SMALLEST, Values, merged
+from rendered import Object, environment, of_kind, triton_pod, worker_pod
+
+if TYPE_CHECKING:
+    from conftest import Chart
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+def triton(chart: Chart, changes: Values) -> Object:
+    container: Object = triton_pod(chart.render(merged(SMALLEST, {"triton": changes})))["spec"]["containers"][0]
+    return container
+
+
+def test_a_gpu_is_requested_and_limited_alike_and_leaves_the_other_resources(chart: Chart) -> None:
+    resources = triton(chart, {})["resources"]
+    assert resources == {
+        "requests": {"cpu": "1", "memory": "3Gi", "nvidia.com/gpu": 1},
+        "limits": {"memory": "6Gi", "nvidia.com/gpu": 1},
+    }
+    sliced = triton(chart, {"gpu": {"resource": "nvidia.com/mig-1g.10gb", "count": 2}})["resources"]
+    assert sliced["requests"]["nvidia.com/mig-1g.10gb"] == sliced["limits"]["nvidia.com/mig-1g.10gb"] == 2
+    assert "nvidia.com/gpu" not in sliced["limits"]
+
+
+def test_by_the_processor_it_asks_for_no_gpu_and_takes_the_other_configuration(chart: Chart) -> None:
+    container = triton(chart, {"device": "cpu"})
+    assert not any("/" in name for part in container["resources"].values() for name in part)
+    assert "--model-config-name=cpu" in container["args"]
+    assert "--model-config-name=cpu" not in triton(chart, {})["args"]
+
+
+def test_the_repository_is_polled_only_where_versions_can_come(chart: Chart) -> None:
+    assert "--model-control-mode=none" in triton(chart, {})["args"]
+    claimed = triton_pod(chart.render(MATRIX["everything from elsewhere"]))["spec"]["containers"][0]["args"]
+    assert {"--model-control-mode=poll", "--repository-poll-secs=30"} <= set(claimed)
+
+
+def test_what_can_load_a_model_is_not_reachable_from_outside_the_pod(chart: Chart) -> None:
+    container = triton(chart, {})
+    assert "--http-address=127.0.0.1" in container["args"]
+    assert {port["name"] for port in container["ports"]} == {"grpc", "metrics"}
+    (restricted,) = [argument for argument in container["args"] if argument.startswith("--grpc-restricted-protocol=")]
+    assert "model-repository" in restricted
+    assert restricted.endswith("=$(POD_UID)")
+    assert environment(container)["POD_UID"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+    service = of_kind(chart.render(SMALLEST), "Service", "triton")
+    assert {port["name"] for port in service["spec"]["ports"]} == {"grpc", "metrics"}
+
+
+def test_workers_are_told_the_headless_service(chart: Chart) -> None:
+    objects = chart.render(SMALLEST)
+    service = of_kind(objects, "Service", "triton")
+    assert service["spec"]["clusterIP"] == "None"
+    address = environment(worker_pod(objects)["spec"]["containers"][0])["GLAIM_TRITON"]["value"]
+    port = next(port["port"] for port in service["spec"]["ports"] if port["name"] == "grpc")
+    assert address == f"{service['metadata']['name']}:{port}"
+
+
+def test_its_time_to_end_fits_into_the_pods(chart: Chart) -> None:
+    container = triton(chart, {"terminationGracePeriodSeconds": 90})
+    assert container["lifecycle"]["preStop"] == {"exec": {"command": ["sleep", "5"]}}
+    assert "--exit-timeout-secs=80" in container["args"]
+
+
+def test_every_probe_is_a_real_inference_and_a_restart_comes_last(chart: Chart) -> None:
+    container = triton(chart, {})
+    probes = [container[name] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
+    assert all(probe["exec"] == {"command": ["python3", "/opt/glaim/probe.py"]} for probe in probes)
+    patience = [probe["periodSeconds"] * probe["failureThreshold"] for probe in probes]
+    assert patience[0] >= 300
+    assert patience[1] > 3 * patience[2]
+
+
+def test_shared_memory_is_mounted_when_it_is_asked_for(chart: Chart) -> None:
+    pod = triton_pod(chart.render(merged(SMALLEST, {"triton": {"sharedMemory": "256Mi"}})))["spec"]
+    assert {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"}} in pod["volumes"]
+    assert {"name": "shared-memory", "mountPath": "/dev/shm"} in pod["containers"][0]["volumeMounts"]
+
+
+@pytest.mark.parametrize("hosts", ["ScheduleAnyway", "DoNotSchedule", ""])
+@pytest.mark.parametrize("zones", ["ScheduleAnyway", "DoNotSchedule", ""])
+def test_it_spreads_as_asked(chart: Chart, hosts: str, zones: str) -> None:
+    values = {"triton": {"spread": {"hosts": hosts, "zones": zones}}}
+    constraints = triton_pod(chart.render(merged(SMALLEST, values)))["spec"].get("topologySpreadConstraints", [])
+    asked = {"topology.kubernetes.io/zone": zones, "kubernetes.io/hostname": hosts}
+    assert {item["topologyKey"]: item["whenUnsatisfiable"] for item in constraints} == {
+        key: how for key, how in asked.items() if how
+    }
+
+
+def test_a_triton_outside_makes_none_here(chart: Chart) -> None:
+    objects = chart.render(MATRIX["outside"])
+    assert not [item for item in objects if "triton" in item["metadata"]["name"]]
+    address = environment(worker_pod(objects)["spec"]["containers"][0])["GLAIM_TRITON"]["value"]
+    assert address == "triton.models:8001"

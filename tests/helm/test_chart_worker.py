@@ -1,0 +1,101 @@
+"""The worker's pod: its variables are the worker's own settings, and its files are read by the worker's own readers."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from matrix import APIS, CATALOGUE, CONTRACT, MATRIX, OUTSIDE, SECURED, SMALLEST, merged
+from rendered import Object, environment, worker_pod
+
+from deploy.cache import CHECKOUT
+from glaim_stream.catalogue import read_catalogue
+from glaim_stream.contract import read_contract
+from glaim_stream.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from conftest import Chart
+
+pytestmark = pytest.mark.timeout(1800)
+
+every_combination = pytest.mark.parametrize("name", MATRIX)
+
+
+def variables_of(objects: list[Object]) -> dict[str, Object]:
+    return environment(worker_pod(objects)["spec"]["containers"][0])
+
+
+def from_pod(objects: list[Object], monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The settings that a worker of this pod would read."""
+    for name, variable in variables_of(objects).items():
+        monkeypatch.setenv(name, variable.get("value", f"from {next(iter(variable.get('valueFrom', {'': 0})))}"))
+    return read_settings()
+
+
+@every_combination
+def test_every_variable_is_a_setting_of_the_worker(chart: Chart, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = chart.render(MATRIX[name], APIS.get(name, ()))
+    names = set(variables_of(objects)) - {"TZ"}
+    assert names <= {f"GLAIM_{field.upper()}" for field in Settings.model_fields}
+    from_pod(objects, monkeypatch)
+
+
+def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> None:
+    names = set(variables_of(chart.render(merged(SMALLEST, SECURED))))
+    missing = {f"GLAIM_{field.upper()}" for field in Settings.model_fields} - names
+    assert not missing, "give it a value in values.yaml and a line in _environment.tpl"
+
+
+def test_defaults_are_the_workers_own_but_where_the_values_say_why(
+    chart: Chart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Settings().model_dump()
+    settings = from_pod(chart.render(SMALLEST), monkeypatch).model_dump()
+    differing = {name for name in own if settings[name] != own[name]}
+    given = {"kafka", "triton", "instance_id", "catalogue", "model_repository"}
+    assert differing - given == {"replication_factor", "session_timeout_s"}
+
+
+def test_values_reach_the_worker(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = chart.render(merged(SMALLEST, SECURED))
+    settings = from_pod(objects, monkeypatch)
+    assert settings.kafka == "kafka-0:9092,kafka-1:9092"
+    assert settings.max_message_bytes == 10_000_000
+    assert settings.topics[2:] == ("unusable", "belated", "dark")
+    assert (settings.security_protocol, settings.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+    variables = variables_of(objects)
+    assert variables["GLAIM_SASL_PASSWORD"]["valueFrom"] == {"secretKeyRef": {"name": "kafka-login", "key": "password"}}
+    assert variables["GLAIM_INSTANCE_ID"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+@pytest.mark.parametrize(
+    ("tls", "sasl", "protocol"),
+    [(False, False, "PLAINTEXT"), (True, False, "SSL"), (False, True, "SASL_PLAINTEXT"), (True, True, "SASL_SSL")],
+)
+def test_the_protocol_follows_from_tls_and_sasl(chart: Chart, tls: bool, sasl: bool, protocol: str) -> None:
+    kafka = {"tls": {"enabled": tls}, "sasl": {"enabled": sasl, "existingSecret": "login" if sasl else ""}}
+    variables = variables_of(chart.render(merged(SMALLEST, {"kafka": kafka})))
+    assert variables["GLAIM_SECURITY_PROTOCOL"]["value"] == protocol
+
+
+def test_the_worker_reads_the_catalogue_and_the_contract_that_were_given(chart: Chart, tmp_path: Path) -> None:
+    objects = chart.render(merged(SMALLEST, OUTSIDE))
+    maps = {item["metadata"]["name"]: item["data"] for item in objects if item["kind"] == "ConfigMap"}
+    for volume in worker_pod(objects)["spec"]["volumes"]:
+        for item in volume.get("configMap", {}).get("items", []):  # as the kubelet lays them out
+            target = tmp_path / volume["name"] / item["path"]
+            target.parent.mkdir(parents=True)
+            target.write_text(maps[volume["configMap"]["name"]][item["key"]])
+    catalogue = read_catalogue(tmp_path / "catalogue" / "groups.yaml")
+    assert catalogue == read_catalogue(CATALOGUE)
+    contract = read_contract(tmp_path / "models" / "plant-pump")
+    assert contract == read_contract(CONTRACT)
+    catalogue.models[0].require_contract(contract)
+
+
+def test_the_shipped_version_is_the_packages_own() -> None:
+    chart = yaml.safe_load((CHECKOUT / "helm" / "glaim-stream" / "Chart.yaml").read_text())
+    assert chart["appVersion"] == tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
