@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
-.PHONY: help setup demo test chaos servers lint quick fuzz benchmark plant-model lock clean
+.PHONY: help setup demo test chaos servers lint quick fuzz benchmark plant-model dist lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,10 +56,17 @@ benchmark: setup  ## readings a second through one worker on one core, beside pl
 plant-model: setup  ## train the demo's model anew, some seven minutes on one core
 	$(BIN)/python -m training.plant_model --results training/results
 
+dist: setup  ## wheel and sdist into dist/, built with what is pinned and checked for what belongs in them
+	rm -rf dist/glaim_stream-*
+	$(UV) build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist .
+	$(BIN)/check-wheel-contents --package-omit results,__pycache__,*.pyc dist/glaim_stream-*.whl
+
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt
 	$(COMPILE) $(addprefix --extra ,local training tune curves brokers dev) pyproject.toml -o requirements/dev.txt
 	$(COMPILE) requirements/serving.in -o requirements/serving.txt
+	$(COMPILE) requirements/build.in -o requirements/build.txt
+	$(COMPILE) --extra training --constraint requirements/dev.txt pyproject.toml -o requirements/training.txt
 
 clean:  ## remove what was built; downloads in .cache stay
 	rm -rf .venv build dist demo-output
