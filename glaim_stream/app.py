@@ -16,6 +16,8 @@ from glaim_stream.connection import faust_broker, faust_credentials
 from glaim_stream.contract import CONTRACT_FILE, Contract, read_contract
 from glaim_stream.contracts import Contracts
 from glaim_stream.errors import ContractError, ImputerError
+from glaim_stream.health import Health
+from glaim_stream.health_watch import watch
 from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Rung
@@ -43,12 +45,17 @@ class WorkerApp(faust.App):
         """None: Faust makes them, by default below the working directory, for tables on disk."""
 
 
-def create_app(settings: Settings) -> faust.App:
+def create_app(settings: Settings, health: Health | None = None) -> faust.App:
     """Build the worker.
+
+    Args:
+        settings: of the worker.
+        health: is told what becomes of it; None: nobody asks.
 
     Raises:
         GlaimError: the settings, the catalogue or a contract cannot be used; nothing has been started.
     """
+    health = health or Health()
     pipeline, ladder = create_pipeline(settings)
     app = WorkerApp(
         settings.consumer_group,
@@ -77,6 +84,10 @@ def create_app(settings: Settings) -> faust.App:
     workers: dict[TP, PartitionWorker] = {}
     crashes: set[asyncio.Future[None]] = set()  # keeps them from being collected before they are done
 
+    def crash(error: BaseException) -> None:
+        health.crashed(error)
+        crashes.add(asyncio.ensure_future(app.crash(error)))
+
     def worker_of(batch: Batch) -> PartitionWorker:
         tp = TP(batch.topic, batch.partition)
         if tp not in workers:
@@ -87,7 +98,7 @@ def create_app(settings: Settings) -> faust.App:
                 publisher,
                 rebuilder,
                 batches_in_flight=settings.batches_in_flight,
-                on_crash=lambda error: crashes.add(asyncio.ensure_future(app.crash(error))),
+                on_crash=crash,
             )
         return workers[tp]
 
@@ -115,6 +126,8 @@ def create_app(settings: Settings) -> faust.App:
             if isinstance(rung, TritonImputer):
                 await _check_served(rung)
 
+    needs_nothing = settings.imputer in _MODEL_FREE
+    watch(app, health, workers, None if needs_nothing else ladder.rungs[0], pipeline.contracts)
     return app
 
 

@@ -7,6 +7,7 @@ holes are filled, the rows are made again without a model, and if that fails too
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import fields
@@ -100,11 +101,12 @@ class Rebuild:
         windows.rebuilding = False
         return windows
 
-    def apply(self, records: Sequence[InputRecord]) -> None:
-        """Apply records; nothing is published."""
+    async def apply(self, records: Sequence[InputRecord]) -> None:
+        """Apply records; nothing is published. Gives control back between them: a rebuild is long."""
+        await asyncio.sleep(0)
         if self._apart is not None:
             for _ in self._apart.tries(records, now_ms=self._now_ms()):
-                pass
+                await asyncio.sleep(0)
             self._keep(self._apart.applied)
             self._apart.forget()
             return

@@ -72,6 +72,12 @@ retention_shortfalls = Counter(
     "glaim_retention_shortfalls", "Rebuilds for which the input topic no longer held everything that was needed"
 )
 publish_retries = Counter("glaim_publish_retries", "Attempts to publish that the broker did not acknowledge")
+health = Gauge("glaim_health", "What the pages below /health say: 1 yes, 0 no", ["page"])
+loop_delay_seconds = Histogram(
+    "glaim_loop_delay_seconds",
+    "How much later than asked for the event loop woke a task that sleeps a second at a time",
+    buckets=_LATENCY_BUCKETS_S,
+)
 worker_faults = Counter(
     "glaim_worker_faults",
     "Times that the worker itself failed on a batch: it was taken apart, or its holes were filled in a simpler way",

@@ -39,7 +39,7 @@ class Rebuilder(Protocol):
     """Reads the input again, from what the last commit needs up to `next_offset`."""
 
     async def rebuild(
-        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], None]
+        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
     ) -> None:
         """Give `apply` the records that the windows at `next_offset` are made of, in order."""
         ...
@@ -104,6 +104,7 @@ class PartitionWorker:
         self._scores = pipeline.scores()
         self._next_offset = -1
         self._check_position = True
+        self.rebuilding = True  # until the windows are whole for the first time, and while they are made anew
         self._last = Origin(-1, 0)
         self._incoming: asyncio.Queue[Work] = asyncio.Queue(1)
         self._applied: asyncio.Queue[_Applied] = asyncio.Queue(batches_in_flight)
@@ -158,12 +159,14 @@ class PartitionWorker:
         if self._windows is not None and not moved:
             return self._windows
         self._windows, self._scores = None, self._pipeline.scores()  # until they are whole again
+        self.rebuilding = True
         rebuild = await self._rebuilt(delivery.first_offset)
         if rebuild.sides:  # the weights follow from their errors: asked again, and settled before anything else is
             asked = asyncio.ensure_future(self._pipeline.ask([], rebuild.sides))
             learnt = _Applied([], asked, self._scores, [], [], [], 0, self._last, None, learnt_again=True)
             await self._applied.put(learnt)
         self._windows = rebuild.done()
+        self.rebuilding = False
         return self._windows
 
     async def _rebuilt(self, next_offset: int) -> Rebuild:

@@ -109,7 +109,7 @@ class Pipeline:
         for model in catalogue.models:
             if model.name in contracts:
                 model.require_contract(contracts[model.name])
-        self.catalogue = catalogue
+        self.catalogue, self.contracts = catalogue, contracts
         self.imputer = imputer
         self._max_message_bytes = max_message_bytes
         self._score_share, self._score_least = score_share, score_least

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -39,7 +39,7 @@ class KafkaRebuilder:
         )
 
     async def rebuild(
-        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], None]
+        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
     ) -> None:
         """Give `apply` every record from what the last commit needs up to, and without, `next_offset`.
 
@@ -114,7 +114,7 @@ async def _read(
     tp: TopicPartition,
     first: int,
     next_offset: int,
-    apply: Callable[[Sequence[InputRecord]], None],
+    apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
 ) -> int:
     """Records of `[first, next_offset)` to `apply`; returns how many."""
     consumer.seek(tp, first)
@@ -123,6 +123,6 @@ async def _read(
         for records in (await consumer.getmany(tp, timeout_ms=_POLL_MS)).values():
             wanted = [record for record in records if record.offset < next_offset]
             if wanted:
-                apply(wanted)
+                await apply(wanted)
                 count += len(wanted)
     return count

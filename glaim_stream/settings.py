@@ -116,8 +116,16 @@ class Settings(BaseSettings):
     max_message_bytes: int = Field(default=1_000_000, ge=10_000, description="largest message that the broker takes")
     partitions: int = Field(default=4, ge=1, description="partitions of topics that the worker has to create")
     replication_factor: int = Field(default=1, ge=1, description="replicas of topics that the worker has to create")
-    metrics_port: int = Field(default=9464, ge=0, le=65535, description="HTTP port of /metrics; 0 picks a free one")
+    metrics_port: int = Field(
+        default=9464, ge=0, le=65535, description="HTTP port of /metrics and /health; 0 picks a free one"
+    )
     metrics_host: str = Field(default="0.0.0.0", description="a scraper comes from another host")  # noqa: S104
+    loop_silence_s: float = Field(
+        default=60,
+        ge=2,
+        description="/health/live says no when the event loop has not turned for so long; shorter restarts a stuck "
+        "worker sooner, and one that is only busy too",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("triton_fixed_batch")

@@ -6,9 +6,10 @@ import gc
 import logging
 
 import faust
-from prometheus_client import start_http_server
 
 from glaim_stream.app import create_app
+from glaim_stream.health import Health
+from glaim_stream.health_pages import serve_pages
 from glaim_stream.settings import Settings, read_settings
 from glaim_stream.topics import ensure_topics
 
@@ -46,8 +47,10 @@ def quieten_garbage_collector() -> None:
 
 def _prepared(settings: Settings) -> faust.App:
     quieten_garbage_collector()
-    app = create_app(settings)
+    health = Health(silence_s=settings.loop_silence_s)
+    app = create_app(settings, health)
+    port = serve_pages(health, settings.metrics_host, settings.metrics_port)
+    log.info("metrics and health on port %d", port)
     ensure_topics(settings)
-    server, _ = start_http_server(settings.metrics_port, settings.metrics_host)
-    log.info("metrics on port %d", server.server_port)
+    health.topics_are_there()
     return app

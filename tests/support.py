@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,12 +206,12 @@ class MemoryRebuilder:
     calls: list[int] = field(default_factory=list)  # next_offset of each call
 
     async def rebuild(
-        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], None]
+        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
     ) -> None:
         self.calls.append(next_offset)
         wanted = [record for record in self.records if self.first <= record.offset < next_offset]
         if wanted:
-            apply(wanted)
+            await apply(wanted)
 
 
 def header(headers: Sequence[tuple[str, bytes]], name: str) -> str | None:

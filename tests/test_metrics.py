@@ -8,7 +8,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from glaim_stream import metrics
 
 ALL = {name: metric for name, metric in vars(metrics).items() if isinstance(metric, Counter | Gauge | Histogram)}
-FEW_VALUES = {"cause", "method", "imputer", "partition", "model", "sensor", "position", "kind", "outcome"}
+FEW_VALUES = {"cause", "method", "imputer", "partition", "model", "sensor", "position", "kind", "outcome", "page"}
 
 
 @pytest.mark.parametrize("name", ALL)

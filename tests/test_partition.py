@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -277,7 +277,11 @@ async def test_records_delivered_again_count_once() -> None:
 async def test_an_input_that_cannot_be_read_is_tried_again() -> None:
     class Flaky(MemoryRebuilder):
         async def rebuild(
-            self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], None]
+            self,
+            topic: str,
+            partition: int,
+            next_offset: int,
+            apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
         ) -> None:
             await super().rebuild(topic, partition, next_offset, apply)
             if len(self.calls) < 3:

@@ -1,0 +1,73 @@
+"""A first question to an imputer: one window of each model, such as its contract describes, with the newest step out.
+
+Health endpoints of a server stay green while the interpreter behind them is dead; an answer does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from glaim_stream.contract import Contract
+from glaim_stream.errors import GlaimError
+from glaim_stream.imputers.protocol import Rung, Windows
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
+
+
+def typical_windows(contract: Contract) -> Windows:
+    """One window in which every sensor says its training mean, and the newest step is missing.
+
+    values: float32 [1, C, window] in sensor units; observed: bool, alike; asked for are all steps that the model emits.
+    """
+    shape = (1, len(contract.sensors), contract.window)
+    means = np.array([sensor.mean for sensor in contract.sensors], np.float32)
+    values = np.broadcast_to(means[None, :, None], shape).copy()
+    observed = np.ones(shape, bool)
+    values[..., -1], observed[..., -1] = 0, False
+    return Windows(contract.name, values, observed, contract.emitted_steps)
+
+
+def empty_windows(contract: Contract) -> Windows:
+    """One window in which nothing was observed, shaped alike: the case that models get wrong."""
+    typical = typical_windows(contract)
+    return Windows(
+        typical.model, np.zeros_like(typical.values), np.zeros_like(typical.observed), contract.emitted_steps
+    )
+
+
+async def first_answers(
+    rung: Rung,
+    contracts: Mapping[str, Contract],
+    *,
+    on_answer: Callable[[str], object],
+    on_failure: Callable[[str, str], object],
+) -> None:
+    """Ask for every model until each has answered once.
+
+    Args:
+        rung: asked directly, past its breaker: an attempt in vain delays no batch.
+        contracts: of the models, by name.
+        on_answer: told the name of each model that has answered.
+        on_failure: told the name and the reason of every attempt in vain.
+    """
+    waiting = dict(contracts)
+    pause_s = FIRST_PAUSE_S
+    while waiting:
+        for name, contract in list(waiting.items()):
+            try:
+                await rung.impute(typical_windows(contract))
+            except GlaimError as error:
+                on_failure(name, f"{rung.name} has not answered yet: {error}")
+                continue
+            del waiting[name]
+            on_answer(name)
+            log.info("%s answers for model %s", rung.name, name)
+        if waiting:
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -1,0 +1,189 @@
+"""A worker's health pages while its real Kafka and its real Triton come and go, and while its loop is blocked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.cache import CHECKOUT
+from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
+from deploy.ports import LOOPBACK, choose_port
+from deploy.triton import LocalTriton
+from deploy.triton_install import unsupported_reason
+from glaim_stream.feed.produce import produce
+from glaim_stream.feed.sources import plant_source
+from glaim_stream.settings import Settings
+from glaim_stream.topics import ensure_topics
+from tests.integration.worker_process import WorkerProcess, environment_of, wait_until_committed
+from tests.test_health import ask
+
+PATIENCE_S = 60.0
+SILENCE_S = 2.0
+
+
+class Pages:
+    """The health pages of one worker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._port = settings.metrics_port
+
+    def status(self, page: str) -> int:
+        """0 while nobody listens."""
+        try:
+            return ask(self._port, f"/health/{page}")[0]
+        except OSError:
+            return 0
+
+    @property
+    def statuses(self) -> tuple[int, int, int]:
+        return self.status("live"), self.status("started"), self.status("ready")
+
+    @property
+    def all(self) -> Any:
+        return ask(self._port, "/health")[1]
+
+    def why_not(self, page: str) -> list[str]:
+        try:
+            why_not: list[str] = ask(self._port, f"/health/{page}")[1]["why_not"]
+        except OSError as error:
+            return [repr(error)]
+        return why_not
+
+    def wait(self, *statuses: int) -> None:
+        wait_for(lambda: self.statuses == statuses, lambda: self.all)
+
+
+def wait_for(condition: Callable[[], bool], found: Callable[[], object]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end_s, f"waited {PATIENCE_S} s in vain: {found()}"
+        time.sleep(0.1)
+
+
+def plant_settings(kafka: str, prefix: str, **more: object) -> Settings:
+    return Settings(
+        kafka=kafka,
+        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
+        model_repository=CHECKOUT / "model_repo",
+        input_topic=prefix + "in",
+        output_topic=prefix + "out",
+        consumer_group=prefix + "worker",
+        commit_interval_s=0.2,
+        session_timeout_s=6,
+        metrics_host=LOOPBACK,
+        metrics_port=choose_port(),
+        loop_silence_s=SILENCE_S,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def test_pages_follow_kafka_and_triton_as_they_come_and_go(topic_prefix: str, tmp_path: Path) -> None:
+    reason = unsupported_reason()
+    if reason is not None:
+        pytest.skip(reason)
+    triton = LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"], grpc_port=choose_port())
+    address = f"{LOOPBACK}:{triton._asked_ports[0]}"
+    with LocalKafka(jvm_options=QUICK_START) as kafka:
+        settings = plant_settings(
+            kafka.bootstrap_servers, topic_prefix, partitions=1, triton=address, triton_deadline_s=0.5
+        )
+        spare = settings.model_copy(update={"metrics_port": choose_port()})
+        ensure_topics(settings)
+        source = plant_source(groups=2, days=30 / 1440, seed=3)
+        both = [Pages(settings), Pages(spare)]
+        with WorkerProcess(settings, tmp_path / "worker.log"), WorkerProcess(spare, tmp_path / "spare.log"):
+            try:
+                for pages in both:  # no Triton: they join the group and say what they wait for
+                    wait_for(partial(waits_for_triton_alone, pages, address), partial(pages.why_not, "started"))
+                    assert pages.statuses == (200, 503, 503)
+                triton.start()
+                for pages in both:  # one partition, two workers: the one without any is as ready as the other
+                    pages.wait(200, 200, 200)
+                assert sorted(len(pages.all["partitions"]) for pages in both) == [0, 1]
+                assert produce(settings, source).failed_messages == 0
+                wait_until_committed(settings, all_of=len(source))
+                triton.kill()
+                assert produce(settings, source).failed_messages == 0  # the same again: nothing new, but work
+                wait_until_committed(settings, all_of=2 * len(source))
+                for pages in both:
+                    assert pages.statuses == (200, 200, 200), pages.all
+                kafka.kill()
+                until_s = time.monotonic() + 2 * SILENCE_S + 1
+                while time.monotonic() < until_s:
+                    assert [pages.status("live") for pages in both] == [200, 200]
+                    time.sleep(0.2)
+            finally:
+                triton.stop()
+
+
+def waits_for_triton_alone(pages: Pages, address: str) -> bool:
+    why_not = pages.why_not("started")
+    return (
+        len(why_not) == 1
+        and why_not[0].startswith("model plant-pump: triton has not answered yet")
+        and address in why_not[0]
+    )
+
+
+BLOCKED = """
+import sys, time
+from pathlib import Path
+from glaim_stream import worker
+from glaim_stream.settings import read_settings
+
+built = worker.create_app
+def create_app(settings, health):
+    app = built(settings, health)
+    @app.task
+    async def block():
+        while not Path(sys.argv[1]).exists():
+            await app.sleep(0.1)
+        time.sleep(float(sys.argv[2]))  # not awaited: nothing else runs in this loop meanwhile
+    return app
+worker.create_app = create_app
+worker.run(read_settings())
+"""
+
+
+def test_a_blocked_loop_is_told_by_the_page_and_forgotten_when_it_turns_again(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    settings = plant_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
+    pages, now = Pages(settings), tmp_path / "now"
+    with (tmp_path / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", BLOCKED, str(now), str(3 * SILENCE_S)],
+            env=environment_of(settings),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_for(lambda: pages.statuses == (200, 200, 200), (tmp_path / "worker.log").read_text)
+        now.touch()
+        pages.wait(503, 200, 200)
+        (why_not,) = pages.why_not("live")
+        assert why_not.startswith("the event loop has not turned for ")
+        assert why_not.endswith("2 s are allowed (GLAIM_LOOP_SILENCE_S)")
+        pages.wait(200, 200, 200)
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_worker_says_in_a_sentence_that_its_port_is_taken(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    settings = plant_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
+    with WorkerProcess(settings, tmp_path / "first.log"), WorkerProcess(settings, tmp_path / "second.log"):
+        logs = [tmp_path / "first.log", tmp_path / "second.log"]
+        sentence = f"error: GLAIM_METRICS_HOST, GLAIM_METRICS_PORT: expected an address to listen on, '{LOOPBACK}' port"
+        wait_for(lambda: any(sentence in log.read_text() for log in logs), lambda: [log.read_text() for log in logs])
