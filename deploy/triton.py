@@ -70,6 +70,7 @@ class LocalTriton(LocalServer):
             which needs `admin_headers` (a load request can carry files: it is as good as running code here).
         poll_s: Whole seconds.
         environment: Additions to the server's environment, such as OMP_NUM_THREADS.
+        options: More arguments of the server.
         start_deadline_s: How long a start may take: 4 to 8 s are usual, more when torch is read from a cold disk.
         report: Receives the lines of a set-up's progress.
     """
@@ -86,6 +87,7 @@ class LocalTriton(LocalServer):
         control_mode: ControlMode = "none",
         poll_s: int = 2,
         environment: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
         start_deadline_s: float = 120.0,
         report: Report = print,
     ) -> None:
@@ -97,6 +99,7 @@ class LocalTriton(LocalServer):
         self._control_mode = control_mode
         self._poll_s = poll_s
         self._extra_environment = dict(environment or {})
+        self._extra_options = list(options)
         self._start_deadline_s = start_deadline_s
         self._report = report
         self._ports: tuple[int, int, int] | None = None
@@ -146,9 +149,9 @@ class LocalTriton(LocalServer):
             raise ServerFailed(f"{self.model_repository} holds no model (a directory with a config.pbtxt)")
         installation = install_triton(self._report)
         asked = self._ports or self._asked_ports
-        options = ("--grpc-port", "--http-port", "--metrics-port")
+        port_options = ("--grpc-port", "--http-port", "--metrics-port")
         grpc_port, http_port, metrics_port = (
-            claim_port(port, "Triton", option) for port, option in zip(asked, options, strict=True)
+            claim_port(port, "Triton", option) for port, option in zip(asked, port_options, strict=True)
         )
         if self._run_dir is None:
             self._run_dir = Path(tempfile.mkdtemp(prefix="glaim-triton-"))
@@ -173,6 +176,7 @@ class LocalTriton(LocalServer):
             "--exit-timeout-secs=10",
             f"--model-control-mode={self._control_mode}",
             *self._control_options(wanted),
+            *self._extra_options,
         ]
         self._process = ServerProcess(
             "Triton",

@@ -21,6 +21,19 @@ from glaim_stream.records import Method
 _RETRIED = ("StatusCode.UNAVAILABLE", "StatusCode.NOT_FOUND")
 _FIRST_PAUSE_S = 0.05
 
+# A name may stand for several Tritons (a headless Service): calls go to each in turn, and a retry to the next one. One
+# connection to one address, gRPC's own way, would tie a worker to whichever it met first, for as long as that lives.
+_CHANNEL = [
+    ("grpc.lb_policy_name", "round_robin"),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # A node that vanishes answers no packet: what stays unacknowledged for 5 s ends the connection (TCP_USER_TIMEOUT,
+    # which gRPC sets to the second number when the first is given), and its share of the calls goes to the others. The
+    # pings themselves come no more often than a server puts up with by default, every 5 minutes.
+    ("grpc.keepalive_time_ms", 330_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+]
+
 
 class TritonImputer:
     """Stacked windows to a served model and back."""
@@ -38,7 +51,7 @@ class TritonImputer:
         """Build the rung; nothing is connected yet.
 
         Args:
-            url: host:port of Triton's gRPC endpoint.
+            url: host:port of Triton's gRPC endpoint; a name of several addresses is dealt out to all of them.
             contracts: of the models that may be asked, by name; `Contracts` follow the versions that answer.
             deadline_s: how long one batch may take, retries included, before the next rung is asked.
             fixed_batch: the model sees batches of exactly so many windows (see Windows.padded); `check` then holds
@@ -102,7 +115,7 @@ class TritonImputer:
 
     def _connected(self) -> InferenceServerClient:
         if self._client is None:  # made here, because gRPC binds it to the running loop
-            self._client = InferenceServerClient(self._url)
+            self._client = InferenceServerClient(self._url, channel_args=_CHANNEL)
         return self._client
 
     async def _infer(self, model: str, inputs: list[InferInput]) -> Any:

@@ -1,0 +1,89 @@
+"""Two real Tritons behind one address: calls are dealt out to both, and none fails when one goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc_client
+
+from deploy.errors import TritonUnavailable
+from deploy.triton import LocalTriton
+from glaim_stream.imputers.protocol import Windows
+from glaim_stream.imputers.triton import TritonImputer
+from tests.support import contract
+
+MODEL = "tiny"
+CONTRACT = contract(3, window=96, emitted_steps=4, name=MODEL)
+WINDOWS = Windows(MODEL, np.ones((2, 3, 96), np.float32), np.ones((2, 3, 96), bool), 4)
+
+
+def served(triton: LocalTriton) -> int:
+    """Calls that this server has answered."""
+    with grpc_client.InferenceServerClient(triton.grpc_url) as client:
+        (model,) = client.get_inference_statistics(MODEL).model_stats
+        return int(model.inference_stats.success.count)
+
+
+@pytest.fixture(scope="module")
+def pool(tiny_repository: Path) -> Iterator[list[LocalTriton]]:
+    """Two servers that renew their connections every second, where the chart's do it every minute."""
+    age = ["--grpc-max-connection-age=1000", "--grpc-max-connection-age-grace=5000"]
+    tritons = [LocalTriton(tiny_repository, options=age, environment={"OMP_NUM_THREADS": "1"}) for _ in range(2)]
+    try:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(LocalTriton.start, tritons))
+        yield tritons
+    except TritonUnavailable as reason:
+        pytest.skip(str(reason))
+    finally:
+        for triton in tritons:
+            triton.stop()
+
+
+@pytest.fixture
+def rung(pool: list[LocalTriton]) -> TritonImputer:
+    # What a headless Service's name is resolved to, in the words of gRPC.
+    return TritonImputer("ipv4:" + ",".join(triton.grpc_url for triton in pool), {MODEL: CONTRACT}, deadline_s=5)
+
+
+async def test_calls_are_dealt_out_to_both(pool: list[LocalTriton], rung: TritonImputer) -> None:
+    await rung.check()
+    before = [served(triton) for triton in pool]
+    for _ in range(40):
+        await rung.impute(WINDOWS)
+    await rung.close()
+    shares = [served(triton) - start for triton, start in zip(pool, before, strict=True)]
+    assert sum(shares) == 40
+    assert min(shares) >= 15
+
+
+async def test_no_call_fails_while_connections_are_renewed(pool: list[LocalTriton], rung: TritonImputer) -> None:
+    before = [served(triton) for triton in pool]
+    end = asyncio.get_running_loop().time() + 4
+
+    async def keep_calling() -> int:
+        calls = 0
+        while asyncio.get_running_loop().time() < end:
+            await rung.impute(WINDOWS)
+            calls += 1
+        return calls
+
+    calls = sum(await asyncio.gather(*(keep_calling() for _ in range(4))))
+    await rung.close()
+    shares = [served(triton) - start for triton, start in zip(pool, before, strict=True)]
+    assert sum(shares) >= calls  # a call that was cut off and made again counts twice
+    assert min(shares) > calls / 4
+
+
+async def test_no_call_fails_when_one_of_them_is_killed(pool: list[LocalTriton], rung: TritonImputer) -> None:
+    for number in range(200):
+        if number == 50:
+            pool[1].kill()
+        await rung.impute(WINDOWS)
+    await rung.close()
+    assert not pool[1].running
