@@ -2,8 +2,8 @@
 
     python -m training.export build/runs/plant-pump
 
-Writes model_repo/<name>/ with config.pbtxt (GPU, libtorch), configs/python.pbtxt (CPU), contract.json, warm-up data,
-and <version>/{model.pt, model.py}. The served module takes and gives sensor units: the standardisation of the training
+Writes model_repo/<name>/ with config.pbtxt (GPU), configs/{cpu,python}.pbtxt (CPU), contract.json, warm-up data, and
+<version>/{model.pt, model.py}. The served module takes and gives sensor units: the standardisation of the training
 data and the normalisation of each window are inside. It is scripted, saved, loaded again, and compared with the plain
 module on batches of 1, 8 and 64 and on the windows that break things; if they differ, nothing is written.
 
@@ -195,8 +195,11 @@ def write_model(
         sensors = len(state.sensors)
         (staging / "config.pbtxt").write_text(triton_config.libtorch_config(spec.name, sensors, model.window, spec))
         (staging / "configs").mkdir()
-        python = triton_config.python_config(spec.name, sensors, model.window, spec)
-        (staging / "configs" / "python.pbtxt").write_text(python)
+        for file, text in (
+            ("cpu.pbtxt", triton_config.libtorch_cpu_config(spec.name, sensors, model.window, spec)),
+            ("python.pbtxt", triton_config.python_config(spec.name, sensors, model.window, spec)),
+        ):
+            (staging / "configs" / file).write_text(text)
         values = warm.values[0] * scale.std[:, None] + scale.mean[:, None]
         triton_config.write_warmup(staging, values.astype(np.float32), warm.observed[0])
         write_contract(_contract(spec, state, model, scale, masks, metrics, quantiles, file_digest(weights)), staging)

@@ -1,11 +1,16 @@
-"""Triton's view of a model: `config.pbtxt` for the GPU image, `configs/python.pbtxt` for a CPU, and warm-up windows.
+"""Triton's view of a model, three ways to serve the same `model.pt`, and warm-up windows.
 
-One repository, two ways to serve the same `model.pt`. The first is Triton's default; the second is chosen by
-`tritonserver --model-config-name=python`. Both take the same tensors, so that a client cannot tell them apart.
+| file | backend | device | `--model-config-name` |
+|---|---|---|---|
+| `config.pbtxt` | libtorch | GPU | none: Triton's default |
+| `configs/cpu.pbtxt` | libtorch | CPU | `cpu`: NVIDIA's image on a machine without a GPU |
+| `configs/python.pbtxt` | python | CPU | `python`: a server without the libtorch backend |
+
+All take the same tensors, so that a client cannot tell them apart.
 
 On names: the libtorch backend matches inputs to the arguments of `forward`, which is why those are spelled VALUES and
 OBSERVED. For outputs it knows `<name>__<index>` or, failing that, the order in the configuration. There is one output,
-so the order cannot be wrong, and IMPUTED keeps the same name under both backends and in the contract.
+so the order cannot be wrong, and IMPUTED keeps the same name under every backend and in the contract.
 """
 
 from __future__ import annotations
@@ -89,10 +94,18 @@ version_policy: { latest { num_versions: 2 } }
 """
 
 
+_LIBTORCH = """\
+# Batch sizes change from call to call. The optimising executor would specialise, and stall, for each of them anew.
+parameters { key: "DISABLE_OPTIMIZED_EXECUTION" value { string_value: "true" } }
+parameters { key: "INFERENCE_MODE" value { string_value: "true" } }
+"""
+
+
 def libtorch_config(name: str, sensors: int, window: int, export: ExportSpec) -> str:
     """`config.pbtxt`: the pytorch_libtorch backend on a GPU."""
     return f"""# Model {name} for Triton with the PyTorch backend on a GPU. Written by training.export.
-# On a CPU without that backend: tritonserver --model-config-name=python takes configs/python.pbtxt instead.
+# On a CPU: tritonserver --model-config-name=cpu takes configs/cpu.pbtxt instead, and --model-config-name=python takes
+# configs/python.pbtxt, for a server without that backend.
 name: "{name}"
 platform: "pytorch_libtorch"
 default_model_filename: "model.pt"
@@ -104,10 +117,29 @@ instance_group [ {{ kind: KIND_GPU count: 1 }} ]
 
 {_batching(export)}
 {_VERSIONS}
-# Batch sizes change from call to call. The optimising executor would specialise, and stall, for each of them anew.
-parameters {{ key: "DISABLE_OPTIMIZED_EXECUTION" value {{ string_value: "true" }} }}
-parameters {{ key: "INFERENCE_MODE" value {{ string_value: "true" }} }}
+{_LIBTORCH}
+{_warmup(sensors, window)}"""
 
+
+def libtorch_cpu_config(name: str, sensors: int, window: int, export: ExportSpec) -> str:
+    """`configs/cpu.pbtxt`: the pytorch_libtorch backend on a CPU."""
+    return f"""# Model {name} for Triton with the PyTorch backend on a CPU. Written by training.export.
+# Taken by: tritonserver --model-config-name=cpu
+name: "{name}"
+platform: "pytorch_libtorch"
+default_model_filename: "model.pt"
+max_batch_size: {export.max_batch}
+
+{_tensors(sensors, window, export.emitted_steps)}
+# One instance, one thread: raise the count where there are cores to spare. libtorch would take as many threads as the
+# machine has cores, whatever share of them a container may use, and be throttled for it.
+instance_group [ {{ kind: KIND_CPU count: 1 }} ]
+parameters {{ key: "INTRA_OP_THREAD_COUNT" value {{ string_value: "1" }} }}
+parameters {{ key: "INTER_OP_THREAD_COUNT" value {{ string_value: "1" }} }}
+
+{_batching(export)}
+{_VERSIONS}
+{_LIBTORCH}
 {_warmup(sensors, window)}"""
 
 

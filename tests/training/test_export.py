@@ -91,8 +91,8 @@ def test_the_directory_is_complete_and_its_contract_fits(model: GLAIM, unit_scal
     target = write(model, unit_scale, tmp_path)
     files = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
     assert files == {
-        "config.pbtxt", "configs/python.pbtxt", "contract.json", "1/model.pt", "1/model.py", "warmup/values",
-        "warmup/observed",
+        "config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt", "contract.json", "1/model.pt", "1/model.py",
+        "warmup/values", "warmup/observed",
     }  # fmt: skip
     contract = read_contract(target)
     verify_weights(contract, target / "1" / "model.pt")
@@ -106,21 +106,34 @@ def test_the_directory_is_complete_and_its_contract_fits(model: GLAIM, unit_scal
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_both_configurations_say_what_they_must(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+def parsed(path: Path) -> dict[str, Any]:
+    """A configuration as Triton itself reads it: an unknown or misspelt field is an error."""
+    from google.protobuf import json_format, text_format
+    from tritonclient.grpc import model_config_pb2
+
+    config = text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+    return json_format.MessageToDict(config, preserving_proto_field_name=True)
+
+
+def test_every_configuration_says_what_it_must(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
     target = write(model, unit_scale, tmp_path)
-    gpu, cpu = (target / "config.pbtxt").read_text(), (target / "configs" / "python.pbtxt").read_text()
-    assert 'platform: "pytorch_libtorch"' in gpu
-    assert "KIND_GPU" in gpu
-    assert 'backend: "python"' in cpu
-    assert "KIND_CPU" in cpu
-    for text in (gpu, cpu):
-        assert "dims: [ 3, 24 ]" in text
-        assert "dims: [ 3, 6 ]" in text
-        assert "num_versions: 2" in text
-        assert [f"batch_size: {size}\n" in text for size in (1, 8, 64)] == [True] * 3
-        statements = [line.split("#")[0] for line in text.splitlines()]
-        assert not any("default_queue_policy" in line for line in statements)  # stalls of half a second
-        assert "".join(statements).count("{") == "".join(statements).count("}")
+    gpu, cpu, python = (parsed(target / file) for file in ("config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt"))
+    assert gpu["platform"] == cpu["platform"] == "pytorch_libtorch"
+    assert python["backend"] == "python"
+    assert gpu["instance_group"] == [{"kind": "KIND_GPU", "count": 1}]
+    assert cpu["instance_group"] == python["instance_group"] == [{"kind": "KIND_CPU", "count": 1}]
+    assert cpu["parameters"]["INTRA_OP_THREAD_COUNT"] == {"string_value": "1"}  # libtorch's own name for it
+    for config in (gpu, cpu, python):
+        assert [(each["name"], each["dims"]) for each in config["input"]] == [
+            ("VALUES", ["3", "24"]), ("OBSERVED", ["3", "24"]),
+        ]  # fmt: skip
+        assert [(each["name"], each["dims"]) for each in config["output"]] == [("IMPUTED", ["3", "6"])]
+        assert config["version_policy"] == {"latest": {"num_versions": 2}}
+        assert [each["batch_size"] for each in config["model_warmup"]] == [1, 8, 64]
+        assert "default_queue_policy" not in config["dynamic_batching"]  # stalls of half a second
+        # They differ in how the model is run, never in what a client sees.
+        shared = ("name", "max_batch_size", "input", "output", "dynamic_batching", "model_warmup", "version_policy")
+        assert {key: config[key] for key in shared} == {key: gpu[key] for key in shared}
 
 
 def test_a_new_version_keeps_the_old_one(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ def test_a_shipped_model_is_what_its_contract_says(directory: Path) -> None:
     assert weights.stat().st_size < 3_000_000
     assert contract.name == directory.name
     assert (directory / str(contract.version) / "model.py").read_bytes() == BACKEND.read_bytes()
-    for config in (directory / "config.pbtxt", directory / "configs" / "python.pbtxt"):
-        text = config.read_text()
+    for config in ("config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt"):
+        text = (directory / config).read_text()
         assert f'name: "{contract.name}"' in text
         assert len(re.findall(rf"dims: \[ {len(contract.sensors)}, {contract.window} \]\n", text)) == 2
         assert f"dims: [ {len(contract.sensors)}, {contract.emitted_steps} ]" in text

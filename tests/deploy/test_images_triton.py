@@ -1,0 +1,164 @@
+"""The Triton image's own files against a real Triton: `serve` starts it, `probe.py` tells what is truly served."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from deploy.cache import CHECKOUT
+from deploy.ports import LOOPBACK, choose_port
+from deploy.process import ServerProcess
+from deploy.triton_install import install_triton, unsupported_reason
+
+pytestmark = pytest.mark.skipif(unsupported_reason() is not None, reason=str(unsupported_reason()))
+
+FILES = CHECKOUT / "deploy" / "images" / "triton"
+MODELS = sorted(path.parent.name for path in (CHECKOUT / "model_repo").glob("*/config.pbtxt"))
+
+
+@dataclass
+class Served:
+    """A Triton that `serve` started."""
+
+    process: ServerProcess
+    http: str
+    admin_file: Path
+
+    def probe(self, *arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-I", FILES / "probe.py", "--url", self.http, *arguments]
+        environment = os.environ | {"GLAIM_ADMIN_FILE": str(self.admin_file)}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        assert not run.stderr, run.stderr
+        return run.returncode, run.stdout.strip()
+
+    def status(self, path: str, body: object = None, **headers: str) -> int:
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.http + path, data, headers), timeout=10) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def wait(self, done: str) -> str:
+        """Wait for a line that begins so from the probe; the line."""
+        give_up = time.monotonic() + 90
+        while True:
+            line = self.probe()[1]
+            if line.startswith(done):
+                return line
+            assert time.monotonic() < give_up, f"{line}\n{self.process.log.read_text()[-3000:]}"
+            time.sleep(0.3)
+
+
+@pytest.fixture(params=["python"])
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+    """Triton on the shipped models by the image's script, whose options are added to as the chart adds to them."""
+    installation = install_triton()
+    ports = {name: choose_port() for name in ("http", "grpc", "metrics")}
+    prefix = f"glaim_probe_{secrets.token_hex(4)}_"
+    admin_file = tmp_path / "admin"
+    process = ServerProcess(
+        "Triton by serve",
+        [
+            str(FILES / "serve"),
+            "--model-control-mode=none",
+            f"--model-config-name={request.param}",
+            f"--backend-directory={installation.backends}",
+            f"--backend-config=python,shm-region-prefix-name={prefix}",
+            *(f"--{name}-address={LOOPBACK}" for name in ports),
+            *(f"--{name}-port={port}" for name, port in ports.items()),
+        ],
+        environment=installation.environment
+        | {
+            "PATH": f"{installation.server.parent}{os.pathsep}{installation.environment['PATH']}",
+            "GLAIM_MODEL_REPOSITORY": str(CHECKOUT / "model_repo"),
+            "GLAIM_ADMIN_FILE": str(admin_file),
+        },
+        log=tmp_path / "triton.log",
+        clean_globs=[f"/dev/shm/{prefix}*"],
+    )
+    process.start()
+    try:
+        yield Served(process, f"http://{LOOPBACK}:{ports['http']}", admin_file)
+    finally:
+        process.kill()
+
+
+def stub_of(server: int, model: str) -> int:
+    """The process that runs a model for Triton's python backend."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                line = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if parent == server and "triton_python_backend_stub" in line and f"/{model}/" in line:
+                return int(entry.name)
+    raise AssertionError(f"no stub of {model} below process {server}")
+
+
+def test_probe_and_serve_by_a_real_triton(served: Served) -> None:
+    """One server for all of it: each start takes a while."""
+    assert served.wait(f"{len(MODELS)} served") == f"{len(MODELS)} served: {', '.join(MODELS)}"
+    assert served.probe() == (0, f"{len(MODELS)} served: {', '.join(MODELS)}")
+    assert served.probe("plant-pump") == (0, "1 served: plant-pump")
+    code, line = served.probe("no-such-model")
+    assert code == 1
+    assert line.startswith("model no-such-model: ")
+
+    # serve ends in exec: the process that was started is Triton, so it gets the signals.
+    pid = served.process.pid
+    assert pid is not None
+    assert Path(f"/proc/{pid}/comm").read_text().strip() == "tritonserver"
+
+    # What can change the server or read its files is closed, but to the owner of the secret.
+    assert served.admin_file.stat().st_mode & 0o777 == 0o600
+    secret = served.admin_file.read_text()
+    assert len(secret) == 48
+    for path in ("/v2/repository/index", "/v2/repository/models/plant-pump/load"):
+        assert served.status(path, {}) == 403
+    assert served.status("/v2/systemsharedmemory/region/x/register", {"key": "/x", "offset": 0, "byte_size": 8}) == 403
+    assert served.status("/v2/logging") == 403
+    assert served.status("/v2/repository/index", {}, **{"glaim-admin": secret}) == 200
+    assert served.status("/v2/repository/index", {}, **{"glaim-admin": secret[:-1] + "x"}) == 403
+    assert served.status("/v2/models/plant-pump") == 200
+
+    # The process of one model dies: Triton's own health does not notice, the probe does, and says which.
+    os.kill(stub_of(pid, "plant-pump"), signal.SIGKILL)
+    code, line = served.probe("--timeout", "5")
+    assert code == 1
+    assert line.startswith("model plant-pump: ")
+    assert "beijing-air" not in line
+    assert served.status("/v2/health/ready") == 200
+    assert served.status("/v2/models/plant-pump/ready") == 200
+    assert served.probe("beijing-air")[0] == 0
+
+    served.process.kill()
+    code, line = served.probe("--timeout", "2")
+    assert code == 1
+    assert line.startswith("the models cannot be listed: ")
+
+
+@pytest.mark.parametrize("served", ["cpu"], indirect=True)
+def test_the_cpu_configuration_lacks_nothing_but_the_backend(served: Served) -> None:
+    """No libtorch backend is here to load it. The real server reads the file, and that is all that it misses."""
+    assert served.wait("expected a model") == "expected a model that is served, found none"
+    assert served.probe()[0] == 1
+    log = served.process.log.read_text()
+    for model in MODELS:
+        assert f"failed to load '{model}' version 1" in log
+    assert "pytorch" in log
+    assert "failed to read text proto" not in log.lower()
