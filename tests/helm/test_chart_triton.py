@@ -43,16 +43,23 @@ def test_the_repository_is_polled_only_where_versions_can_come(chart: Chart) -> 
     assert {"--model-control-mode=poll", "--repository-poll-secs=30"} <= set(claimed)
 
 
-def test_what_can_load_a_model_is_not_reachable_from_outside_the_pod(chart: Chart) -> None:
+def test_http_and_with_it_the_admin_api_is_not_reachable_from_outside_the_pod(chart: Chart) -> None:
     container = triton(chart, {})
     assert "--http-address=127.0.0.1" in container["args"]
     assert {port["name"] for port in container["ports"]} == {"grpc", "metrics"}
-    (restricted,) = [argument for argument in container["args"] if argument.startswith("--grpc-restricted-protocol=")]
-    assert "model-repository" in restricted
-    assert restricted.endswith("=$(POD_UID)")
-    assert environment(container)["POD_UID"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+    assert "command" not in container, "the image's own entry closes the admin API of gRPC"
     service = of_kind(chart.render(SMALLEST), "Service", "triton")
     assert {port["name"] for port in service["spec"]["ports"]} == {"grpc", "metrics"}
+
+
+def test_it_serves_the_repository_that_the_workers_hold_it_to(chart: Chart) -> None:
+    for name in ("smallest", "everything from elsewhere"):
+        objects = chart.render(MATRIX[name])
+        paths = {
+            environment(pod["spec"]["containers"][0])["GLAIM_MODEL_REPOSITORY"]["value"]
+            for pod in (worker_pod(objects), triton_pod(objects))
+        }
+        assert len(paths) == 1
 
 
 def test_workers_are_told_the_headless_service(chart: Chart) -> None:
@@ -73,7 +80,10 @@ def test_its_time_to_end_fits_into_the_pods(chart: Chart) -> None:
 def test_every_probe_is_a_real_inference_and_a_restart_comes_last(chart: Chart) -> None:
     container = triton(chart, {})
     probes = [container[name] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
-    assert all(probe["exec"] == {"command": ["python3", "/opt/glaim/probe.py"]} for probe in probes)
+    for probe in probes:
+        command = probe["exec"]["command"]
+        assert command[:3] == ["python3", "/opt/glaim/probe.py", "--timeout"]
+        assert int(command[3]) == probe["timeoutSeconds"] - 1
     patience = [probe["periodSeconds"] * probe["failureThreshold"] for probe in probes]
     assert patience[0] >= 300
     assert patience[1] > 3 * patience[2]

@@ -47,6 +47,8 @@ to Helm, and a million would be written 1e+06.
   value: {{ .Values.metrics.port | int64 | quote }}
 - name: GLAIM_METRICS_HOST
   value: {{ .Values.metrics.host | quote }}
+- name: GLAIM_LOOP_SILENCE_S
+  value: {{ .Values.worker.loopSilenceSeconds | quote }}
 - name: GLAIM_LOG_LEVEL
   value: {{ .Values.worker.logLevel }}
 {{- end }}

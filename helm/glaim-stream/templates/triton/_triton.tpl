@@ -1,30 +1,26 @@
-{{/* Arguments of tritonserver. */}}
+{{/*
+Arguments that the image's own entry (deploy/images/triton/serve) hands on to tritonserver. What does not depend on
+values stands there: strict readiness off, the admin APIs closed by a secret of each start.
+*/}}
 {{- define "glaim-stream.triton.args" -}}
-- --model-repository={{ include "glaim-stream.models.path" (dict "root" . "component" "triton") }}
 {{- if eq .Values.triton.device "cpu" }}
 # configs/cpu.pbtxt of each model in place of its config.pbtxt.
 - --model-config-name=cpu
 {{- end }}
 {{- if eq .Values.models.source "claim" }}
-# New versions are taken up as they come; a bad one is its model's trouble and no reason to end the server.
+# New versions are taken up as they come.
 - --model-control-mode=poll
 - --repository-poll-secs={{ .Values.triton.pollSeconds | int64 }}
 {{- else }}
 - --model-control-mode=none
 {{- end }}
-# The configurations are complete.
-- --disable-auto-complete-config
-# One model that does not load must not make the others look unready, nor end the server.
-- --strict-readiness=false
-- --exit-on-error=false
 # HTTP is the probes' alone, who ask from inside the pod.
 - --http-address=127.0.0.1
-- --http-port=8000
-- --grpc-port=8001
+# Metrics would else listen where HTTP does.
+- --metrics-address={{ .Values.metrics.host }}
 - --metrics-port=8002
-# To load a model is to run code, so over gRPC what could do it, or write files, wants a word that no caller knows.
-- --grpc-restricted-protocol=model-repository,shared-memory,trace,logging:glaim-admin=$(POD_UID)
-# Connections are renewed, so that workers look up the Tritons' names again and find those that have come since.
+# Connections are renewed after a minute, so that workers look up the Tritons' names again and find those that have come
+# since. Calls in flight are finished first.
 - --grpc-max-connection-age=60000
 - --grpc-max-connection-age-grace={{ mul 1000 (ceil .Values.triton.client.deadlineSeconds | int64) }}
 # The pod's time less 5 s of preStop and 5 s to end.
@@ -32,6 +28,16 @@
 {{- with .Values.triton.extraArgs }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/*
+A probe: what it runs and when. It gives up a second before the kubelet would, so that its sentence says what was
+missing. Takes the values of the probe.
+*/}}
+{{- define "glaim-stream.triton.probe" -}}
+exec:
+  command: [python3, /opt/glaim/probe.py, --timeout, {{ max 1 (sub (int64 .timeoutSeconds) 1) | quote }}]
+{{ toYaml . }}
 {{- end }}
 
 {{/* Resources: the values', and with device gpu the GPU. Extended resources must be requested and limited alike. */}}
