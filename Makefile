@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
-.PHONY: help setup demo test chaos servers lint quick fuzz benchmark plant-model dist lock clean
+.PHONY: help setup demo test chaos servers lint quick fuzz benchmark plant-model dist chart-docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,7 @@ servers: setup  # fetched here, so that a slow network is no test's time-out
 	$(BIN)/python -m deploy.kafka --fetch-only
 	$(BIN)/python -m deploy.triton --fetch-only || test $$? -eq 3  # 3: this machine cannot, and the tests skip
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
+	$(BIN)/python -m deploy.chart_docs --fetch-only || test $$? -eq 3
 
 quick: lint  ## the same without the parts that start servers
 	$(BIN)/python -m pytest --ignore tests/integration --ignore tests/chaos
@@ -60,6 +61,9 @@ dist: setup  ## wheel and sdist into dist/, built with what is pinned and checke
 	rm -rf dist/glaim_stream-*
 	$(UV) build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist .
 	$(BIN)/check-wheel-contents --package-omit results,__pycache__,*.pyc dist/glaim_stream-*.whl
+
+chart-docs: setup  ## make the chart's README anew from values.yaml and README.md.gotmpl
+	$(BIN)/python -m deploy.chart_docs
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt

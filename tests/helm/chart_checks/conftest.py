@@ -1,0 +1,32 @@
+"""Renders the whole matrix once; skips with the reason where there is no helm and no CRD to be had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from matrix import APIS, MATRIX
+
+from chart_checks.crds import definitions
+from chart_checks.renderings import Renderings
+from deploy.gotools import GoUnavailable
+
+if TYPE_CHECKING:
+    from chart_checks.renderings import Helm
+    from chart_checks.system import System
+
+
+@pytest.fixture(scope="session")
+def renderings(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Renderings:
+    try:
+        definitions()
+    except GoUnavailable as reason:
+        pytest.skip(str(reason))
+    return Renderings(helm, MATRIX, APIS, tmp_path_factory.mktemp("values"))
+
+
+@pytest.fixture(scope="session")
+def full(renderings: Renderings) -> System:
+    """A system that keeps every rule, to be damaged."""
+    *_, (_, system) = renderings.of("smallest")
+    return system

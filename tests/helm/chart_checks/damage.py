@@ -1,0 +1,54 @@
+"""Systems that are broken on purpose, to see that each rule notices."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from chart_checks.system import TEMPLATES, Object, System, inside
+
+
+class Damaged:
+    """A copy of a system, to be changed before a rule looks at it."""
+
+    def __init__(self, system: System) -> None:
+        self._origin = system
+        self.objects: list[Object] = copy.deepcopy(system.objects)
+
+    @property
+    def system(self) -> System:
+        return System(self.objects, self._origin.values, self._origin.namespace)
+
+    def one(self, kind: str, component: str = "") -> Object:
+        """The first object of a kind, of a component if one is named."""
+        for item in self.objects:
+            labels = item["metadata"]["labels"]
+            if item["kind"] == kind and labels["app.kubernetes.io/component"].startswith(component):
+                return item
+        raise LookupError(f"expected a {kind} of {component or 'any component'} in the system, found none")
+
+    def pod(self, kind: str, component: str = "") -> Object:
+        """Spec of the pods that this object makes."""
+        item = self.one(kind, component)
+        template: Object = item if kind == "Pod" else inside(item, *TEMPLATES[kind])
+        spec: Object = template["spec"]
+        return spec
+
+    def container(self, kind: str, component: str = "") -> Object:
+        """The first container of these pods."""
+        found: Object = self.pod(kind, component)["containers"][0]
+        return found
+
+    def remove(self, kind: str, component: str = "") -> None:
+        self.objects.remove(self.one(kind, component))
+
+
+def put(target: Any, path: str, value: Any) -> None:
+    """Set what lies at a path of names and numbers, such as `ports.0.name`; None removes it."""
+    *way, last = path.split(".")
+    for part in way:
+        target = target[int(part)] if isinstance(target, list) else target.setdefault(part, {})
+    if value is None:
+        del target[last]
+    else:
+        target[int(last) if isinstance(target, list) else last] = value

@@ -1,0 +1,139 @@
+"""What this chart asks of every pod and object beyond the Pod Security Standard."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from chart_checks.system import Pod, System, inside, name_of
+
+Problems = Iterator[str]
+
+# Where a container may write when its root is read-only: volumes of these kinds, and no others.
+WRITABLE_VOLUMES = {"emptyDir", "persistentVolumeClaim", "ephemeral"}
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+LABELS = (
+    "app.kubernetes.io/name",
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/component",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/version",
+    "helm.sh/chart",
+)
+
+
+def read_only_root(pod: Pod) -> Problems:
+    for container in pod.containers:
+        if inside(container.spec, "securityContext").get("readOnlyRootFilesystem") is not True:
+            yield f"{container.where}: readOnlyRootFilesystem must be true"
+
+
+def no_token(pod: Pod) -> Problems:
+    """Nothing here speaks to Kubernetes, so nothing may hold a key to it."""
+    if pod.spec.get("automountServiceAccountToken") is not False:
+        yield f"{pod.where}: automountServiceAccountToken must be false"
+
+
+def no_service_links(pod: Pod) -> Problems:
+    """Else a Service called glaim-metrics would set GLAIM_METRICS_PORT, a setting of the worker, to an address."""
+    if pod.spec.get("enableServiceLinks") is not False:
+        yield f"{pod.where}: enableServiceLinks must be false"
+
+
+def pinned_images(pod: Pod) -> Problems:
+    for container in pod.containers:
+        image = container.spec.get("image", "")
+        name = image.rpartition("/")[2]
+        if "@sha256:" in image:
+            continue
+        if ":" not in name:
+            yield f"{container.where}: image {image!r} has neither tag nor digest"
+        elif name.endswith(":latest"):
+            yield f"{container.where}: image {image!r} is whatever was pushed last"
+
+
+def resources(pod: Pod) -> Problems:
+    """Requests, so that the scheduler knows; a memory limit, so that a leak ends one container alone."""
+    for container in pod.containers:
+        given = container.spec.get("resources") or {}
+        for name in ("cpu", "memory"):
+            if name not in (given.get("requests") or {}) and name not in (given.get("limits") or {}):
+                yield f"{container.where}: requests no {name}"
+        if "memory" not in (given.get("limits") or {}):
+            yield f"{container.where}: has no memory limit"
+
+
+def mounts(pod: Pod) -> Problems:
+    """Every mount has its volume, every volume its mount; no path is mounted twice, nothing else can be written."""
+    kinds = {volume["name"]: next(iter(set(volume) - {"name"}), "") for volume in pod.spec.get("volumes") or []}
+    used = set()
+    for container in pod.containers:
+        given = container.spec.get("volumeMounts") or []
+        for path, count in Counter(mount["mountPath"].rstrip("/") for mount in given).items():
+            if count > 1:
+                yield f"{container.where}: {path} is mounted {count} times"
+        for mount in given:
+            used.add(mount["name"])
+            if mount["name"] not in kinds:
+                yield f"{container.where}: mounts {mount['name']}, which is no volume of the pod"
+            elif not mount.get("readOnly") and kinds[mount["name"]] not in WRITABLE_VOLUMES:
+                yield f"{container.where}: mounts {mount['name']} to be written, though it is a {kinds[mount['name']]}"
+    for name in kinds.keys() - used:
+        yield f"{pod.where}: volume {name} is mounted nowhere"
+
+
+def unique_names(pod: Pod) -> Problems:
+    names = Counter(container.spec["name"] for container in pod.containers)
+    names.update(f"volume {volume['name']}" for volume in pod.spec.get("volumes") or [])
+    for container in pod.containers:
+        names.update(f"{container.where}, variable {item['name']}" for item in container.spec.get("env") or [])
+        names.update(f"{container.where}, port {name}" for name in container.ports)
+    for name, count in names.items():
+        if count > 1:
+            yield f"{pod.where}: {name} is there {count} times"
+
+
+POD_RULES = (
+    read_only_root,
+    no_token,
+    no_service_links,
+    pinned_images,
+    resources,
+    mounts,
+    unique_names,
+)
+
+
+def limited_volumes(system: System) -> Problems:
+    """A node's disk has an end. What the user adds is the user's to limit."""
+    for pod in system.pods:
+        for volume in pod.spec.get("volumes") or []:
+            limited = "emptyDir" not in volume or "sizeLimit" in (volume["emptyDir"] or {})
+            if not limited and volume["name"] not in system.given:
+                yield f"{pod.where}: volume {volume['name']} may fill the node: emptyDir has no sizeLimit"
+
+
+def named_and_labelled(system: System) -> Problems:
+    """Names fit, stand once, in the release's namespace, and every object says what it belongs to."""
+    for item, count in Counter(name_of(item) for item in system.objects).items():
+        if count > 1:
+            yield f"{item} is made {count} times"
+    for item in system.objects:
+        metadata = item["metadata"]
+        if not NAME.fullmatch(metadata["name"]):
+            yield f"{name_of(item)}: expected a name of at most 63 letters, digits and dashes"
+        if metadata.get("namespace") != system.namespace:
+            yield f"{name_of(item)}: stands in the namespace {metadata.get('namespace')}, not the release's"
+        for label in LABELS:
+            if not (metadata.get("labels") or {}).get(label):
+                yield f"{name_of(item)}: lacks the label {label}"
+
+
+def check(system: System) -> Problems:
+    """Every rule over every pod and object."""
+    for pod in system.pods:
+        for rule in POD_RULES:
+            yield from rule(pod)
+    yield from limited_volumes(system)
+    yield from named_and_labelled(system)

@@ -1,0 +1,190 @@
+"""NetworkPolicies let every needed connection through, and a stranger's not.
+
+Which connections are needed follows from the pods themselves: every address in their variables and arguments, DNS where
+their egress is restricted, and the ports called metrics. A policy means what the Kubernetes documentation says: a pod
+that policies of a direction select has the connections that one of their rules allows; any other pod has all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from chart_checks.system import Object, Pod, System, inside, is_selected, name_of
+
+Problems = Iterator[str]
+
+# host:port, also in a URL, a list or an option: kafka-0:9092,kafka-1:9092 --triton=demo-triton:8001 http://x:8000/v2
+ADDRESS = re.compile(r"""(?:^|[/,=\s"'])([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?):(\d{1,5})(?=$|[/,\s"'])""")
+ITSELF = {"localhost", "127.0.0.1", "0.0.0.0"}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The other end of a connection: a pod somewhere, or something outside of the cluster (no namespace)."""
+
+    name: str
+    labels: Object = field(default_factory=dict)
+    namespace: str | None = None
+
+
+def check(system: System) -> Problems:
+    policies = system.of_kind("NetworkPolicy")
+    if not policies:
+        return  # switched off by a value
+    for policy in policies:
+        if not system.selected(policy["spec"].get("podSelector") or {}):
+            yield f"{name_of(policy)}: selects no pod"
+    for pod in system.pods:
+        if not any(_selects(policy, pod.labels) for policy in policies):
+            yield f"{pod.where}: no NetworkPolicy selects it"
+        yield from addresses(system, pod)
+        yield from name_lookup(system, pod)
+    yield from scraping(system)
+    yield from strangers(system)
+
+
+def addresses(system: System, pod: Pod) -> Problems:
+    """What a pod is told to speak to, it can reach, and that lets it in."""
+    for host, port in sorted(spoken_to(pod)):
+        service = system.find("Service", host.split(".")[0])
+        if service is None:
+            if not leaves(system, pod, Peer(host), port):
+                yield f"{pod.where}: is told of {host}:{port}, and no policy lets it out there"
+            continue
+        for target, number in _behind(system, service, port):
+            peer = Peer(target.where, target.labels, system.namespace)
+            if not leaves(system, pod, peer, number):
+                yield f"{pod.where}: is told of {host}:{port}, and no policy lets it out to {target.where}"
+            if not enters(system, target, Peer(pod.where, pod.labels, system.namespace), number):
+                yield f"{target.where}: does not let {pod.where} in, which is told of {host}:{port}"
+
+
+def name_lookup(system: System, pod: Pod) -> Problems:
+    """A pod whose egress is restricted still asks the cluster's DNS, by UDP and, for long answers, by TCP."""
+    dns = Peer("the cluster's DNS", {"k8s-app": "kube-dns"}, "kube-system")
+    for protocol in ("UDP", "TCP"):
+        if not leaves(system, pod, dns, 53, protocol):
+            yield f"{pod.where}: may not ask the cluster's DNS by {protocol}"
+
+
+def scraping(system: System) -> Problems:
+    """Somebody outside of the release can ask every port called metrics."""
+    for pod in system.pods:
+        number = pod.port("metrics") if pod.runs_for_ever else None
+        if number is None:
+            continue
+        rules = [rule for policy in _policies(system, pod, "Ingress") for rule in policy["spec"].get("ingress") or []]
+        asked = [rule for rule in rules if _port_matches(rule.get("ports"), number, "TCP", pod)]
+        foreign = [
+            rule
+            for rule in asked
+            if not rule.get("from")
+            or any("namespaceSelector" in peer or "ipBlock" in peer or not _ours(system, peer) for peer in rule["from"])
+        ]
+        if _policies(system, pod, "Ingress") and not foreign:
+            yield f"{pod.where}: no policy lets a Prometheus in to its metrics"
+
+
+def strangers(system: System) -> Problems:
+    """A pod of somebody else in the namespace reaches nothing but metrics."""
+    stranger = Peer("a stranger", {"app": "stranger"}, system.namespace)
+    for pod in system.pods:
+        for container in pod.containers:
+            for name, number in container.ports.items():
+                if name != "metrics" and enters(system, pod, stranger, number):
+                    yield f"{container.where}: a stranger in the namespace reaches its port {name}"
+
+
+def spoken_to(pod: Pod) -> set[tuple[str, int]]:
+    """(host, port) of everything that the pod's variables, commands and arguments name."""
+    texts: list[str] = []
+    for container in pod.containers:
+        texts += [str(item["value"]) for item in container.spec.get("env") or [] if "value" in item]
+        texts += [str(text) for name in ("command", "args") for text in container.spec.get(name) or []]
+    found = {(host, int(port)) for text in texts for host, port in ADDRESS.findall(text)}
+    return {(host, port) for host, port in found if host not in ITSELF}
+
+
+def leaves(system: System, pod: Pod, peer: Peer, port: int, protocol: str = "TCP") -> bool:
+    """Whether the policies let a connection out of this pod."""
+    policies = _policies(system, pod, "Egress")
+    # A named port of an egress rule is the other pod's.
+    target = next((one for one in system.pods if one.where == peer.name), None)
+    rules = [rule for policy in policies for rule in policy["spec"].get("egress") or []]
+    return not policies or any(
+        _port_matches(rule.get("ports"), port, protocol, target) and _peer_matches(system, rule.get("to"), peer)
+        for rule in rules
+    )
+
+
+def enters(system: System, pod: Pod, peer: Peer, port: int, protocol: str = "TCP") -> bool:
+    """Whether the policies let a connection into this pod."""
+    policies = _policies(system, pod, "Ingress")
+    rules = [rule for policy in policies for rule in policy["spec"].get("ingress") or []]
+    return not policies or any(
+        _port_matches(rule.get("ports"), port, protocol, pod) and _peer_matches(system, rule.get("from"), peer)
+        for rule in rules
+    )
+
+
+def _behind(system: System, service: Object, port: int) -> Iterator[tuple[Pod, int]]:
+    """The pods behind a Service's port, each with the number of its own."""
+    for entry in service["spec"]["ports"]:
+        if entry["port"] == port:
+            for pod in system.selected({"matchLabels": service["spec"]["selector"]}):
+                number = pod.port(entry.get("targetPort", port))
+                if number is not None:
+                    yield pod, number
+
+
+def _selects(policy: Object, labels: Object) -> bool:
+    return is_selected(labels, policy["spec"].get("podSelector") or {})
+
+
+def _policies(system: System, pod: Pod, direction: str) -> list[Object]:
+    found = []
+    for policy in system.of_kind("NetworkPolicy"):
+        default = ["Ingress", "Egress"] if policy["spec"].get("egress") else ["Ingress"]
+        if direction in (policy["spec"].get("policyTypes") or default) and _selects(policy, pod.labels):
+            found.append(policy)
+    return found
+
+
+def _port_matches(ports: list[Object] | None, number: int, protocol: str, target: Pod | None) -> bool:
+    if not ports:
+        return True
+    for entry in ports:
+        if entry.get("protocol", "TCP") != protocol:
+            continue
+        wanted = entry.get("port")
+        if wanted is None or wanted == number:
+            return True
+        if isinstance(wanted, int) and wanted <= number <= entry.get("endPort", wanted):
+            return True
+        if isinstance(wanted, str) and target is not None and target.port(wanted) == number:
+            return True
+    return False
+
+
+def _peer_matches(system: System, peers: list[Object] | None, peer: Peer) -> bool:
+    return not peers or any(_is_peer(system, entry, peer) for entry in peers)
+
+
+def _is_peer(system: System, entry: Object, peer: Peer) -> bool:
+    if "ipBlock" in entry:
+        return peer.namespace is None  # which addresses are meant is the user's to know
+    if peer.namespace is None:
+        return False
+    if "namespaceSelector" in entry:
+        if not is_selected({"kubernetes.io/metadata.name": peer.namespace}, entry["namespaceSelector"] or {}):
+            return False
+    elif peer.namespace != system.namespace:
+        return False
+    return is_selected(peer.labels, entry.get("podSelector") or {})
+
+
+def _ours(system: System, entry: Object) -> bool:
+    """Whether a peer of a rule can only be a pod of this release."""
+    return bool(inside(entry, "podSelector")) and bool(system.selected(entry["podSelector"]))

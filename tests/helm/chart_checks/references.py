@@ -1,0 +1,177 @@
+"""What names something else names something that is there: selectors, ports, targets, Secrets, ConfigMaps, claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chart_checks.system import Object, Pod, System, inside, is_selected, name_of
+
+Problems = Iterator[str]
+
+WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
+
+
+def check(system: System) -> Problems:
+    """Every rule below over the whole system."""
+    for rule in (workloads, services, budgets, autoscalers, monitors, configuration, accounts, used):
+        yield from rule(system)
+
+
+def workloads(system: System) -> Problems:
+    """A workload selects its own pods and no others, spreads its own pods, and a StatefulSet has its Service."""
+    for item in system.of_kind(*WORKLOADS):
+        selector = item["spec"]["selector"]
+        owners = [pod.owner for pod in system.selected(selector)]
+        if owners != [item]:
+            yield f"{name_of(item)}: selects the pods of {_names(owners)}, expected its own"
+    for pod in system.pods:
+        for constraint in pod.spec.get("topologySpreadConstraints") or []:
+            if not is_selected(pod.labels, constraint.get("labelSelector") or {"matchLabels": {"": "nothing"}}):
+                yield f"{pod.where}: spreads over {constraint['topologyKey']} by labels that are not its own"
+    for item in system.of_kind("StatefulSet"):
+        service = system.find("Service", item["spec"]["serviceName"])
+        if service is None:
+            yield f"{name_of(item)}: names the Service {item['spec']['serviceName']}, which is not there"
+        elif service["spec"].get("clusterIP") != "None" or not is_selected(
+            inside(item, "spec", "template", "metadata", "labels"), {"matchLabels": service["spec"]["selector"]}
+        ):
+            yield f"{name_of(item)}: {name_of(service)} must be headless and select its pods"
+
+
+def services(system: System) -> Problems:
+    """A Service selects the pods of one workload, and they open the ports that it sends to."""
+    for item in system.of_kind("Service"):
+        pods = system.selected({"matchLabels": item["spec"].get("selector") or {"": "nothing"}})
+        if len(pods) != 1:
+            yield f"{name_of(item)}: selects the pods of {_names([pod.owner for pod in pods])}, expected one workload"
+        for port in item["spec"]["ports"]:
+            target = port.get("targetPort", port["port"])
+            for pod in pods:
+                if pod.port(target) is None:
+                    yield f"{name_of(item)}: sends to the port {target}, which {pod.where} does not open"
+
+
+def budgets(system: System) -> Problems:
+    """A disruption budget covers one workload, and does not forbid every drain for ever."""
+    for item in system.of_kind("PodDisruptionBudget"):
+        spec = item["spec"]
+        owners = [pod.owner for pod in system.selected(spec["selector"])]
+        if len(owners) != 1 or owners[0]["kind"] not in WORKLOADS:
+            yield f"{name_of(item)}: covers the pods of {_names(owners)}, expected one workload"
+        if ("maxUnavailable" in spec) == ("minAvailable" in spec):
+            yield f"{name_of(item)}: expected one of maxUnavailable and minAvailable"
+        if spec.get("maxUnavailable") in (0, "0", "0%") or spec.get("minAvailable") == "100%":
+            yield f"{name_of(item)}: lets no pod be evicted, so no node with one of them can ever be drained"
+
+
+def autoscalers(system: System) -> Problems:
+    """What scales names a workload that is there, and that does not set its own number at each upgrade."""
+    for item in system.of_kind("HorizontalPodAutoscaler", "ScaledObject"):
+        target = item["spec"]["scaleTargetRef"]
+        kind = target.get("kind", "Deployment")
+        workload = system.find(kind, target["name"])
+        if workload is None:
+            yield f"{name_of(item)}: scales {kind}/{target['name']}, which is not there"
+        elif "replicas" in workload["spec"]:
+            yield f"{name_of(item)}: every upgrade sets {name_of(workload)} back to {workload['spec']['replicas']}"
+        least = item["spec"].get("minReplicaCount", item["spec"].get("minReplicas", 1))
+        most = item["spec"].get("maxReplicaCount", item["spec"].get("maxReplicas", 100))
+        if least > most:
+            yield f"{name_of(item)}: expected at least {least} and at most {most} the other way round"
+        for trigger in item["spec"].get("triggers") or []:
+            login = inside(trigger, "authenticationRef")
+            if login and system.find(login.get("kind", "TriggerAuthentication"), login["name"]) is None:
+                yield f"{name_of(item)}: logs in by {login['name']}, which is not there"
+    for item in system.of_kind("TriggerAuthentication"):
+        for reference in item["spec"].get("secretTargetRef") or []:
+            yield from _there(system, name_of(item), "Secret", reference["name"], reference.get("key"))
+
+
+def monitors(system: System) -> Problems:
+    """A monitor finds pods or Services, and the ports that it names are theirs."""
+    for item in system.of_kind("PodMonitor"):
+        pods = system.selected(item["spec"]["selector"])
+        if not pods:
+            yield f"{name_of(item)}: selects no pod"
+        for endpoint in item["spec"]["podMetricsEndpoints"]:
+            for pod in pods:
+                if not any(endpoint["port"] in container.ports for container in pod.containers):
+                    yield f"{name_of(item)}: asks the port {endpoint['port']}, which {pod.where} does not name"
+    for item in system.of_kind("ServiceMonitor"):
+        selector = item["spec"]["selector"]
+        found = [one for one in system.of_kind("Service") if is_selected(one["metadata"]["labels"], selector)]
+        if not found:
+            yield f"{name_of(item)}: selects no Service"
+        for endpoint in item["spec"]["endpoints"]:
+            for service in found:
+                if endpoint["port"] not in {port.get("name") for port in service["spec"]["ports"]}:
+                    yield f"{name_of(item)}: asks the port {endpoint['port']}, which {name_of(service)} has not"
+
+
+def configuration(system: System) -> Problems:
+    """ConfigMaps, Secrets and claims are made by the chart, or named by the values as being there."""
+    for pod in system.pods:
+        for volume in pod.spec.get("volumes") or []:
+            yield from _volume(system, pod, volume)
+        for container in pod.containers:
+            for variable in container.spec.get("env") or []:
+                for source, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+                    named = inside(variable, "valueFrom", source)
+                    if named and not named.get("optional"):
+                        where = f"{container.where}, variable {variable['name']}"
+                        yield from _there(system, where, kind, named["name"], named["key"])
+            for source in container.spec.get("envFrom") or []:
+                for name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+                    if source.get(name) and not source[name].get("optional"):
+                        yield from _there(system, container.where, kind, source[name]["name"])
+        for secret in pod.spec.get("imagePullSecrets") or []:
+            yield from _there(system, pod.where, "Secret", secret["name"])
+
+
+def _volume(system: System, pod: Pod, volume: Object) -> Problems:
+    where = f"{pod.where}, volume {volume['name']}"
+    sources = [volume, *(inside(volume, "projected").get("sources") or [])]
+    for source in sources:
+        for kind, field, name in (("ConfigMap", "configMap", "name"), ("Secret", "secret", "secretName")):
+            given = inside(source, field)
+            named = given.get(name, given.get("name"))
+            if named and not given.get("optional"):
+                keys = [item["key"] for item in given.get("items") or []] or [None]
+                for key in keys:
+                    yield from _there(system, where, kind, named, key)
+    claim = inside(volume, "persistentVolumeClaim").get("claimName")
+    if claim:
+        yield from _there(system, where, "PersistentVolumeClaim", claim)
+
+
+def _there(system: System, where: str, kind: str, name: str, key: str | None = None) -> Problems:
+    made = system.find(kind, name)
+    if made is None:
+        if name not in system.given:
+            yield f"{where}: needs {kind} {name}, which is neither made nor named by a value"
+    elif key is not None and key not in inside(made, "data") and key not in inside(made, "binaryData"):
+        yield f"{where}: needs the key {key} of {name_of(made)}, which has {sorted(inside(made, 'data'))}"
+
+
+def accounts(system: System) -> Problems:
+    """Pods run as an account that the chart makes, or that the values name."""
+    for pod in system.pods:
+        name = pod.spec.get("serviceAccountName")
+        if not name:
+            yield f"{pod.where}: runs as the namespace's default account"
+        elif system.find("ServiceAccount", name) is None and name not in system.given:
+            yield f"{pod.where}: runs as {name}, which is neither made nor named by a value"
+
+
+def used(system: System) -> Problems:
+    """Nothing is made that nobody uses, but for the dashboards, which Grafana's sidecar finds by their label."""
+    texts = [str(pod.spec) + str(pod.owner.get("spec")) for pod in system.pods]
+    for item in system.of_kind("ConfigMap", "PersistentVolumeClaim", "ServiceAccount"):
+        name = item["metadata"]["name"]
+        dashboard = any("dashboard" in label for label in item["metadata"]["labels"])
+        if not dashboard and not any(f"'{name}'" in text for text in texts):
+            yield f"{name_of(item)}: is made, and no pod uses it"
+
+
+def _names(items: list[Object]) -> str:
+    return ", ".join(name_of(item) for item in items) or "nobody"

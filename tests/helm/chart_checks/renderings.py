@@ -1,0 +1,96 @@
+"""Every set of values of the matrix, rendered for every version of Kubernetes that counts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Container, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from chart_checks.crds import custom_kinds
+from chart_checks.schemas import newest_minors
+from chart_checks.system import Object, System
+from deploy.cache import CHECKOUT
+
+CHART = CHECKOUT / "helm" / "glaim-stream"
+NAMESPACE = "plant"
+AT_ONCE = 4  # helm processes; one takes a tenth of a second
+
+Helm = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A kind of cluster: its version, and whether the operators' kinds are known in it."""
+
+    minor: str
+    operators: bool
+
+
+def oldest_minor() -> str:
+    """The oldest Kubernetes that the chart takes, "1.27", by its Chart.yaml."""
+    wanted = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
+    match = re.match(r">=\s*(1\.\d+)", wanted)
+    if match is None:
+        raise ValueError(f"expected kubeVersion to begin with >=1.N, found {wanted!r}")
+    return match[1]
+
+
+def clusters() -> list[Cluster]:
+    """The newest three minors, the oldest supported, and each end without any operator."""
+    oldest, newest = oldest_minor(), newest_minors(3)
+    with_operators = [Cluster(minor, operators=True) for minor in (oldest, *newest)]
+    return [*with_operators, Cluster(oldest, operators=False), Cluster(newest[-1], operators=False)]
+
+
+class Renderings:
+    """What helm made of every set of values in every cluster.
+
+    Args:
+        helm: Runs helm.
+        matrix: Name -> values.
+        operated: Names of those that need the operators' kinds, and are refused without.
+        directory: For the files of values.
+    """
+
+    def __init__(self, helm: Helm, matrix: dict[str, Any], operated: Container[str], directory: Path) -> None:
+        self._helm, self._directory, self._matrix = helm, directory, matrix
+        jobs = [
+            (name, cluster) for name in matrix for cluster in clusters() if cluster.operators or name not in operated
+        ]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            made = list(pool.map(lambda job: self._render(*job), jobs))
+        self._systems = dict(zip(jobs, made, strict=True))
+
+    def of(self, name: str) -> Iterator[tuple[Cluster, System]]:
+        """The system that these values make, in each cluster."""
+        for (entry, cluster), system in self._systems.items():
+            if entry == name:
+                yield cluster, system
+
+    def distinct(self, name: str) -> list[System]:
+        """The same without repetitions: most versions of Kubernetes make no difference."""
+        found: list[System] = []
+        for _, system in self.of(name):
+            if all(system.objects != other.objects for other in found):
+                found.append(system)
+        return found
+
+    def _render(self, name: str, cluster: Cluster) -> System:
+        values: Object = self._matrix[name]
+        file = self._directory / f"{re.sub('[^a-z0-9]+', '-', name.lower())}-{cluster.minor}-{cluster.operators}.yaml"
+        file.write_text(yaml.safe_dump(values))
+        arguments = ["template", "demo", str(CHART), "--values", str(file), "--namespace", NAMESPACE]
+        arguments += ["--kube-version", f"{cluster.minor}.0"]
+        if cluster.operators:
+            known = {api for api, _ in custom_kinds()} | {f"{api}/{kind}" for api, kind in custom_kinds()}
+            arguments += ["--api-versions", ",".join(sorted(known))]
+        run = self._helm(*arguments)
+        if run.returncode != 0:
+            raise AssertionError(f"{name}, Kubernetes {cluster.minor}: {run.stderr}")
+        return System([item for item in yaml.load_all(run.stdout, yaml.CSafeLoader) if item], values, NAMESPACE)

@@ -1,0 +1,158 @@
+"""Each rule sees what it is there for: a system that keeps them all is broken in one place, and the rule says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chart_checks import environment, house, probes, references, schemas
+from chart_checks.damage import Damaged, put
+
+if TYPE_CHECKING:
+    from chart_checks.system import System
+
+pytestmark = pytest.mark.timeout(1800)
+
+Rule = Callable[["System"], Iterator[str]]
+Damage = Callable[[Damaged], None]
+
+
+def at(kind: str, component: str, path: str, value: Any) -> Damage:
+    """Sets one field of an object."""
+    return lambda damaged: put(damaged.one(kind, component), path, value)
+
+
+def of_pod(component: str, path: str, value: Any) -> Damage:
+    """Sets one field of a component's pods."""
+    kind = {"worker": "StatefulSet", "triton": "Deployment", "training": "CronJob"}.get(component, "Pod")
+    return lambda damaged: put(damaged.pod(kind, component), path, value)
+
+
+def again(kind: str, component: str) -> Damage:
+    """Makes an object twice."""
+    return lambda damaged: damaged.objects.append(damaged.one(kind, component))
+
+
+def without(kind: str, component: str) -> Damage:
+    return lambda damaged: damaged.remove(kind, component)
+
+
+def variable(component: str, name: str, value: str) -> Damage:
+    def damage(damaged: Damaged) -> None:
+        container = damaged.container("StatefulSet" if component == "worker" else "Deployment", component)
+        given = [item for item in container["env"] if item["name"] != name]
+        container["env"] = [*given, {"name": name, "value": value}]
+
+    return damage
+
+
+OTHER = {"app.kubernetes.io/component": "other"}
+TMP = {"name": "tmp", "mountPath": "/tmp"}
+SECRET = {"name": "LOGIN", "valueFrom": {"secretKeyRef": {"name": "forgotten", "key": "password"}}}
+BROKEN: list[tuple[Rule, Damage, str]] = [
+    # house
+    (house.check, of_pod("worker", "containers.0.securityContext.readOnlyRootFilesystem", False), "readOnlyRoot"),
+    (house.check, of_pod("worker", "automountServiceAccountToken", None), "automountServiceAccountToken"),
+    (house.check, of_pod("triton", "enableServiceLinks", None), "enableServiceLinks"),
+    (house.check, of_pod("worker", "containers.0.image", "registry.example:5000/worker"), "neither tag nor digest"),
+    (house.check, of_pod("worker", "containers.0.image", "worker:latest"), "pushed last"),
+    (house.check, of_pod("worker", "containers.0.resources.requests", None), "requests no cpu"),
+    (house.check, of_pod("worker", "containers.0.resources.limits", None), "no memory limit"),
+    (house.check, of_pod("worker", "volumes.0.emptyDir", {}), "no sizeLimit"),
+    (house.check, of_pod("worker", "containers.0.volumeMounts", [TMP, TMP]), "mounted 2 times"),
+    (house.check, of_pod("worker", "containers.0.volumeMounts.0.name", "gone"), "no volume of the pod"),
+    (house.check, of_pod("worker", "volumes.0", {"name": "other", "emptyDir": {}}), "mounted nowhere"),
+    (house.check, of_pod("worker", "volumes.0", {"name": "tmp", "configMap": {"name": "x"}}), "is a configMap"),
+    (house.check, again("Service", "worker"), "made 2 times"),
+    (house.check, at("Service", "worker", "metadata.name", "x" * 64), "at most 63"),
+    (house.check, at("Service", "worker", "metadata.namespace", "default"), "stands in the namespace default"),
+    (house.check, at("Service", "worker", "metadata.labels", OTHER), "lacks the label app.kubernetes.io/instance"),
+    # references
+    (references.check, at("StatefulSet", "worker", "spec.selector", {"matchLabels": OTHER}), "expected its own"),
+    (references.check, at("StatefulSet", "worker", "spec.serviceName", "gone"), "names the Service gone"),
+    (references.check, at("Service", "worker", "spec.clusterIP", None), "must be headless"),
+    (references.check, at("Service", "triton", "spec.selector", OTHER), "selects the pods of nobody"),
+    (references.check, at("Service", "worker", "spec.ports.0.targetPort", "http"), "does not open"),
+    (references.check, at("PodDisruptionBudget", "triton", "spec.selector", {"matchLabels": OTHER}), "of nobody"),
+    (references.check, at("PodDisruptionBudget", "worker", "spec.maxUnavailable", 0), "can ever be drained"),
+    (references.check, at("PodDisruptionBudget", "worker", "spec.minAvailable", 1), "expected one of maxUnavailable"),
+    (references.check, of_pod("worker", "topologySpreadConstraints.0.labelSelector", None), "not its own"),
+    (references.check, of_pod("worker", "volumes.0", {"name": "x", "configMap": {"name": "gone"}}), "ConfigMap gone"),
+    (references.check, of_pod("worker", "volumes.0", {"name": "x", "secret": {"secretName": "gone"}}), "Secret gone"),
+    (
+        references.check,
+        of_pod("worker", "volumes.0", {"name": "x", "persistentVolumeClaim": {"claimName": "gone"}}),
+        "PersistentVolumeClaim gone",
+    ),
+    (references.check, of_pod("worker", "containers.0.env.0", SECRET), "variable LOGIN: needs Secret forgotten"),
+    (references.check, of_pod("worker", "imagePullSecrets", [{"name": "gone"}]), "Secret gone"),
+    (references.check, of_pod("worker", "serviceAccountName", "gone"), "runs as gone"),
+    (references.check, without("ServiceAccount", "triton"), "which is neither made nor named"),
+    (references.check, of_pod("triton", "serviceAccountName", None), "namespace's default account"),
+    # probes
+    (probes.check, of_pod("worker", "containers.0.livenessProbe.httpGet.port", "http"), "asks the port http"),
+    (probes.check, of_pod("triton", "containers.0.startupProbe", None), "has no startupProbe"),
+    (probes.check, of_pod("worker", "containers.0.startupProbe.failureThreshold", 3), "s to start"),
+    (probes.check, of_pod("worker", "containers.0.livenessProbe.failureThreshold", 1), "is restarted after 10 s"),
+    (probes.check, of_pod("worker", "containers.0.readinessProbe.failureThreshold", 60), "slower than readiness"),
+    (probes.check, of_pod("worker", "containers.0.readinessProbe.timeoutSeconds", 60), "longer for an answer"),
+    (probes.check, of_pod("worker", "terminationGracePeriodSeconds", 1), "1 s to stop"),
+    (
+        probes.check,
+        of_pod("worker", "containers.0.lifecycle", {"preStop": {"sleep": {"seconds": 60}}}),
+        "sleeps 60 s of the 60 s",
+    ),
+    # environment
+    (environment.check, variable("worker", "GLAIM_KAFAK", "kafka:9092"), "GLAIM_KAFAK is no setting"),
+    (environment.check, variable("worker", "GLAIM_METRICS_PORT", "tcp://10.0.0.1:80"), "GLAIM_METRICS_PORT"),
+    (environment.check, of_pod("worker", "containers.0.command", ["glaim-stream", "work"]), "no command work"),
+    (
+        environment.check,
+        of_pod("worker", "containers.0.command", ["glaim-stream", "worker", "--kafak=x:1"]),
+        "no option --kafak",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "damage", "words"), BROKEN, ids=[words for *_, words in BROKEN])
+def test_what_is_broken_is_said(full: System, rule: Rule, damage: Damage, words: str) -> None:
+    damaged = Damaged(full)
+    damage(damaged)
+    problems = list(rule(damaged.system))
+    assert any(words in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (at("StatefulSet", "worker", "spec.replica", 2), "replica"),
+        (at("StatefulSet", "worker", "apiVersion", "apps/v1beta1"), "has no StatefulSet of apps/v1beta1"),
+        (at("Service", "worker", "spec.ports.0.port", "http"), "http"),
+        (of_pod("worker", "containers.0.resources.limits.memory", "2Gx"), "memory is no quantity: '2Gx'"),
+        (of_pod("worker", "containers.0.resources.limits.memory", "1Mi"), "more than its limit 1Mi"),
+        (of_pod("worker", "containers.0.volumeMount", []), "volumeMount"),
+    ],
+)
+def test_what_breaks_a_schema_is_said(full: System, damage: Damage, words: str) -> None:
+    damaged = Damaged(full)
+    damage(damaged)
+    problems = list(schemas.check(damaged.system, schemas.newest_minors(1)[0]))
+    assert any(words in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("quantity", "size"),
+    [
+        ("250m", 0.25),
+        ("1Gi", 1024.0**3),
+        ("2", 2.0),
+        ("1.5k", 1500.0),
+        ("1e3", 1000.0),
+        ("2E", 2e18),
+        ("1Ei", 1024.0**6),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_reads_them(quantity: str, size: float) -> None:
+    assert schemas.size(quantity) == size

@@ -1,0 +1,45 @@
+"""Every set of values of the matrix, in every version of Kubernetes, keeps every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from matrix import MATRIX
+
+from chart_checks import environment, house, network, pod_security, probes, references, scheduled, schemas
+
+if TYPE_CHECKING:
+    from chart_checks.renderings import Renderings
+    from chart_checks.system import System
+
+# The first test may have to build helm and fetch the CRDs; `make servers` does it beforehand.
+pytestmark = pytest.mark.timeout(1800)
+
+RULES: list[Callable[[System], Iterator[str]]] = [
+    pod_security.check,
+    house.check,
+    references.check,
+    probes.check,
+    scheduled.check,
+    environment.check,
+    network.check,
+]
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_objects_keep_to_their_schemas(renderings: Renderings, name: str) -> None:
+    problems = {
+        f"Kubernetes {cluster.minor}: {problem}"
+        for cluster, system in renderings.of(name)
+        for problem in schemas.check(system, cluster.minor)
+    }
+    assert not problems, "\n".join(sorted(problems))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__module__.rpartition(".")[2])
+@pytest.mark.parametrize("name", MATRIX)
+def test_the_system_keeps_the_rules(renderings: Renderings, name: str, rule: Callable[[System], Iterator[str]]) -> None:
+    problems = {problem for system in renderings.distinct(name) for problem in rule(system)}
+    assert not problems, "\n".join(sorted(problems))
