@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from glaim_stream.commands import audit, catalogue, contract, dlq, produce, replay, schema, tail, worker
+from glaim_stream.commands import audit, catalogue, contract, dlq, models, produce, replay, schema, tail, worker
 from glaim_stream.errors import GlaimError
 
 EXIT_UNUSABLE = 2  # settings, files or a broker that cannot be used; 1 is a result that is not good
@@ -27,6 +27,7 @@ app.command()(audit.audit)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(contract.app, name="contract")
+app.add_typer(models.app, name="models")
 app.command()(schema.schema)
 
 

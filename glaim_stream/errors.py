@@ -4,6 +4,7 @@
     ├── SettingsError        the environment or a flag cannot be used
     ├── CatalogueError       groups.yaml cannot be used
     ├── ContractError        a model's contract cannot be read, or does not fit what uses it
+    ├── ModelError           a model repository cannot be read or changed as asked
     ├── RecordError          an output message is not one of ours
     ├── MessageTooLarge      a topic does not take a message of that size
     ├── WindowShapeError     windows handed to an imputer have the wrong shape
@@ -29,6 +30,10 @@ class CatalogueError(GlaimError):
 
 class ContractError(GlaimError):
     """A model's contract cannot be read, or does not fit what uses it."""
+
+
+class ModelError(GlaimError):
+    """A model repository cannot be read or changed as asked."""
 
 
 class RecordError(GlaimError):

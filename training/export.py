@@ -20,7 +20,6 @@ import dataclasses
 import json
 import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -51,7 +50,7 @@ from training.errors import ExportError, ExportRefused, in_sentences
 from training.evaluate import evaluate_run, model_fill, restore
 from training.masks import MaskSpec
 from training.model import GLAIM
-from training.repository import placed, put
+from training.repository import placed, put, staging
 from training.residuals import residual_quantiles
 from training.runtime import keep_memory
 from training.tables import load
@@ -180,32 +179,30 @@ def write_model(
     spec = placed(spec, model.window, state.sensors, state.step_s)
     served = served_model(model, scale, spec.emitted_steps)
     root = Path(spec.directory)
-    root.mkdir(parents=True, exist_ok=True)
     target = root / spec.name
-    staging = Path(tempfile.mkdtemp(prefix=f".{spec.name}-", dir=root))
-    try:
-        staging.chmod(0o755)
-        version_folder = staging / str(spec.version)
-        version_folder.mkdir()
+    with staging(root) as folder:
+        made = folder / spec.name
+        version_folder = made / str(spec.version)
+        version_folder.mkdir(parents=True)
         weights = version_folder / "model.pt"
         script(served).save(str(weights))
         loaded: torch.jit.ScriptModule = torch.jit.load(str(weights))  # type: ignore[no-untyped-call]
         check(served, loaded, scale, model.window)
         shutil.copyfile(BACKEND, version_folder / "model.py")
         sensors = len(state.sensors)
-        (staging / "config.pbtxt").write_text(triton_config.libtorch_config(spec.name, sensors, model.window, spec))
-        (staging / "configs").mkdir()
+        (made / "config.pbtxt").write_text(triton_config.libtorch_config(spec.name, sensors, model.window, spec))
+        (made / "configs").mkdir()
         for file, text in (
             ("cpu.pbtxt", triton_config.libtorch_cpu_config(spec.name, sensors, model.window, spec)),
             ("python.pbtxt", triton_config.python_config(spec.name, sensors, model.window, spec)),
         ):
-            (staging / "configs" / file).write_text(text)
+            (made / "configs" / file).write_text(text)
         values = warm.values[0] * scale.std[:, None] + scale.mean[:, None]
-        triton_config.write_warmup(staging, values.astype(np.float32), warm.observed[0])
-        write_contract(_contract(spec, state, model, scale, masks, metrics, quantiles, file_digest(weights)), staging)
-        put(staging, target, spec.version)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        triton_config.write_warmup(made, values.astype(np.float32), warm.observed[0])
+        contract = _contract(spec, state, model, scale, masks, metrics, quantiles, file_digest(weights))
+        for place in (version_folder, made):  # the version's own, and the model's while no newer one is there
+            write_contract(contract, place)
+        put(made, target, spec.version)
     return target
 
 
@@ -269,8 +266,11 @@ def rehearse(config: RunConfig, series: Series, directory: str = "") -> None:
 
     Raises:
         ExportError: the model would not fit beside the versions that are there, or cannot be served.
+        ModelError: the repository cannot be written to.
     """
     spec = destination(config, series.sensors, series.step_s, directory)
+    with staging(Path(spec.directory)):  # a volume that is mounted read-only is found now and not after the hours
+        pass
     model = GLAIM(dataclasses.replace(config.model, num_variables=len(series.sensors)))
     ones = np.ones(len(series.sensors))
     script(served_model(model, Scale(ones, ones, ones, ones), spec.emitted_steps))

@@ -2,32 +2,27 @@
 
 model_repo/<name>/contract.json     what the newest version promises
 config.pbtxt      one configuration for all versions, hence one shape of windows
-1/ 2/ ...         the versions; Triton serves the two highest
+1/ 2/ ...         the versions, each with its own contract; Triton serves the two highest
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from glaim_stream.contract import CONTRACT_FILE, read_contract
+from glaim_stream.models.local import highest_ever, join, move, staging, versions
 from training.config import ExportSpec
 from training.errors import ExportError
 
-
-def versions(directory: Path) -> list[int]:
-    """The versions of a model that are there, ascending."""
-    if not directory.is_dir():
-        return []
-    return sorted(int(entry.name) for entry in directory.iterdir() if entry.is_dir() and entry.name.isdigit())
+__all__ = ["placed", "put", "staging", "versions"]
 
 
 def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float) -> ExportSpec:
-    """The spec with its version settled: 0 becomes the number after the highest that is there.
+    """The spec with its version settled: 0 becomes the number after the highest that is there or was withdrawn.
 
     Cheap, so that a training can ask before it begins.
 
@@ -37,7 +32,7 @@ def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float)
     """
     target = Path(spec.directory) / spec.name
     present = versions(target)
-    version = spec.version or max(present, default=0) + 1
+    version = spec.version or highest_ever(target) + 1
     if version < 0:
         raise ExportError(f"expected export.version 1 or higher, or 0 for the next one, found {spec.version}")
     if present and present[-1] > version:
@@ -63,49 +58,33 @@ def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float)
     return dataclasses.replace(spec, version=version)
 
 
-def put(staging: Path, target: Path, version: int) -> None:
+def put(made: Path, target: Path, version: int) -> None:
     """Move a finished model directory into the repository; other versions that are there are kept.
 
     Args:
-        staging: The whole directory of the model with the one new version, on the same file system.
+        made: The whole directory of the model with the one new version, below `staging(target.parent)`.
         target: model_repo/<name>.
         version: The new version.
     """
     present = versions(target)
     if present and version not in present:
-        _join(staging, target, version)
+        join(made, target, version)
         return
     for other in present:
         if other != version:
-            shutil.copytree(target / str(other), staging / str(other))
-    _swap(staging, target)
+            shutil.copytree(target / str(other), made / str(other))
+    _swap(made, target)
 
 
-def _join(staging: Path, target: Path, version: int) -> None:
-    """Put a new version beside those that are there, never leaving a reader with half of it.
-
-    Each step is one rename. The contract comes last: until then it names the version before, whose weights stay where
-    they are. Triton, which looks at folders, may answer with the new version a moment earlier; the tensors are the
-    same, and each answer says which version made it. The configuration and the warm-up window are left as they are:
-    `placed` saw to it that they fit, and an operator may have changed the instance count.
-    """
-    (staging / str(version)).rename(target / str(version))
-    try:
-        (staging / CONTRACT_FILE).rename(target / CONTRACT_FILE)
-    except OSError:
-        shutil.rmtree(target / str(version))
-        raise
-
-
-def _swap(staging: Path, target: Path) -> None:
+def _swap(made: Path, target: Path) -> None:
     """Put the new directory in the place of the old one; the old one is gone only when the new one stands."""
     if not target.exists():
-        staging.rename(target)
+        move(made, target)
         return
-    old = target.with_name(f".{target.name}-{os.getpid()}.old")
-    target.rename(old)
+    old = made.with_name(made.name + ".old")
+    move(target, old)
     try:
-        staging.rename(target)
+        made.rename(target)
     except OSError:
         old.rename(target)
         raise

@@ -1,0 +1,150 @@
+"""`glaim-stream models`: list, fetch, push, rollback."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Look after a model repository: what is in it, bring it, put it up, take a version back.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+WHERE = "Folder, or URI: file:///..., s3://bucket/folder?region=..., gs://..., abfss://..."
+Repository = Annotated[str, typer.Argument(help=WHERE)]
+Models = Annotated[list[str] | None, typer.Option("--model", help="Only this model; repeatable.")]
+Tries = Annotated[
+    int, typer.Option(min=1, help="So often in all, when the repository cannot be reached; 1, 2, 4 ... 30 s apart.")
+]
+_LONGEST_PAUSE_S = 30.0
+
+
+@app.command("list")
+def list_(repository: Repository) -> None:
+    """Show every version: what it was trained on, whether its weights are its contract's, what Triton serves of it.
+
+    Exit code 1 when a version is not whole.
+    """
+    from rich.table import Table
+
+    from glaim_stream.commands.console import result_console
+    from glaim_stream.models.listing import listing
+    from glaim_stream.models.store import open_store
+
+    found = listing(open_store(repository))
+    table = Table("model", "version", "is", "trained on", "rows", "made", "sensors", "window", "weights")
+    for each in found:
+        contract = each.contract
+        about = ("?", "?", "?", "?", "?")
+        if contract is not None:
+            data = contract.data
+            about = (data.source, str(data.rows), contract.created, str(len(contract.sensors)), str(contract.window))
+        table.add_row(each.model, str(each.version), each.state, *about, each.problem or "as the contract says")
+    result_console().print(table)
+    if any(each.problem for each in found):
+        sys.exit(1)
+
+
+@app.command()
+def fetch(
+    source: Repository,
+    to: Annotated[Path, typer.Option(help="Repository on this machine; made when absent.")],
+    model: Models = None,
+    keep: Annotated[int, typer.Option(min=1, help="So many of the newest versions; Triton serves two.")] = 2,
+    missing_only: Annotated[
+        bool, typer.Option("--missing-only", help="Only models of which nothing is there: fills an empty volume.")
+    ] = False,
+    mirror: Annotated[
+        bool, typer.Option("--mirror", help="Remove versions here that the source has no more, as after a roll-back.")
+    ] = False,
+    tries: Tries = 5,
+    every: Annotated[
+        float, typer.Option(min=0, help="Seconds: go on looking for what is new, until SIGTERM. 0: once.")
+    ] = 0.0,
+) -> None:
+    """Bring models to this machine. Each comes whole or not at all, its weights checked against its contract."""
+    from glaim_stream.errors import GlaimError, ModelError
+    from glaim_stream.models.fetch import fetch as bring
+    from glaim_stream.models.fetch import is_here
+    from glaim_stream.models.store import open_store
+
+    if missing_only and mirror:
+        raise ModelError("expected --missing-only or --mirror, found both: one leaves what is there, the other follows")
+    store = open_store(source)
+    if is_here(store, to):
+        raise ModelError(f"expected another repository than {to} to bring models from")
+
+    def once() -> int:
+        return bring(store, to, models=model or (), keep=keep, missing_only=missing_only, mirror=mirror)
+
+    # The first process of a container is not ended by SIGTERM unless it says so.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    changes = _persistently(once, tries)
+    if not changes:
+        print(f"{to}: nothing new in {store.said}")
+    while every:
+        time.sleep(every)
+        try:
+            once()
+        except (OSError, GlaimError) as error:  # what is here is served meanwhile
+            print(f"error: {error}; trying again in {every:g} s", file=sys.stderr, flush=True)
+
+
+@app.command()
+def push(
+    source: Annotated[Path, typer.Argument(help="Repository on this machine.")],
+    to: Repository,
+    model: Models = None,
+    tries: Tries = 5,
+) -> None:
+    """Put up the versions that the other repository has not; a version counts there when it is whole."""
+    from glaim_stream.models.push import push as put_up
+    from glaim_stream.models.store import open_store
+
+    target = open_store(to)
+    if not _persistently(lambda: put_up(source, target, models=model or ()), tries):
+        print(f"{target.said}: nothing new in {source}")
+
+
+@app.command()
+def rollback(
+    repository: Repository,
+    model: Annotated[str, typer.Argument(help="Name of the model.")],
+    to: Annotated[
+        int | None, typer.Option(help="Version that is to be the newest again. [default: the one before the newest]")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+) -> None:
+    """Withdraw the newest version: the one before answers again. It is kept beside the repository, never deleted."""
+    from glaim_stream.models.rollback import rollback as withdraw
+    from glaim_stream.models.store import open_store
+
+    withdraw(open_store(repository), model, to, dry_run=dry_run)
+
+
+def _persistently(do: Callable[[], int], tries: int) -> int:
+    """Again after what a network or a disk may get over; what is wrong with the models themselves is said at once.
+
+    Raises:
+        ModelError: the last try failed too.
+    """
+    from glaim_stream.errors import ModelError
+
+    pause_s = 1.0
+    for left in range(tries - 1, -1, -1):
+        try:
+            return do()
+        except OSError as error:
+            if not left:
+                raise ModelError(f"after {tries} tries: {error}") from error
+            print(f"{error}; trying again in {pause_s:g} s, {left} times more", file=sys.stderr, flush=True)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    raise AssertionError("a try either returns or raises")

@@ -1,0 +1,176 @@
+"""A model repository wherever Arrow's file systems reach: a disk, S3, GCS, Azure. Reading, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from glaim_stream.contract import CONTRACT_FILE, Contract
+from glaim_stream.errors import ModelError
+from glaim_stream.models.local import WITHDRAWN
+
+WEIGHTS = "model.pt"
+_BLOCK = 1 << 20
+_WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # a folder there is an empty object that nobody needs
+# As Triton and Kubernetes take them, and no way out of the repository.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class Store:
+    """A repository: Arrow's file system, the folder in it, and what the user called it."""
+
+    fs: Any  # pyarrow.fs.FileSystem
+    path: str
+    said: str
+
+    def models(self) -> list[str]:
+        """Names of the models, ascending: folders that hold a contract or a version's folder."""
+        names = [name for name, is_folder in self._entries(self.path) if is_folder and _NAME.fullmatch(name)]
+        return sorted(name for name in names if self.has(f"{name}/{CONTRACT_FILE}") or self.folders(name))
+
+    def folders(self, model: str, root: str = "") -> list[int]:
+        """Numbers of the version folders of a model, ascending, whole or not."""
+        entries = self._entries(f"{root or self.path}/{model}")
+        return sorted(int(name) for name, is_folder in entries if is_folder and name.isdigit())
+
+    def versions(self, model: str) -> list[int]:
+        """Versions that count: those whose contract is there, which is put up after the weights."""
+        return [number for number in self.folders(model) if self.contract_path(model, number) is not None]
+
+    def withdrawn(self, model: str) -> list[int]:
+        """Versions that were rolled back."""
+        return self.folders(model, self.withdrawn_root)
+
+    @property
+    def withdrawn_root(self) -> str:
+        """The folder beside the repository that keeps what was rolled back."""
+        return self.path + WITHDRAWN
+
+    def contract_path(self, model: str, version: int) -> str | None:
+        """Where a version's contract lies below the repository: beside its weights, or as the model's."""
+        own = f"{model}/{version}/{CONTRACT_FILE}"
+        if self.has(own):
+            return own
+        newest = f"{model}/{CONTRACT_FILE}"
+        return newest if self.has(newest) and self._contract(newest).version == version else None
+
+    def contract(self, model: str, version: int) -> Contract:
+        """What a version promises.
+
+        Raises:
+            ModelError: there is no contract of it, or it cannot be read.
+        """
+        path = self.contract_path(model, version)
+        if path is None:
+            raise ModelError(f"{self.said}: expected a contract of {model} version {version}, found none")
+        found = self._contract(path)
+        if (found.name, found.version) != (model, version):
+            raise ModelError(
+                f"{self.said}/{path}: expected the contract of {model} version {version}, found that of {found.name} "
+                f"version {found.version}"
+            )
+        return found
+
+    def digest(self, model: str, version: int) -> str:
+        """SHA-256 of a version's weights, hexadecimal.
+
+        Raises:
+            ModelError: there are none.
+        """
+        path = f"{model}/{version}/{WEIGHTS}"
+        if not self.has(path):
+            raise ModelError(f"{self.said}: expected {path}, found none")
+        digest = hashlib.sha256()
+        with self.fs.open_input_stream(f"{self.path}/{path}") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
+
+    def verify(self, model: str, version: int) -> Contract:
+        """The contract of a version whose weights are the ones it was written for.
+
+        Raises:
+            ModelError: they are not.
+        """
+        contract = self.contract(model, version)
+        found = self.digest(model, version)
+        if found != contract.torchscript_sha256:
+            raise ModelError(
+                f"{self.said}: {model} version {version} has weights of sha256 {found}, its contract was written for "
+                f"{contract.torchscript_sha256}"
+            )
+        return contract
+
+    def files(self, folder: str) -> Iterator[str]:
+        """Paths of the files below a folder of the repository, relative to it, in no order that matters."""
+        from pyarrow.fs import FileSelector, FileType
+
+        root = f"{self.path}/{folder}"
+        for info in self.fs.get_file_info(FileSelector(root, recursive=True, allow_not_found=True)):
+            if info.type == FileType.File:
+                yield info.path[len(root) + 1 :]
+
+    def has(self, path: str) -> bool:
+        """Whether a file is there."""
+        from pyarrow.fs import FileType
+
+        return bool(self.fs.get_file_info(f"{self.path}/{path}").type == FileType.File)
+
+    def _contract(self, path: str) -> Contract:
+        with self.fs.open_input_stream(f"{self.path}/{path}") as file:
+            text = file.read()
+        try:
+            return Contract.model_validate_json(text)
+        except ValidationError as error:
+            raise ModelError(f"{self.said}/{path} is not a contract: {error}") from error
+
+    def _entries(self, folder: str) -> list[tuple[str, bool]]:
+        from pyarrow.fs import FileSelector, FileType
+
+        found = self.fs.get_file_info(FileSelector(folder, allow_not_found=True))
+        return [(info.base_name, info.type == FileType.Directory) for info in found]
+
+
+def copy(source: Store, path: str, target: Store, to: str) -> None:
+    """Copy one file between repositories; both paths are the file systems' own."""
+    if target.fs.type_name not in _WITHOUT_FOLDERS:
+        target.fs.create_dir(to.rpartition("/")[0], recursive=True)
+    with source.fs.open_input_stream(path) as file, target.fs.open_output_stream(to) as out:
+        shutil.copyfileobj(file, out)
+
+
+def open_store(said: str) -> Store:
+    """A repository by path or URI: `model_repo`, `file:///...`, `s3://bucket/models?region=...`, `gs://`, `abfss://`.
+
+    Raises:
+        ModelError: it is no URI of a file system that Arrow has, or the root of one.
+    """
+    from pyarrow import ArrowException
+    from pyarrow.fs import FileSystem, LocalFileSystem
+
+    if "://" not in said:
+        absolute = str(Path(said).absolute())
+        return Store(LocalFileSystem(), absolute.rstrip("/"), said)
+    try:
+        fs, path = FileSystem.from_uri(said)
+    except (ArrowException, OSError, ValueError) as error:
+        raise ModelError(f"expected a path, or a URI of s3, gs, abfss or file, found {said!r}: {error}") from error
+    path = path.rstrip("/")
+    if "/" not in path.strip("/") and fs.type_name != "local":
+        raise ModelError(
+            f"expected a folder in a bucket, found {said!r}: what is rolled back is kept beside the repository"
+        )
+    return Store(fs, path, said.partition("?")[0].rstrip("/"))
+
+
+def local_path(store: Store) -> Path | None:
+    """The folder of a repository that lies on a disk here, None for all others."""
+    return Path(store.path) if store.fs.type_name == "local" else None
