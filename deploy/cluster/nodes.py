@@ -1,0 +1,72 @@
+"""What the local cluster has: three GPU nodes and three others in three zones, and volumes that claims can bind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+ZONES = ("a", "b", "c")
+GPUS_OF_A_NODE = 4
+GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+_GPU_NODE = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "200Gi", "pods": "110"}
+_CPU_NODE = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+STORAGE_CLASS = "shared"
+_VOLUMES = 12
+
+
+def nodes() -> list[Object]:
+    """`gpu-a` to `gpu-c`, tainted as GPU operators do, and `cpu-a` to `cpu-c`."""
+    made = []
+    for zone in ZONES:
+        gpu = _GPU_NODE | {"nvidia.com/gpu": str(GPUS_OF_A_NODE)}
+        made.append(_node(f"gpu-{zone}", zone, gpu, {"nvidia.com/gpu.present": "true"}, [GPU_TAINT]))
+        made.append(_node(f"cpu-{zone}", zone, _CPU_NODE, {}, []))
+    return made
+
+
+def storage() -> list[Object]:
+    """A default class without provisioner, and volumes of it made beforehand, for any access mode a claim may ask.
+
+    The controller manager binds claims to them; nobody mounts them, for the kubelets are fake.
+    """
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": STORAGE_CLASS, "annotations": default},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "Immediate",
+    }
+    return [storage_class, *(_volume(f"volume-{number}") for number in range(_VOLUMES))]
+
+
+def _node(name: str, zone: str, capacity: dict[str, str], labels: dict[str, str], taints: list[Object]) -> Object:
+    common = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "topology.kubernetes.io/zone": f"zone-{zone}",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": common | labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "spec": {"taints": taints},
+        "status": {"capacity": capacity, "allocatable": capacity},
+    }
+
+
+def _volume(name: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Ti"},
+            "accessModes": ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": STORAGE_CLASS,
+            "nfs": {"server": "storage.invalid", "path": f"/{name}"},
+        },
+    }

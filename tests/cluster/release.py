@@ -1,0 +1,157 @@
+"""One release of the chart in a namespace that enforces Pod Security, and questions about what is there."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import yaml
+
+from deploy.cache import CHECKOUT
+from deploy.cluster import LocalCluster
+from deploy.cluster.api import Object
+
+CHART = CHECKOUT / "helm" / "glaim-stream"
+# All that a first installation gives.
+SMALLEST: Object = {"kafka": {"bootstrapServers": "kafka.plant:9092"}}
+_numbers = itertools.count(1)
+# What controllers and the namespace itself make: of everybody's namespace, and of no release.
+_OF_THE_NAMESPACE = {"kube-root-ca.crt", "default"}
+
+
+def merged(values: Object, changes: Object) -> Object:
+    """Values with changes over them, map by map, as helm merges its files."""
+    both = dict(values)
+    for name, change in changes.items():
+        old = both.get(name)
+        both[name] = merged(old, change) if isinstance(old, dict) and isinstance(change, dict) else change
+    return both
+
+
+def labels_of(thing: Object) -> Mapping[str, str]:
+    labels: Mapping[str, str] = thing["metadata"].get("labels") or {}
+    return labels
+
+
+def conditions_of(thing: Object) -> dict[str, str]:
+    return {item["type"]: item["status"] for item in thing.get("status", {}).get("conditions") or []}
+
+
+class Release:
+    """Installs, upgrades and removes one release, called `plant`."""
+
+    name = "plant"
+
+    def __init__(self, cluster: LocalCluster, helm: Path, directory: Path) -> None:
+        self.api = cluster.api
+        self.namespace = f"test-{next(_numbers)}"
+        self._helm = helm
+        self._directory = directory
+        self._environment = os.environ | {
+            "KUBECONFIG": str(cluster.kubeconfig),
+            "HELM_CACHE_HOME": str(directory / "helm"),
+            "HELM_CONFIG_HOME": str(directory / "helm"),
+            "HELM_DATA_HOME": str(directory / "helm"),
+        }
+
+    def __enter__(self) -> Self:
+        policy = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+        self.api.create(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace, "labels": policy}}
+        )
+        until(lambda: self.one("v1", "ServiceAccount", "default") is not None, "the namespace has a service account")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.api.delete("v1", "Namespace", self.namespace)
+
+    # ---------------------------------------------------------------------------------------------- what helm does
+
+    def helm(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`helm COMMAND plant ARGUMENTS...` in the namespace, whatever comes of it."""
+        line = [str(self._helm), *command.split(), self.name, *arguments, "--namespace", self.namespace]
+        return subprocess.run(line, env=self._environment, capture_output=True, text=True, timeout=150, check=False)
+
+    def install(self, changes: Object | None = None, *, wait: bool = True) -> str:
+        """The chart with the smallest values and changes; waits until all is Ready. Returns helm's notes."""
+        return self._apply("install", changes, wait)
+
+    def upgrade(self, changes: Object | None = None, *, wait: bool = True) -> str:
+        """The same over what is installed; what `changes` does not name goes back to its default."""
+        return self._apply("upgrade", changes, wait)
+
+    def refusal(self, changes: Object, command: str = "install") -> str:
+        """What helm says to values that it must not take."""
+        run = self.helm(command, str(CHART), "--values", str(self._values(changes)))
+        assert run.returncode != 0, "expected a refusal, it was installed"
+        return run.stderr
+
+    def _apply(self, command: str, changes: Object | None, wait: bool) -> str:
+        options = ["--wait", "--timeout", "120s"] if wait else []
+        run = self.helm(command, str(CHART), "--values", str(self._values(changes or {})), *options)
+        assert run.returncode == 0, run.stderr + self.events()
+        assert "arning" not in run.stderr, run.stderr  # of Pod Security and of deprecated APIs
+        return run.stdout
+
+    def _values(self, changes: Object) -> Path:
+        file = self._directory / "values.yaml"
+        file.write_text(yaml.safe_dump(merged(SMALLEST, changes)))
+        return file
+
+    def manifest(self, *, hooks: bool = False) -> list[Object]:
+        """The objects as the chart wrote them."""
+        run = self.helm("get hooks" if hooks else "get manifest")
+        assert run.returncode == 0, run.stderr
+        return [document for document in yaml.safe_load_all(run.stdout) if document]
+
+    # ------------------------------------------------------------------------------------------- what the cluster has
+
+    def one(self, api_version: str, kind: str, name: str) -> Object | None:
+        return self.api.get(api_version, kind, name, self.namespace)
+
+    def all(self, api_version: str, kind: str, component: str = "") -> list[Object]:
+        """Objects of the release, of one component or of all."""
+        selector = f"app.kubernetes.io/instance={self.name}"
+        if component:
+            selector += f",app.kubernetes.io/component={component}"
+        return self.api.listed(api_version, kind, self.namespace, selector)
+
+    def pods(self, component: str = "") -> list[Object]:
+        """Pods that are not on their way out, by name."""
+        found = [pod for pod in self.all("v1", "Pod", component) if "deletionTimestamp" not in pod["metadata"]]
+        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def ready(self, component: str = "") -> list[Object]:
+        return [pod for pod in self.pods(component) if conditions_of(pod).get("Ready") == "True"]
+
+    def nodes(self, component: str) -> list[str]:
+        """Where the component's pods are, one name a pod; without those that are nowhere."""
+        return [pod["spec"]["nodeName"] for pod in self.pods(component) if "nodeName" in pod["spec"]]
+
+    def left_over(self) -> list[str]:
+        """Everything in the namespace that a new namespace has not, as `Kind/name`; without events."""
+        everything = self.api.everything(self.namespace, "")
+        kept = [thing for thing in everything if thing["kind"] != "Event"]
+        names = {f"{thing['kind']}/{thing['metadata']['name']}" for thing in kept}
+        return sorted(name for name in names if name.split("/", 1)[1] not in _OF_THE_NAMESPACE)
+
+    def events(self) -> str:
+        """What controllers and scheduler complained about, for a message."""
+        events = self.api.listed("v1", "Event", self.namespace)
+        return "".join(f"\n{event['reason']}: {event.get('message')}" for event in events if event["type"] == "Warning")
+
+
+def until(done: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Wait until something is so; fail by saying what was not."""
+    give_up = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < give_up, f"not after {seconds:.0f} s: {what}"
+        time.sleep(0.1)
