@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,6 +80,9 @@ def test_help_imports_nothing_heavy() -> None:
         (["produce", "absent.csv", "--dry-run"], "absent.csv cannot be read"),
         (["produce", "--plant", "--days", "0", "--dry-run"], "at least one step"),
         (["produce", "--plant", "--speed", "fast", "--dry-run"], "--speed: expected"),
+        (["produce", "x.csv", "--live"], "--live: expected --plant"),
+        (["produce", "--plant", "--live", "--speed", "2"], "--live: expected no --speed"),
+        (["produce", "--plant", "--live", "--until", "2030-01-01"], "--live: expected no --speed, --from or --until"),
         (["produce", "--plant", "--drop", "1.5", "--dry-run"], "share of readings"),
         (["produce", "--plant", "--from", "2030-01-01", "--dry-run"], "found only some from 2026"),
         (["catalogue", "check", "absent.yaml"], "expected a catalogue"),
@@ -114,6 +118,17 @@ def test_a_dry_run_says_what_would_be_sent() -> None:
     assert done.returncode == 0
     assert "would send 2074 readings (0 null) of 2 groups" in done.stdout
     assert "from 2026-01-01T00:00:00Z to 2026-01-01T02:23:00Z; withheld 230" in done.stdout
+
+
+def test_a_live_plant_began_at_the_midnight_that_is_two_hours_ago() -> None:
+    before = datetime.now(UTC)
+    done = glaim("produce", "--plant", "--groups", "1", "--days", "0.01", "--live", "--dry-run")
+    first = datetime.fromisoformat(done.stdout.split("from ")[1].split(" to ")[0])
+    midnights = [
+        (moment - timedelta(hours=2)).replace(hour=0, minute=0, second=0, microsecond=0)
+        for moment in (before, datetime.now(UTC))
+    ]
+    assert first in midnights
 
 
 def test_the_catalogue_is_checked(groups_yaml: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from glaim_stream.feed.produce import ProduceReport
     from glaim_stream.feed.sources import Source
 
+_DAY_MS = 86_400_000
+_HISTORY_MS = 7_200_000
+
 
 def produce(
     file: Annotated[
@@ -43,6 +47,14 @@ def produce(
     seed: Annotated[int, typer.Option(help="Of the plant and of the dropouts.")] = 0,
     input_format: MessageFormat = Format.SINGLE,
     batch: MessageBatch = 50,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="With --plant: its readings bear the present time. Those since midnight UTC, two hours at least, are "
+            "sent at once and the others as they fall due, until --days are over.",
+        ),
+    ] = False,
     speed: Annotated[str, typer.Option(help="Times real time, such as 3600 (an hour a second), or `max`.")] = "max",
     since: Annotated[str | None, typer.Option("--from", help="Only readings at or after this time, ISO 8601.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="Only readings before this time.")] = None,
@@ -75,9 +87,11 @@ def produce(
     from glaim_stream.feed.produce import produce as send
     from glaim_stream.settings import read_settings
 
-    source = source_of(file, plant, days, groups, seed, separator, time_column, group, missing, timezone)
+    now_ms = _now_ms(plant, speed, since or until) if live else None
+    start_ms = None if now_ms is None else _live_start_ms(now_ms)
+    source = source_of(file, plant, days, groups, seed, separator, time_column, group, missing, timezone, start_ms)
     source = within(source, since, until, timezone)
-    pace = _speed(speed)
+    pace = 1.0 if live else _speed(speed)
     withheld = hide(source, drop, seed=seed)
     if hidden is not None and not dry_run:
         print(f"{hidden}: {write_hidden(source, withheld, hidden)} withheld readings")
@@ -96,7 +110,9 @@ def produce(
         outage_topic=outage_topic,
     )
     with progress_bar(settings.input_topic, "readings") as progress:
-        report = send(settings, sent, input_format=chosen, batch=batch, speed=pace, null=null, on_progress=progress)
+        report = send(
+            settings, sent, input_format=chosen, batch=batch, speed=pace, now_ms=now_ms, null=null, on_progress=progress
+        )
     print(
         f"{settings.input_topic}: {report.readings} readings of {report.groups} groups in {report.messages} messages, "
         f"{report.value_bytes / 1e6:.1f} MB, {report.seconds:.1f} s, {report.readings_per_second:.0f} readings/s; "
@@ -105,6 +121,22 @@ def produce(
     if report.failed_messages:
         print(f"error: {report.failed_messages} messages were not delivered: {report.error}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _now_ms(plant: bool, speed: str, part: str | None) -> int:
+    """The present time, for a live plant; SettingsError where what is asked besides says otherwise."""
+    from glaim_stream.errors import SettingsError
+
+    if not plant:
+        raise SettingsError("--live: expected --plant, whose readings can bear any time; a file's bear their own")
+    if speed != "max" or part is not None:
+        raise SettingsError("--live: expected no --speed, --from or --until, since its pace and time are the clock's")
+    return time.time_ns() // 1_000_000
+
+
+def _live_start_ms(now_ms: int) -> int:
+    """The last midnight UTC that is two hours ago: more than a window, and the same after a restart within the day."""
+    return (now_ms - _HISTORY_MS) // _DAY_MS * _DAY_MS
 
 
 def _speed(text: str) -> float | None:

@@ -52,8 +52,9 @@ def source_of(
     group: str | None,
     missing: list[float] | None,
     timezone: str,
+    start_ms: int | None = None,
 ) -> Source:
-    """The file, or the simulated plant.
+    """The file, or the simulated plant, which may begin at a time of one's own.
 
     Raises:
         SettingsError: both or none is asked for, or the file cannot be read.
@@ -64,7 +65,7 @@ def source_of(
     if plant == (file is not None):
         raise SettingsError("expected a file or --plant, found " + ("both" if plant else "neither"))
     if file is None:
-        return plant_source(days, groups=groups, seed=seed)
+        return plant_source(days, groups=groups, seed=seed, start_ms=start_ms)
     source = read_source(
         file,
         separator=separator,

@@ -75,6 +75,7 @@ def produce(
     input_format: InputFormat = InputFormat.SINGLE,
     batch: int = DEFAULT_BATCH,
     speed: float | None = None,
+    now_ms: int | None = None,
     null: NDArray[np.bool_] | None = None,
     on_progress: Progress | None = None,
 ) -> ProduceReport:
@@ -86,6 +87,7 @@ def produce(
         input_format: what a message holds.
         batch: most readings of a message of batch and arrow.
         speed: event seconds a second; None: as fast as it goes.
+        now_ms: with a speed, the event time at the start: what is older is sent at once. None: the first reading's.
         null: bool [n], readings whose value is sent as null.
         on_progress: called a few times a second.
 
@@ -96,11 +98,16 @@ def produce(
         raise SettingsError(f"expected a batch of 1 or more and a speed above 0, found {batch} and {speed}")
     partitions = ensure_topics(settings)[settings.input_topic]
     plan = plan_messages(source, input_format, batch=batch, null=null)
-    return asyncio.run(_send(settings, partitions, plan, speed, on_progress))
+    return asyncio.run(_send(settings, partitions, plan, speed, now_ms, on_progress))
 
 
 async def _send(
-    settings: Settings, partitions: int, plan: Plan, speed: float | None, on_progress: Progress | None
+    settings: Settings,
+    partitions: int,
+    plan: Plan,
+    speed: float | None,
+    now_ms: int | None,
+    on_progress: Progress | None,
 ) -> ProduceReport:
     async with AIOKafkaProducer(
         **kafka_options(settings),
@@ -114,7 +121,8 @@ async def _send(
         size = 0
         for first, stop in _slices(plan) if speed is None else _paced(plan, speed):
             if speed is not None:
-                due_s = start_s + (int(plan.due_ms[first]) - int(plan.due_ms[0])) / 1000 / speed
+                zero_ms = int(plan.due_ms[0]) if now_ms is None else now_ms
+                due_s = start_s + (int(plan.due_ms[first]) - zero_ms) / 1000 / speed
                 await asyncio.sleep(max(0.0, due_s - time.monotonic()))
             size += await sender.send(first, stop)
             if on_progress is not None:

@@ -103,16 +103,16 @@ def read_source(
     )
 
 
-def plant_source(days: float, *, groups: int = 8, seed: int = 0) -> Source:
-    """The simulated plant (glaim_stream.plant), without gaps.
+def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int | None = None) -> Source:
+    """The simulated plant (glaim_stream.plant), without gaps; `start_ms` is its first reading, else the plant's own.
 
     Raises:
         SettingsError: no day or no group is asked for.
     """
-    from glaim_stream.plant import simulate
+    from glaim_stream.plant import START_MS, simulate
 
     try:
-        plant = simulate(days, groups=groups, seed=seed)
+        plant = simulate(days, groups=groups, seed=seed, start_ms=START_MS if start_ms is None else start_ms)
     except ValueError as error:
         raise SettingsError(f"simulated plant: {error}") from error
     cells = [(group, sensor) for group in plant.groups for sensor in plant.sensor_ids]
