@@ -45,18 +45,19 @@ class WorkerApp(faust.App):
         """None: Faust makes them, by default below the working directory, for tables on disk."""
 
 
-def create_app(settings: Settings, health: Health | None = None) -> faust.App:
+def create_app(settings: Settings, health: Health | None = None, catalogue: Catalogue | None = None) -> faust.App:
     """Build the worker.
 
     Args:
         settings: of the worker.
         health: is told what becomes of it; None: nobody asks.
+        catalogue: of the settings, when it was read already.
 
     Raises:
         GlaimError: the settings, the catalogue or a contract cannot be used; nothing has been started.
     """
     health = health or Health()
-    pipeline, ladder = create_pipeline(settings)
+    pipeline, ladder = create_pipeline(settings, catalogue)
     app = WorkerApp(
         settings.consumer_group,
         broker=faust_broker(settings),
@@ -126,23 +127,21 @@ def create_app(settings: Settings, health: Health | None = None) -> faust.App:
             if isinstance(rung, TritonImputer):
                 await _check_served(rung)
 
-    needs_nothing = settings.imputer in _MODEL_FREE
-    watch(app, health, workers, None if needs_nothing else ladder.rungs[0], pipeline.contracts)
+    watch(app, health, workers, ladder.rungs[0] if settings.needs_model else None, pipeline.contracts)
     return app
 
 
-def create_pipeline(settings: Settings) -> tuple[Pipeline, Ladder]:
+def create_pipeline(settings: Settings, catalogue: Catalogue | None = None) -> tuple[Pipeline, Ladder]:
     """What the worker and a replay drive alike, and the ladder in it, which must be closed.
 
     Raises:
         GlaimError: the catalogue, a contract or a model cannot be used.
     """
-    catalogue = read_catalogue(settings.catalogue)
+    catalogue = catalogue or read_catalogue(settings.catalogue)
     contracts = _contracts(settings, catalogue)
     ladder = create_ladder(settings, contracts)
     largest = settings.max_message_bytes - _ENVELOPE_BYTES
-    upgrades = settings.imputer not in _MODEL_FREE
-    share = 0.0 if settings.imputer in _MODEL_FREE else settings.score_share  # one answer needs no blend
+    share = settings.score_share if settings.needs_model else 0.0  # one answer needs no blend
     return Pipeline(
         catalogue,
         contracts,
@@ -150,7 +149,7 @@ def create_pipeline(settings: Settings) -> tuple[Pipeline, Ladder]:
         max_message_bytes=largest,
         score_share=share,
         score_least=settings.score_least,
-        upgrades=upgrades,
+        upgrades=settings.needs_model,
     ), ladder
 
 
@@ -167,7 +166,7 @@ def create_ladder(settings: Settings, contracts: Mapping[str, Contract]) -> Ladd
         from glaim_stream.imputers.local import LocalImputer  # torch is an extra
 
         rungs.append(LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch))
-    rungs.append(_MODEL_FREE[settings.imputer]() if settings.imputer in _MODEL_FREE else Interpolation())
+    rungs.append(Interpolation() if settings.needs_model else _MODEL_FREE[settings.imputer]())
     for rung in rungs:
         metrics.imputer_state.labels(rung.name).set(State.CLOSED)
     return Ladder(
@@ -190,12 +189,11 @@ def _count_state(rung: str, state: State) -> None:
 
 def _contracts(settings: Settings, catalogue: Catalogue) -> Contracts:
     """Contracts of the catalogue's models; those of model-free imputers are used where they are there."""
-    optional = settings.imputer in _MODEL_FREE
     names = [model.name for model in catalogue.models]
     at_start = {
         name: read_contract(settings.model_repository / name)
         for name in names
-        if not optional or (settings.model_repository / name / CONTRACT_FILE).exists()
+        if settings.needs_model or (settings.model_repository / name / CONTRACT_FILE).exists()
     }
     return Contracts(at_start, settings.model_repository)
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from glaim_stream.commands import audit, catalogue, contract, dlq, models, produce, replay, schema, tail, worker
+from glaim_stream.commands import audit, catalogue, check, contract, dlq, models, produce, replay, schema, tail, worker
 from glaim_stream.errors import GlaimError
 
 EXIT_UNUSABLE = 2  # settings, files or a broker that cannot be used; 1 is a result that is not good
@@ -20,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(worker.worker)
+app.command()(check.check)
 app.command()(produce.produce)
 app.command()(replay.replay)
 app.command()(tail.tail)

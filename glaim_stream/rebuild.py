@@ -26,17 +26,22 @@ log = logging.getLogger(__name__)
 _POLL_MS = 1000
 
 
+def history_ms(settings: Settings, catalogue: Catalogue) -> int:
+    """How much record time of the input the windows and the blend's memory are made of, milliseconds."""
+    # Scores remember the errors of HORIZON steps, and the first of their side windows looks a window further back.
+    remembered = HORIZON if settings.score_share > 0 else 0
+    return max(
+        (model.window + remembered) * model.step_ms + model.lateness_ms + catalogue.max_ahead_ms(model)
+        for model in catalogue.models
+    )
+
+
 class KafkaRebuilder:
     """Rebuilds from the input topic itself."""
 
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self._settings = settings
-        # Scores remember the errors of HORIZON steps, and the first of their side windows looks a window further back.
-        remembered = HORIZON if settings.score_share > 0 else 0
-        self._span_ms = max(
-            (model.window + remembered) * model.step_ms + model.lateness_ms + catalogue.max_ahead_ms(model)
-            for model in catalogue.models
-        )
+        self._span_ms = history_ms(settings, catalogue)
 
     async def rebuild(
         self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]

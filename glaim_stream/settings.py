@@ -144,6 +144,11 @@ class Settings(BaseSettings):
         return self.triton_batch if self.triton_fixed_batch else None
 
     @property
+    def needs_model(self) -> bool:
+        """The first rung asks a trained model; the other imputers need nothing but the window."""
+        return self.imputer in ("triton", "local")
+
+    @property
     def dlq_topic(self) -> str:
         """Name of the dead-letter topic."""
         return self.dead_letter_topic or self.input_topic + DEAD_LETTER_SUFFIX

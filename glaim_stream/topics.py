@@ -23,20 +23,21 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
     """Create the topics of a worker where absent; returns the partitions of each.
 
     Raises:
-        SettingsError: the broker cannot be reached, or the output topic has fewer partitions than the input: a row
-            goes to the partition number that its reading came from.
+        SettingsError: the broker cannot be reached, or the topic of the output or of the outages has fewer partitions
+            than the input: a row goes to the partition number that its reading came from, and an outage too.
     """
-    with _admin(settings) as admin:
+    with connected_admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
         for topic in settings.topics:
             if _partitions(admin, topic) is None:
                 _create(admin, topic, partitions, settings.replication_factor)
         counts = {topic: _partitions(admin, topic) or partitions for topic in settings.topics}
-    if counts[settings.output_topic] < counts[settings.input_topic]:
-        raise SettingsError(
-            f"{settings.output_topic} needs at least the {counts[settings.input_topic]} partitions of "
-            f"{settings.input_topic}, found {counts[settings.output_topic]}"
-        )
+    for topic in (settings.output_topic, settings.outage_topic):
+        if counts[topic] < counts[settings.input_topic]:
+            raise SettingsError(
+                f"{topic} needs at least the {counts[settings.input_topic]} partitions of {settings.input_topic}, "
+                f"found {counts[topic]}"
+            )
     return counts
 
 
@@ -46,14 +47,19 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> int:
     Raises:
         SettingsError: the broker cannot be reached.
     """
-    with _admin(settings) as admin:
+    with connected_admin(settings) as admin:
         if _partitions(admin, topic) is None:
             _create(admin, topic, partitions, settings.replication_factor)
         return _partitions(admin, topic) or partitions
 
 
 @contextmanager
-def _admin(settings: Settings) -> Iterator[KafkaAdminClient]:
+def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
+    """An admin client.
+
+    Raises:
+        SettingsError: no broker is there.
+    """
     try:
         admin = KafkaAdminClient(**kafka_options(settings), bootstrap_timeout_ms=_PATIENCE_MS)
     except KafkaError as error:

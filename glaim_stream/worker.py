@@ -8,8 +8,11 @@ import logging
 import faust
 
 from glaim_stream.app import create_app
+from glaim_stream.catalogue import read_catalogue
+from glaim_stream.check.broker import notable_topics
 from glaim_stream.health import Health
 from glaim_stream.health_pages import serve_pages
+from glaim_stream.rebuild import history_ms
 from glaim_stream.settings import Settings, read_settings
 from glaim_stream.topics import ensure_topics
 
@@ -48,9 +51,12 @@ def quieten_garbage_collector() -> None:
 def _prepared(settings: Settings) -> faust.App:
     quieten_garbage_collector()
     health = Health(silence_s=settings.loop_silence_s)
-    app = create_app(settings, health)
+    catalogue = read_catalogue(settings.catalogue)
+    app = create_app(settings, health, catalogue)
     port = serve_pages(health, settings.metrics_host, settings.metrics_port)
     log.info("metrics and health on port %d", port)
     ensure_topics(settings)
     health.topics_are_there()
+    for finding in notable_topics(settings, history_ms(settings, catalogue)):
+        log.warning("%s", finding)
     return app

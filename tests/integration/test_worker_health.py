@@ -139,8 +139,8 @@ from glaim_stream import worker
 from glaim_stream.settings import read_settings
 
 built = worker.create_app
-def create_app(settings, health):
-    app = built(settings, health)
+def create_app(*given):
+    app = built(*given)
     @app.task
     async def block():
         while not Path(sys.argv[1]).exists():
@@ -159,7 +159,7 @@ def test_a_blocked_loop_is_told_by_the_page_and_forgotten_when_it_turns_again(
     pages, now = Pages(settings), tmp_path / "now"
     with (tmp_path / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", BLOCKED, str(now), str(3 * SILENCE_S)],
+            [sys.executable, "-c", BLOCKED, str(now), str(2.5 * SILENCE_S)],
             env=environment_of(settings),
             stdout=log,
             stderr=subprocess.STDOUT,

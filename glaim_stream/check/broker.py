@@ -1,0 +1,100 @@
+"""Asks a broker about topics and the consumer group; changes nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError, for_code
+
+from glaim_stream.check.findings import Finding, Outcome, failed, ok, warning
+from glaim_stream.check.topics import TopicFacts, topic_findings
+from glaim_stream.errors import SettingsError
+from glaim_stream.settings import Settings
+from glaim_stream.topics import connected_admin
+
+_UNKNOWN_TOPIC = 3
+_COORDINATOR_PATIENCE_S = 10.0  # a new cluster first has to make the topic that holds the commits
+
+
+def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
+    """Findings on the broker, every topic and the consumer group.
+
+    Args:
+        settings: how to reach Kafka, and the names.
+        span_ms: record time that a rebuild may have to read again; None: not known, and not checked.
+    """
+    subject = f"kafka {settings.kafka}"
+    try:
+        with connected_admin(settings) as admin:
+            facts = topic_facts(admin, settings)
+            return [
+                ok(subject, "answers"),
+                *topic_findings(settings, facts, span_ms or 0),
+                _group(admin, settings.consumer_group),
+            ]
+    except (SettingsError, KafkaError) as error:
+        return [failed(subject, expected="a broker that answers", found=repr(error.__cause__ or error))]
+
+
+def notable_topics(settings: Settings, span_ms: int) -> list[Finding]:
+    """What a worker says of the topics when it starts: all that is not as it should be."""
+    try:
+        with connected_admin(settings) as admin:
+            findings = topic_findings(settings, topic_facts(admin, settings), span_ms)
+    except (SettingsError, KafkaError) as error:
+        return [warning("topics", expected="the broker to describe them", found=repr(error.__cause__ or error))]
+    return [finding for finding in findings if finding.outcome is not Outcome.OK]
+
+
+def topic_facts(admin: KafkaAdminClient, settings: Settings) -> dict[str, TopicFacts]:
+    """What the broker says of every topic of the settings, by name."""
+    described = {each["name"]: each for each in admin.describe_topics(list(settings.topics))}
+    configs = _configs(admin, [name for name, each in described.items() if each["error_code"] == 0])
+    return {name: _facts(described.get(name), configs.get(name, {})) for name in settings.topics}
+
+
+def _facts(described: dict[str, Any] | None, config: dict[str, str]) -> TopicFacts:
+    if described is None or described["error_code"] == _UNKNOWN_TOPIC:
+        return TopicFacts(absent=True)
+    if described["error_code"] != 0:
+        return TopicFacts(error=for_code(described["error_code"]).__name__)
+    parts = described["partitions"]
+    operations = described.get("authorized_operations")
+    return TopicFacts(
+        partitions=len(parts),
+        leaderless=sum(part["leader_id"] < 0 for part in parts),
+        replicas=min((len(part["replica_nodes"]) for part in parts), default=0),
+        operations=frozenset(operations) if isinstance(operations, list) else None,
+        config=config,
+    )
+
+
+def _configs(admin: KafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
+    """Configuration by topic; empty for one whose configuration this user may not read."""
+    if not topics:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
+    found = admin.describe_configs(resources, config_filter="all").get("topic", {})
+    return {name: {key: str(each["value"]) for key, each in entries.items()} for name, entries in found.items()}
+
+
+def _group(admin: KafkaAdminClient, name: str) -> Finding:
+    subject = f"consumer group {name}"
+    end_s = time.monotonic() + _COORDINATOR_PATIENCE_S
+    while True:
+        try:
+            group = admin.describe_groups([name])[name]
+            break
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() > end_s:
+                return failed(subject, expected="the broker to describe it", found=type(error).__name__)
+            time.sleep(0.2)
+    operations = group["authorized_operations"]
+    if operations is None:  # the broker says what may be done with a group only once there is one
+        return ok(subject, "not there yet: whether this user may READ it shows when the first worker joins")
+    if "READ" not in operations:
+        return failed(subject, expected="this user to have READ", found=", ".join(sorted(operations)) or "nothing")
+    return ok(subject, f"{len(group['members'])} members")

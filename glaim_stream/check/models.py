@@ -1,0 +1,94 @@
+"""Asks for what a model promises: contracts beside the catalogue, and real answers of who serves it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from glaim_stream.catalogue import Catalogue, Model, read_catalogue
+from glaim_stream.check.findings import Finding, failed, ok, warning
+from glaim_stream.contract import Contract, read_contract
+from glaim_stream.errors import CatalogueError, ContractError, GlaimError
+from glaim_stream.imputers.first_answer import empty_windows, typical_windows
+from glaim_stream.imputers.protocol import Rung
+from glaim_stream.imputers.triton import TritonImputer
+from glaim_stream.settings import Settings
+
+
+def catalogue_findings(settings: Settings) -> tuple[list[Finding], Catalogue | None]:
+    """The catalogue itself, and it; None where it cannot be used."""
+    subject = f"catalogue {settings.catalogue}"
+    try:
+        catalogue = read_catalogue(settings.catalogue)
+    except CatalogueError as error:
+        return [failed(subject, expected="a catalogue that can be used", found=str(error))], None
+    return [ok(subject, f"{len(catalogue.models)} models, {len(catalogue.groups)} entries of groups")], catalogue
+
+
+def contract_findings(settings: Settings, catalogue: Catalogue) -> tuple[list[Finding], dict[str, Contract]]:
+    """A contract for each model of the catalogue that fits it, and these; model-free imputers need none."""
+    found: list[Finding] = []
+    contracts: dict[str, Contract] = {}
+    for model in catalogue.models:
+        subject = f"contract of {model.name}"
+        try:
+            contracts[model.name] = _contract(settings, model)
+            found.append(ok(subject, f"version {contracts[model.name].version}, fits the catalogue"))
+        except ContractError as error:
+            say = failed if settings.needs_model else warning
+            found.append(say(subject, expected="a contract that fits the catalogue", found=str(error)))
+    return found, contracts
+
+
+async def answer_findings(settings: Settings, contracts: dict[str, Contract]) -> list[Finding]:
+    """Real inferences by the first rung, for each model: of a window as usual, and of one that nobody observed."""
+    if not settings.needs_model:
+        return [ok(f"imputer {settings.imputer}", "needs no model")]
+    return [await _answer(settings, name, contract) for name, contract in contracts.items()]
+
+
+async def _answer(settings: Settings, name: str, contract: Contract) -> Finding:
+    where = f"triton {settings.triton}" if settings.imputer == "triton" else settings.imputer
+    subject = f"model {name} on {where}"
+    expected = f"answers as the contract of version {contract.version} promises"
+    try:
+        rung = _rung(settings)({name: contract})
+    except GlaimError as error:
+        return failed(subject, expected=expected, found=str(error))
+    try:
+        if isinstance(rung, TritonImputer):
+            await rung.check()
+        start_s = time.perf_counter()
+        answer = await rung.impute(typical_windows(contract))
+        took_ms = (time.perf_counter() - start_s) * 1000
+        await rung.impute(empty_windows(contract))
+    except GlaimError as error:
+        return failed(subject, expected=expected, found=str(error))
+    finally:
+        await rung.close()
+    version = answer.version[0]
+    if version != str(contract.version):
+        return warning(
+            subject, expected=expected, found=f"version {version}: its values have no intervals without its contract"
+        )
+    return ok(subject, f"version {version} answered in {took_ms:.0f} ms")
+
+
+def _contract(settings: Settings, model: Model) -> Contract:
+    contract = read_contract(settings.model_repository / model.name)
+    model.require_contract(contract)
+    return contract
+
+
+def _rung(settings: Settings) -> Callable[[dict[str, Contract]], Rung]:
+    if settings.imputer == "triton":
+        return lambda contracts: TritonImputer(
+            settings.triton, contracts, deadline_s=settings.triton_deadline_s, fixed_batch=settings.fixed_batch
+        )
+
+    def local(contracts: dict[str, Contract]) -> Rung:
+        from glaim_stream.imputers.local import LocalImputer  # torch is an extra
+
+        return LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch)
+
+    return local

@@ -1,0 +1,161 @@
+"""What topics must be like for a worker, held against what the broker says of them. Pure: no broker is asked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from glaim_stream.check.findings import Finding, failed, ok, warning
+from glaim_stream.settings import Settings
+
+UNLIMITED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What a broker says of a topic.
+
+    error: why it says nothing else, "" when it does; `absent`: there is no topic of that name.
+    partitions, leaderless: how many there are, and how many of them nobody leads.
+    replicas: the fewest that a partition has.
+    operations: what this user may do with it; None where the broker does not say.
+    config: its configuration; empty where this user may not read it.
+    """
+
+    error: str = ""
+    absent: bool = False
+    partitions: int = 0
+    leaderless: int = 0
+    replicas: int = 0
+    operations: frozenset[str] | None = None
+    config: Mapping[str, str] | None = None
+
+    @property
+    def usable(self) -> bool:
+        """There is a topic to look at."""
+        return not self.error and not self.absent
+
+
+def topic_findings(settings: Settings, facts: Mapping[str, TopicFacts], span_ms: int) -> list[Finding]:
+    """Findings on every topic of the settings.
+
+    Args:
+        settings: name the topics and what a worker does with them.
+        facts: by name of the topic.
+        span_ms: record time that a rebuild may have to read again, milliseconds.
+    """
+    out: list[Finding] = []
+    for name in settings.topics:
+        found = list(_topic(settings, name, facts[name], facts[settings.input_topic], span_ms))
+        if not found:
+            found = [ok(f"topic {name}", f"{facts[name].partitions} partitions")]
+        out += found
+    return out
+
+
+def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts, span_ms: int) -> Iterator[Finding]:
+    subject = f"topic {name}"
+    if facts.absent:
+        partitions = source.partitions or settings.partitions
+        yield warning(
+            subject,
+            expected="it to be there",
+            found=f"none of that name: a worker makes it, with {partitions} partitions and "
+            f"{settings.replication_factor} replicas",
+        )
+        return
+    if facts.error:
+        yield failed(subject, expected="the broker to describe it", found=facts.error)
+        return
+    is_input = name == settings.input_topic
+    yield from _access(subject, facts, "READ" if is_input else "WRITE")
+    if facts.leaderless:
+        yield failed(
+            subject,
+            expected="a leader for every partition",
+            found=f"none for {facts.leaderless} of {facts.partitions}",
+        )
+    # Rows and outages go to the partition number that their reading came from.
+    if name in (settings.output_topic, settings.outage_topic) and source.usable:
+        yield from _partitions(subject, facts, source, settings.input_topic)
+    if not facts.config:
+        yield warning(
+            subject, expected="DESCRIBE_CONFIGS on it", found="no configuration: what depends on it is not checked"
+        )
+        return
+    yield from _input(subject, facts.config, span_ms) if is_input else _output(settings, name, facts, source)
+
+
+def _access(subject: str, facts: TopicFacts, needed: str) -> Iterator[Finding]:
+    if facts.operations is not None and needed not in facts.operations:
+        yield failed(
+            subject, expected=f"this user to have {needed}", found=", ".join(sorted(facts.operations)) or "nothing"
+        )
+
+
+def _partitions(subject: str, facts: TopicFacts, source: TopicFacts, of: str) -> Iterator[Finding]:
+    expected = f"the {source.partitions} partitions of {of}"
+    if facts.partitions < source.partitions:
+        yield failed(subject, expected=expected, found=str(facts.partitions))
+    elif facts.partitions > source.partitions:
+        yield warning(subject, expected=expected, found=f"{facts.partitions}: nothing ever goes to those beyond")
+
+
+def _input(subject: str, config: Mapping[str, str], span_ms: int) -> Iterator[Finding]:
+    kind = config.get("message.timestamp.type", "")
+    if kind != "LogAppendTime":
+        yield warning(
+            subject,
+            expected="message.timestamp.type LogAppendTime",
+            found=f"{kind}: a producer whose clock is ahead moves the watermark of its partition, and everybody "
+            "else's readings are too late",
+        )
+    if "compact" in config.get("cleanup.policy", ""):
+        yield failed(
+            subject,
+            expected="cleanup.policy delete",
+            found=f"{config['cleanup.policy']}: of each group only the newest record is kept, and no window is",
+        )
+    retention_ms = int(config.get("retention.ms", UNLIMITED))
+    if retention_ms != UNLIMITED and retention_ms < span_ms:
+        yield warning(
+            subject,
+            expected=f"retention.ms of at least {span_ms}, the history that a rebuild needs",
+            found=f"{retention_ms}: windows start with less than they had",
+        )
+    if config.get("retention.bytes", str(UNLIMITED)) != str(UNLIMITED):
+        yield warning(
+            subject,
+            expected="no retention.bytes, or one that holds the history that a rebuild needs",
+            found=config["retention.bytes"] + " bytes a partition: how much time that is depends on the load",
+        )
+
+
+def _output(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts) -> Iterator[Finding]:
+    subject, config = f"topic {name}", facts.config or {}
+    if config.get("cleanup.policy", "delete") == "compact" and name != settings.outage_topic:
+        yield failed(
+            subject, expected="cleanup.policy delete", found="compact: it refuses messages without a key, as rows are"
+        )
+    in_sync = int(config.get("min.insync.replicas", 1))
+    if in_sync > facts.replicas:
+        yield failed(
+            subject,
+            expected=f"at least the {in_sync} replicas of min.insync.replicas",
+            found=f"{facts.replicas}: nothing written to it is ever acknowledged",
+        )
+    largest = int(config.get("max.message.bytes", 0))
+    if name == settings.output_topic and largest < settings.max_message_bytes:
+        yield warning(
+            subject,
+            expected=f"max.message.bytes of at least GLAIM_MAX_MESSAGE_BYTES, {settings.max_message_bytes}",
+            found=f"{largest}: larger messages are sent a second time, in halves",
+        )
+    letters = (settings.dlq_topic, settings.late_topic)
+    incoming = int((source.config or {}).get("max.message.bytes", 0))
+    if name in letters and largest < incoming:
+        yield warning(
+            subject,
+            expected=f"max.message.bytes of at least that of {settings.input_topic}, {incoming}",
+            found=f"{largest}: of larger records only the head is kept",
+        )

@@ -1,0 +1,197 @@
+"""`glaim-stream check` against a real Kafka with access rules, and a real Triton."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ConfigResource,
+    ConfigResourceType,
+    NewTopic,
+    ResourcePattern,
+    ResourceType,
+)
+
+from deploy.cache import CHECKOUT
+from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
+from deploy.ports import LOOPBACK, choose_port
+from deploy.triton import ExternalTriton, LocalTriton
+from glaim_stream import topics
+from glaim_stream.check.broker import kafka_findings
+from glaim_stream.check.findings import Outcome
+from glaim_stream.settings import Settings
+from glaim_stream.topics import ensure_topics
+from tests.integration.worker_process import WorkerProcess, run_command
+
+EVERYBODY = "User:ANONYMOUS"  # who a client is on a listener without authentication
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[LocalKafka]:
+    """A broker that knows access rules; what no rule names is allowed."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with LocalKafka(properties=properties, jvm_options=QUICK_START) as running:
+        yield running
+
+
+def settings_for(kafka: str, prefix: str, **more: object) -> Settings:
+    return Settings(
+        kafka=kafka,
+        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
+        model_repository=CHECKOUT / "model_repo",
+        input_topic=prefix + "in",
+        output_topic=prefix + "out",
+        consumer_group=prefix + "worker",
+        partitions=2,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def checked(settings: Settings, *arguments: str) -> tuple[int, list[str]]:
+    done = run_command(settings, "check", *arguments, timeout_s=60)
+    assert done.stderr == "", "findings are the result, and no traceback is"
+    return done.returncode, done.stdout.splitlines()
+
+
+def failures(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("failed")]
+
+
+def test_all_is_well_and_nothing_was_changed(
+    kafka: LocalKafka | ExternalKafka, triton: LocalTriton | ExternalTriton, topic_prefix: str
+) -> None:
+    settings = settings_for(kafka.bootstrap_servers, topic_prefix, triton=triton.grpc_url)
+    status, lines = checked(settings)
+    assert status == 0, lines
+    absent = [line for line in lines if "none of that name" in line]
+    assert len(absent) == 5, "it made none of them"
+    ensure_topics(settings)
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    admin.alter_configs([_config(settings.input_topic, {"message.timestamp.type": "LogAppendTime"})])
+    admin.close()
+    status, lines = checked(settings, "--json")
+    report = json.loads("\n".join(lines))
+    assert (status, report["good"]) == (0, True), report
+    assert {each["outcome"] for each in report["checks"]} == {"ok"}, report
+    (answered,) = [each for each in report["checks"] if each["subject"].startswith("model plant-pump on triton")]
+    assert answered["found"].startswith("version 1 answered in")
+
+
+def test_what_is_wrong_with_topics_and_rights_is_said(guarded: LocalKafka, topic_prefix: str) -> None:
+    settings = settings_for(guarded.bootstrap_servers, topic_prefix, imputer="interpolation")
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    try:
+        admin.create_topics(
+            [
+                NewTopic(settings.input_topic, 3, 1, topic_configs={"retention.ms": "60000"}),
+                NewTopic(settings.output_topic, 2, 1, topic_configs={"cleanup.policy": "compact"}),
+            ]
+        )
+        # What a rule names is for nobody but whom a rule allows it.
+        rules = [
+            (ResourceType.TOPIC, settings.input_topic, ACLOperation.READ, ACLPermissionType.DENY),
+            (ResourceType.TOPIC, settings.input_topic, ACLOperation.DESCRIBE, ACLPermissionType.ALLOW),
+            (ResourceType.TOPIC, settings.input_topic, ACLOperation.DESCRIBE_CONFIGS, ACLPermissionType.ALLOW),
+            (ResourceType.TOPIC, settings.dlq_topic, ACLOperation.DESCRIBE, ACLPermissionType.DENY),
+            (ResourceType.GROUP, settings.consumer_group, ACLOperation.READ, ACLPermissionType.DENY),
+        ]
+        admin.create_acls(
+            [
+                ACL(EVERYBODY, "*", operation, permission, ResourcePattern(kind, name))
+                for kind, name, operation, permission in rules
+            ]
+        )
+    finally:
+        admin.close()
+    status, lines = checked(settings, "--only", "kafka")
+    assert status == 1
+    found = "\n".join(failures(lines))
+    assert f"topic {settings.input_topic}: expected this user to have READ, found " in found
+    assert f"topic {settings.dlq_topic}: expected the broker to describe it, found TopicAuthorizationFailed" in found
+    assert f"topic {settings.output_topic}: expected the 3 partitions of {settings.input_topic}, found 2" in found
+    assert f"topic {settings.output_topic}: expected cleanup.policy delete, found compact" in found
+    group = f"consumer group {settings.consumer_group}"
+    assert f"{group}: expected the broker to describe it, found GroupAuthorizationFailedError" in found
+    warnings = "\n".join(line for line in lines if line.startswith("warning"))
+    assert "expected message.timestamp.type LogAppendTime, found CreateTime" in warnings
+    # 96 steps of a minute, as long again for the blend, and how far ahead stamps may be
+    assert f"expected retention.ms of at least {(96 + 96) * 60_000 + 300_000}" in warnings
+
+
+def test_nobody_there_is_a_finding_and_not_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = f"{LOOPBACK}:{choose_port()}"
+    settings = settings_for(nowhere, "x-", triton=nowhere, triton_deadline_s=0.5)
+    status, lines = checked(settings, "--only", "triton")
+    assert status == 1
+    assert f"model plant-pump on triton {nowhere}: expected answers as the contract of version 1 promises" in lines[-1]
+    monkeypatch.setattr(topics, "_PATIENCE_MS", 500)
+    (finding,) = kafka_findings(settings, None)
+    assert finding.outcome is Outcome.FAILED
+    assert str(finding).startswith(f"kafka {nowhere}: expected a broker that answers, found ")
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "sentence"),
+    [
+        ("models: []", "expected a catalogue that can be used"),
+        (
+            "models: [{name: plant-pump, step_s: 60, sensors: [{id: a}]}]\ngroups: [{model: plant-pump, pattern: '*'}]",
+            "contract of plant-pump: expected a contract that fits the catalogue, found model plant-pump version 1",
+        ),
+    ],
+)
+def test_a_catalogue_that_does_not_fit_is_said(tmp_path: Path, catalogue: str, sentence: str) -> None:
+    file = tmp_path / "groups.yaml"
+    file.write_text(catalogue)
+    settings = settings_for("localhost:1", "x-").model_copy(update={"catalogue": file})
+    status, lines = checked(settings, "--only", "catalogue")
+    assert status == 1
+    assert sentence in "\n".join(failures(lines))
+
+
+def test_a_server_that_answers_other_windows_than_the_contract_promises_fails(
+    triton: LocalTriton | ExternalTriton, tmp_path: Path
+) -> None:
+    """The catalogue and the contract agree with each other, and not with what is served."""
+    contract = json.loads((CHECKOUT / "model_repo" / "plant-pump" / "contract.json").read_text())
+    model = tmp_path / "plant-pump"
+    model.mkdir()
+    (model / "contract.json").write_text(json.dumps(contract | {"emitted_steps": contract["emitted_steps"] + 1}))
+    settings = settings_for("localhost:1", "x-", triton=triton.grpc_url).model_copy(
+        update={"model_repository": tmp_path}
+    )
+    status, lines = checked(settings, "--only", "triton")
+    assert status == 1
+    assert "served model plant-pump: the contract expects" in failures(lines)[0]
+
+
+def test_a_worker_says_at_its_start_what_a_check_would(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    settings = settings_for(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
+    ensure_topics(settings)
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    admin.alter_configs([_config(settings.input_topic, {"message.timestamp.type": "CreateTime"})])
+    admin.close()
+    sentence = f"topic {settings.input_topic}: expected message.timestamp.type LogAppendTime, found CreateTime"
+    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        end_s = time.monotonic() + 60
+        while sentence not in worker.log.read_text():
+            assert worker.running, worker.log.read_text()
+            assert time.monotonic() < end_s, worker.log.read_text()
+            time.sleep(0.1)
+
+
+def _config(topic: str, values: dict[str, str]) -> ConfigResource:
+    return ConfigResource(ConfigResourceType.TOPIC, topic, values)

@@ -1,0 +1,99 @@
+"""What is said of topics, for each thing that a broker may say of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from glaim_stream.check.findings import Outcome
+from glaim_stream.check.topics import TopicFacts, topic_findings
+from glaim_stream.settings import Settings
+
+SPAN_MS = 1_000_000
+GOOD_CONFIG = {
+    "message.timestamp.type": "LogAppendTime",
+    "cleanup.policy": "delete",
+    "retention.ms": str(SPAN_MS),
+    "retention.bytes": "-1",
+    "max.message.bytes": "1048588",
+    "min.insync.replicas": "2",
+}
+GOOD = TopicFacts(partitions=4, replicas=3, operations=frozenset({"READ", "WRITE", "DESCRIBE"}), config=GOOD_CONFIG)
+SETTINGS = Settings()
+INPUT, OUTPUT, LETTERS, LATE, OUTAGES = SETTINGS.topics
+
+
+def configured(**changes: str) -> TopicFacts:
+    given = {name.replace("_", "."): value for name, value in changes.items()}
+    return replace(GOOD, config=GOOD_CONFIG | given)
+
+
+def said(**changed: TopicFacts) -> list[tuple[Outcome, str]]:
+    """What is not ok, when only these topics differ from good ones."""
+    names = {"source": INPUT, "output": OUTPUT, "letters": LETTERS, "late": LATE, "outages": OUTAGES}
+    facts = dict.fromkeys(SETTINGS.topics, GOOD) | {names[name]: found for name, found in changed.items()}
+    findings = topic_findings(SETTINGS, facts, SPAN_MS)
+    return [(finding.outcome, str(finding)) for finding in findings if finding.outcome is not Outcome.OK]
+
+
+def test_good_topics_are_one_line_each() -> None:
+    findings = topic_findings(SETTINGS, dict.fromkeys(SETTINGS.topics, GOOD), SPAN_MS)
+    assert [str(finding) for finding in findings] == [f"topic {name}: 4 partitions" for name in SETTINGS.topics]
+
+
+@pytest.mark.parametrize(
+    ("topic", "facts", "outcome", "words"),
+    [
+        ("output", TopicFacts(absent=True), Outcome.WARNING, ["it to be there", "4 partitions", "1 replicas"]),
+        (
+            "source",
+            TopicFacts(error="TopicAuthorizationFailedError"),
+            Outcome.FAILED,
+            ["describe", "TopicAuthorizationFailedError"],
+        ),
+        ("source", replace(GOOD, operations=frozenset({"DESCRIBE"})), Outcome.FAILED, ["to have READ", "DESCRIBE"]),
+        ("output", replace(GOOD, operations=frozenset({"READ"})), Outcome.FAILED, ["to have WRITE", "found READ"]),
+        ("late", replace(GOOD, operations=frozenset()), Outcome.FAILED, ["to have WRITE", "found nothing"]),
+        ("letters", replace(GOOD, leaderless=2), Outcome.FAILED, ["a leader", "none for 2 of 4"]),
+        ("output", replace(GOOD, partitions=3), Outcome.FAILED, [f"the 4 partitions of {INPUT}", "found 3"]),
+        ("outages", replace(GOOD, partitions=1), Outcome.FAILED, [f"the 4 partitions of {INPUT}", "found 1"]),
+        ("output", replace(GOOD, partitions=6), Outcome.WARNING, ["found 6", "those beyond"]),
+        ("output", replace(GOOD, config={}), Outcome.WARNING, ["DESCRIBE_CONFIGS"]),
+        ("source", configured(message_timestamp_type="CreateTime"), Outcome.WARNING, ["LogAppendTime", "CreateTime"]),
+        ("source", configured(cleanup_policy="compact,delete"), Outcome.FAILED, ["compact,delete", "newest record"]),
+        ("source", configured(retention_ms=str(SPAN_MS - 1)), Outcome.WARNING, [f"at least {SPAN_MS}", "999999"]),
+        ("source", configured(retention_bytes="1000"), Outcome.WARNING, ["retention.bytes", "1000 bytes"]),
+        ("output", configured(cleanup_policy="compact"), Outcome.FAILED, ["without a key"]),
+        ("letters", configured(min_insync_replicas="4"), Outcome.FAILED, ["4 replicas", "found 3", "acknowledged"]),
+        ("output", configured(max_message_bytes="500000"), Outcome.WARNING, ["1000000", "500000", "halves"]),
+        ("late", configured(max_message_bytes="500000"), Outcome.WARNING, ["1048588", "500000", "only the head"]),
+    ],
+)  # fmt: skip
+def test_one_thing_that_is_wrong_is_one_sentence(
+    topic: str, facts: TopicFacts, outcome: Outcome, words: list[str]
+) -> None:
+    ((found, sentence),) = said(**{topic: facts})
+    assert found is outcome
+    for word in words:
+        assert word in sentence
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(GOOD, operations=None),  # an old broker does not say
+        configured(retention_ms="-1"),
+        configured(cleanup_policy="delete"),
+    ],
+)
+def test_what_is_no_problem_is_none(facts: TopicFacts) -> None:
+    assert said(source=facts) == []
+
+
+def test_outages_may_be_compacted_for_they_have_keys() -> None:
+    assert said(outages=configured(cleanup_policy="compact")) == []
+
+
+def test_without_an_input_the_partitions_of_the_others_are_not_judged() -> None:
+    assert [outcome for outcome, _ in said(source=TopicFacts(absent=True))] == [Outcome.WARNING]
