@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
-.PHONY: help setup demo test chaos servers lint quick fuzz benchmark plant-model dist chart-docs lock clean
+.PHONY: help setup demo test chaos cluster-test servers lint quick fuzz benchmark plant-model dist chart-docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,11 @@ test: lint servers  ## everything: static checks, unit and property tests, real 
 chaos: servers  ## every fault done to real parts, and a table of what it cost; CHAOS= names some of tests/chaos
 	$(BIN)/python -m pytest -m chaos $(or $(CHAOS),tests/chaos)
 	$(BIN)/python -m tests.chaos.table
+
+cluster-test: setup  ## the chart installed in a real Kubernetes control plane with fake nodes; CLUSTER= names some tests
+	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
+	$(BIN)/python -m deploy.cluster --fetch-only || test $$? -eq 3  # built from source once: ten minutes of two cores
+	$(BIN)/python -m pytest -m cluster $(or $(CLUSTER),tests/cluster)
 
 servers: setup  # fetched here, so that a slow network is no test's time-out
 	$(BIN)/python -m deploy.kafka --fetch-only

@@ -79,10 +79,20 @@ class Api:
         except NotFoundError:
             return
 
-    def patch(self, api_version: str, kind: str, name: str, changes: Object, namespace: str | None = None) -> None:
-        """Merge changes into an object; None takes a field away."""
+    def patch(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        changes: Object,
+        namespace: str | None = None,
+        *,
+        status: bool = False,
+    ) -> None:
+        """Merge changes into an object, or into its status; None takes a field away."""
         resource = self._resource(api_version, kind)
-        resource.patch(body=changes, name=name, namespace=namespace, content_type="application/merge-patch+json")
+        part = resource.status if status else resource
+        part.patch(body=changes, name=name, namespace=namespace, content_type="application/merge-patch+json")
 
     def evict(self, pod: str, namespace: str) -> None:
         """Ask a pod to go, as a drain of its node does.

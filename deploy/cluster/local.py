@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -61,7 +62,7 @@ class LocalCluster(LocalServer):
         """Of its administrator, for helm and for kubectl."""
         return self.layout.kubeconfig("admin")
 
-    @property
+    @cached_property
     def api(self) -> Api:
         """The API server, asked as its administrator."""
         return Api(self.kubeconfig)
@@ -103,6 +104,7 @@ class LocalCluster(LocalServer):
         if self._layout is not None:
             shutil.rmtree(self._layout.home, ignore_errors=True)
         self._layout = None
+        vars(self).pop("api", None)  # another start has other ports and tokens
 
     def define(self, definitions: Sequence[Object]) -> None:
         """Make custom resources known, and wait until objects of them can be made.

@@ -136,6 +136,25 @@ class Release:
         """Where the component's pods are, one name a pod; without those that are nowhere."""
         return [pod["spec"]["nodeName"] for pod in self.pods(component) if "nodeName" in pod["spec"]]
 
+    def disruptions_allowed(self, component: str) -> int:
+        """How many pods of a component the budget would let go now; 0 until it has counted them."""
+        budgets = self.all("policy/v1", "PodDisruptionBudget", component)
+        return sum(budget.get("status", {}).get("disruptionsAllowed", 0) for budget in budgets)
+
+    def until(self, done: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+        """Wait until something is so; fail by saying what was not, and what the cluster complained about."""
+        try:
+            until(done, what, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}{self.events()}") from None
+
+    def stays(self, so: Callable[[], bool], what: str, seconds: float) -> None:
+        """Something is so and remains so for a while."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert so(), f"no longer: {what}"
+            time.sleep(0.2)
+
     def left_over(self) -> list[str]:
         """Everything in the namespace that a new namespace has not, as `Kind/name`; without events."""
         everything = self.api.everything(self.namespace, "")

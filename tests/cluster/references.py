@@ -1,0 +1,61 @@
+"""Do the objects that pods name exist? Fake kubelets start a pod whose Secret is missing; a real one does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.cluster.api import Object
+from tests.cluster.release import Release
+
+
+def dangling(release: Release) -> list[str]:
+    """What the release's pods name and the namespace has not, each as a sentence."""
+    return sorted(
+        {
+            problem
+            for pod in release.pods()
+            for kind, name, keys in _named(pod["spec"])
+            if (problem := _problem(release, kind, name, keys)) is not None
+        }
+    )
+
+
+def _named(spec: Object) -> Iterator[tuple[str, str, list[str]]]:
+    """Kind, name and keys of everything that a kubelet would look up."""
+    yield "ServiceAccount", spec.get("serviceAccountName", "default"), []
+    for secret in spec.get("imagePullSecrets") or []:
+        yield "Secret", secret["name"], []
+    for volume in spec.get("volumes") or []:
+        sources = volume.get("projected", {}).get("sources") or [volume]
+        for source in sources:
+            if "configMap" in source:
+                yield "ConfigMap", source["configMap"]["name"], _keys(source["configMap"])
+            if "secret" in source:
+                secret = source["secret"]
+                yield "Secret", secret.get("secretName") or secret["name"], _keys(secret)
+        if "persistentVolumeClaim" in volume:
+            yield "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"], []
+    for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
+        for variable in container.get("env") or []:
+            source = variable.get("valueFrom") or {}
+            for field, kind in (("secretKeyRef", "Secret"), ("configMapKeyRef", "ConfigMap")):
+                if field in source:
+                    yield kind, source[field]["name"], [source[field]["key"]]
+        for source in container.get("envFrom") or []:
+            for field, kind in (("secretRef", "Secret"), ("configMapRef", "ConfigMap")):
+                if field in source:
+                    yield kind, source[field]["name"], []
+
+
+def _keys(source: Object) -> list[str]:
+    return [item["key"] for item in source.get("items") or []]
+
+
+def _problem(release: Release, kind: str, name: str, keys: list[str]) -> str | None:
+    found = release.one("v1", kind, name)
+    if found is None:
+        return f"{kind} {name} is not there"
+    if kind == "PersistentVolumeClaim" and found["status"]["phase"] != "Bound":
+        return f"claim {name} is {found['status']['phase']}"
+    missing = set(keys) - set(found.get("data") or {})
+    return f"{kind} {name} has no {', '.join(sorted(missing))}" if missing else None

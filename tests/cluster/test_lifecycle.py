@@ -1,0 +1,95 @@
+"""Upgrade, a release that is broken, rollback, and what an uninstall leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.cluster.stages import NEVER_READY
+from tests.cluster.release import Release
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+
+def images(release: Release, component: str) -> set[str]:
+    return {container["image"] for pod in release.pods(component) for container in pod["spec"]["containers"]}
+
+
+def identities(release: Release, component: str) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in release.pods(component)}
+
+
+def test_another_image_rolls_through_both_and_back(release: Release) -> None:
+    release.install({"worker": {"image": {"tag": "old"}}, "triton": {"image": {"tag": "old"}}})
+    release.upgrade({"worker": {"image": {"tag": "new"}}, "triton": {"image": {"tag": "new"}}})
+    release.until(lambda: images(release, "triton") == {"glaim-stream/triton:new"}, "Triton is new")
+    assert images(release, "worker") == {"glaim-stream/worker:new"}
+    run = release.helm("rollback", "1", "--wait", "--timeout", "120s")
+    assert run.returncode == 0, run.stderr
+    release.until(lambda: images(release, "triton") == {"glaim-stream/triton:old"}, "Triton is old again")
+    assert images(release, "worker") == {"glaim-stream/worker:old"}
+    assert len(release.ready("worker")) == 2
+
+
+def test_an_upgrade_that_changes_nothing_restarts_nobody(release: Release) -> None:
+    release.install()
+    before = identities(release, "")
+    release.upgrade()
+    assert identities(release, "") == before
+
+
+def test_a_setting_of_the_worker_restarts_the_workers_alone(release: Release) -> None:
+    release.install()
+    worker, triton = identities(release, "worker"), identities(release, "triton")
+    release.upgrade({"worker": {"logLevel": "debug"}})
+    assert not identities(release, "worker") & worker
+    assert identities(release, "triton") == triton
+
+
+def test_a_broken_release_stops_at_one_worker_and_can_be_taken_back(release: Release) -> None:
+    release.install({"worker": {"replicas": 3}})
+    healthy = identities(release, "worker")
+    broken = {"worker": {"replicas": 3, "podAnnotations": {NEVER_READY: "true"}}}
+    release.upgrade(broken, wait=False)
+    release.until(lambda: len(release.ready("worker")) == 2, "one worker is being replaced")
+    release.until(lambda: len(release.pods("worker")) == 3, "its replacement is there")
+    release.stays(lambda: len(healthy & identities(release, "worker")) == 2, "two workers are left alone", 3.0)
+    run = release.helm("rollback", "1", "--wait", "--timeout", "120s")
+    assert run.returncode == 0, run.stderr + release.events()
+    assert len(release.ready("worker")) == 3
+
+
+def test_a_broken_triton_replaces_none_that_answers(release: Release) -> None:
+    release.install({"triton": {"replicas": 2}})
+    healthy = identities(release, "triton")
+    release.upgrade({"triton": {"replicas": 2, "podAnnotations": {NEVER_READY: "true"}}}, wait=False)
+    release.until(lambda: len(release.pods("triton")) == 3, "a new Triton is tried")
+    release.stays(lambda: healthy <= identities(release, "triton"), "both that answer are left alone", 3.0)
+
+
+def test_the_chart_may_be_uninstalled_and_leaves_nothing(release: Release) -> None:
+    before = release.left_over()
+    release.install()
+    assert release.left_over() != before
+    run = release.helm("uninstall", "--wait", "--timeout", "120s")
+    assert run.returncode == 0, run.stderr
+    release.until(lambda: not release.pods(), "the pods are gone")
+    release.until(lambda: release.left_over() == before, "nothing is left")
+
+
+def test_it_may_be_installed_again_after_that(release: Release) -> None:
+    release.install()
+    release.helm("uninstall", "--wait", "--timeout", "120s")
+    release.install()
+    assert len(release.ready("worker")) == 2
+
+
+def test_two_releases_in_one_namespace_do_not_meet(release: Release) -> None:
+    release.install()
+    release.name = "other"
+    release.install({"kafka": {"consumerGroup": "other"}})
+    release.upgrade({"kafka": {"consumerGroup": "other"}, "worker": {"replicas": 3}})
+    assert len(release.ready("worker")) == 3
+    release.helm("uninstall", "--wait", "--timeout", "120s")
+    release.name = "plant"
+    assert len(release.ready("worker")) == 2
+    assert release.all("apps/v1", "Deployment", "triton")

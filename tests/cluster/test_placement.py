@@ -1,0 +1,75 @@
+"""Where the scheduler puts the pods."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from deploy.cluster.nodes import GPUS_OF_A_NODE, ZONES
+from tests.cluster.release import Release, conditions_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+GPU_NODES = {f"gpu-{zone}" for zone in ZONES}
+CPU_NODES = {f"cpu-{zone}" for zone in ZONES}
+# A node label, so that zones and hosts of other nodes do not count in the spread.
+GPU_ONLY = {"nodeSelector": {"nvidia.com/gpu.present": "true"}}
+
+
+def test_triton_goes_to_gpu_nodes_only_and_workers_to_none_of_them(release: Release) -> None:
+    release.install({"triton": {"replicas": 3}, "worker": {"replicas": 3}})
+    assert set(release.nodes("triton")) == GPU_NODES
+    assert set(release.nodes("worker")) == CPU_NODES
+
+
+def test_tritons_share_the_zones_evenly_where_that_is_asked(release: Release) -> None:
+    spread = {"zones": "DoNotSchedule", "hosts": "DoNotSchedule"}
+    release.install({"triton": {"replicas": 7, "spread": spread, **GPU_ONLY}})
+    assert sorted(Counter(release.nodes("triton")).values()) == [2, 2, 3]
+
+
+def test_a_roll_out_keeps_the_spread(release: Release) -> None:
+    """Old pods do not count against new ones: else those would crowd where the old are few."""
+    values = {"replicas": 3, "spread": {"zones": "DoNotSchedule", "hosts": "DoNotSchedule"}, **GPU_ONLY}
+    release.install({"triton": values})
+    release.upgrade({"triton": values | {"image": {"tag": "next"}}})
+    release.until(lambda: len(release.pods("triton")) == 3, "the old Tritons are gone")
+    assert set(release.nodes("triton")) == GPU_NODES
+
+
+def test_a_triton_without_a_gpu_left_waits_and_says_why(release: Release) -> None:
+    there = GPUS_OF_A_NODE * len(GPU_NODES)
+    release.install({"triton": {"replicas": there + 1}}, wait=False)
+    release.until(lambda: len(release.ready("triton")) == there, "every GPU has its Triton")
+    (waiting,) = (pod for pod in release.pods("triton") if "nodeName" not in pod["spec"])
+    assert waiting["status"]["phase"] == "Pending"
+    assert conditions_of(waiting)["PodScheduled"] == "False"
+    assert "Insufficient nvidia.com/gpu" in str(waiting["status"]["conditions"])
+    assert len(release.ready("worker")) == 2
+
+
+def test_on_the_processor_triton_needs_no_gpu_node(release: Release) -> None:
+    release.install({"triton": {"device": "cpu", "replicas": 2}})
+    assert set(release.nodes("triton")) <= CPU_NODES | GPU_NODES
+    for pod in release.pods("triton"):
+        assert "nvidia.com" not in str(pod["spec"]["containers"][0]["resources"])
+    release.upgrade({"triton": {"device": "cpu", "replicas": 2, "tolerations": []}})
+    release.until(lambda: set(release.nodes("triton")) <= CPU_NODES, "no Triton is on a GPU node")
+
+
+def test_triton_takes_slices_of_a_gpu_where_the_nodes_offer_them(release: Release) -> None:
+    """MIG: the node offers its slices as a resource of another name."""
+    slices = {"nvidia.com/mig-1g.10gb": "7"}
+    release.api.patch("v1", "Node", "gpu-b", {"status": {"capacity": slices, "allocatable": slices}}, status=True)
+    try:
+        release.install({"triton": {"replicas": 5, "gpu": {"resource": "nvidia.com/mig-1g.10gb"}}})
+        assert set(release.nodes("triton")) == {"gpu-b"}
+    finally:
+        nothing = {"nvidia.com/mig-1g.10gb": None}
+        release.api.patch("v1", "Node", "gpu-b", {"status": {"capacity": nothing, "allocatable": nothing}}, status=True)
+
+
+def test_a_worker_may_be_kept_off_other_workers_nodes(release: Release) -> None:
+    release.install({"worker": {"replicas": 4, "spread": {"hosts": "DoNotSchedule", "zones": "DoNotSchedule"}}})
+    assert sorted(Counter(release.nodes("worker")).values()) == [1, 1, 2]

@@ -1,0 +1,41 @@
+"""Values that contradict themselves or do not exist: a sentence, and nothing installed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deploy.cluster.api import Object
+from tests.cluster.release import Release
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kafka": {"bootstrapServer": "kafka:9092"}}, "bootstrapServer"),
+        ({"kafka": {"sasl": {"enabled": True}}}, "kafka.sasl.existingSecret is required"),
+        (
+            {"kafka": {"tls": {"existingSecret": "ca"}}},
+            "kafka.tls.existingSecret is set but kafka.tls.enabled is false",
+        ),
+        ({"triton": {"enabled": False}}, "triton.address is required"),
+        ({"triton": {"address": "triton:8001"}}, "triton.address"),
+        ({"catalogue": {"inline": "models: [{name: x}]", "existingConfigMap": "ours"}}, "but not both"),
+        ({"kafka": {"bootstrapServers": ""}}, "kafka.bootstrapServers is required"),
+    ],
+)
+def test_a_refusal_is_a_sentence_and_leaves_nothing(release: Release, changes: Object, said: str) -> None:
+    before = release.left_over()
+    assert said in release.refusal(changes)
+    assert release.left_over() == before
+
+
+def test_a_refused_upgrade_leaves_the_release_as_it_is(release: Release) -> None:
+    release.install()
+    before = {pod["metadata"]["uid"] for pod in release.pods()}
+    assert "kafka.sasl.existingSecret is required" in release.refusal({"kafka": {"sasl": {"enabled": True}}}, "upgrade")
+    assert {pod["metadata"]["uid"] for pod in release.pods()} == before
+    assert json.loads(release.helm("status", "--output", "json").stdout)["version"] == 1
