@@ -6,7 +6,20 @@ import sys
 
 import typer
 
-from glaim_stream.commands import audit, catalogue, check, contract, dlq, models, produce, replay, schema, tail, worker
+from glaim_stream.commands import (
+    audit,
+    catalogue,
+    check,
+    contract,
+    dlq,
+    dump,
+    models,
+    produce,
+    replay,
+    schema,
+    tail,
+    worker,
+)
 from glaim_stream.errors import GlaimError
 
 EXIT_UNUSABLE = 2  # settings, files or a broker that cannot be used; 1 is a result that is not good
@@ -24,6 +37,7 @@ app.command()(check.check)
 app.command()(produce.produce)
 app.command()(replay.replay)
 app.command()(tail.tail)
+app.command()(dump.dump)
 app.command()(audit.audit)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(catalogue.app, name="catalogue")

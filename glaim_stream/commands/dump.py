@@ -1,0 +1,137 @@
+"""`glaim-stream dump`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glaim_stream.commands.options import OFFSETS, Catalogue, InputTopic, Kafka, offsets_of
+
+if TYPE_CHECKING:
+    from glaim_stream.catalogue import Catalogue as Rules
+    from glaim_stream.ranges import Range
+    from glaim_stream.settings import Settings
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def dump(
+    out: Annotated[Path, typer.Option(help="The file, .parquet or .csv; it appears whole at the end.")],
+    since: Annotated[
+        str | None, typer.Option(help="Records at or after this time, ISO 8601, or so long ago: 30d, 12h, 45m.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Records before this time, likewise.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Readings of this model's groups. [default: the catalogue's only model]")
+    ] = None,
+    from_offset: Annotated[list[str] | None, typer.Option(help=f"Begin here. {OFFSETS}")] = None,
+    until_offset: Annotated[list[str] | None, typer.Option(help=f"End before it. {OFFSETS}")] = None,
+    partition: Annotated[list[int] | None, typer.Option(help="Only this one; repeatable.")] = None,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Where the file is there already, leave it and do nothing: a run that is resumed "
+                     "goes on with the data that it began with."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be read, and write nothing.")] = False,
+    kafka: Kafka = None,
+    input_topic: InputTopic = None,
+    catalogue: Catalogue = None,
+) -> None:  # fmt: skip
+    """Write readings of the input topic to a file for training: time, group, sensor, value, a row a reading.
+
+    Train with: python -m training.fit CONFIG --data FILE --layout long --group group
+    """
+    from glaim_stream.catalogue import read_catalogue
+    from glaim_stream.commands.console import progress_bar
+    from glaim_stream.dump import ENDINGS
+    from glaim_stream.dump import dump as write
+    from glaim_stream.errors import SettingsError
+    from glaim_stream.feed.times import text_of_ms
+    from glaim_stream.settings import read_settings
+
+    if out.suffix not in ENDINGS:
+        raise SettingsError(f"expected a file ending in {' or '.join(ENDINGS)}, found {out}")
+    if keep and out.exists():
+        print(f"{out}: there already, left as it is")
+        return
+    settings = read_settings(kafka=kafka, input_topic=input_topic, catalogue=catalogue)
+    rules = read_catalogue(settings.catalogue)
+    name = _model(rules, model)
+    now_ms = time.time_ns() // 1_000_000
+    since_ms, until_ms = (None if text is None else moment_or_ago_ms(text, now_ms) for text in (since, until))
+    ranges = asyncio.run(
+        _ranges(settings, offsets_of(from_offset), offsets_of(until_offset), since_ms, until_ms, partition)
+    )
+    for part in ranges:
+        kept = " (all that retention has kept)" if part.begin == part.oldest > 0 else ""
+        print(f"{part.topic}-{part.partition}: offsets {part.begin} to {part.end}, {len(part)} records{kept}")
+    if dry_run:
+        print(f"would write the readings of {name} to {out}")
+        return
+    with progress_bar(settings.input_topic, "records") as progress:
+        done = asyncio.run(write(settings, rules, ranges, out, model=name, on_progress=progress))
+    assert done.first_ms is not None
+    assert done.last_ms is not None
+    print(
+        f"{out}: {done.rows} readings of {done.groups} groups of {name}, from {text_of_ms(done.first_ms)} to "
+        f"{text_of_ms(done.last_ms)}; {done.dropouts} more said they hold no value, {done.others} are other models'"
+    )
+    if done.rejects:
+        causes = ", ".join(f"{count} {cause}" for cause, count in done.rejects.most_common())
+        print(f"left out, as the worker does: {causes}")
+    if next(each for each in rules.models if each.name == name).bucket == "mean":
+        print(f"note: {name} takes the mean of a step's readings; training takes the last one of each step")
+
+
+def moment_or_ago_ms(text: str, now_ms: int) -> int:
+    """Epoch milliseconds of an ISO 8601 moment, or of so long before now.
+
+    Raises:
+        SettingsError: it is neither.
+    """
+    from glaim_stream.errors import SettingsError
+    from glaim_stream.feed.times import moment_ms
+
+    span = _SPAN.fullmatch(text.strip())
+    if span is not None:
+        return now_ms - round(float(span[1]) * _SECONDS[span[2]] * 1000)
+    try:
+        return moment_ms(text)
+    except SettingsError as error:
+        raise SettingsError(
+            f"expected a time such as 2017-02-01T05:00:00Z, or how long ago, such as 30d, 12h or 45m, found {text!r}"
+        ) from error
+
+
+def _model(rules: Rules, asked: str | None) -> str:
+    from glaim_stream.errors import SettingsError
+
+    names = [model.name for model in rules.models]
+    if asked is None and len(names) == 1:
+        return names[0]
+    if asked not in names:
+        raise SettingsError(f"expected --model to be one of {', '.join(names)}, found {asked or 'none'}")
+    return asked
+
+
+async def _ranges(
+    settings: Settings,
+    from_offset: dict[int, int] | int | None,
+    until_offset: dict[int, int] | int | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    partitions: list[int] | None,
+) -> list[Range]:
+    from glaim_stream.ranges import ranges_of, reader
+
+    async with reader(settings) as consumer:
+        return await ranges_of(
+            settings, consumer, settings.input_topic, from_offset=from_offset, until_offset=until_offset,
+            since_ms=since_ms, until_ms=until_ms, partitions=partitions or (),
+        )  # fmt: skip

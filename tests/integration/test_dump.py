@@ -1,0 +1,93 @@
+"""What was produced is what training loads: the topic through `glaim-stream dump` into training's own reader."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from deploy.cache import CHECKOUT
+from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.commands.dump import moment_or_ago_ms
+from glaim_stream.errors import SettingsError
+from glaim_stream.feed.produce import produce
+from glaim_stream.feed.sources import plant_source
+from glaim_stream.settings import Settings
+from glaim_stream.topics import ensure_topics
+from tests.integration.worker_process import run_command
+from training.data import DataSpec
+from training.tables import load
+
+STEP_MS = 60_000
+
+
+@pytest.fixture
+def settings(kafka: LocalKafka | ExternalKafka, topic_prefix: str) -> Settings:
+    settings = Settings(
+        kafka=kafka.bootstrap_servers,
+        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
+        model_repository=CHECKOUT / "model_repo",
+        input_topic=topic_prefix + "in",
+        partitions=3,
+        replication_factor=1,
+    )
+    ensure_topics(settings)
+    return settings
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_what_was_produced_is_what_training_loads(settings: Settings, tmp_path: Path, ending: str) -> None:
+    source = plant_source(groups=5, days=200 / 1440, seed=3)
+    rng = np.random.default_rng(1)
+    sent = source.where(rng.random(len(source)) < 0.8)
+    assert produce(settings, sent).failed_messages == 0
+    again = sent.where(np.arange(len(sent)) < 40)
+    again = replace(again, value=again.value + 1)
+    assert produce(settings, again).failed_messages == 0  # the later of two readings of one moment stands
+    out = tmp_path / f"readings{ending}"
+    run = run_command(settings, "dump", "--out", str(out), "--since", "1h", timeout_s=60)
+    assert run.returncode == 0, run.stderr
+    assert f"{len(sent) + len(again)} readings of 5 groups of plant-pump" in run.stdout
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+    series = load(DataSpec(file=str(out), layout="long", group="group", step_s=60.0), out)
+    expected = np.full(series.values.shape, np.nan, np.float32)
+    for part in (sent, again):
+        cells = [part.cells[code] for code in part.cell.tolist()]
+        group = [series.groups.index(group) for group, _ in cells]
+        sensor = [series.sensors.index(sensor) for _, sensor in cells]
+        expected[group, sensor, (part.time_ms - series.times_ms[0]) // STEP_MS] = part.value
+    np.testing.assert_array_equal(series.values, expected)
+
+
+def test_a_dump_that_is_there_is_kept_and_an_empty_range_leaves_none(settings: Settings, tmp_path: Path) -> None:
+    out = tmp_path / "readings.parquet"
+    empty = run_command(settings, "dump", "--out", str(out), timeout_s=60)
+    assert empty.returncode == 2
+    assert "expected readings of the groups of plant-pump in 0 records" in empty.stderr
+    assert list(tmp_path.iterdir()) == []
+    source = plant_source(groups=2, days=20 / 1440, seed=3)
+    assert produce(settings, source).failed_messages == 0
+    dry = run_command(settings, "dump", "--out", str(out), "--dry-run", timeout_s=60)
+    assert (dry.returncode, list(tmp_path.iterdir())) == (0, [])
+    assert run_command(settings, "dump", "--out", str(out), timeout_s=60).returncode == 0
+    rows = pq.read_metadata(out).num_rows
+    assert rows == len(source)
+    assert produce(settings, source).failed_messages == 0
+    kept = run_command(settings, "dump", "--out", str(out), "--keep", timeout_s=60)
+    assert kept.stdout == f"{out}: there already, left as it is\n"
+    assert pq.read_metadata(out).num_rows == rows
+    future = run_command(settings, "dump", "--out", str(tmp_path / "f.csv"), "--since", "2099-01-01", timeout_s=60)
+    assert future.returncode == 2
+
+
+def test_times_are_moments_or_how_long_ago() -> None:
+    now_ms = 1_800_000_000_000
+    assert moment_or_ago_ms("30d", now_ms) == now_ms - 30 * 86_400_000
+    assert moment_or_ago_ms("1.5h", now_ms) == now_ms - 5_400_000
+    assert moment_or_ago_ms("2026-11-21T00:00:00Z", now_ms) == 1_795_219_200_000
+    with pytest.raises(SettingsError, match="such as 30d, 12h or 45m, found '30 days'"):
+        moment_or_ago_ms("30 days", now_ms)
