@@ -7,6 +7,7 @@ from typing import Any
 
 import faust
 
+from glaim_stream.errors import SettingsError
 from glaim_stream.settings import Settings
 
 
@@ -49,7 +50,19 @@ def faust_broker(settings: Settings) -> list[str]:
 def _context(settings: Settings) -> ssl.SSLContext | None:
     if "SSL" not in settings.security_protocol:
         return None
-    return ssl.create_default_context(cafile=str(settings.ssl_ca_file) if settings.ssl_ca_file else None)
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca_file)
+        if settings.ssl_cert_file is not None:
+            # A key with a password would be asked for at a terminal, where there is none; so it is refused.
+            context.load_cert_chain(settings.ssl_cert_file, settings.ssl_key_file, password=_no_password)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        given = [str(file) for file in (settings.ssl_ca_file, settings.ssl_cert_file, settings.ssl_key_file) if file]
+        raise SettingsError(f"expected PEM files for TLS in {', '.join(given)}, found: {error}") from error
+    return context
+
+
+def _no_password() -> str:
+    raise ValueError("the key is locked by a password")
 
 
 def _password(settings: Settings) -> str | None:

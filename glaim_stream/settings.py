@@ -46,7 +46,9 @@ class Settings(BaseSettings):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
-    ssl_ca_file: Path | None = None
+    ssl_ca_file: Path | None = Field(default=None, description="PEM; the system's authorities when not given")
+    ssl_cert_file: Path | None = Field(default=None, description="PEM of our own certificate, for brokers that ask")
+    ssl_key_file: Path | None = Field(default=None, description="PEM of its key, without a password")
 
     catalogue: Path = Field(default=Path("groups.yaml"), description="which groups there are and what repairs them")
     model_repository: Path = Field(default=Path("model_repo"), description="where the models' contracts lie")
@@ -137,6 +139,13 @@ class Settings(BaseSettings):
         if fixed and batch & (batch - 1):
             raise ValueError(f"a fixed batch needs triton_batch to be a power of two, found {batch}")
         return fixed
+
+    @field_validator("ssl_key_file")
+    @classmethod
+    def _certificate_has_its_key(cls, key: Path | None, info: ValidationInfo) -> Path | None:
+        if (key is None) != (info.data.get("ssl_cert_file") is None):
+            raise ValueError("a certificate and its key go together, ssl_cert_file and ssl_key_file")
+        return key
 
     @property
     def fixed_batch(self) -> int | None:
