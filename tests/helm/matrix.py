@@ -51,6 +51,21 @@ _EVERY_KNOB_OF_A_POD: Values = {
     "extraEnv": [{"name": "TZ", "value": "UTC"}],
     "extraVolumes": [{"name": "scratch", "emptyDir": {}}],
     "extraVolumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+    "extraContainers": [
+        {
+            "name": "beside",
+            "image": "registry.example/beside:1.0",
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+            "startupProbe": {"exec": {"command": ["true"]}, "failureThreshold": 30},
+            "livenessProbe": {"exec": {"command": ["true"]}, "failureThreshold": 6},
+            "readinessProbe": {"exec": {"command": ["true"]}},
+            "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "16Mi"}},
+        }
+    ],
     "podAnnotations": {"a": "b"},
     "podLabels": {"team": "plant"},
     "nodeSelector": {"pool": "streams"},
@@ -63,6 +78,34 @@ _CHANGES: dict[str, Values] = {
     "smallest": {},
     "outside": OUTSIDE,
     "secured": SECURED,
+    "mutual TLS": {
+        "kafka": {
+            "bootstrapServers": "kafka-a:9093, kafka-b:9094",
+            "tls": {
+                "enabled": True,
+                "existingSecret": "kafka-ca",
+                "clientCertificate": {
+                    "existingSecret": "plant-user",
+                    "certificateKey": "user.crt",
+                    "privateKeyKey": "user.key",
+                },
+            },
+        },
+    },
+    "scaled by lag": merged(
+        SECURED, {"kafka": {"partitions": 64}, "autoscaling": {"kind": "keda", "minReplicas": 3, "maxReplicas": 48}}
+    ),
+    "scaled by lag, without secrets": {"autoscaling": {"kind": "keda"}},
+    "scaled by CPU": {"autoscaling": {"kind": "hpa"}},
+    "narrow network": {
+        "networkPolicy": {
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+            "kafkaPorts": [19092],
+            "kafkaTo": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "extraEgress": [{"ports": [{"port": 3128, "protocol": "TCP"}]}],
+        }
+    },
+    "without policies and tests": {"networkPolicy": {"enabled": False}, "tests": {"enabled": False}},
     "TLS by the image's authorities": {"kafka": {"tls": {"enabled": True}}},
     "CPU only": {"triton": {"device": "cpu", "tolerations": [], "replicas": 2}},
     "slices of a GPU": {
@@ -101,4 +144,5 @@ _CHANGES: dict[str, Values] = {
 
 # Name -> whole values. A name that has APIs here is rendered for a cluster that serves them.
 MATRIX: dict[str, Values] = {name: merged(SMALLEST, changes) for name, changes in _CHANGES.items()}
-APIS: dict[str, tuple[str, ...]] = {}
+KEDA = ("keda.sh/v1alpha1",)
+APIS: dict[str, tuple[str, ...]] = {"scaled by lag": KEDA, "scaled by lag, without secrets": KEDA}

@@ -24,6 +24,12 @@ tests. Each takes $.
 - name: GLAIM_SSL_CA_FILE
   value: /etc/glaim/kafka-ca/ca.crt
 {{- end }}
+{{- if .Values.kafka.tls.clientCertificate.existingSecret }}
+- name: GLAIM_SSL_CERT_FILE
+  value: /etc/glaim/kafka-client/tls.crt
+- name: GLAIM_SSL_KEY_FILE
+  value: /etc/glaim/kafka-client/tls.key
+{{- end }}
 - name: GLAIM_INPUT_TOPIC
   value: {{ .Values.kafka.inputTopic | quote }}
 - name: GLAIM_OUTPUT_TOPIC
@@ -59,10 +65,23 @@ tests. Each takes $.
     items:
       - {key: {{ .Values.kafka.tls.caKey | quote }}, path: ca.crt}
 {{- end }}
+{{- with .Values.kafka.tls.clientCertificate }}
+{{- if .existingSecret }}
+- name: kafka-client
+  secret:
+    secretName: {{ .existingSecret | quote }}
+    items:
+      - {key: {{ .certificateKey | quote }}, path: tls.crt}
+      - {key: {{ .privateKeyKey | quote }}, path: tls.key}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.kafka.mounts" -}}
 {{- if and .Values.kafka.tls.enabled .Values.kafka.tls.existingSecret }}
 - {name: kafka-ca, mountPath: /etc/glaim/kafka-ca, readOnly: true}
+{{- end }}
+{{- if .Values.kafka.tls.clientCertificate.existingSecret }}
+- {name: kafka-client, mountPath: /etc/glaim/kafka-client, readOnly: true}
 {{- end }}
 {{- end }}

@@ -5,7 +5,7 @@ writes a sentence a line and nothing else.
 */}}
 {{- define "glaim-stream.validate" -}}
 {{- $problems := list -}}
-{{- range list "kafka" "catalogue" "models" "triton" "worker" -}}
+{{- range list "kafka" "catalogue" "models" "triton" "worker" "autoscaling" -}}
 {{- range splitList "\n" (include (printf "glaim-stream.validate.%s" .) $) -}}
 {{- with trim . }}{{ $problems = append $problems (printf "- %s" .) }}{{ end -}}
 {{- end -}}
@@ -34,6 +34,9 @@ kafka.sasl.existingSecret is set but kafka.sasl.enabled is false: enable it, or 
 {{- end }}
 {{- if and .tls.existingSecret (not .tls.enabled) }}
 kafka.tls.existingSecret is set but kafka.tls.enabled is false: enable it, or leave the Secret out.
+{{- end }}
+{{- if and .tls.clientCertificate.existingSecret (not .tls.enabled) }}
+kafka.tls.clientCertificate.existingSecret is set but kafka.tls.enabled is false: enable it, or leave the Secret out.
 {{- end }}
 {{- end }}
 {{- end }}
@@ -122,7 +125,7 @@ triton.address must be host:port, found {{ .address | quote }}.
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 serviceAccount.name is required while serviceAccount.create is false.
 {{- end }}
-{{- if gt (int64 .Values.worker.replicas) (int64 .Values.kafka.partitions) }}
+{{- if and (eq .Values.autoscaling.kind "none") (gt (int64 .Values.worker.replicas) (int64 .Values.kafka.partitions)) }}
 worker.replicas is {{ int64 .Values.worker.replicas }} but kafka.partitions is {{ int64 .Values.kafka.partitions }}: workers beyond the partitions stand idle. Set kafka.partitions to the number that the input topic has.
 {{- end }}
 {{- $set := list }}
@@ -130,6 +133,26 @@ worker.replicas is {{ int64 .Values.worker.replicas }} but kafka.partitions is {
 {{- range .Values.worker.extraEnv }}
 {{- if has .name $set }}
 worker.extraEnv sets {{ .name }}, which the chart sets already: use its value instead.
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "glaim-stream.validate.autoscaling" -}}
+{{- $partitions := int64 .Values.kafka.partitions }}
+{{- with .Values.autoscaling }}
+{{- if ne .kind "none" }}
+{{- if gt (int64 .maxReplicas) $partitions }}
+autoscaling.maxReplicas is {{ int64 .maxReplicas }} but kafka.partitions is {{ $partitions }}: workers beyond the partitions stand idle. 0 means as many as there are partitions.
+{{- end }}
+{{- if gt (int64 .minReplicas) (int64 (include "glaim-stream.autoscaling.max" $)) }}
+autoscaling.minReplicas is {{ int64 .minReplicas }}, more than the {{ include "glaim-stream.autoscaling.max" $ }} of autoscaling.maxReplicas or kafka.partitions.
+{{- end }}
+{{- end }}
+{{- if and (eq .kind "keda") (not ($.Capabilities.APIVersions.Has "keda.sh/v1alpha1")) }}
+autoscaling.kind is keda, but this cluster does not serve keda.sh/v1alpha1: install KEDA first, or take hpa or none (helm template is told of it by --api-versions keda.sh/v1alpha1).
+{{- end }}
+{{- if and (eq .kind "hpa") (not (get ($.Values.worker.resources.requests | default dict) "cpu")) }}
+autoscaling.kind hpa measures the CPU against worker.resources.requests.cpu, which is not given.
 {{- end }}
 {{- end }}
 {{- end }}

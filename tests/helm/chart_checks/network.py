@@ -62,7 +62,12 @@ def addresses(system: System, pod: Pod) -> Problems:
 
 
 def name_lookup(system: System, pod: Pod) -> Problems:
-    """A pod whose egress is restricted still asks the cluster's DNS, by UDP and, for long answers, by TCP."""
+    """A pod whose egress is restricted still asks the cluster's DNS, by UDP and, for long answers, by TCP.
+
+    But one that may reach nobody at all has no name to look up.
+    """
+    if not any(policy["spec"].get("egress") for policy in _policies(system, pod, "Egress")) and not spoken_to(pod):
+        return
     dns = Peer("the cluster's DNS", {"k8s-app": "kube-dns"}, "kube-system")
     for protocol in ("UDP", "TCP"):
         if not leaves(system, pod, dns, 53, protocol):

@@ -1,0 +1,79 @@
+"""Workers by lag or by CPU: who decides their number, how fast, and with which secrets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from matrix import APIS, KEDA, MATRIX, SMALLEST, merged
+from rendered import environment, of_kind, worker_pod
+
+if TYPE_CHECKING:
+    from conftest import Chart
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.mark.parametrize("kind", ["none", "keda", "hpa"])
+def test_one_alone_decides_the_number_of_workers(chart: Chart, kind: str) -> None:
+    objects = chart.render(merged(SMALLEST, {"autoscaling": {"kind": kind}}), KEDA)
+    worker = of_kind(objects, "StatefulSet", "worker")
+    assert ("replicas" in worker["spec"]) == (kind == "none"), "an upgrade would set the scaler's number back"
+    scalers = [item for item in objects if item["kind"] in ("ScaledObject", "HorizontalPodAutoscaler")]
+    assert len(scalers) == (kind != "none")
+    for scaler in scalers:
+        target = scaler["spec"]["scaleTargetRef"]
+        assert (target["kind"], target["name"]) == ("StatefulSet", worker["metadata"]["name"])
+
+
+def test_there_are_never_more_workers_than_partitions(chart: Chart) -> None:
+    def most(partitions: int, workers: int) -> object:
+        values = {"kafka": {"partitions": partitions}, "autoscaling": {"kind": "keda", "maxReplicas": workers}}
+        return of_kind(chart.render(merged(SMALLEST, values), KEDA), "ScaledObject")["spec"]["maxReplicaCount"]
+
+    assert most(64, 0) == 64
+    assert most(64, 48) == 48
+
+
+def test_it_takes_long_to_take_a_worker_away_however_it_is_scaled(chart: Chart) -> None:
+    by_lag = of_kind(chart.render(MATRIX["scaled by lag"], KEDA), "ScaledObject")["spec"]
+    by_cpu = of_kind(chart.render(MATRIX["scaled by CPU"]), "HorizontalPodAutoscaler")["spec"]
+    behaviours = [by_lag["advanced"]["horizontalPodAutoscalerConfig"]["behavior"], by_cpu["behavior"]]
+    assert behaviours[0] == behaviours[1]
+    down = behaviours[0]["scaleDown"]
+    assert down["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 300}]
+    assert down["stabilizationWindowSeconds"] >= 10 * behaviours[0]["scaleUp"]["stabilizationWindowSeconds"]
+
+
+def test_keda_asks_the_kafka_of_the_workers_with_their_secrets(chart: Chart) -> None:
+    objects = chart.render(MATRIX["scaled by lag"], APIS["scaled by lag"])
+    container = worker_pod(objects)["spec"]["containers"][0]
+    variables = environment(container)
+    (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
+    assert trigger["metadata"]["bootstrapServers"] == variables["GLAIM_KAFKA"]["value"]
+    assert trigger["metadata"]["topic"] == variables["GLAIM_INPUT_TOPIC"]["value"]
+    assert trigger["metadata"]["consumerGroup"] == variables["GLAIM_CONSUMER_GROUP"]["value"]
+    assert (trigger["metadata"]["sasl"], trigger["metadata"]["tls"]) == ("scram_sha512", "enable")
+    assert all(isinstance(value, str) for value in trigger["metadata"].values())
+    authentication = of_kind(objects, "TriggerAuthentication")
+    assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
+    secrets = {item["parameter"]: (item["name"], item["key"]) for item in authentication["spec"]["secretTargetRef"]}
+    password = variables["GLAIM_SASL_PASSWORD"]["valueFrom"]["secretKeyRef"]
+    assert secrets["password"] == (password["name"], password["key"])
+    assert secrets["ca"] == ("kafka-ca", "root.pem")
+    assert set(secrets) == {"username", "password", "ca"}
+
+
+def test_keda_shows_the_certificate_that_the_workers_show(chart: Chart) -> None:
+    objects = chart.render(merged(MATRIX["mutual TLS"], {"autoscaling": {"kind": "keda"}}), KEDA)
+    authentication = of_kind(objects, "TriggerAuthentication")
+    secrets = {item["parameter"]: (item["name"], item["key"]) for item in authentication["spec"]["secretTargetRef"]}
+    assert secrets["cert"] == ("plant-user", "user.crt")
+    assert secrets["key"] == ("plant-user", "user.key")
+
+
+def test_a_kafka_without_secrets_needs_no_authentication(chart: Chart) -> None:
+    objects = chart.render(MATRIX["scaled by lag, without secrets"], KEDA)
+    (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
+    assert "authenticationRef" not in trigger
+    assert not [item for item in objects if item["kind"] == "TriggerAuthentication"]

@@ -1,0 +1,106 @@
+"""Who may speak with whom, and what `helm test` asks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from matrix import MATRIX, SMALLEST, merged
+from rendered import Object, containers, of_kind, pods
+
+from deploy.cache import CHECKOUT
+from glaim_stream.health import Health, PartitionState
+from glaim_stream.health_pages import serve_pages
+
+if TYPE_CHECKING:
+    from conftest import Chart
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+def policy(objects: list[Object], component: str) -> Object:
+    spec: Object = of_kind(objects, "NetworkPolicy", component)["spec"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    return spec
+
+
+def ports(rules: list[Object]) -> set[int]:
+    return {port["port"] for rule in rules for port in rule["ports"]}
+
+
+def test_workers_reach_names_kafka_and_triton_and_nothing_else(chart: Chart) -> None:
+    spec = policy(chart.render(merged(SMALLEST, MATRIX["mutual TLS"])), "worker")
+    assert ports(spec["egress"]) == {53, 9093, 9094, 8001}
+    assert ports(spec["ingress"]) == {9464}
+
+
+def test_a_triton_outside_is_reached_at_its_own_port(chart: Chart) -> None:
+    values = merged(MATRIX["outside"], {"triton": {"address": "triton.models:18001"}})
+    assert ports(policy(chart.render(values), "worker")["egress"]) == {53, 9092, 18001}
+
+
+def test_triton_reaches_nobody_and_is_asked_by_workers_and_tests_only(chart: Chart) -> None:
+    spec = policy(chart.render(SMALLEST), "triton")
+    assert "egress" not in spec
+    asked = [rule for rule in spec["ingress"] if ports([rule]) == {8001}]
+    callers = {
+        peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for rule in asked for peer in rule["from"]
+    }
+    assert callers == {"worker", "test"}
+    assert all(set(peer) == {"podSelector"} for rule in asked for peer in rule["from"])
+    assert ports(spec["ingress"]) == {8001, 8002}
+
+
+def test_scrapers_are_those_that_are_named(chart: Chart) -> None:
+    objects = chart.render(MATRIX["narrow network"])
+    expected = MATRIX["narrow network"]["networkPolicy"]
+    for component, port in (("worker", 9464), ("triton", 8002)):
+        first = policy(objects, component)["ingress"][0]
+        assert (ports([first]), first["from"]) == ({port}, expected["metricsFrom"])
+    egress = policy(objects, "worker")["egress"]
+    kafka = next(rule for rule in egress if 9092 in ports([rule]))
+    assert (ports([kafka]), kafka["to"]) == ({9092, 19092}, expected["kafkaTo"])
+    assert expected["extraEgress"][0] in egress
+    assert policy(objects, "triton")["egress"][1:] == expected["extraEgress"]
+
+
+def test_without_policies_or_tests_there_are_none(chart: Chart) -> None:
+    objects = chart.render(MATRIX["without policies and tests"])
+    assert not [item for item in objects if item["kind"] in ("NetworkPolicy", "Pod")]
+    without_tests = chart.render(merged(SMALLEST, {"tests": {"enabled": False}}))
+    assert "component: test" not in str(without_tests).replace("'", "")
+
+
+def asked(port: int, count: int, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str]:
+    script = CHECKOUT / "helm" / "glaim-stream" / "files" / "check_workers.py"
+    command = [sys.executable, "-c", script.read_text(), host, str(port), str(count)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_test_of_the_workers_reads_the_pages_of_real_ones() -> None:
+    health = Health()
+    port = serve_pages(health, "127.0.0.1", 0)
+    run = asked(port, 1)
+    assert run.returncode == 1
+    assert "127.0.0.1 is not ready" in run.stdout
+    assert "Kafka has not told yet" in run.stdout
+    health.topics_are_there()
+    health.joined()
+    health.watch(lambda: {0: PartitionState.WHOLE})
+    assert asked(port, 1).returncode == 0
+    missing = asked(port, 2)
+    assert (missing.returncode, "expected 2 workers at least, found 1" in missing.stdout) == (1, True)
+
+
+def test_the_test_of_the_workers_says_what_it_could_not_reach() -> None:
+    assert "did not answer" in asked(1, 1).stdout
+    assert "could not be looked up" in asked(1, 1, "no-such-host.invalid").stdout
+
+
+def test_the_test_of_the_workers_is_told_their_service_port_and_number(chart: Chart) -> None:
+    objects = chart.render(merged(SMALLEST, {"metrics": {"port": 9999}, "worker": {"replicas": 3}}))
+    (test,) = [pod for owner, pod in pods(objects).items() if owner.endswith("-test-workers")]
+    service = of_kind(objects, "Service", "worker")["metadata"]["name"]
+    assert containers(test)[0]["command"][3:] == [service, "9999", "3"]
