@@ -17,6 +17,7 @@ from glaim_stream.commands import (
     produce,
     replay,
     schema,
+    size,
     tail,
     worker,
 )
@@ -44,6 +45,7 @@ app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(contract.app, name="contract")
 app.add_typer(models.app, name="models")
 app.command()(schema.schema)
+app.command()(size.size)
 
 
 def main() -> None:

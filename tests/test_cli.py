@@ -52,6 +52,7 @@ def groups_yaml(tmp_path: Path) -> Path:
         "dlq show",
         "dlq requeue",
         "schema",
+        "size",
     ],
 )
 def test_every_command_has_help(command: str) -> None:

@@ -1,0 +1,95 @@
+"""How many windows a second a Triton answers: what the number of GPUs follows from.
+
+    python -m benchmarks.serving                                    the local Triton, on the CPU
+    python -m benchmarks.serving --triton triton:8001 --model mine  any other, through the worker's own client
+
+Windows are of noise around each sensor's mean with 5 % missing; what is in them does not change the time. Each size of
+a call runs with so many calls in flight as the worker keeps (`triton.client.batch` and `.inFlight` in the chart).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from deploy.cache import CHECKOUT
+from deploy.triton import triton_from_environment
+from glaim_stream.contract import Contract, read_contract
+from glaim_stream.imputers.protocol import Windows
+from glaim_stream.imputers.triton import TritonImputer
+
+BATCHES = (8, 64, 256)
+_MISSING = 0.05
+_WARM_UP_S = 1.0
+
+
+def windows_of(contract: Contract, count: int) -> Windows:
+    """`count` windows that look like the model's own readings."""
+    random = np.random.default_rng(7)
+    shape = (count, len(contract.sensors), contract.window)
+    means = np.array([sensor.mean for sensor in contract.sensors])[:, None]
+    spreads = np.array([sensor.std for sensor in contract.sensors])[:, None]
+    observed = random.random(shape) >= _MISSING
+    values = (means + spreads * random.standard_normal(shape)) * observed
+    return Windows(contract.name, values.astype(np.float32), observed, contract.emitted_steps)
+
+
+async def measure(address: str, contract: Contract, batch: int, in_flight: int, seconds: float) -> dict[str, Any]:
+    """Windows answered a second, and how long a call takes, after a second of warming up."""
+    client = TritonImputer(address, {contract.name: contract}, deadline_s=60)
+    windows = windows_of(contract, batch)
+    begin = time.perf_counter() + _WARM_UP_S
+    took_s: list[float] = []
+
+    async def ask() -> None:
+        while (start := time.perf_counter()) < begin + seconds:
+            await client.impute(windows)
+            if start >= begin:
+                took_s.append(time.perf_counter() - start)
+
+    await asyncio.gather(*(ask() for _ in range(in_flight)))
+    spent_s = time.perf_counter() - begin
+    await client.close()
+    return {
+        "batch": batch,
+        "in_flight": in_flight,
+        "windows_per_s": round(len(took_s) * batch / spent_s),
+        "call_ms_p50": round(float(np.percentile(took_s, 50)) * 1000, 1),
+        "call_ms_p99": round(float(np.percentile(took_s, 99)) * 1000, 1),
+    }
+
+
+def main() -> None:
+    """Measure, print, and append one line to results/serving.jsonl."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__.splitlines()[0])
+    parser.add_argument("--triton", help="host:port of gRPC; the local one, started for this, when not given")
+    parser.add_argument("--model", default="plant-pump", help="(default: %(default)s)")
+    parser.add_argument("--repository", type=Path, default=CHECKOUT / "model_repo", help="where its contract lies")
+    parser.add_argument("--in-flight", type=int, default=8, help="calls at a time (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=10, help="for each size (default: %(default)s)")
+    given = parser.parse_args()
+    contract = read_contract(given.repository / given.model)
+    with ExitStack() as stack:
+        address = given.triton or stack.enter_context(triton_from_environment(given.repository)).grpc_url
+        sizes = [asyncio.run(measure(address, contract, batch, given.in_flight, given.seconds)) for batch in BATCHES]
+    command = f"python -m benchmarks.serving --model {given.model} --in-flight {given.in_flight}"
+    where = "the Triton named" if given.triton else "Triton on this machine's CPU"
+    result = machine.describe(command) | {"model": given.model, "triton": where, "sizes": sizes}
+    table = Table("windows a call", "calls in flight", "windows/s", "call, ms (half)", "call, ms (99 %)")
+    for line in sizes:
+        table.add_row(*map(str, line.values()))
+    Console().print(table)
+    print(f"appended to {machine.append('serving', result)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""What a reading weighs on its way in, and a row on its way out, in bytes before Kafka's own.
+
+    python -m benchmarks.wire
+
+In: the load of benchmarks.stream in each shape, value and key. Out: simulated plants through the worker's own pipeline
+(imputer interpolation, so that nothing but this process is needed), a message for what a step of so many groups yields.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import get_args
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from benchmarks.load import Load, Shape
+from benchmarks.scores import plant_records
+from deploy.cache import CHECKOUT
+from glaim_stream.app import create_pipeline
+from glaim_stream.settings import Settings
+
+GROUPS = (1, 10, 100, 1000)  # of a partition, closing a step together
+_STEPS = 24
+_READINGS = 50_000
+
+
+def bytes_a_reading() -> dict[str, float]:
+    """Shape -> bytes of key and value for each reading."""
+    found = {}
+    for shape in get_args(Shape):
+        total = readings = 0
+        for message in Load(_READINGS, shape=shape).messages():
+            total += len(message.key) + len(message.value)
+            readings += message.readings
+        found[shape] = round(total / readings, 1)
+    return found
+
+
+async def bytes_a_row(groups: int) -> dict[str, float]:
+    """Of the output topic, where a partition holds so many groups and each step is closed for all of them at once."""
+    settings = Settings(
+        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
+        model_repository=CHECKOUT / "model_repo",
+        imputer="interpolation",
+    )
+    pipeline, ladder = create_pipeline(settings)
+    windows, scores = pipeline.windows(), pipeline.scores()
+    records = plant_records(groups, _STEPS)
+    sizes: list[tuple[int, int]] = []
+    for step in range(_STEPS):
+        batch = records[step * groups : (step + 1) * groups]
+        applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
+        answered = pipeline.settle(scores, await pipeline.ask(applied.closed, applied.sides))
+        sizes += [(message.rows, len(message.value)) for message in pipeline.messages(answered)]
+    await ladder.close()
+    rows = sum(count for count, _ in sizes)
+    return {
+        "groups": groups,
+        "rows_a_message": round(rows / len(sizes), 1),
+        "bytes_a_row": round(sum(size for _, size in sizes) / rows, 1),
+    }
+
+
+def main() -> None:
+    """Weigh, print, and append one line to results/wire.jsonl."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.wire", description=__doc__.splitlines()[0])
+    parser.parse_args()
+    result = machine.describe("python -m benchmarks.wire") | {
+        "bytes_a_reading": bytes_a_reading(),
+        "output": [asyncio.run(bytes_a_row(groups)) for groups in GROUPS],
+    }
+    console = Console()
+    table = Table("shape", "bytes a reading")
+    for shape, size in result["bytes_a_reading"].items():
+        table.add_row(shape, str(size))
+    console.print(table)
+    table = Table("groups a partition", "rows a message", "bytes a row")
+    for line in result["output"]:
+        table.add_row(*map(str, line.values()))
+    console.print(table)
+    print(f"appended to {machine.append('wire', result)}")
+
+
+if __name__ == "__main__":
+    main()

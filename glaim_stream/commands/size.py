@@ -1,0 +1,77 @@
+"""`glaim-stream size`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Shape(StrEnum):
+    """How readings come."""
+
+    SINGLE = "single"
+    BATCH = "batch"
+    ARROW = "arrow"
+
+
+def size(
+    groups: Annotated[int, typer.Option(min=1, help="Groups, such as pumps or stations.")],
+    sensors: Annotated[int, typer.Option(min=1, help="Sensors of a group.")],
+    step: Annotated[float, typer.Option(min=0.001, help="Seconds of a step of the windows' grid.")],
+    missing: Annotated[float, typer.Option(min=0, max=1, help="Share of the readings that do not arrive.")] = 0.05,
+    shape: Annotated[
+        Shape, typer.Option("--format", help="A message is one reading, fifty of a gateway, or Arrow of a thousand.")
+    ] = Shape.SINGLE,
+    lateness: Annotated[float, typer.Option(min=0, help="Seconds of allowed lateness.")] = 0,
+    growth: Annotated[int, typer.Option(min=1, help="How many times today's workers the partitions shall carry.")] = 4,
+    rebuild_within: Annotated[
+        float, typer.Option(min=1, help="Seconds that a worker may take to read its windows again.")
+    ] = 120,
+    outage_hours: Annotated[float, typer.Option(min=0, help="How long workers may be away before input is lost.")] = 24,
+    replication: Annotated[int, typer.Option(min=1, help="Replicas of the topics.")] = 3,
+    windows_a_gpu: Annotated[
+        float | None, typer.Option(min=1, help="Windows a second of one GPU, by `python -m benchmarks.serving`.")
+    ] = None,
+) -> None:
+    """Say how large an installation has to be, from the rates that were measured (docs/operations.md)."""
+    from rich.table import Table
+
+    from glaim_stream.commands.console import result_console
+    from glaim_stream.sizing import Load
+    from glaim_stream.sizing import size as sized
+
+    load = Load(
+        groups=groups,
+        sensors=sensors,
+        step_s=step,
+        missing=missing,
+        shape=shape.value,
+        lateness_s=lateness,
+        growth=growth,
+        rebuild_s=rebuild_within,
+        outage_h=outage_hours,
+        replication=replication,
+        windows_a_gpu_s=windows_a_gpu,
+    )
+    need = sized(load)
+    table = Table("", "need", box=None, pad_edge=False)
+    for name, value in (
+        ("readings/s", f"{need.readings_s:,.0f}"),
+        ("rows/s", f"{need.rows_s:,.0f}"),
+        ("windows/s of the model", f"{need.windows_s:,.0f}"),
+        ("worker cores at work", f"{need.cores:.2f}"),
+        ("workers (worker.replicas)", f"{need.workers:,}"),
+        ("partitions (kafka.partitions)", f"{need.partitions:,}"),
+        ("memory of a worker", f"{need.worker_bytes / 1e6:,.0f} MB"),
+        ("rebuild after a restart", f"{need.rebuild_s:,.1f} s"),
+        ("GPUs (triton.replicas)", "measure first" if need.gpus is None else f"{need.gpus:,}"),
+        ("retention of the input", f"{need.retention_h:,.1f} h"),
+        ("input on the brokers' disks", f"{need.input_bytes / 1e9:,.1f} GB"),
+        ("into the workers", f"{need.in_bytes_s / 1e6:,.2f} MB/s"),
+        ("out of the workers", f"{need.out_bytes_s / 1e6:,.2f} MB/s"),
+        ("to Triton and back", f"{need.triton_bytes_s / 1e6:,.2f} MB/s"),
+    ):
+        table.add_row(name, value)
+    result_console().print(table)

@@ -1,0 +1,137 @@
+"""How large an installation has to be: the arithmetic of docs/operations.md, from numbers that were measured.
+
+Rates are those of one core of an AMD EPYC (2026-11-21, benchmarks/results); another machine has others, and the page
+says how to measure them. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Shape = Literal["single", "batch", "arrow"]
+
+# benchmarks/results/stream.jsonl, `python -m benchmarks.stream --rounds 2 --seconds 6`
+READINGS_A_CORE_S: dict[Shape, int] = {"single": 353_144, "batch": 661_857, "arrow": 1_006_142}
+WINDOW_BYTES_PER_SENSOR = 13.52e6 / 11_000
+# benchmarks/results/wire.jsonl, `python -m benchmarks.wire`: key and value, before Kafka's own 20 bytes or so a record
+BYTES_A_READING: dict[Shape, float] = {"single": 98.9, "batch": 64.9, "arrow": 45.6}
+BYTES_A_ROW = ((8.0, 444.4), (81.0, 55.4), (810.3, 9.8), (8094.0, 4.9))  # rows of a message -> bytes of each
+# benchmarks/results/scores.jsonl, `python -m benchmarks.scores`: the worker's own CPU for a window more
+WINDOW_CORE_S = (0.59 - 0.39) / 3547
+# docs/faults.md: a worker that works, before its windows
+WORKER_BASE_BYTES = 316e6
+WORKER_MOST_BYTES = 0.75 * 2**31  # three quarters of the chart's limit of 2 GiB
+
+WINDOW = 96  # steps
+REMEMBERED = 96  # steps before them, whose errors the blend of model and baseline remembers
+EMITTED = 9  # steps that a model answers for: the newest and `revise_after` 8 before it
+
+
+@dataclass(frozen=True)
+class Load:
+    """What comes in.
+
+    missing: share of the readings that do not arrive, each for itself: 0.05 is one in twenty. Silence in one piece asks
+        for fewer windows than the same share scattered.
+    growth: how many times the workers of today the partitions shall carry; they cannot be added later without moving
+        groups from one to another.
+    rebuild_s: how long a worker that starts may read the topic again before it goes on.
+    outage_h: how long workers or Triton may be away before input is lost.
+    windows_a_gpu_s: what one GPU answers, by `python -m benchmarks.serving`; None: no model is asked.
+    """
+
+    groups: int
+    sensors: int
+    step_s: float
+    missing: float = 0.05
+    shape: Shape = "single"
+    lateness_s: float = 0.0
+    growth: int = 4
+    rebuild_s: float = 120.0
+    outage_h: float = 24.0
+    replication: int = 3
+    windows_a_gpu_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What it takes; rates a second, bytes in bytes."""
+
+    readings_s: float
+    rows_s: float
+    windows_s: float
+    cores: float
+    workers: int
+    partitions: int
+    worker_bytes: float
+    rebuild_s: float
+    gpus: int | None
+    retention_h: float
+    input_bytes: float
+    in_bytes_s: float
+    out_bytes_s: float
+    triton_bytes_s: float
+
+
+def size(load: Load) -> Sizing:
+    """The arithmetic, in the order of docs/operations.md."""
+    cells_s = load.groups * load.sensors / load.step_s
+    readings_s = cells_s * (1 - load.missing)
+    # A hole has a first estimate and a final one; everything else has one row.
+    rows_s = cells_s + cells_s * load.missing
+    # All holes of a group's step share a window, and it is asked for twice.
+    group_steps_s = load.groups / load.step_s
+    hole_windows_s = 2 * group_steps_s * (1 - (1 - load.missing) ** load.sensors)
+
+    # A worker that starts reads the windows again, and before them the steps whose errors the blend remembers. That it
+    # publishes nothing meanwhile makes it faster than this (1,000 groups of `step` records: 0.62 s a window).
+    sensors = load.groups * load.sensors
+    rebuild_all_s = sensors * (1 - load.missing) * (WINDOW + REMEMBERED) / READINGS_A_CORE_S[load.shape]
+    read_cores = readings_s / READINGS_A_CORE_S[load.shape]
+    workers = max(
+        2,
+        # Half of a core each: an outage is caught up with in the time that it took.
+        math.ceil(2 * (read_cores + hole_windows_s * WINDOW_CORE_S)),
+        # One may be away, and the others hold its groups too.
+        1 + math.ceil(sensors * WINDOW_BYTES_PER_SENSOR / (WORKER_MOST_BYTES - WORKER_BASE_BYTES)),
+        1 + math.ceil(rebuild_all_s / load.rebuild_s),
+    )
+    partitions = workers * load.growth
+    # Side windows of a partition: a share of its groups, 4 to 32.
+    sides = min(32.0, max(4.0, 0.05 * load.groups / partitions))
+    windows_s = hole_windows_s + sides * partitions / load.step_s
+    cores = read_cores + windows_s * WINDOW_CORE_S
+    gpus = None if load.windows_a_gpu_s is None else max(2, math.ceil(2 * windows_s / load.windows_a_gpu_s))
+
+    retention_h = ((WINDOW + REMEMBERED) * load.step_s + load.lateness_s) / 3600 + load.outage_h
+    in_bytes_s = readings_s * BYTES_A_READING[load.shape]
+    rows_a_message = sensors / partitions
+    return Sizing(
+        readings_s=readings_s,
+        rows_s=rows_s,
+        windows_s=windows_s,
+        cores=cores,
+        workers=workers,
+        partitions=partitions,
+        worker_bytes=WORKER_BASE_BYTES + sensors / (workers - 1) * WINDOW_BYTES_PER_SENSOR,
+        rebuild_s=rebuild_all_s / (workers - 1),
+        gpus=gpus,
+        retention_h=retention_h,
+        input_bytes=in_bytes_s * retention_h * 3600 * load.replication,
+        in_bytes_s=in_bytes_s,
+        out_bytes_s=rows_s * bytes_a_row(rows_a_message),
+        # values float32 and observed bool of a window in, float32 of the emitted steps out
+        triton_bytes_s=windows_s * load.sensors * (WINDOW * 5 + EMITTED * 4),
+    )
+
+
+def bytes_a_row(rows_a_message: float) -> float:
+    """Of the output, by how many rows travel together; between what was measured on a straight line of logarithms."""
+    rows = [math.log(point[0]) for point in BYTES_A_ROW]
+    sizes = [math.log(point[1]) for point in BYTES_A_ROW]
+    at = min(max(math.log(max(rows_a_message, 1)), rows[0]), rows[-1])
+    right = next(number for number in range(1, len(rows)) if at <= rows[number])
+    share = (at - rows[right - 1]) / (rows[right] - rows[right - 1])
+    return math.exp(sizes[right - 1] + share * (sizes[right] - sizes[right - 1]))
