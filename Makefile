@@ -43,6 +43,7 @@ servers: setup  # fetched here, so that a slow network is no test's time-out
 	$(BIN)/python -m deploy.triton --fetch-only || test $$? -eq 3  # 3: this machine cannot, and the tests skip
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.chart_docs --fetch-only || test $$? -eq 3
+	$(BIN)/python -m deploy.prometheus --fetch-only || test $$? -eq 3
 
 quick: lint  ## the same without the parts that start servers
 	$(BIN)/python -m pytest --ignore tests/integration --ignore tests/chaos

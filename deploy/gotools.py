@@ -29,7 +29,7 @@ class GoUnavailable(DeployError):
     """No Go toolchain on this machine, and none from PyPI for its platform."""
 
 
-def build(package: str, version: str, name: str) -> Path:
+def build(package: str, version: str, name: str, *, tags: str = "") -> Path:
     """The program that `go install PACKAGE@VERSION` makes, built once and kept in the cache.
 
     A program of that name on PATH is not considered: whoever prefers it asks `shutil.which` first.
@@ -38,6 +38,7 @@ def build(package: str, version: str, name: str) -> Path:
         package: Import path of the main package, such as `helm.sh/helm/v3/cmd/helm`.
         version: Of its module, such as `v3.21.4`.
         name: What the program is called: the last part of the import path.
+        tags: Go's build tags, comma separated.
 
     Raises:
         GoUnavailable: There is no go to build it with.
@@ -47,7 +48,7 @@ def build(package: str, version: str, name: str) -> Path:
     with exclusive(target.parent / ".lock"):
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-                run_go("install", f"{package}@{version}", environment={"GOBIN": directory})
+                run_go("install", "-tags", tags, f"{package}@{version}", environment={"GOBIN": directory})
                 (Path(directory) / name).replace(target)  # whole or not at all
     return target
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import faust
+from faust.exceptions import NotReady
 from faust.types import TP
 
 from glaim_stream import metrics
@@ -23,10 +24,12 @@ from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Rung
 from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
 from glaim_stream.imputers.triton import TritonImputer
+from glaim_stream.lag import watch_lag
 from glaim_stream.partition import PartitionWorker, Work
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.publish import KafkaPublisher
 from glaim_stream.rebuild import KafkaRebuilder
+from glaim_stream.series import begin_series
 from glaim_stream.settings import Settings
 from glaim_stream.transport import Batch, BatchSchema
 
@@ -58,6 +61,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     """
     health = health or Health()
     pipeline, ladder = create_pipeline(settings, catalogue)
+    begin_series(pipeline.catalogue, pipeline.contracts, [rung.name for rung in ladder.rungs], scored=pipeline.scored)
     app = WorkerApp(
         settings.consumer_group,
         broker=faust_broker(settings),
@@ -116,6 +120,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
             await workers.pop(tp).stop()
             metrics.groups.remove(str(tp.partition))
             metrics.watermark_lag_seconds.remove(str(tp.partition))
+            metrics.newest_event_seconds.remove(str(tp.partition))
         for worker in workers.values():
             worker.check_position()
 
@@ -128,7 +133,22 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
                 await _check_served(rung)
 
     watch(app, health, workers, ladder.rungs[0] if settings.needs_model else None, pipeline.contracts)
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def lag() -> None:
+        await watch_lag(settings, lambda: _answered(app))
+
     return app
+
+
+def _answered(app: faust.App) -> dict[int, int | None]:
+    """Of each partition that is assigned, the offset before which everything is answered."""
+    try:
+        assigned = app.consumer.assignment()
+    except NotReady:  # it starts, or stops
+        return {}
+    ledgers = app.consumer.ledgers
+    return {tp.partition: ledgers[tp].answered_to if tp in ledgers else None for tp in assigned}
 
 
 def create_pipeline(settings: Settings, catalogue: Catalogue | None = None) -> tuple[Pipeline, Ladder]:

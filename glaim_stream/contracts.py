@@ -110,6 +110,7 @@ class Contracts(Mapping[str, Contract]):
             log.error("%s", self._refused[key])
             return
         metrics.contract_reads.labels(model, "read").inc()
+        metrics.model_info.labels(model, version).set(1)
         log.info("%s answers with version %s now, trained on %s", model, version, found.data.source)
         self._known[key] = found
 

@@ -63,6 +63,13 @@ output_latency_seconds = Histogram(
 watermark_lag_seconds = Gauge(
     "glaim_watermark_lag_seconds", "Wall time less the newest event time of a partition", ["partition"]
 )
+newest_event_seconds = Gauge(
+    "glaim_newest_event_timestamp_seconds", "Newest event time of a partition, seconds since the epoch", ["partition"]
+)
+consumer_lag_records = Gauge(
+    "glaim_consumer_lag_records", "Records of an assigned partition whose output is not acknowledged yet", ["partition"]
+)
+input_partitions = Gauge("glaim_input_partitions", "Partitions of the input topic, assigned to this worker or not")
 groups = Gauge("glaim_groups", "Groups that a partition has windows for", ["partition"])
 rebuilds = Counter("glaim_rebuilds", "Windows of a partition rebuilt from the input topic")
 rebuild_failures = Counter("glaim_rebuild_failures", "Attempts to rebuild for which the input could not be read")
@@ -81,4 +88,8 @@ loop_delay_seconds = Histogram(
 worker_faults = Counter(
     "glaim_worker_faults",
     "Times that the worker itself failed on a batch: it was taken apart, or its holes were filled in a simpler way",
+)
+build_info = Gauge("glaim_build_info", "Always 1; the label says which version of the program runs", ["version"])
+model_info = Gauge(
+    "glaim_model_info", "Always 1; the labels say of which models the worker holds contracts", ["model", "version"]
 )

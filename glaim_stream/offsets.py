@@ -85,6 +85,12 @@ class OffsetLedger:
         return self._commit
 
     @property
+    def answered_to(self) -> int | None:
+        """Everything before this offset is answered; None while nothing has been."""
+        commit = self.committable()
+        return None if commit is None else commit.offset
+
+    @property
     def open_deliveries(self) -> int:
         """Batches delivered and not yet passed by a commit."""
         return len(self._open)

@@ -110,6 +110,7 @@ class Pipeline:
             if model.name in contracts:
                 model.require_contract(contracts[model.name])
         self.catalogue, self.contracts = catalogue, contracts
+        self.scored = score_share > 0
         self.imputer = imputer
         self._max_message_bytes = max_message_bytes
         self._score_share, self._score_least = score_share, score_least
