@@ -48,7 +48,8 @@ def build(package: str, version: str, name: str, *, tags: str = "") -> Path:
     with exclusive(target.parent / ".lock"):
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-                run_go("install", "-tags", tags, f"{package}@{version}", environment={"GOBIN": directory})
+                options = ["-tags", tags] if tags else []
+                run_go("install", *options, f"{package}@{version}", environment={"GOBIN": directory})
                 (Path(directory) / name).replace(target)  # whole or not at all
     return target
 

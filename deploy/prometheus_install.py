@@ -1,4 +1,4 @@
-"""Brings Prometheus and Alertmanager with their tools: those on PATH, else Debian's Prometheus and a built Alertmanager.
+"""Brings Prometheus and Alertmanager with their tools: those on PATH, else Debian's Prometheus and our own build.
 
 Each comes the way that works without root. Debian's package of Prometheus runs from anywhere; that of Alertmanager
 wants a template below /usr/share. Alertmanager builds with `go install`, once, in some two minutes of two cores;

@@ -16,6 +16,9 @@ dead_letters = Counter("glaim_dead_letters", "Readings or records sent to the de
 late_readings = Counter("glaim_late_readings", "Readings older than the window, sent to the late topic")
 outages = Counter("glaim_outages", "Groups that went dark, or spoke again", ["kind"])
 rows = Counter("glaim_rows", "Rows published on the output topic", ["method"])
+filled_rows = Counter(
+    "glaim_filled_rows", "Rows published with a filled value, by the steps since their sensor spoke", ["gap_age"]
+)
 withheld_rows = Counter(
     "glaim_withheld_rows", "Rows with null: silent beyond max_gap (gap), or too wide for max_interval", ["cause"]
 )

@@ -35,6 +35,8 @@ from glaim_stream.tables import Tables
 from glaim_stream.upgrades import Upgrades
 from glaim_stream.windows import PartitionWindows
 
+GAP_AGES = (1, 4, 16, 48)  # steps; the last of each class of glaim_filled_rows_total
+GAP_AGE_NAMES = ("1", "2-4", "5-16", "17-48", "over 48")
 _WITHHELD = {
     "gap": (Status.BAD_NO_COMMUNICATION, Status.BAD_NO_DATA, Status.BAD_SENSOR_FAILURE),
     "interval": (Status.BAD_AGGREGATE_INVALID_INPUTS,),
@@ -298,6 +300,10 @@ def _count(rows: Rows) -> None:
     for method in Method:
         metrics.rows.labels(method.name.lower()).inc(int((rows.method == method).sum()))
     metrics.revisions.inc(int((rows.revision > 0).sum()))
+    filled = ~rows.observed & np.isfinite(rows.value)
+    ages = np.searchsorted(GAP_AGES, rows.gap_age[filled])
+    for name, count in zip(GAP_AGE_NAMES, np.bincount(ages, minlength=len(GAP_AGE_NAMES)).tolist(), strict=True):
+        metrics.filled_rows.labels(name).inc(count)
     null = rows.status[rows.method == Method.NONE]
     for cause, statuses in _WITHHELD.items() if len(null) else ():
         metrics.withheld_rows.labels(cause).inc(int(np.isin(null, statuses).sum()))

@@ -13,6 +13,7 @@ from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.contract import Contract
 from glaim_stream.deadletters import DeadLetterCause
+from glaim_stream.pipeline import GAP_AGE_NAMES
 from glaim_stream.records import Method
 from glaim_stream.sides import Place
 
@@ -36,6 +37,8 @@ def begin_series(
             metrics.dead_letters.labels(cause.value)
     for method in Method:
         metrics.rows.labels(method.name.lower())
+    for age in GAP_AGE_NAMES:
+        metrics.filled_rows.labels(age)
     for withheld in ("gap", "interval"):
         metrics.withheld_rows.labels(withheld)
     for kind in ("dark", "speaks"):

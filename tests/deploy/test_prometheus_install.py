@@ -30,8 +30,10 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_those_on_path_are_taken(path: Path) -> None:
-    assert find_prometheus() == Tools(program(path, "prometheus"), program(path, "promtool"))
-    assert find_alertmanager() == Tools(program(path, "prometheus-alertmanager"), program(path, "amtool"))
+    prometheus_there = Tools(program(path, "prometheus"), program(path, "promtool"))
+    assert find_prometheus() == prometheus_there
+    alertmanager_there = Tools(program(path, "prometheus-alertmanager"), program(path, "amtool"))
+    assert find_alertmanager() == alertmanager_there
 
 
 def test_without_apt_the_error_names_what_is_missing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

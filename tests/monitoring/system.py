@@ -1,0 +1,190 @@
+"""The whole of it on this machine: worker, Triton, feed, Prometheus with our rules, Alertmanager, and who is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from deploy.cache import CHECKOUT
+from deploy.ports import LOOPBACK, choose_port
+from deploy.prometheus import LocalAlertmanager, LocalPrometheus
+from deploy.triton import LocalTriton
+from glaim_stream.settings import Settings
+from glaim_stream.topics import ensure_topics
+from tests.integration.worker_process import WorkerProcess, environment_of
+
+RULES = CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml"
+CONFIGURATIONS = CHECKOUT / "deploy" / "prometheus"
+HASTE = 60  # a minute of the rules is a second here
+UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def hastened(text: str) -> str:
+    """A duration, or the windows of an expression, `HASTE` times shorter but 2 s at least; nothing else changes."""
+
+    def shorter(found: re.Match[str]) -> str:
+        return f"{max(2, int(found[1]) * UNIT_S[found[2]] // HASTE)}s"
+
+    if re.fullmatch(r"\d+[smhd]", text):
+        return re.sub(r"(\d+)([smhd])", shorter, text)
+    return re.sub(r"(?<=\[)(\d+)([smhd])(?=\])", shorter, text)
+
+
+def hastened_rules() -> dict[str, Any]:
+    """The very rules with `for` and every window made `HASTE` times shorter; their expressions stay."""
+    rules: dict[str, Any] = yaml.safe_load(RULES.read_text())
+    for rule in (rule for group in rules["groups"] for rule in group["rules"]):
+        rule["expr"] = hastened(rule["expr"])
+        if "for" in rule:
+            rule["for"] = hastened(rule["for"])
+    return rules
+
+
+class Webhook:
+    """Receives what Alertmanager tells; `told` is every (alertname, status) in order."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        told = self.told
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                told.extend((alert["labels"]["alertname"], alert["status"]) for alert in body["alerts"])
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nothing."""
+
+        self._server = HTTPServer((LOOPBACK, 0), Handler)
+        self.url = f"http://{LOOPBACK}:{self._server.server_port}/"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def names(self, status: str) -> set[str]:
+        """Alerts that were told with this status."""
+        return {name for name, told in self.told if told == status}
+
+
+class System:
+    """The running parts, and what Prometheus says of them."""
+
+    def __init__(
+        self, triton: LocalTriton, worker: WorkerProcess, prometheus: LocalPrometheus, webhook: Webhook
+    ) -> None:
+        self.triton, self.worker, self.prometheus, self.webhook = triton, worker, prometheus, webhook
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The instant vector of an expression, NaN and infinite values left out."""
+        answer = self._get("query", query=expression)
+        samples = answer["result"]
+        if answer["resultType"] == "scalar":
+            samples = [{"metric": {}, "value": samples}]
+        return [sample for sample in samples if sample["value"][1] not in ("NaN", "+Inf", "-Inf")]
+
+    def firing(self) -> set[str]:
+        """Names of the alerts that fire now."""
+        return {alert["labels"]["alertname"] for alert in self._get("alerts")["alerts"] if alert["state"] == "firing"}
+
+    def recorded_for_s(self) -> float:
+        """Since the first scrape of the worker."""
+        first = self.query("time() - min_over_time(timestamp(up{job='glaim-stream-worker'})[1h:500ms])")
+        return float(first[0]["value"][1]) if first else 0.0
+
+    def _get(self, path: str, **parameters: str) -> Any:
+        data = urllib.parse.urlencode(parameters)
+        with urllib.request.urlopen(f"{self.prometheus.url}/api/v1/{path}?{data}", timeout=10) as answer:
+            return json.load(answer)["data"]
+
+
+def wait_until(holds: Callable[[], bool], deadline_s: float, what: str, state: Callable[[], object]) -> None:
+    """Wait until it holds; else an AssertionError that says what is still missing."""
+    end_s = time.monotonic() + deadline_s
+    while not holds():
+        assert time.monotonic() < end_s, f"after {deadline_s} s still waiting for {what}: {state()}"
+        time.sleep(0.25)
+
+
+@contextmanager
+def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]:
+    """Start all of it on an existing Kafka; the plant feeds it 5 steps a second."""
+    with ExitStack() as parts:
+        triton = parts.enter_context(LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"]))
+        settings = Settings(
+            kafka=kafka,
+            catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
+            model_repository=CHECKOUT / "model_repo",
+            input_topic=prefix + "in",
+            output_topic=prefix + "out",
+            consumer_group=prefix + "worker",
+            partitions=2,
+            triton=triton.grpc_url,
+            triton_deadline_s=1,
+            breaker_rest_s=0.5,
+            metrics_port=choose_port(),
+            metrics_host=LOOPBACK,
+        )
+        ensure_topics(settings)
+        worker = parts.enter_context(WorkerProcess(settings, directory / "worker.log"))
+        feed = subprocess.Popen(
+            [sys.executable, "-m", "glaim_stream", "produce", "--plant", "--groups", "6", "--days", "2",
+             "--drop", "0.2", "--speed", "300"],
+            env=environment_of(settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        parts.callback(feed.wait)
+        parts.callback(feed.kill)
+        webhook = parts.enter_context(Webhook())
+        alertmanager = parts.enter_context(LocalAlertmanager(_alertmanager_configuration(webhook)))
+        prometheus = parts.enter_context(
+            LocalPrometheus(_prometheus_configuration(alertmanager, triton, settings, directory))
+        )
+        yield System(triton, worker, prometheus, webhook)
+
+
+def _alertmanager_configuration(webhook: Webhook) -> dict[str, Any]:
+    """The one of deploy/, impatient, with our receiver."""
+    configuration: dict[str, Any] = yaml.safe_load((CONFIGURATIONS / "alertmanager.yml").read_text())
+    configuration["route"] |= {"group_wait": "1s", "group_interval": "1s"}
+    configuration["receivers"][0]["webhook_configs"] = [{"url": webhook.url, "send_resolved": True}]
+    return configuration
+
+
+def _prometheus_configuration(
+    alertmanager: LocalAlertmanager, triton: LocalTriton, settings: Settings, directory: Path
+) -> dict[str, Any]:
+    """The one of deploy/, impatient, with the addresses of here."""
+    rules = directory / "rules.yaml"
+    rules.write_text(yaml.safe_dump(hastened_rules()))
+    configuration: dict[str, Any] = yaml.safe_load((CONFIGURATIONS / "prometheus.yml").read_text())
+    configuration["global"] = {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"}
+    configuration["rule_files"] = [str(rules)]
+    configuration["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [alertmanager.address]
+    addresses = {
+        "glaim-stream-worker": f"{LOOPBACK}:{settings.metrics_port}",
+        "glaim-stream-triton": triton.metrics_url.removeprefix("http://").removesuffix("/metrics"),
+    }
+    for job in configuration["scrape_configs"]:
+        job.pop("dns_sd_configs", None)
+        job["static_configs"] = [{"targets": [addresses[job["job_name"]]]}]
+    return configuration

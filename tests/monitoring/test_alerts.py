@@ -1,0 +1,148 @@
+"""The alerting rules, tried by promtool: each fires when it must, and is silent when it must."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.cache import CHECKOUT
+from deploy.errors import FetchError
+from deploy.gotools import GoUnavailable
+from deploy.prometheus_install import PrometheusUnavailable, find_alertmanager, find_prometheus
+from tests.monitoring.alert_cases import CASES, Case
+
+RULES = CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml"
+RUNBOOK = CHECKOUT / "docs" / "runbook.md"
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    """Prometheus' tool; skips with the reason where it cannot be had."""
+    try:
+        return find_prometheus().tool
+    except (PrometheusUnavailable, FetchError) as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def amtool() -> Path:
+    """Alertmanager's tool; skips with the reason where it cannot be had."""
+    try:
+        return find_alertmanager().tool
+    except (GoUnavailable, FetchError) as reason:
+        pytest.skip(str(reason))
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"] if "alert" in rule]
+
+
+@pytest.fixture(scope="session")
+def bare_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The rules without annotations: promtool would want each case to spell them out."""
+    rules = yaml.safe_load(RULES.read_text())
+    for rule in (rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule):
+        del rule["annotations"]
+    file = tmp_path_factory.mktemp("rules") / "rules.yaml"
+    file.write_text(yaml.safe_dump(rules))
+    return file
+
+
+@pytest.fixture(scope="session")
+def fired(promtool: Path, bare_rules: Path) -> set[Case]:
+    """The cases whose alert fired; told apart by their namespace, which every alert carries.
+
+    Promtool is given the claim that none does, all in one run, and answers with the alerts that it got instead.
+    """
+    numbered = dict(enumerate(CASES))
+    long = {number for number, case in numbered.items() if int(case.at.removesuffix("m")) > 60}
+    got = {
+        *_fired(promtool, bare_rules, {number: numbered[number] for number in numbered.keys() - long}, "1m"),
+        *_fired(promtool, bare_rules, {number: numbered[number] for number in long}, "5m"),  # hours, minute by minute
+    }
+    return {numbered[number] for number in got}
+
+
+def _fired(promtool: Path, rules: Path, cases: dict[int, Case], evaluated_every: str) -> set[int]:
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [
+                {"series": name.replace('namespace="plant"', f'namespace="case-{number}"'), "values": values}
+                for name, values in case.series.items()
+            ],
+            "alert_rule_test": [{"eval_time": case.at, "alertname": case.alert, "exp_alerts": []}],
+        }
+        for number, case in cases.items()
+    ]
+    file = rules.with_name("cases.yaml")
+    file.write_text(
+        yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": evaluated_every, "tests": tests})
+    )
+    said = subprocess.run(
+        [promtool, "test", "rules", str(file)], capture_output=True, text=True, timeout=120, check=False
+    )
+    text = said.stdout + said.stderr
+    got = re.findall(r'Labels:\{alertname="(\w+)"[^}]*namespace="case-(\d+)"', text)
+    assert got, text
+    assert all(cases[int(number)].alert == name for name, number in got)
+    numbers = {int(number) for _, number in got}
+    assert len(re.findall(r"alertname: ", text)) == len(numbers), text
+    return numbers
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.what}")
+def test_an_alert_fires_when_it_must_and_only_then(case: Case, fired: set[Case]) -> None:
+    assert (case in fired) == case.fires
+
+
+def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
+    tried = Counter((case.alert, case.fires) for case in CASES)
+    assert {name for name, _ in tried} == {rule["alert"] for rule in alerts()}
+    assert all(tried[rule["alert"], fires] for rule in alerts() for fires in (True, False))
+
+
+def test_promtool_finds_nothing_wrong_with_rules_and_configuration(promtool: Path) -> None:
+    said = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+    configuration = CHECKOUT / "deploy" / "prometheus" / "prometheus.yml"
+    said = subprocess.run(
+        [promtool, "check", "config", "--syntax-only", str(configuration)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stdout + said.stderr
+
+
+def test_amtool_finds_nothing_wrong_with_the_configuration_of_alertmanager(amtool: Path) -> None:
+    configuration = CHECKOUT / "deploy" / "prometheus" / "alertmanager.yml"
+    said = subprocess.run([amtool, "check-config", str(configuration)], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+    names = {rule["alert"] for rule in alerts()}
+    matchers = [
+        matcher
+        for rule in yaml.safe_load(configuration.read_text())["inhibit_rules"]
+        for matcher in (*rule["source_matchers"], *rule["target_matchers"])
+    ]
+    spoken_of = {
+        name
+        for matcher in matchers
+        if matcher.startswith("alertname")
+        for name in matcher.split(" ", 2)[2].strip('"').split("|")
+    }
+    assert spoken_of
+    assert spoken_of <= names
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_it_means_and_where_to_read_on(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
+    assert "{{" in rule["annotations"]["summary"], "a summary says of whom it speaks"
