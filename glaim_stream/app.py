@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 _MODEL_FREE: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}
 _BUFFERED_BATCHES = 4  # Faust's buffer of the agent; an event is a whole batch here
 _REQUEST_TIMEOUT_S = 40.0
+_STAYS_IN_AN_INTERVAL = 10  # so often is the group told that a paused worker is there, before it would be given up
 _ENVELOPE_BYTES = 2_000  # headers and framing of a message, which count towards the broker's limit
 
 
@@ -131,6 +132,12 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         for rung in ladder.rungs:
             if isinstance(rung, TritonImputer):
                 await _check_served(rung)
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def stay_in_the_group() -> None:
+        while not app.should_stop:
+            await asyncio.sleep(app.conf.broker_max_poll_interval / _STAYS_IN_AN_INTERVAL)
+            app.consumer.stay()
 
     watch(app, health, workers, ladder.rungs[0] if settings.needs_model else None, pipeline.contracts)
 

@@ -63,16 +63,30 @@ class KafkaPublisher:
         await asyncio.gather(*sends)
 
     async def _send_rows(self, value: bytes, partition: int, headers: Headers) -> None:
-        """Send rows; a message that the topic finds too large goes in halves."""
-        try:
-            await self._send(self._output_topic, None, value, partition, headers)
-        except MessageTooLarge:
-            parts = halves(value)
-            if len(parts) < 2:
-                raise
-            log.warning("%s refuses a message of %d bytes: sent in halves", self._output_topic, len(value))
-            for part in parts:
-                await self._send_rows(part, partition, headers)
+        """Send rows; a message that the topic finds too large goes in halves.
+
+        One row is 3 to 5 kB, names of 249 characters included. A topic that takes no such message takes no row at all:
+        that is a fault of its configuration, and the row waits for its end as it would for a broker that is away.
+        """
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return await self._send(self._output_topic, None, value, partition, headers)
+            except MessageTooLarge:
+                parts = halves(value)
+                if len(parts) > 1:
+                    break
+            metrics.publish_retries.inc()
+            log.error(
+                "%s refuses a single row of %d bytes, trying again in %.1f s: raise its max.message.bytes",
+                self._output_topic, len(value), pause_s,
+            )  # fmt: skip
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        log.warning("%s refuses a message of %d bytes: sent in halves", self._output_topic, len(value))
+        for part in parts:
+            await self._send_rows(part, partition, headers)
+        return None
 
     async def _send_letter(self, letter: DeadLetter) -> None:
         topic = self._late_topic if letter.late else self._dlq_topic

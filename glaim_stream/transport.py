@@ -66,6 +66,21 @@ class BatchSchema(Schema):
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """The thread that talks to the broker; it writes each commit's metadata beside the offset."""
 
+    def stay(self) -> None:
+        """Say that the worker is there, though it takes no records for now; called from the worker's loop.
+
+        aiokafka leaves the group of a consumer that has not been polled for broker_max_poll_interval (1000 s by
+        Faust's default), and does not join again before it is polled. But a worker whose output waits for a broker, or
+        for a model with a long deadline, does not poll: it pauses, and goes on where it was. A loop that is stuck
+        calls nothing, and still loses its partitions to others.
+        """
+        if self._consumer is not None:
+            self.thread_loop.call_soon_threadsafe(self._polled)
+
+    def _polled(self) -> None:
+        with self._ensure_consumer()._subscription.fetch_context():
+            pass
+
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         consumer = self._ensure_consumer()
         metadata = cast("Consumer", self.consumer).commit_metadata
@@ -118,6 +133,10 @@ class Consumer(driver.Consumer):
         self.commit_metadata: dict[tuple[TP, int], str] = {}  # of the commits under way, read by the thread
         super().__init__(*args, **kwargs)
         self._read_offset = NoReadOffsets()
+
+    def stay(self) -> None:
+        """See ConsumerThread."""
+        cast(ConsumerThread, self._thread).stay()
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)

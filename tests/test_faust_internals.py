@@ -19,6 +19,8 @@ from typing import Any
 import aiokafka
 import faust
 import pytest
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.structs import OffsetAndMetadata
 from faust.streams import Stream
 from faust.transport import consumer as base
@@ -68,6 +70,21 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
     (ConsumerMessage.on_final_ack, "0a0f3b85deaa", "calls our ack"),
     (Message.ack, "fa0c25acc04e", "counts references down and calls on_final_ack"),
     (Stream.noack, "9fe4e1717d05", "the agent acknowledges by itself"),
+    (
+        SubscriptionState.fetch_context,
+        "b0b057921de5",
+        "entered by our stay: says that the consumer was polled",
+    ),
+    (
+        SubscriptionState.fetcher_idle_time.fget,
+        "016ccdf23df8",
+        "the coordinator asks how long ago that was",
+    ),
+    (
+        GroupCoordinator._heartbeat_routine,
+        "08551ac89935",
+        "leaves the group when that was long ago",
+    ),
     (faust.App._create_directories, "2ba9fff48bb9", "overridden: makes directories for tables, which we have none of"),
 ]
 

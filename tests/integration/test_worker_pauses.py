@@ -1,0 +1,90 @@
+"""A worker whose output topic takes nothing: it waits where it is, in its group, and goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from deploy.cache import CHECKOUT
+from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.audit import audit
+from glaim_stream.feed.produce import produce
+from glaim_stream.feed.sources import plant_source
+from glaim_stream.settings import Settings
+from glaim_stream.topics import ensure_topics
+from tests.integration.worker_process import environment_of, wait_until_committed
+
+INTERVAL_S = 3.0  # Faust's default of 1000 s is how long a pause would have to be
+
+IMPATIENT = f"""
+from glaim_stream import worker
+from glaim_stream.settings import read_settings
+
+built = worker.create_app
+def create_app(*given):
+    app = built(*given)
+    app.conf.broker_max_poll_interval = {INTERVAL_S}
+    return app
+worker.create_app = create_app
+worker.run(read_settings())
+"""
+
+
+def test_a_topic_that_takes_no_row_pauses_the_worker_and_costs_nothing(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    settings = Settings(
+        kafka=kafka.bootstrap_servers,
+        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
+        model_repository=CHECKOUT / "model_repo",
+        input_topic=topic_prefix + "in",
+        output_topic=topic_prefix + "out",
+        consumer_group=topic_prefix + "worker",
+        imputer="interpolation",
+        partitions=2,
+        poll_records=200,
+        batches_in_flight=1,
+        commit_interval_s=0.2,
+        session_timeout_s=6,
+        metrics_port=0,
+    )
+    ensure_topics(settings)
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    log = tmp_path / "worker.log"
+    with log.open("wb") as output:
+        worker = subprocess.Popen(
+            [sys.executable, "-c", IMPATIENT], env=environment_of(settings), stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        limit(admin, settings.output_topic, 1_000)  # a message of one row has some 3,200 bytes
+        source = plant_source(groups=20, days=20 / 1440, seed=3)  # 2,800 readings: all partitions are full of batches
+        assert produce(settings, source).failed_messages == 0
+        end_s = time.monotonic() + 60
+        while "refuses a single row" not in log.read_text():
+            assert worker.poll() is None, log.read_text()
+            assert time.monotonic() < end_s, log.read_text()
+            time.sleep(0.1)
+        time.sleep(2.5 * INTERVAL_S)
+        limit(admin, settings.output_topic, 1_000_000)
+        wait_until_committed(settings, all_of=len(source))
+        assert worker.poll() is None, "it never ended"
+        worker.terminate()
+        assert worker.wait(30) == 0
+    finally:
+        admin.close()
+        worker.kill()
+        worker.wait()
+    said = log.read_text()
+    assert said.count("Setting newly assigned partitions") == 1, "it stayed in the group"
+    assert "Traceback" not in said
+    report = audit(settings)
+    assert report.clean, report.problems
+
+
+def limit(admin: KafkaAdminClient, topic: str, most_bytes: int) -> None:
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": str(most_bytes)})])
