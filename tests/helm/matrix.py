@@ -131,6 +131,10 @@ _CHANGES: dict[str, Values] = {
         "podDisruptionBudget": {"enabled": False},
         "global": {"of": "a parent chart"},
     },
+    "a model in the worker": {
+        "triton": {"enabled": False},
+        "worker": {"imputer": "local", "image": {"repository": "glaim-stream/training"}},
+    },
     "no model": {"triton": {"enabled": False}, "worker": {"imputer": "interpolation"}},
     "every knob of the pods": {
         "kafka": {"partitions": 24},

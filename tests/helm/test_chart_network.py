@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from matrix import MATRIX, SMALLEST, merged
-from rendered import Object, containers, of_kind, pods
+from rendered import Object, containers, environment, of_kind, pods, worker_pod
 
 from deploy.cache import CHECKOUT
 from glaim_stream.health import Health, PartitionState
@@ -71,6 +71,18 @@ def test_without_policies_or_tests_there_are_none(chart: Chart) -> None:
     assert not [item for item in objects if item["kind"] in ("NetworkPolicy", "Pod")]
     without_tests = chart.render(merged(SMALLEST, {"tests": {"enabled": False}}))
     assert "component: test" not in str(without_tests).replace("'", "")
+
+
+@pytest.mark.parametrize("name", ["smallest", "mutual TLS", "secured", "outside", "every knob of the pods"])
+def test_the_check_has_the_settings_and_the_files_of_a_worker(chart: Chart, name: str) -> None:
+    objects = chart.render(MATRIX[name])
+    worker = worker_pod(objects)
+    (check,) = [pod for owner, pod in pods(objects).items() if owner.endswith("-test-check")]
+    assert containers(check)[0]["command"] == ["glaim-stream", "check"]
+    assert environment(containers(check)[0]) == environment(containers(worker)[0])
+    assert check["spec"]["volumes"] == worker["spec"]["volumes"]
+    assert containers(check)[0]["volumeMounts"] == containers(worker)[0]["volumeMounts"]
+    assert check["metadata"]["annotations"]["helm.sh/hook"] == "test"
 
 
 def asked(port: int, count: int, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str]:

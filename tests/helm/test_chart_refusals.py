@@ -58,6 +58,8 @@ def test_kafka_is_all_that_must_be_told(chart: Chart) -> None:
         ({"triton": {"serviceAccount": {"create": False}}}, "triton.serviceAccount.name is required"),
         ({"triton": {"terminationGracePeriodSeconds": 10}}, "triton.terminationGracePeriodSeconds must be 15 at least"),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name is required"),
+        ({"worker": {"imputer": "interpolation"}}, "nobody would ask the Triton that triton.enabled runs"),
+        ({"worker": {"fallbackLocal": True}}, "whose own image has neither torch nor weights"),
         ({"worker": {"replicas": 5}}, "worker.replicas is 5 but kafka.partitions is 4"),
         ({"kafka": {"tls": {"clientCertificate": {"existingSecret": "s"}}}}, "kafka.tls.clientCertificate.existingSec"),
         ({"autoscaling": {"kind": "hpa", "maxReplicas": 9}}, "autoscaling.maxReplicas is 9 but kafka.partitions is 4"),

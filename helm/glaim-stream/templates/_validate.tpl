@@ -122,6 +122,12 @@ triton.address must be host:port, found {{ .address | quote }}.
 {{- end }}
 
 {{- define "glaim-stream.validate.worker" -}}
+{{- if and .Values.triton.enabled (ne .Values.worker.imputer "triton") }}
+worker.imputer is {{ .Values.worker.imputer }}, so nobody would ask the Triton that triton.enabled runs: set triton.enabled to false.
+{{- end }}
+{{- if and (or (eq .Values.worker.imputer "local") .Values.worker.fallbackLocal) (eq .Values.worker.image.repository "glaim-stream/worker") }}
+worker.imputer local and worker.fallbackLocal run the model in the worker, whose own image has neither torch nor weights: set worker.image.repository to glaim-stream/training, which has both.
+{{- end }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 serviceAccount.name is required while serviceAccount.create is false.
 {{- end }}
