@@ -16,7 +16,7 @@ from chart_checks.system import Object, Pod, System, inside, is_selected, name_o
 Problems = Iterator[str]
 
 # host:port, also in a URL, a list or an option: kafka-0:9092,kafka-1:9092 --triton=demo-triton:8001 http://x:8000/v2
-ADDRESS = re.compile(r"""(?:^|[/,=\s"'])([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?):(\d{1,5})(?=$|[/,\s"'])""")
+ADDRESS = re.compile(r"""(?:^|[/,=\s"'])((?!\d+:)[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?):(\d{1,5})(?=$|[/,\s"'])""")
 ITSELF = {"localhost", "127.0.0.1", "0.0.0.0"}
 
 

@@ -63,6 +63,10 @@ def stopping(pod: Pod) -> Problems:
     if pod.runs_for_ever and grace_s < 30:
         yield f"{pod.where}: has {grace_s} s to stop, expected 30 at least"
     for container in pod.containers:
-        slept_s = inside(container.spec, "lifecycle", "preStop", "sleep").get("seconds", 0)
+        hook = inside(container.spec, "lifecycle", "preStop")
+        slept_s = inside(hook, "sleep").get("seconds", 0)
+        match inside(hook, "exec").get("command"):
+            case ["sleep", seconds]:
+                slept_s = int(seconds)
         if slept_s >= grace_s:
             yield f"{container.where}: sleeps {slept_s} s of the {grace_s} s that it has to stop"

@@ -79,12 +79,31 @@ def autoscalers(system: System) -> Problems:
         if least > most:
             yield f"{name_of(item)}: expected at least {least} and at most {most} the other way round"
         for trigger in item["spec"].get("triggers") or []:
+            if trigger["type"] == "kafka" and workload is not None:
+                yield from _same_topic(item, trigger["metadata"], workload)
             login = inside(trigger, "authenticationRef")
             if login and system.find(login.get("kind", "TriggerAuthentication"), login["name"]) is None:
                 yield f"{name_of(item)}: logs in by {login['name']}, which is not there"
     for item in system.of_kind("TriggerAuthentication"):
         for reference in item["spec"].get("secretTargetRef") or []:
             yield from _there(system, name_of(item), "Secret", reference["name"], reference.get("key"))
+
+
+# What KEDA's Kafka scaler calls what the worker is told.
+TOLD = {
+    "bootstrapServers": "GLAIM_KAFKA",
+    "consumerGroup": "GLAIM_CONSUMER_GROUP",
+    "topic": "GLAIM_INPUT_TOPIC",
+}
+
+
+def _same_topic(item: Object, metadata: Object, workload: Object) -> Problems:
+    """The lag that is looked at is that of these very workers."""
+    container = inside(workload, "spec", "template", "spec")["containers"][0]
+    variables = {variable["name"]: variable.get("value") for variable in container.get("env") or []}
+    for name, variable in TOLD.items():
+        if metadata.get(name) != variables.get(variable):
+            yield f"{name_of(item)}: looks at {name} {metadata.get(name)}, the workers at {variables.get(variable)}"
 
 
 def monitors(system: System) -> Problems:

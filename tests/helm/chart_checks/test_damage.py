@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chart_checks import environment, house, probes, references, schemas
+from chart_checks import environment, house, network, probes, references, schemas
 from chart_checks.damage import Damaged, put
 
 if TYPE_CHECKING:
@@ -104,6 +104,29 @@ BROKEN: list[tuple[Rule, Damage, str]] = [
         of_pod("worker", "containers.0.lifecycle", {"preStop": {"sleep": {"seconds": 60}}}),
         "sleeps 60 s of the 60 s",
     ),
+    (
+        probes.check,
+        of_pod("triton", "containers.0.lifecycle", {"preStop": {"exec": {"command": ["sleep", "99"]}}}),
+        "sleeps 99 s of the 40 s",
+    ),
+    # autoscalers
+    (references.check, at("ScaledObject", "worker", "spec.scaleTargetRef.name", "gone"), "StatefulSet/gone, which"),
+    (references.check, at("StatefulSet", "worker", "spec.replicas", 3), "every upgrade sets"),
+    (references.check, at("ScaledObject", "worker", "spec.minReplicaCount", 99), "the other way round"),
+    (references.check, at("ScaledObject", "worker", "spec.triggers.0.metadata.topic", "x"), "looks at topic x"),
+    (references.check, at("ScaledObject", "worker", "spec.triggers.0.metadata.consumerGroup", "x"), "consumerGroup x"),
+    (references.check, without("TriggerAuthentication", "worker"), "logs in by"),
+    (references.check, at("TriggerAuthentication", "worker", "spec.secretTargetRef.0.name", "gone"), "Secret gone"),
+    # network
+    (network.check, at("NetworkPolicy", "triton", "spec.podSelector.matchLabels", OTHER), "selects no pod"),
+    (network.check, without("NetworkPolicy", "triton"), "no NetworkPolicy selects it"),
+    (network.check, without("NetworkPolicy", "test"), "no NetworkPolicy selects it"),
+    (network.check, at("NetworkPolicy", "triton", "spec.ingress", []), "does not let StatefulSet/"),
+    (network.check, at("NetworkPolicy", "worker", "spec.ingress", []), "no policy lets a Prometheus in"),
+    (network.check, at("NetworkPolicy", "worker", "spec.egress", []), "no policy lets it out there"),
+    (network.check, at("NetworkPolicy", "worker", "spec.egress.0.ports", [{"port": 53}]), "DNS by UDP"),
+    (network.check, at("NetworkPolicy", "worker", "spec.egress.1.ports", [{"port": 9093}]), "kafka-0:9092"),
+    (network.check, at("NetworkPolicy", "triton", "spec.ingress", [{}]), "a stranger in the namespace reaches"),
     # environment
     (environment.check, variable("worker", "GLAIM_KAFAK", "kafka:9092"), "GLAIM_KAFAK is no setting"),
     (environment.check, variable("worker", "GLAIM_METRICS_PORT", "tcp://10.0.0.1:80"), "GLAIM_METRICS_PORT"),

@@ -1,0 +1,59 @@
+"""CRDs as closed schemas: what the API server would drop in silence is refused here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+
+from chart_checks.crds import closed, custom_validator, definitions
+from deploy.gotools import GoUnavailable
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+def valid(schema: dict[str, Any], value: Any) -> bool:
+    return jsonschema.Draft202012Validator(closed(schema)).is_valid(value)
+
+
+def test_unknown_fields_are_refused_where_fields_are_named() -> None:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}}
+    assert valid(schema, {"spec": {"a": "x"}})
+    assert not valid(schema, {"spec": {"b": "x"}})
+    assert not valid(schema, {"spek": {}})
+
+
+def test_what_is_free_stays_free() -> None:
+    labels = {"type": "object", "additionalProperties": {"type": "string"}}
+    assert valid(labels, {"any": "thing"})
+    assert not valid(labels, {"any": 1})
+    kept = {"type": "object", "properties": {"a": {}}, "x-kubernetes-preserve-unknown-fields": True}
+    assert valid(kept, {"b": 1})
+    assert valid({"x-kubernetes-int-or-string": True}, "10%")
+    assert valid({"x-kubernetes-int-or-string": True}, 1)
+    assert not valid({"x-kubernetes-int-or-string": True}, 1.5)
+    assert valid({"type": "string", "nullable": True}, None)
+    assert not valid({"type": "string"}, None)
+
+
+@pytest.fixture(scope="module")
+def scaled_object() -> dict[str, Any]:
+    try:
+        definitions()
+    except GoUnavailable as reason:
+        pytest.skip(str(reason))
+    trigger = {"type": "kafka", "metadata": {"topic": "x"}}
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "x", "labels": {"a": "b"}},
+        "spec": {"scaleTargetRef": {"name": "x"}, "triggers": [trigger]},
+    }
+
+
+def test_a_real_crd_takes_what_is_right_and_refuses_a_typo(scaled_object: dict[str, Any]) -> None:
+    validator = custom_validator("keda.sh/v1alpha1", "ScaledObject")
+    assert validator.is_valid(scaled_object)
+    for wrong in ({"maxReplicaCountt": 3}, {"maxReplicaCount": "three"}, {"triggers": None}):
+        assert not validator.is_valid(scaled_object | {"spec": scaled_object["spec"] | wrong}), wrong
