@@ -60,7 +60,7 @@ if compose exec -T worker python -c 'open("/opt/glaim/written", "w")' 2> /dev/nu
     exit 1
 fi
 
-# The plant's readings since midnight came at once, so the first rows are soon there; a model must have had a part.
+# The plant's readings of the past hours came at once, so the first rows are soon there; a model must have had a part.
 echo "waiting for filled readings ..."
 rows=$(compose exec -T worker glaim-stream tail --from-beginning --only-imputed --limit 500 --timeout 120 --format jsonl)
 filled=$(grep -cE '"method": "(model|blend)"' <<< "$rows" || true)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from glaim_stream.feed.produce import ProduceReport
     from glaim_stream.feed.sources import Source
 
-_DAY_MS = 86_400_000
+_QUARTER_MS = 21_600_000  # of a day
 _HISTORY_MS = 7_200_000
 
 
@@ -51,8 +51,8 @@ def produce(
         bool,
         typer.Option(
             "--live",
-            help="With --plant: its readings bear the present time. Those since midnight UTC, two hours at least, are "
-            "sent at once and the others as they fall due, until --days are over.",
+            help="With --plant: its readings bear the present time. Those since 0, 6, 12 or 18 h UTC, two hours at "
+            "least, are sent at once and the others as they fall due, until --days are over.",
         ),
     ] = False,
     speed: Annotated[str, typer.Option(help="Times real time, such as 3600 (an hour a second), or `max`.")] = "max",
@@ -135,8 +135,8 @@ def _now_ms(plant: bool, speed: str, part: str | None) -> int:
 
 
 def _live_start_ms(now_ms: int) -> int:
-    """The last midnight UTC that is two hours ago: more than a window, and the same after a restart within the day."""
-    return (now_ms - _HISTORY_MS) // _DAY_MS * _DAY_MS
+    """The last quarter of a day, UTC, that began two hours ago: longer than a window, mostly the same at a restart."""
+    return (now_ms - _HISTORY_MS) // _QUARTER_MS * _QUARTER_MS
 
 
 def _speed(text: str) -> float | None:

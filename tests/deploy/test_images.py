@@ -158,7 +158,7 @@ def test_nothing_else_reaches_a_build() -> None:
 
 
 def test_the_worker_has_the_contract_of_every_shipped_model() -> None:
-    shipped = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "model_repo").glob("*/contract.json")}
+    shipped = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "model_repo").glob("**/contract.json")}
     assert {source for _, source in sources(IMAGES / "worker" / "Containerfile") if "model_repo" in source} == shipped
 
 

@@ -1,0 +1,189 @@
+"""compose.yaml's system without containers: its own environments and commands, on the worker's image and a real Kafka.
+
+Kafka's image writes its configuration from the environment by a class of Kafka itself, KafkaDockerWrapper: the same
+class does it here, and the broker that starts is the one that compose would start. Topics, producer and worker run from
+the tree that the worker's Containerfile made, with what compose.yaml gives them; only addresses, ports and the places
+of /opt and /var differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.cache import CHECKOUT
+from deploy.java import find_java
+from deploy.kafka import missing_broker
+from deploy.kafka_artifacts import kafka_jars
+from deploy.ports import LOOPBACK, choose_port
+from deploy.process import ServerProcess
+from deploy.triton import ExternalTriton, LocalTriton
+from tests.deploy.build_steps import Image
+
+SERVICES: dict[str, Any] = yaml.safe_load((CHECKOUT / "deploy" / "compose.yaml").read_text())["services"]
+TOPICS = (
+    "sensor-readings", "sensor-readings-dlq", "sensor-readings-late", "imputed-readings", "imputed-readings-outages",
+)  # fmt: skip
+# Runs a program below a root that cannot be written, but for one folder.
+READ_ONLY = """
+mount --make-rprivate /
+mount --bind "$TMPDIR" "$TMPDIR"
+mount -o remount,bind,ro /
+exec "$@"
+"""
+
+
+@pytest.fixture(scope="module")
+def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The broker of compose.yaml, by the steps of its image."""
+    root = tmp_path_factory.mktemp("compose-kafka")
+    ports = {"29092": choose_port(), "9092": choose_port(), "9093": choose_port()}
+    given = dict(SERVICES["kafka"]["environment"])
+    data = given.pop("KAFKA_LOG_DIRS")
+    assert any(volume.endswith(f":{data}") for volume in SERVICES["kafka"]["volumes"])
+    heap = given.pop("KAFKA_HEAP_OPTS").split()
+    moved = {"KAFKA_LOG_DIRS": str(root / "data"), "CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw"}
+    for name, value in given.items():
+        text = value.replace("//kafka:", "//localhost:")
+        for port, own in ports.items():
+            text = text.replace(f":{port}", f":{own}")
+        moved[name] = text
+    defaults, mounted, final = (root / name for name in ("defaults", "mounted", "final"))
+    for folder in (defaults, mounted, final):
+        folder.mkdir()
+    # Of Kafka's own defaults the wrapper takes the logging; the settings come from the environment alone.
+    for name in ("server.properties", "log4j2.yaml", "tools-log4j2.yaml"):
+        (defaults / name).write_text("")
+    java = [str(find_java().path), "-cp", os.pathsep.join(str(jar) for jar in kafka_jars())]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")} | moved
+    setup = subprocess.run(
+        [*java, "kafka.docker.KafkaDockerWrapper", "setup", "--default-configs-dir", defaults, "--mounted-configs-dir",
+         mounted, "--final-configs-dir", final],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert setup.returncode == 0, setup.stdout + setup.stderr
+    assert {path.name for path in final.iterdir()} >= {"server.properties"}
+    broker = ServerProcess(
+        "the broker of compose.yaml",
+        [*java[:1], *heap, "-XX:TieredStopAtLevel=1", *java[1:], "kafka.Kafka", str(final / "server.properties")],
+        environment=environment,
+        log=root / "broker.log",
+    )
+    broker.start()
+    try:
+        address = f"{LOOPBACK}:{ports['9092']}"
+        broker.wait_ready(lambda: missing_broker(address), 60)
+        yield address
+    finally:
+        broker.stop()
+
+
+@dataclass
+class Engine:
+    """Starts services of the worker's image as a container engine would, without one."""
+
+    image: Image
+    folder: Path  # for logs, and what stands for the container's /tmp
+    address: str  # of Kafka
+    below: list[str] = field(default_factory=list)  # what makes the root read-only, where this machine lets us
+
+    def __post_init__(self) -> None:
+        self.writable = self.folder / "tmp"
+        self.elsewhere = self.folder / "elsewhere"
+        self.writable.mkdir()
+        self.elsewhere.mkdir()
+        below = ["unshare", "--mount", "/bin/sh", "-eu", "-c", READ_ONLY, "read-only"]
+        tried = self.run([*below, "touch", str(self.folder / "written")], {})
+        self.below = below if "Read-only file system" in tried.stderr else []
+
+    def command(self, service: str) -> list[str]:
+        """compose's entry point and command, else the image's, with the program where it lies here."""
+        given = SERVICES[service]
+        entry = given.get("entrypoint") or yaml.safe_load(self.image.entrypoint)
+        words = given.get("command") or ([] if "entrypoint" in given else yaml.safe_load(self.image.command))
+        return [self.program(entry[0]), *entry[1:], *words]
+
+    def program(self, name: str) -> str:
+        return str(self.image.path("/opt/venv/bin") / name)
+
+    def environment(self, changes: dict[str, str]) -> dict[str, str]:
+        writable = {"HOME": str(self.writable), "TMPDIR": str(self.writable)}
+        return {"LANG": "C.UTF-8", **self.image.variables(), **writable, **changes}
+
+    def of(self, service: str, **changes: str) -> dict[str, str]:
+        """A service's environment; only addresses that compose.yaml gives too may be others here."""
+        given = {name: str(value) for name, value in SERVICES[service]["environment"].items()}
+        assert set(changes) <= set(given) | {"GLAIM_METRICS_PORT", "GLAIM_METRICS_HOST"}
+        return self.environment(given | {"GLAIM_KAFKA": self.address} | changes)
+
+    def run(self, command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """A program below the read-only root, to its end."""
+        return subprocess.run(
+            [*self.below, *command], env=environment or self.environment({}), cwd=self.elsewhere,
+            capture_output=True, text=True, check=False, timeout=90,
+        )  # fmt: skip
+
+    @contextmanager
+    def running(self, service: str, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A service that goes on; its output is in `log(service)`."""
+        command = [*self.below, *self.command(service)]
+        with (self.folder / f"{service}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, env=self.of(service, **changes), cwd=self.elsewhere, stdout=log, stderr=log
+            )
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+
+    def log(self, service: str) -> str:
+        return (self.folder / f"{service}.log").read_text()[-4000:]
+
+
+@pytest.mark.timeout(300)  # the image's steps among it, which take a while where the machine is busy
+def test_topics_producer_and_worker_run_as_compose_starts_them(
+    worker_image: Image, kafka_address: str, triton: LocalTriton | ExternalTriton, tmp_path: Path
+) -> None:
+    engine = Engine(worker_image, tmp_path, kafka_address)
+    made = engine.run(engine.command("topics"), engine.of("topics"))
+    assert made.returncode == 0, made.stderr
+    assert yaml.safe_load(made.stdout) == dict.fromkeys(TOPICS, 4)
+
+    port = str(choose_port())
+    given = {"GLAIM_TRITON": triton.grpc_url, "GLAIM_METRICS_PORT": port, "GLAIM_METRICS_HOST": LOOPBACK}
+    with engine.running("worker", **given) as worker, engine.running("producer") as producer:
+        # compose's own question to the worker, at the port that it has here.
+        words = SERVICES["worker"]["healthcheck"]["test"][1:]
+        question = [engine.program(words[0]), *(word.replace(":9464", f":{port}") for word in words[1:])]
+        give_up = time.monotonic() + 60
+        while (asked := engine.run(question, {})).returncode:
+            assert worker.poll() is None, engine.log("worker")
+            assert time.monotonic() < give_up, asked.stderr + engine.log("worker")
+            time.sleep(0.3)
+
+        # What the smoke script looks at.
+        tail = ["tail", "--from-beginning", "--only-imputed", "--limit", "500", "--timeout", "30", "--format", "jsonl"]
+        shown = engine.run([engine.program("glaim-stream"), *tail], engine.of("producer"))
+        assert shown.returncode == 0, shown.stderr
+        rows = [json.loads(line) for line in shown.stdout.splitlines()]
+        assert len(rows) == 500
+        assert {row["method"] for row in rows} & {"model", "blend"}
+        assert not any(row["observed"] for row in rows)
+
+        assert producer.poll() is None, engine.log("producer")  # it goes on at the pace of the clock
+        worker.send_signal(signal.SIGTERM)
+        grace_s = int(SERVICES["worker"]["stop_grace_period"].removesuffix("s"))
+        assert worker.wait(timeout=grace_s) == 0, engine.log("worker")
+    assert not list(engine.elsewhere.iterdir())  # nothing is left in the working directory
