@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from deploy import dashboard
 from deploy.errors import FetchError
 from deploy.gotools import GoUnavailable
 from deploy.kafka import ExternalKafka, LocalKafka
@@ -31,7 +35,7 @@ def system(kafka: LocalKafka | ExternalKafka, tmp_path_factory: pytest.TempPathF
         pytest.skip(str(reason))
     with running_system(kafka.bootstrap_servers, "monitoring-", tmp_path_factory.mktemp("monitoring")) as running:
         wait_until(
-            lambda: bool(running.query('glaim:score_mae:ratio1h{method="blend"}')) and running.recorded_for_s() > 12,
+            lambda: bool(running.query('glaim:score_mae:ratio1h{method="blend"}')) and running.recorded_for_s() > 8,
             60, "live accuracy", lambda: running.query("sum(glaim_score_questions_total)"),
         )  # fmt: skip
         yield running
@@ -56,3 +60,15 @@ def test_triton_goes_and_the_right_alerts_fire_and_it_returns_and_they_resolve(s
     wait_until(lambda: system.webhook.names("resolved") >= OF_TRITON, 40, "the all-clear", lambda: system.webhook.told)
     assert system.firing() == set()
     assert system.webhook.names("firing") == OF_TRITON
+
+
+PANELS = [each for each in json.loads(dashboard.TARGET.read_text())["panels"] if each["type"] != "row"]
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_every_query_of_every_panel_has_data(panel: dict[str, Any], system: System) -> None:
+    """After an outage of Triton, which a dashboard has to outlive."""
+    for target in panel["targets"]:
+        expression = re.sub(r"\$(namespace|release|sensor)\b", ".*", target["expr"])
+        expression = expression.replace("$__rate_interval", "10s")
+        wait_until(lambda: bool(system.query(expression)), 20, "data", lambda: expression)  # noqa: B023

@@ -1,0 +1,96 @@
+"""The dashboard and the rules speak of metrics that there are, and the file is what the program writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import combinations
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy import dashboard
+from deploy.cache import CHECKOUT
+from tests.monitoring.system import RULES
+
+NAME = re.compile(r"(?<![\w\"'.-])(?:glaim|nv|kube|process|up|ALERTS)(?:[_:][\w:]+)?(?![\w\"'(-])")
+OF_PROMETHEUS = {"up", "ALERTS"}
+
+
+def panels() -> list[dict[str, Any]]:
+    return [each for each in json.loads(dashboard.TARGET.read_text())["panels"] if each["type"] != "row"]
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def known() -> set[str]:
+    """What docs/metrics.md names, what histograms make of it, and what the rules record."""
+    named = set(re.findall(r"`([\w:]+)`", (CHECKOUT / "docs" / "metrics.md").read_text()))
+    made = {name + ending for name in named for ending in ("_bucket", "_sum", "_count") if name.endswith("_seconds")}
+    return named | made | {rule["record"] for rule in rules() if "record" in rule} | OF_PROMETHEUS
+
+
+def metrics_of(expression: str) -> set[str]:
+    without_labels = re.sub(r"\b(?:by|on|ignoring|group_left|without) \([^)]*\)", "", expression)
+    return set(NAME.findall(without_labels))
+
+
+def test_the_file_is_what_the_program_writes() -> None:
+    assert dashboard.TARGET.read_text() == dashboard.text(), "run python -m deploy.dashboard"
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
+def test_a_panel_says_what_it_shows_and_asks_for_metrics_that_there_are(panel: dict[str, Any]) -> None:
+    assert panel["description"].endswith(".")
+    assert panel["targets"]
+    for target in panel["targets"]:
+        assert metrics_of(target["expr"]), target["expr"]
+        assert metrics_of(target["expr"]) <= known(), target["expr"]
+        assert 'namespace=~"$namespace"' in target["expr"]
+        assert 'release=~"$release"' in target["expr"]
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.get("record") or rule["alert"])
+def test_a_rule_asks_for_metrics_that_there_are(rule: dict[str, Any]) -> None:
+    assert metrics_of(rule["expr"])
+    assert metrics_of(rule["expr"]) <= known(), rule["expr"]
+
+
+def test_the_catalogue_names_alerts_that_there_are() -> None:
+    alerts = {rule["alert"] for rule in rules() if "alert" in rule}
+    named = set(re.findall(r"\bGlaim[A-Z]\w+", (CHECKOUT / "docs" / "metrics.md").read_text()))
+    assert named == alerts
+
+
+def test_a_misspelt_metric_would_be_found() -> None:
+    assert metrics_of('sum by (cause) (rate(glaim_ded_letters_total{job="x"}[5m])) / glaim:rows:share5m') == {
+        "glaim_ded_letters_total",
+        "glaim:rows:share5m",
+    }
+    assert "glaim_ded_letters_total" not in known()
+
+
+def test_no_two_panels_lie_on_each_other() -> None:
+    whole = json.loads(dashboard.TARGET.read_text())["panels"]
+    assert len({each["id"] for each in whole}) == len(whole)
+
+    def apart(a: dict[str, int], b: dict[str, int]) -> bool:
+        beside = a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"]
+        return beside or a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"]
+
+    places = [each["gridPos"] for each in whole]
+    assert all(place["x"] + place["w"] <= 24 for place in places)
+    assert all(apart(a, b) for a, b in combinations(places, 2))
+
+
+def test_grafana_is_given_the_folder_that_compose_mounts() -> None:
+    provisioning = CHECKOUT / "deploy" / "grafana" / "provisioning"
+    (provider,) = yaml.safe_load((provisioning / "dashboards" / "glaim-stream.yaml").read_text())["providers"]
+    (source,) = yaml.safe_load((provisioning / "datasources" / "prometheus.yaml").read_text())["datasources"]
+    services = yaml.safe_load((CHECKOUT / "deploy" / "compose.yaml").read_text())["services"]
+    assert any(f":{provider['options']['path']}/" in volume for volume in services["grafana"]["volumes"])
+    assert source["url"] == "http://prometheus:9090"
+    assert "prometheus" in services
