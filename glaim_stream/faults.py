@@ -27,6 +27,19 @@ from glaim_stream.status import Status
 from glaim_stream.windows import PartitionWindows
 
 
+def copied(pipeline: Pipeline, windows: PartitionWindows) -> PartitionWindows:
+    """A copy of windows that goes its own way."""
+    # What a copy need not copy: the models never change, and the names only grow.
+    shared: dict[int, object] = {id(model): model for model in pipeline.catalogue.models}
+    shared[id(pipeline.index.names)] = pipeline.index.names
+    return copy.deepcopy(windows, shared)
+
+
+def unpublished(record: InputRecord) -> Reject:
+    """The letter for a record whose rows could be made in no way."""
+    return Reject(record.offset, DeadLetterCause.PROCESSING, "the rows of its batch could not be made")
+
+
 class Apart:
     """Applies records of which some cannot be applied, to copies of the windows.
 
@@ -38,16 +51,13 @@ class Apart:
         self.windows = windows  # after the records that could be applied so far
         self._pipeline = pipeline
         self._done: list[Applied] = []
-        # What a copy need not copy: the models never change.
-        self._shared: dict[int, object] = {id(model): model for model in pipeline.catalogue.models}
-        self._shared[id(pipeline.index.names)] = pipeline.index.names  # which grow
 
     def tries(self, records: Sequence[InputRecord], *, now_ms: int) -> Iterator[None]:
         """Apply records in order; gives control back after every try."""
         waiting = [records]
         while waiting:
             part = waiting.pop()
-            trial = copy.deepcopy(self.windows, dict(self._shared))
+            trial = copied(self._pipeline, self.windows)
             try:
                 self._done.append(self._pipeline.apply(trial, part, now_ms=now_ms))
                 self.windows = trial

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 from glaim_stream import metrics
 from glaim_stream.closing import Closed
 from glaim_stream.deadletters import DeadLetter, DeadLetterCause, InputRecord, Reject, dead_letters
-from glaim_stream.faults import Apart, CannotApply, Rebuild, messages_whatever_fails
+from glaim_stream.faults import Apart, CannotApply, Rebuild, messages_whatever_fails, unpublished
 from glaim_stream.offsets import Delivery
 from glaim_stream.outages import Outage
 from glaim_stream.output import Origin, Output, Publisher
@@ -251,7 +251,7 @@ class PartitionWorker:
             )  # fmt: skip
             rejects = applied.rejects
             if messages is None:
-                messages, rejects = [], [_unpublished(record) for record in applied.records]
+                messages, rejects = [], [unpublished(record) for record in applied.records]
             letters = self._letters(applied.records, rejects)
             announcements = self._or_none(len(applied.records), partial(self._pipeline.announcements, applied.outages))
             await self._publisher.publish(Output(self._partition, applied.origin, messages, letters, announcements))
@@ -289,7 +289,3 @@ class PartitionWorker:
     def _fault(self, records: int, error: Exception) -> None:
         log.error("%s-%d: a batch of %d records failed", self._topic, self._partition, records, exc_info=error)
         metrics.worker_faults.inc()
-
-
-def _unpublished(record: InputRecord) -> Reject:
-    return Reject(record.offset, DeadLetterCause.PROCESSING, "the rows of its batch could not be made")

@@ -63,6 +63,9 @@ def replay(
     rejects: Annotated[
         Path | None, typer.Option(help="Write what was refused, with its cause, to this file of JSON lines.")
     ] = None,
+    outages: Annotated[
+        Path | None, typer.Option(help="Write which groups went dark and spoke again to this file of JSON lines.")
+    ] = None,
     from_offset: Annotated[list[str] | None, typer.Option(help=f"Of the topic: begin here. {OFFSETS}")] = None,
     until_offset: Annotated[list[str] | None, typer.Option(help=f"Of the topic: end before it. {OFFSETS}")] = None,
     partition: Annotated[list[int] | None, typer.Option(help="Of the topic: only this one; repeatable.")] = None,
@@ -118,7 +121,7 @@ def replay(
 
     Rows equal the worker's for the same input: observed values exactly, filled ones within a sensor's resolution, and
     to the byte with GLAIM_TRITON_FIXED_BATCH on both sides. Exit code 1 when the imputer failed on some of them, so
-    that a lower rung filled.
+    that a lower rung filled, or when we failed on a record.
     """
     from glaim_stream.errors import SettingsError
     from glaim_stream.replay.run import Target
@@ -142,7 +145,7 @@ def replay(
     )
     if output_topic == settings.input_topic:
         raise SettingsError(f"expected another topic than the input {settings.input_topic} for the rows")
-    target = Target(out, newest_only, rejects)
+    target = Target(out, newest_only, rejects, outages)
     if file is None and not plant:
         if partitions is not None:
             raise SettingsError("--partitions is for files: a topic has its own")
@@ -284,7 +287,18 @@ def _print(report: ReplayReport, settings: Settings, target: Target) -> None:
     if counts.rejects:
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.rejects.most_common())
         print(f"refused: {causes}" + (f"; see {target.rejects}" if target.rejects else "; --rejects FILE keeps them"))
+    if counts.outages:
+        print(
+            f"groups that went dark or spoke again: {counts.outages}"
+            + (f"; see {target.outages}" if target.outages else "; --outages FILE keeps them")
+        )
+    if counts.faults:
+        print(
+            f"error: we failed on {counts.faults} batches: see the log, and `processing` among what was refused",
+            file=sys.stderr,
+        )
     if report.failures:
         failed = ", ".join(f"{rung} {count} times" for rung, count in report.failures.items())
         print(f"error: imputers failed, and lower rungs filled: {failed}", file=sys.stderr)
+    if report.failures or counts.faults:
         raise typer.Exit(1)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from glaim_stream import metrics
 from glaim_stream.closing import Closed
 from glaim_stream.deadletters import InputRecord, Reject, dead_letters
+from glaim_stream.faults import messages_whatever_fails, unpublished
+from glaim_stream.outages import Outage
 from glaim_stream.output import Origin, Output, Publisher
-from glaim_stream.pipeline import Asked, Pipeline
-from glaim_stream.sides import Sides
+from glaim_stream.pipeline import Applied, Asked, Pipeline
+from glaim_stream.replay.careful import CarefulWindows
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -25,12 +32,16 @@ class Counts:
     rows: int = 0
     messages: int = 0
     rejects: Counter[str] = field(default_factory=Counter)  # by cause
+    faults: int = 0  # times that we failed on a batch
+    outages: int = 0  # times that a group went dark or spoke again
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
+    closed: Sequence[Closed]
     answers: Awaitable[list[Asked]]
     rejects: list[Reject]
+    outages: Sequence[Outage]
     records: Sequence[InputRecord]
     publish: bool
 
@@ -63,54 +74,59 @@ class PartitionReplay:
         self._pipeline, self._publisher, self._counts = pipeline, publisher, counts
         self._topic, self._partition = topic, partition
         self._in_flight = in_flight
-        self._now_ms = now_ms
-        self._windows = pipeline.windows()
+        self._careful = CarefulWindows(pipeline, now_ms=now_ms, on_fault=self._fault)
         self._scores = pipeline.scores()
         self._waiting: deque[_Asked] = deque()
         self._origin = Origin(-1, 0)
 
     async def take(self, records: Sequence[InputRecord], *, publish: bool = True) -> None:
         """Apply records; without `publish` they only warm the windows up, and nothing is said of them."""
-        applied = self._pipeline.apply(self._windows, records, now_ms=self._now_ms())
+        applied = self._careful.apply(records)
         if publish:
             self._counts.records += len(records)
             self._counts.readings += applied.readings
         else:
             self._counts.warm_up_records += len(records)
-        await self._ask(applied.closed, applied.sides, applied.rejects, records, publish=publish)
+        await self._ask(applied, records, publish=publish)
 
     async def finish(self, *, close: bool) -> None:
         """Wait for everything; with `close`, publish the open steps as the worker does when nothing more comes."""
         if close:
-            end = self._windows.close_end()
-            await self._ask(end.closed, end.sides, [], [], publish=True)
+            end = self._careful.windows.close_end()
+            await self._ask(Applied(end.closed, [], sides=end.sides, outages=end.outages), [], publish=True)
         while self._waiting:
             await self._settle(self._waiting.popleft())
 
-    async def _ask(
-        self,
-        closed: Sequence[Closed],
-        sides: Sequence[Sides],
-        rejects: list[Reject],
-        records: Sequence[InputRecord],
-        *,
-        publish: bool,
-    ) -> None:
-        answers = asyncio.ensure_future(self._pipeline.ask(closed, sides))
-        self._waiting.append(_Asked(answers, rejects, records, publish))
+    async def _ask(self, applied: Applied, records: Sequence[InputRecord], *, publish: bool) -> None:
+        answers = asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides))
+        self._waiting.append(_Asked(applied.closed, answers, applied.rejects, applied.outages, records, publish))
         while len(self._waiting) > self._in_flight:
             await self._settle(self._waiting.popleft())
 
     async def _settle(self, asked: _Asked) -> None:
-        filled = self._pipeline.settle(self._scores, await asked.answers)
         if not asked.publish:
+            try:
+                self._pipeline.settle(self._scores, await asked.answers)
+            except Exception as error:  # the weights begin without these errors
+                self._fault(len(asked.records), error)
             return
-        messages = self._pipeline.messages(filled)
+        messages = await messages_whatever_fails(
+            self._pipeline, asked.closed, asked.answers, self._scores, partial(self._fault, len(asked.records))
+        )
+        rejects = asked.rejects
+        if messages is None:
+            messages, rejects = [], [unpublished(record) for record in asked.records]
         if asked.records:
             self._origin = Origin(asked.records[-1].offset, asked.records[-1].timestamp)
         self._counts.messages += len(messages)
         self._counts.rows += sum(message.rows for message in messages)
-        self._counts.rejects.update(reject.cause.value for reject in asked.rejects)
-        letters = dead_letters(asked.records, asked.rejects, topic=self._topic, partition=self._partition)
-        # Outages are not announced again: whoever is to act on them was told when they happened.
-        await self._publisher.publish(Output(self._partition, self._origin, messages, letters))
+        self._counts.rejects.update(reject.cause.value for reject in rejects)
+        self._counts.outages += len(asked.outages)
+        letters = dead_letters(asked.records, rejects, topic=self._topic, partition=self._partition)
+        announcements = self._pipeline.announcements(asked.outages)
+        await self._publisher.publish(Output(self._partition, self._origin, messages, letters, announcements))
+
+    def _fault(self, records: int, error: Exception) -> None:
+        log.error("%s-%d: a batch of %d records failed", self._topic, self._partition, records, exc_info=error)
+        metrics.worker_faults.inc()
+        self._counts.faults += 1

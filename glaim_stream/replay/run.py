@@ -17,7 +17,7 @@ from glaim_stream.pipeline import Pipeline
 from glaim_stream.ranges import Range, read_range, reader
 from glaim_stream.replay.core import Counts, PartitionReplay
 from glaim_stream.replay.files import Dealer, Messages
-from glaim_stream.replay.sinks import FileSink, Recorded, RejectFile, topic_sink
+from glaim_stream.replay.sinks import FileSink, OutageFile, Recorded, RejectFile, topic_sink
 from glaim_stream.settings import Settings
 from glaim_stream.tail import RowFile
 from glaim_stream.topics import ensure_topic
@@ -27,11 +27,12 @@ Progress = Callable[[int, int], object]  # records so far, records in all
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows go: a file, or else the output topic of the settings. `rejects` takes what was refused."""
+    """Where rows go: a file, or else the output topic of the settings; and files for what was refused, for outages."""
 
     file: Path | None = None
     newest_only: bool = False
     rejects: Path | None = None
+    outages: Path | None = None
 
 
 @dataclass(slots=True)
@@ -129,6 +130,7 @@ async def _running(
             if isinstance(rung, TritonImputer):
                 await rung.check()  # a backfill by the wrong model is worse than none
         rejects = stack.enter_context(RejectFile(target.rejects)) if target.rejects is not None else None
+        outages = stack.enter_context(OutageFile(target.outages)) if target.outages is not None else None
         sink: Publisher
         if target.file is not None:
             sink = FileSink(stack.enter_context(RowFile(target.file, newest_only=target.newest_only)))
@@ -137,7 +139,7 @@ async def _running(
             if there < partitions:
                 raise SettingsError(f"{settings.output_topic} needs at least {partitions} partitions, found {there}")
             sink = await stack.enter_async_context(topic_sink(settings))
-        yield pipeline, Recorded(sink, rejects), report
+        yield pipeline, Recorded(sink, rejects, outages), report
     report.failures = {rung: count - before.get(rung, 0) for rung, count in _failures().items()}
     report.failures = {rung: count for rung, count in report.failures.items() if count}
     report.seconds = time.monotonic() - start_s

@@ -12,6 +12,7 @@ from typing import IO, Any, Self
 
 from aiokafka import AIOKafkaProducer
 
+from glaim_stream.announcements import Announcement
 from glaim_stream.connection import kafka_options
 from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
 from glaim_stream.output import Output
@@ -33,12 +34,11 @@ class FileSink:
             self._file.add(plain(read_rows(message.value)))
 
 
-class RejectFile:
-    """What was refused, a JSON line a record: place, cause, detail, positions, and the value as text or as hex."""
+class _LinesFile:
+    """A file of JSON lines that appears whole at the end, or not at all."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.count = 0
         self._partial = path.with_name(path.name + ".partial")
         self._file: IO[str] | None = None
 
@@ -46,21 +46,10 @@ class RejectFile:
         self._file = self._partial.open("w")
         return self
 
-    def add(self, letters: Sequence[DeadLetter]) -> None:
-        """Take in letters."""
+    def write(self, document: str) -> None:
+        """Add a line."""
         assert self._file is not None
-        for letter in letters:
-            ours = {
-                name.removeprefix(HEADER_PREFIX): text.decode(errors="replace")
-                for name, text in letter.headers
-                if name.startswith(HEADER_PREFIX)
-            }
-            try:
-                value = {"value": None if letter.value is None else letter.value.decode()}
-            except UnicodeDecodeError:
-                value = {"value_hex": (letter.value or b"").hex()}
-            self._file.write(json.dumps(ours | value) + "\n")
-        self.count += len(letters)
+        self._file.write(document + "\n")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -73,17 +62,50 @@ class RejectFile:
             self._partial.unlink()
 
 
-class Recorded:
-    """A sink whose letters go to a file of refusals, or nowhere: they are counted, and the live worker has sent its."""
+class RejectFile(_LinesFile):
+    """What was refused, a line a record: place, cause, detail, positions, and the value as text or as hex."""
 
-    def __init__(self, sink: Any, rejects: RejectFile | None) -> None:
-        self._sink, self._rejects = sink, rejects
+    def add(self, letters: Sequence[DeadLetter]) -> None:
+        """Take in letters."""
+        for letter in letters:
+            ours = {
+                name.removeprefix(HEADER_PREFIX): text.decode(errors="replace")
+                for name, text in letter.headers
+                if name.startswith(HEADER_PREFIX)
+            }
+            try:
+                value = {"value": None if letter.value is None else letter.value.decode()}
+            except UnicodeDecodeError:
+                value = {"value_hex": (letter.value or b"").hex()}
+            self.write(json.dumps(ours | value))
+
+
+class OutageFile(_LinesFile):
+    """Groups that went dark or spoke again, a line an event, as on the outage topic."""
+
+    def add(self, announcements: Sequence[Announcement]) -> None:
+        """Take in events."""
+        for each in announcements:
+            self.write(each.value.decode())
+
+
+class Recorded:
+    """A sink whose letters and outages go to files, or nowhere: they are counted.
+
+    Not to their topics: the live worker has sent its letters, and whoever is to act on an outage was told of it when
+    it happened.
+    """
+
+    def __init__(self, sink: Any, rejects: RejectFile | None, outages: OutageFile | None = None) -> None:
+        self._sink, self._rejects, self._outages = sink, rejects, outages
 
     async def publish(self, output: Output) -> None:
         """See output.Publisher."""
         if self._rejects is not None:
             self._rejects.add(output.letters)
-        await self._sink.publish(replace(output, letters=[]))
+        if self._outages is not None:
+            self._outages.add(output.announcements)
+        await self._sink.publish(replace(output, letters=[], announcements=[]))
 
 
 class _Producer:
