@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
-.PHONY: help setup demo test chaos cluster-test servers lint quick fuzz benchmark plant-model dist chart-docs lock clean
+.PHONY: help setup demo test chaos cluster-test servers lint quick fuzz benchmark plant-model dist sbom chart-docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,9 @@ dist: setup  ## wheel and sdist into dist/, built with what is pinned and checke
 
 chart-docs: setup  ## make the chart's README anew from values.yaml and README.md.gotmpl
 	$(BIN)/python -m deploy.chart_docs
+
+sbom: setup  ## what the images are made of, as CycloneDX, into dist/
+	$(BIN)/python -m deploy.sbom --out dist
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt
