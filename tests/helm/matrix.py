@@ -105,6 +105,17 @@ _CHANGES: dict[str, Values] = {
             "extraEgress": [{"ports": [{"port": 3128, "protocol": "TCP"}]}],
         }
     },
+    "watched by Services": {
+        "monitoring": {
+            "labels": {"release": "kube-prometheus-stack"},
+            "interval": "",
+            "scrapeTimeout": "10s",
+            "podMonitor": {"enabled": False},
+            "serviceMonitor": {"enabled": True},
+            "runbookUrl": "https://wiki.example/glaim-stream",
+            "dashboard": {"annotations": {"grafana_folder": "Plant"}},
+        }
+    },
     "without policies and tests": {"networkPolicy": {"enabled": False}, "tests": {"enabled": False}},
     "TLS by the image's authorities": {"kafka": {"tls": {"enabled": True}}},
     "CPU only": {"triton": {"device": "cpu", "tolerations": [], "replicas": 2}},

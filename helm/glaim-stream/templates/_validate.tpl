@@ -5,7 +5,7 @@ writes a sentence a line and nothing else.
 */}}
 {{- define "glaim-stream.validate" -}}
 {{- $problems := list -}}
-{{- range list "kafka" "catalogue" "models" "triton" "worker" "autoscaling" -}}
+{{- range list "kafka" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" -}}
 {{- range splitList "\n" (include (printf "glaim-stream.validate.%s" .) $) -}}
 {{- with trim . }}{{ $problems = append $problems (printf "- %s" .) }}{{ end -}}
 {{- end -}}

@@ -1,0 +1,138 @@
+"""What watches a release: when it is rendered, that it says what the files say, and that it meets the pods."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from deploy.cache import CHECKOUT
+from deploy.errors import FetchError
+from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
+from tests.helm.matrix import SMALLEST, merged
+
+if TYPE_CHECKING:
+    from conftest import Chart
+
+pytestmark = pytest.mark.timeout(1800)
+
+FILES = CHECKOUT / "helm" / "glaim-stream" / "files"
+OPERATOR = ["monitoring.coreos.com/v1"]
+KINDS = {"PodMonitor", "ServiceMonitor", "PrometheusRule"}
+Object = dict[str, Any]
+
+
+def watching(objects: list[Object]) -> list[Object]:
+    return [
+        each for each in objects if each["kind"] in KINDS or (each["kind"] == "ConfigMap" and "dashboard" in str(each))
+    ]
+
+
+def of_kind(objects: list[Object], kind: str) -> list[Object]:
+    return [each for each in objects if each["kind"] == kind]
+
+
+def test_it_is_there_where_the_operator_is(chart: Chart) -> None:
+    kinds = sorted(each["kind"] for each in watching(chart.render(SMALLEST, OPERATOR)))
+    assert kinds == ["ConfigMap", "PodMonitor", "PodMonitor", "PrometheusRule"]
+
+
+def test_it_is_not_there_where_the_operator_is_not_unless_it_is_asked_for(chart: Chart) -> None:
+    assert watching(chart.render(SMALLEST)) == []
+    asked = {"monitoring": {"podMonitor": {"enabled": True}, "rules": {"enabled": True}}}
+    assert len(watching(chart.render(merged(SMALLEST, asked)))) == 3
+
+
+def test_it_can_be_refused_where_the_operator_is(chart: Chart) -> None:
+    no = {"enabled": False}
+    values = merged(SMALLEST, {"monitoring": {"podMonitor": no, "rules": no, "dashboard": no}})
+    assert watching(chart.render(values, OPERATOR)) == []
+
+
+def test_a_release_without_triton_watches_the_workers_alone(chart: Chart) -> None:
+    values = merged(SMALLEST, {"triton": {"enabled": False}, "worker": {"imputer": "interpolation"}})
+    (monitor,) = of_kind(chart.render(values, OPERATOR), "PodMonitor")
+    assert monitor["metadata"]["name"] == "demo-glaim-stream-worker"
+
+
+@pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
+def test_a_monitor_finds_its_pods_and_names_them_as_the_rules_do(kind: str, chart: Chart) -> None:
+    changes = {"monitoring": {"podMonitor": {"enabled": kind == "PodMonitor"}}}
+    changes["monitoring"]["serviceMonitor"] = {"enabled": kind == "ServiceMonitor"}
+    objects = chart.render(merged(SMALLEST, changes), OPERATOR)
+    monitors = of_kind(objects, kind)
+    assert len(monitors) == 2
+    workloads = of_kind(objects, "StatefulSet") + of_kind(objects, "Deployment")
+    rules = (FILES / "rules.yaml").read_text()
+    for monitor in monitors:
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        targets = workloads if kind == "PodMonitor" else of_kind(objects, "Service")
+        found = [
+            each
+            for each in targets
+            if wanted <= (each["spec"]["template"] if kind == "PodMonitor" else each)["metadata"]["labels"].items()
+        ]
+        assert len(found) == 1, monitor["metadata"]["name"]
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints" if kind == "PodMonitor" else "endpoints"]
+        assert endpoint["port"] in {
+            port["name"]
+            for port in (
+                found[0]["spec"]["template"]["spec"]["containers"][0]["ports"]
+                if kind == "PodMonitor"
+                else found[0]["spec"]["ports"]
+            )
+        }
+        labels = {each["targetLabel"]: each.get("replacement") for each in endpoint["relabelings"]}
+        assert labels["release"] == "demo"
+        assert f'job="{labels["job"]}"' in rules
+
+
+def test_the_rules_are_the_file_and_promtool_takes_them(chart: Chart, tmp_path: Path) -> None:
+    (rule,) = of_kind(chart.render(SMALLEST, OPERATOR), "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((FILES / "rules.yaml").read_text())
+    try:
+        promtool = find_prometheus().tool
+    except (PrometheusUnavailable, FetchError) as reason:
+        pytest.skip(str(reason))
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump(rule["spec"]))
+    said = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+
+
+def test_an_address_of_the_runbook_stands_in_every_alert(chart: Chart) -> None:
+    values = merged(SMALLEST, {"monitoring": {"runbookUrl": "https://wiki.example/glaim"}})
+    (rule,) = of_kind(chart.render(values, OPERATOR), "PrometheusRule")
+    alerts = [each for group in rule["spec"]["groups"] for each in group["rules"] if "alert" in each]
+    assert alerts
+    for alert in alerts:
+        assert alert["annotations"]["runbook_url"] == f"https://wiki.example/glaim#{alert['alert'].lower()}"
+
+
+def test_the_dashboard_is_the_file_and_bears_the_label_of_the_sidecar(chart: Chart) -> None:
+    (dashboard,) = [each for each in watching(chart.render(SMALLEST, OPERATOR)) if each["kind"] == "ConfigMap"]
+    assert json.loads(dashboard["data"]["glaim-stream.json"]) == json.loads((FILES / "dashboard.json").read_text())
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_labels_of_this_cluster_are_on_monitors_and_rules_and_displace_none_of_ours(chart: Chart) -> None:
+    labels = {"release": "kube-prometheus-stack", "app.kubernetes.io/instance": "other"}
+    objects = watching(chart.render(merged(SMALLEST, {"monitoring": {"labels": labels}}), OPERATOR))
+    for each in objects:
+        assert each["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+        assert each["metadata"]["labels"]["app.kubernetes.io/instance"] == "demo"
+
+
+def test_both_kinds_of_monitors_at_once_are_refused(chart: Chart) -> None:
+    said = chart.refusal(merged(SMALLEST, {"monitoring": {"serviceMonitor": {"enabled": True}}}), OPERATOR)
+    assert "counted twice" in said
+    assert chart.run(merged(SMALLEST, {"monitoring": {"serviceMonitor": {"enabled": True}}})).returncode == 0
+
+
+@pytest.mark.parametrize("wrong", [{"rules": {"enabled": "yes"}}, {"interval": "often"}, {"podMonitors": {}}])
+def test_what_is_no_value_is_refused(wrong: Object, chart: Chart) -> None:
+    assert "monitoring" in chart.refusal(merged(SMALLEST, {"monitoring": wrong}))
