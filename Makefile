@@ -35,6 +35,7 @@ chaos: servers  ## every fault done to real parts, and a table of what it cost; 
 
 cluster-test: setup  ## the chart installed in a real Kubernetes control plane with fake nodes; CLUSTER= names some tests
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
+	$(BIN)/python -m deploy.compose_spec --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.cluster --fetch-only || test $$? -eq 3  # built from source once: ten minutes of two cores
 	$(BIN)/python -m pytest -m cluster $(or $(CLUSTER),tests/cluster)
 
@@ -42,6 +43,7 @@ servers: setup  # fetched here, so that a slow network is no test's time-out
 	$(BIN)/python -m deploy.kafka --fetch-only
 	$(BIN)/python -m deploy.triton --fetch-only || test $$? -eq 3  # 3: this machine cannot, and the tests skip
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
+	$(BIN)/python -m deploy.compose_spec --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.chart_docs --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.prometheus --fetch-only || test $$? -eq 3
 

@@ -1,0 +1,222 @@
+"""compose.yaml against the specification's own loader, and against what it names: files, ports, images, settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.cache import CHECKOUT
+from deploy.compose_spec import find_loader
+from deploy.gotools import GoUnavailable
+from glaim_stream.settings import Settings
+from tests.deploy.build_steps import steps
+
+COMPOSE = CHECKOUT / "deploy" / "compose.yaml"
+LOOPBACK = "127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def loader() -> Path:
+    try:
+        return find_loader()
+    except GoUnavailable as error:
+        pytest.skip(str(error))
+
+
+def load(loader: Path, file: Path) -> dict[str, Any]:
+    command = [loader, "-format", "json", file]
+    run = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise ValueError(run.stderr)
+    return dict(json.loads(run.stdout))
+
+
+@pytest.fixture(scope="module")
+def project(loader: Path) -> dict[str, Any]:
+    return load(loader, COMPOSE)
+
+
+@pytest.fixture(scope="module")
+def services(project: dict[str, Any]) -> dict[str, Any]:
+    return dict(project["services"])
+
+
+def test_the_loader_refuses_what_the_schema_does_not_know(loader: Path, tmp_path: Path) -> None:
+    """Else the other tests would prove nothing."""
+    spoilt = tmp_path / "compose.yaml"
+    spoilt.write_text(COMPOSE.read_text().replace("mem_limit: 256m", "memory_limit: 256m", 1))
+    with pytest.raises(ValueError, match="memory_limit"):
+        load(loader, spoilt)
+
+
+def test_docker_compose_itself_takes_it(project: dict[str, Any]) -> None:
+    """Where the plugin is there; its daemon is not asked for anything."""
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("there is no `docker compose` on PATH")
+    for profile in ("cpu", "gpu"):
+        command = [docker, "compose", "-f", str(COMPOSE), "--profile", profile, "config", "--quiet"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+
+
+def test_everything_that_was_promised_is_there(project: dict[str, Any], services: dict[str, Any]) -> None:
+    assert set(services) == {
+        "kafka", "topics", "triton-cpu", "triton-gpu", "worker", "producer", "prometheus", "alertmanager", "grafana",
+    }  # fmt: skip
+    assert {name: each["profiles"] for name, each in services.items() if "profiles" in each} == {
+        "triton-cpu": ["cpu"], "triton-gpu": ["gpu"],
+    }  # fmt: skip
+    assert project["name"] == "glaim-stream"
+
+
+def test_every_container_is_hardened_and_bounded(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "/tmp" in service["tmpfs"], name
+        assert service["mem_limit"], name
+        assert service["cpus"] <= 2, name
+        assert service["logging"]["options"]["max-size"], name
+        assert not {"privileged", "cap_add", "network_mode", "pid", "user"} & set(service), name
+        assert "restart" in service, name
+        if name not in ("topics", "producer"):  # the one ends, the other has nothing to ask it for
+            assert service["healthcheck"]["test"][0] == "CMD", name
+
+
+def test_ports_are_this_machines_alone_and_given_once(services: dict[str, Any]) -> None:
+    published = [port for service in services.values() for port in service.get("ports", [])]
+    assert {port["host_ip"] for port in published} == {LOOPBACK}
+    numbers = [port["published"] for port in published]
+    assert len(numbers) == len(set(numbers))
+    assert sorted(numbers) == ["3000", "9090", "9092", "9093"]
+
+
+def test_images_are_pinned_and_ours_are_built(services: dict[str, Any]) -> None:
+    version = re.search(r'^version = "(.+)"$', (CHECKOUT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    for name, service in services.items():
+        tag = service["image"].rpartition(":")[2]
+        assert re.fullmatch(r"v?\d+\.\d+\.\d+", tag), f"{name}: {service['image']}"
+        if service["image"].startswith("glaim-stream/"):
+            assert tag == version[1]
+            assert Path(service["build"]["context"]) == CHECKOUT
+            assert (CHECKOUT / service["build"]["dockerfile"]).is_file()
+            assert service["build"]["dockerfile"].split("/")[2] == service["image"].split("/")[1].split(":")[0]
+        else:
+            assert "build" not in service
+
+
+def test_kafka_is_the_one_that_the_tests_run(services: dict[str, Any]) -> None:
+    pinned = re.search(r":kafka_2\.13:(\S+)", (CHECKOUT / "deploy" / "kafka-artifacts.txt").read_text())
+    assert pinned is not None
+    assert services["kafka"]["image"] == f"apache/kafka:{pinned[1].split()[0]}"
+
+
+def test_tritons_base_is_named_once(services: dict[str, Any]) -> None:
+    """compose.yaml repeats the Containerfile's default; TRITON_IMAGE in the environment takes its place."""
+    containerfile = CHECKOUT / "deploy" / "images" / "triton" / "Containerfile"
+    default = next(step.value for step in steps(containerfile) if step.instruction == "ARG").partition("=")[2]
+    for name in ("triton-cpu", "triton-gpu"):
+        assert services[name]["build"]["args"] == {"TRITON_IMAGE": default}
+    assert f"TRITON_IMAGE: ${{TRITON_IMAGE:-{default}}}" in COMPOSE.read_text()
+
+
+def mounts(services: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [mount for service in services.values() for mount in service.get("volumes", []) if mount["type"] == kind]
+
+
+def test_what_is_mounted_is_there_and_read_only(project: dict[str, Any], services: dict[str, Any]) -> None:
+    bound = mounts(services, "bind")
+    assert bound
+    for mount in bound:
+        source = Path(mount["source"])
+        assert source.exists(), source
+        assert source.is_relative_to(CHECKOUT)
+        assert mount["read_only"] is True, source
+    files = {str(Path(mount["source"]).relative_to(CHECKOUT)) for mount in bound}
+    # The chart's own rules and dashboard, not copies of them.
+    assert {"helm/glaim-stream/files/rules.yaml", "helm/glaim-stream/files/dashboard.json"} <= files
+    assert {mount["source"] for mount in mounts(services, "volume")} == set(project["volumes"])
+
+
+def test_what_is_waited_for_is_there_and_can_come(services: dict[str, Any]) -> None:
+    waited = [
+        (name, other, each)
+        for name, service in services.items()
+        for other, each in service.get("depends_on", {}).items()
+    ]
+    assert waited
+    for name, other, each in waited:
+        assert other in services, f"{name} waits for {other}"
+        if each["condition"] == "service_healthy":
+            assert "healthcheck" in services[other]
+        if each["condition"] == "service_completed_successfully":
+            assert services[other]["restart"].startswith("on-failure")
+        # A service of a profile may not be there; nothing may insist on it.
+        assert each["required"] is not bool(services[other].get("profiles"))
+
+
+def test_settings_are_real_ones(services: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {f"GLAIM_{name.upper()}" for name in Settings.model_fields}
+    for name in ("worker", "producer", "topics"):
+        environment = services[name]["environment"]
+        assert set(environment) <= known, name
+        with monkeypatch.context() as patched:
+            for variable in [variable for variable in os.environ if variable.startswith("GLAIM_")]:
+                patched.delenv(variable)
+            for variable, value in environment.items():
+                patched.setenv(variable, value)
+            settings = Settings()
+        assert settings.kafka == "kafka:29092"
+    assert services["worker"]["environment"]["GLAIM_TRITON"] == "triton:8001"
+    for name in ("triton-cpu", "triton-gpu"):
+        assert services[name]["networks"]["default"]["aliases"] == ["triton"]
+
+
+def test_prometheus_finds_everybody_by_the_names_given_here(services: dict[str, Any]) -> None:
+    configuration = yaml.safe_load((CHECKOUT / "deploy" / "prometheus" / "prometheus.yml").read_text())
+    names = set(services) | {"triton"}
+    static = [
+        target
+        for job in configuration["scrape_configs"] + configuration["alerting"]["alertmanagers"]
+        for group in job.get("static_configs", [])
+        for target in group["targets"]
+    ]
+    looked_up = [
+        f"{name}:{group['port']}"
+        for job in configuration["scrape_configs"]
+        for group in job.get("dns_sd_configs", [])
+        for name in group["names"]
+    ]
+    assert {"worker:9464", "triton:8002", "alertmanager:9093"} <= {*static, *looked_up}
+    assert all(target.rpartition(":")[0] in names | {"localhost"} for target in (*static, *looked_up))
+    # The files that it reads are where they are mounted.
+    mounted = {mount["target"] for mount in services["prometheus"]["volumes"]}
+    for pattern in configuration["rule_files"]:
+        assert any(Path(target).match(pattern) for target in mounted), pattern
+
+
+def test_nobody_can_log_in_to_grafana_and_everybody_here_may_look(services: dict[str, Any]) -> None:
+    environment = services["grafana"]["environment"]
+    assert environment["GF_AUTH_ANONYMOUS_ENABLED"] == "true"
+    assert environment["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+    assert environment["GF_AUTH_DISABLE_LOGIN_FORM"] == "true"
+    assert environment["GF_AUTH_BASIC_ENABLED"] == "false"
+    mounted = {mount["target"] for mount in services["grafana"]["volumes"]}
+    for file in (CHECKOUT / "deploy" / "grafana" / "provisioning" / "dashboards").glob("*.y*ml"):
+        for provider in yaml.safe_load(file.read_text())["providers"]:
+            folder = provider["options"]["path"]
+            assert any(Path(target).is_relative_to(folder) for target in mounted), folder
+    sources = list((CHECKOUT / "deploy" / "grafana" / "provisioning" / "datasources").glob("*.y*ml"))
+    urls = {source["url"] for file in sources for source in yaml.safe_load(file.read_text())["datasources"]}
+    assert "http://prometheus:9090" in urls
