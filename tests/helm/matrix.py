@@ -11,6 +11,7 @@ Values = dict[str, Any]
 
 CATALOGUE = CHECKOUT / "deploy" / "catalogues" / "plant.yaml"
 CONTRACT = CHECKOUT / "model_repo" / "plant-pump" / "contract.json"
+CONFIG = CHECKOUT / "training" / "configs" / "plant-pump-again.toml"
 DIGEST = "sha256:" + "0" * 64
 
 
@@ -141,6 +142,42 @@ _CHANGES: dict[str, Values] = {
         "triton": {"serviceAccount": {"create": False, "name": "ours"}},
         "podDisruptionBudget": {"enabled": False},
         "global": {"of": "a parent chart"},
+    },
+    "models in a volume, trained anew": {
+        "triton": {"replicas": 2},
+        "models": {"source": "claim", "claim": {"storageClassName": "shared", "annotations": {"a": "b"}}},
+        "training": {"enabled": True, "model": "plant-pump", "config": CONFIG.read_text()},
+    },
+    "models in a bucket, trained anew": {
+        "kafka": SECURED["kafka"],
+        "catalogue": {"inline": CATALOGUE.read_text()},
+        "models": {
+            "source": "objectStore",
+            "objectStore": {
+                "uri": "s3://bucket/models?region=eu-central-1",
+                "existingSecret": "bucket-login",
+                "extraEnv": [{"name": "AWS_EC2_METADATA_DISABLED", "value": "true"}],
+            },
+        },
+        "training": {"enabled": True, "model": "plant-pump", "config": CONFIG.read_text(), "device": "cpu"},
+    },
+    "trained on a volume": {
+        "models": {
+            "source": "objectStore",
+            "objectStore": {"uri": "gs://bucket/models", "refreshSeconds": 0},
+        },
+        "training": {
+            "enabled": True,
+            "existingConfigMap": "recipe",
+            "existingConfigMapKey": "plant.toml",
+            "data": {"source": "claim", "existingClaim": "history", "path": "plant/2026.parquet"},
+            "work": {"existingClaim": "scratch"},
+            "serviceAccount": {"create": False, "name": "trainer"},
+            **{key: value for key, value in _EVERY_KNOB_OF_A_POD.items() if key != "spread"},
+            "sharedMemory": "1Gi",
+            "runtimeClassName": "nvidia",
+            "extraArgs": ["--force-export"],
+        },
     },
     "a model in the worker": {
         "triton": {"enabled": False},

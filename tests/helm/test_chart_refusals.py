@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # The first test may have to build helm; `python -m deploy.helm --fetch-only` does it beforehand.
 pytestmark = pytest.mark.timeout(1800)
 
+TRAINED: Values = {"training": {"enabled": True, "model": "plant-pump", "config": "name = 'again'"}}
+IN_A_VOLUME = merged(TRAINED, {"models": {"source": "claim"}})
+
 CHART = CHECKOUT / "helm" / "glaim-stream"
 
 
@@ -43,8 +46,37 @@ def test_kafka_is_all_that_must_be_told(chart: Chart) -> None:
         ({"catalogue": {"inline": "models: []", "existingConfigMap": "c"}}, "Either catalogue.inline or"),
         ({"catalogue": {"inline": "groups: []"}}, "found no models in it"),
         ({"models": {"existingClaim": "c"}}, "models.existingClaim is given but models.source is image"),
-        ({"models": {"source": "claim"}}, "models.existingClaim is required while models.source is claim"),
-        ({"models": {"subPath": "p"}}, "models.subPath is a folder of models.existingClaim"),
+        (
+            {"models": {"source": "objectStore"}},
+            "models.objectStore.uri is required while models.source is objectStore",
+        ),
+        (
+            {"models": {"source": "objectStore", "objectStore": {"uri": "s3://bucket"}}},
+            'a folder in a bucket of s3, gs or abfss, such as s3://bucket/models, found "s3://bucket"',
+        ),
+        (
+            {"models": {"objectStore": {"uri": "s3://b/m"}}},
+            "models.objectStore.uri is given but models.source is image",
+        ),
+        (TRAINED, "which takes no new version: set it to claim or objectStore"),
+        (merged(OUTSIDE, TRAINED), "models.source is inline, which takes no new version"),
+        (
+            merged(IN_A_VOLUME, {"models": {"subPath": "/"}}),
+            "models.subPath is required while training.enabled is true",
+        ),
+        (merged(IN_A_VOLUME, {"training": {"config": ""}}), "training.config is required while training.enabled"),
+        (merged(IN_A_VOLUME, {"training": {"existingConfigMap": "c"}}), "Either training.config or training.existing"),
+        (merged(IN_A_VOLUME, {"training": {"model": ""}}), "training.model is required while training.data.source is"),
+        (
+            merged(IN_A_VOLUME, {"training": {"data": {"existingClaim": "c"}}}),
+            "training.data.existingClaim is given but training.data.source is topic",
+        ),
+        (merged(IN_A_VOLUME, {"training": {"data": {"source": "claim"}}}), "training.data.existingClaim is required"),
+        (
+            merged(IN_A_VOLUME, {"training": {"serviceAccount": {"create": False}}}),
+            "training.serviceAccount.name is required",
+        ),
+        ({"models": {"subPath": "../p"}}, 'models.subPath must be a folder of the volume, found "../p"'),
         ({"models": {"contracts": {"m": "{}"}}}, "models.contracts are given but models.source is image"),
         ({"models": {"source": "inline"}}, "models.source inline brings contracts and no weights, so triton.enabled"),
         (merged(OUTSIDE, {"models": {"contracts": None}}), "models.contracts are required while models.source is"),

@@ -1,20 +1,54 @@
 {{/*
-How a component comes by the models. Each takes "root" and "component" (worker or triton). The workers read the
-contracts only, Triton the weights too.
+How a component comes by the models. Each takes "root" and "component" (worker, triton or training). The workers read the
+contracts only, Triton the weights too; training writes new versions.
 */}}
+
+{{/* Where a volume with models is mounted. What lies beside the repository in it: glaim_stream/models says why. */}}
+{{- define "glaim-stream.models.root" -}}
+{{ ternary "/opt/glaim" "/models" (eq .root.Values.models.source "image") }}
+{{- end }}
 
 {{/* Directory of the model repository inside the container. */}}
 {{- define "glaim-stream.models.path" -}}
-{{ ternary "/opt/glaim/model_repo" "/models" (eq .root.Values.models.source "image") }}
+{{- $models := .root.Values.models -}}
+{{- if eq $models.source "image" -}}
+/opt/glaim/model_repo
+{{- else if eq $models.source "inline" -}}
+/models
+{{- else if eq $models.source "claim" -}}
+/models{{ with trimAll "/" $models.subPath }}/{{ . }}{{ end }}
+{{- else -}}
+/models/repository
+{{- end -}}
 {{- end }}
 
+{{/* The claim: an existing one, or the chart's. Takes $. */}}
+{{- define "glaim-stream.models.claim" -}}
+{{ default (include "glaim-stream.name" (dict "root" . "component" "models")) .Values.models.existingClaim }}
+{{- end }}
+
+{{/* Whether versions come and go while Triton runs, so that it has to look for them; empty for no. Takes $. */}}
+{{- define "glaim-stream.models.change" -}}
+{{- $models := .Values.models -}}
+{{- if or (eq $models.source "claim") (and (eq $models.source "objectStore") $models.objectStore.refreshSeconds) }}yes{{ end -}}
+{{- end }}
+
+{{/*
+Triton reads the claim read-only as a volume: then the kubelet leaves the owner of its files alone, which the workers' and
+training's group is. A worker fills a claim that the chart has made.
+*/}}
 {{- define "glaim-stream.models.volumes" -}}
 {{- $models := .root.Values.models -}}
 {{- if eq $models.source "claim" }}
 - name: models
   persistentVolumeClaim:
-    claimName: {{ $models.existingClaim | quote }}
+    claimName: {{ include "glaim-stream.models.claim" .root | quote }}
+    {{- if not (or (eq .component "training") (and (eq .component "worker") (not $models.existingClaim))) }}
     readOnly: true
+    {{- end }}
+{{- else if eq $models.source "objectStore" }}
+- name: models
+  emptyDir: {sizeLimit: {{ $models.objectStore.sizeLimit | quote }}}
 {{- else if eq $models.source "inline" }}
 - name: models
   configMap:
@@ -27,16 +61,68 @@ contracts only, Triton the weights too.
 {{- end }}
 
 {{- define "glaim-stream.models.mounts" -}}
-{{- if has .root.Values.models.source (list "claim" "inline") }}
-- name: models
-  mountPath: {{ include "glaim-stream.models.path" . }}
-  readOnly: true
-  {{- with .root.Values.models.subPath }}
-  subPath: {{ . | quote }}
-  {{- end }}
+{{- if ne .root.Values.models.source "image" }}
+- {name: models, mountPath: {{ include "glaim-stream.models.root" . }}, readOnly: {{ ne .component "training" }}}
 {{- end }}
 {{- end }}
 
-{{/* Init containers; none where the models are in the image or in a volume already. */}}
+{{/* Init containers: an object store's models are brought; a claim that the chart has made is filled, once. */}}
 {{- define "glaim-stream.models.init" -}}
+{{- $models := .root.Values.models -}}
+{{- if eq $models.source "objectStore" }}
+- name: fetch-models
+  command: [glaim-stream, models, fetch, {{ $models.objectStore.uri | quote }}, --to, {{ include "glaim-stream.models.path" . }}, --mirror]
+  {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
+{{- else if and (eq $models.source "claim") (not $models.existingClaim) (ne .component "triton") }}
+- name: fill-models
+  # What is there already stays: this fills an empty volume with the models of the image.
+  command: [glaim-stream, models, fetch, /opt/glaim/model_repo, --to, {{ include "glaim-stream.models.path" . }}, --missing-only]
+  {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Containers beside the main one: follows an object store, so that roll-outs and roll-backs need no restart. */}}
+{{- define "glaim-stream.models.sidecar" -}}
+{{- $store := .root.Values.models.objectStore -}}
+{{- if and (eq .root.Values.models.source "objectStore") $store.refreshSeconds }}
+- name: follow-models
+  command:
+    - glaim-stream
+    - models
+    - fetch
+    - {{ $store.uri | quote }}
+    - --to
+    - {{ include "glaim-stream.models.path" . }}
+    - --mirror
+    - --every
+    - {{ $store.refreshSeconds | int64 | quote }}
+  {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "glaim-stream.models.fetcher" -}}
+image: {{ include "glaim-stream.image" (dict "root" .root "image" .root.Values.worker.image) | quote }}
+imagePullPolicy: {{ .root.Values.worker.image.pullPolicy }}
+env:
+  {{- include "glaim-stream.models.env" .root | trim | nindent 2 }}
+securityContext: {{- include "glaim-stream.container.security" .root | nindent 2 }}
+resources: {{- toYaml .root.Values.models.resources | nindent 2 }}
+volumeMounts:
+  - {name: tmp, mountPath: /tmp}
+  - {name: models, mountPath: {{ include "glaim-stream.models.root" . }}}
+{{- end }}
+
+{{/* What an object store's client reads. Takes $. */}}
+{{- define "glaim-stream.models.env" -}}
+- {name: HOME, value: /tmp}
+{{- range $variable, $key := .Values.models.objectStore.secretKeys }}
+{{- with $.Values.models.objectStore.existingSecret }}
+- name: {{ $variable }}
+  valueFrom:
+    secretKeyRef: {name: {{ . | quote }}, key: {{ $key | quote }}}
+{{- end }}
+{{- end }}
+{{- with .Values.models.objectStore.extraEnv }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}

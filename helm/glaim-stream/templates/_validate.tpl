@@ -5,7 +5,7 @@ writes a sentence a line and nothing else.
 */}}
 {{- define "glaim-stream.validate" -}}
 {{- $problems := list -}}
-{{- range list "kafka" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" -}}
+{{- range list "kafka" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
 {{- range splitList "\n" (include (printf "glaim-stream.validate.%s" .) $) -}}
 {{- with trim . }}{{ $problems = append $problems (printf "- %s" .) }}{{ end -}}
 {{- end -}}
@@ -63,11 +63,18 @@ models.contracts are given but models.source is {{ .source }}: set it to inline,
 {{- if and .existingClaim (ne .source "claim") }}
 models.existingClaim is given but models.source is {{ .source }}: set it to claim, or leave it out.
 {{- end }}
-{{- if and (eq .source "claim") (not .existingClaim) }}
-models.existingClaim is required while models.source is claim: a claim that holds the model repository.
+{{- if contains ".." .subPath }}
+models.subPath must be a folder of the volume, found {{ .subPath | quote }}.
 {{- end }}
-{{- if and .subPath (ne .source "claim") }}
-models.subPath is a folder of models.existingClaim, but models.source is {{ .source }}.
+{{- if and .objectStore.uri (ne .source "objectStore") }}
+models.objectStore.uri is given but models.source is {{ .source }}: set it to objectStore, or leave it out.
+{{- end }}
+{{- if eq .source "objectStore" }}
+{{- if not .objectStore.uri }}
+models.objectStore.uri is required while models.source is objectStore: a folder in a bucket, such as s3://bucket/models.
+{{- else if not (regexMatch "^(s3|gs|gcs|abfs|abfss)://[^/?]+/[^?]+" .objectStore.uri) }}
+models.objectStore.uri must be a folder in a bucket of s3, gs or abfss, such as s3://bucket/models, found {{ .objectStore.uri | quote }}.
+{{- end }}
 {{- end }}
 {{- if eq .source "inline" }}
 {{- if $triton.enabled }}

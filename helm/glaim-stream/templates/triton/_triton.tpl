@@ -7,7 +7,7 @@ values stands there: strict readiness off, the admin APIs closed by a secret of 
 # configs/cpu.pbtxt of each model in place of its config.pbtxt.
 - --model-config-name=cpu
 {{- end }}
-{{- if eq .Values.models.source "claim" }}
+{{- if include "glaim-stream.models.change" . }}
 # New versions are taken up as they come.
 - --model-control-mode=poll
 - --repository-poll-secs={{ .Values.triton.pollSeconds | int64 }}

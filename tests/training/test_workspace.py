@@ -1,0 +1,41 @@
+"""The folders of runs: one for this one, a few of those before, and nothing of anybody else's removed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from training.errors import ConfigError
+from training.workspace import MARK, main, prepare
+
+
+def runs(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir())
+
+
+def test_old_runs_go_and_the_one_that_goes_on_stays(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    for age, name in enumerate(["e", "d", "c", "b", "a"]):
+        assert main([str(tmp_path), "--run", name, "--keep", "9"]) == 0
+        os.utime(tmp_path / name / MARK, (age, age))
+    (tmp_path / "e" / "last.pt").write_text("of a training that was stopped")
+    assert prepare(tmp_path, "e", 2) == ["d", "c"]
+    assert runs(tmp_path) == ["a", "b", "e", "lost+found"]
+    assert (tmp_path / "e" / "last.pt").exists()
+    assert prepare(tmp_path, "f", 2) == ["b"], "e is at work no more, and the newest"
+    assert runs(tmp_path) == ["a", "e", "f", "lost+found"]
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "", ".hidden", "a/b"])
+def test_a_name_never_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="expected a run's name"):
+        prepare(tmp_path / "work", name, 2)
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "work").write_text("a file")
+    assert main([str(tmp_path / "work"), "--run", "a"]) == 2
+    assert "expected to write in" in capsys.readouterr().err
