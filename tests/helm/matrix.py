@@ -164,7 +164,7 @@ _CHANGES: dict[str, Values] = {
     "trained on a volume": {
         "models": {
             "source": "objectStore",
-            "objectStore": {"uri": "gs://bucket/models", "refreshSeconds": 0},
+            "objectStore": {"uri": "s3://bucket/models?endpoint_override=minio:9000", "refreshSeconds": 0},
         },
         "training": {
             "enabled": True,
@@ -173,7 +173,7 @@ _CHANGES: dict[str, Values] = {
             "data": {"source": "claim", "existingClaim": "history", "path": "plant/2026.parquet"},
             "work": {"existingClaim": "scratch"},
             "serviceAccount": {"create": False, "name": "trainer"},
-            **{key: value for key, value in _EVERY_KNOB_OF_A_POD.items() if key != "spread"},
+            **{key: value for key, value in _EVERY_KNOB_OF_A_POD.items() if key not in ("spread", "extraContainers")},
             "sharedMemory": "1Gi",
             "runtimeClassName": "nvidia",
             "extraArgs": ["--force-export"],

@@ -38,11 +38,15 @@ Rules of NetworkPolicies that several components share. Each takes $ and writes 
 {{- end -}}
 {{- end }}
 
-{{/* The object store and the cloud's token service, by HTTPS, where models come from there. */}}
+{{/* The object store and the cloud's token service, by HTTPS or by the port of an endpoint of one's own. */}}
 {{- define "glaim-stream.egress.objectStore" -}}
 {{- if eq .Values.models.source "objectStore" -}}
+{{- $own := regexFind "endpoint_override=[^&]*:[0-9]+" .Values.models.objectStore.uri | splitList ":" | last | int64 -}}
 - ports:
     - {port: 443, protocol: TCP}
+    {{- with $own }}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
 {{- end -}}
 {{- end }}
 
