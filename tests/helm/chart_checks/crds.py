@@ -7,54 +7,19 @@ not checked are the rules that a CRD states in CEL; `make cluster-test` has a re
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jsonschema
-import yaml
 
 from chart_checks.system import Object
-from deploy.gotools import module_directory
-
-# Published sources, the folder in them, and the kinds of it that a chart of workers may make: a CRD is large.
-SOURCES = (
-    (
-        "github.com/prometheus-operator/prometheus-operator",
-        "v0.85.0",
-        "example/prometheus-operator-crd/monitoring.coreos.com_",
-        ("podmonitors", "servicemonitors", "prometheusrules"),
-    ),
-    (
-        "github.com/kedacore/keda/v2",
-        "v2.21.0",
-        "config/crd/bases/keda.sh_",
-        ("scaledobjects", "triggerauthentications", "clustertriggerauthentications"),
-    ),
-)
-
-
-class Loader(yaml.CSafeLoader):
-    """YAML as Go reads it, where a lone = is a text like any other."""
-
-
-Loader.add_constructor("tag:yaml.org,2002:value", lambda loader, node: str(node.value))
-
-
-def crd_files() -> list[Path]:
-    """The CustomResourceDefinitions of the Prometheus operator and of KEDA."""
-    return [
-        Path(f"{module_directory(module, version)}/{prefix}{kind}.yaml")
-        for module, version, prefix, kinds in SOURCES
-        for kind in kinds
-    ]
+from deploy.cluster import crds
 
 
 @cache
 def definitions() -> dict[tuple[str, str], Object]:
-    """(apiVersion, kind) -> OpenAPI schema of that version."""
+    """(apiVersion, kind) -> OpenAPI schema of that version, of the CRDs that the cluster tests install."""
     found = {}
-    for file in crd_files():
-        crd = yaml.load(file.read_text(), Loader)
+    for crd in crds.definitions():
         for version in crd["spec"]["versions"]:
             api = f"{crd['spec']['group']}/{version['name']}"
             found[api, crd["spec"]["names"]["kind"]] = version["schema"]["openAPIV3Schema"]

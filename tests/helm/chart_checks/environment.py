@@ -19,6 +19,7 @@ Problems = Iterator[str]
 
 PREFIX = "GLAIM_"
 # What a Secret or the pod itself will say, where a setting is more than a text.
+IMAGES_OWN = "/opt/glaim/"  # what deploy/images puts into every image of ours
 STAND_INS = {"GLAIM_INSTANCE_ID": "demo-worker-0"}
 
 
@@ -27,6 +28,7 @@ def check(system: System) -> Problems:
         for container in pod.containers:
             yield from variables(container)
             yield from arguments(container)
+            yield from files(container)
 
 
 def variables(container: Container) -> Problems:
@@ -62,6 +64,18 @@ def arguments(container: Container) -> Problems:
         option = word.partition("=")[0]
         if option.startswith("--") and option not in {*known, "--help"}:
             yield f"{container.where}: {command.name} has no option {option}"
+
+
+def files(container: Container) -> Problems:
+    """Settings that name a file or folder name one of the image's own or one that is mounted."""
+    mounted = [mount["mountPath"].rstrip("/") + "/" for mount in container.spec.get("volumeMounts") or []]
+    for item in container.spec.get("env") or []:
+        field = Settings.model_fields.get(item["name"].removeprefix(PREFIX).lower())
+        path = str(item.get("value", "")) + "/"
+        if field is None or "Path" not in str(field.annotation) or "value" not in item:
+            continue
+        if not path.startswith((IMAGES_OWN, *mounted)):
+            yield f"{container.where}: {item['name']} is {item['value']}, which is neither mounted nor in the image"
 
 
 @cache

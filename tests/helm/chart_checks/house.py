@@ -13,6 +13,8 @@ Problems = Iterator[str]
 # Where a container may write when its root is read-only: volumes of these kinds, and no others.
 WRITABLE_VOLUMES = {"emptyDir", "persistentVolumeClaim", "ephemeral"}
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+# A StatefulSet's name with a dash and ten digits is a label of its pods, a CronJob's with the minute the name of a Job.
+SHORTER = {"StatefulSet": 52, "CronJob": 52}
 LABELS = (
     "app.kubernetes.io/name",
     "app.kubernetes.io/instance",
@@ -121,8 +123,9 @@ def named_and_labelled(system: System) -> Problems:
             yield f"{item} is made {count} times"
     for item in system.objects:
         metadata = item["metadata"]
-        if not NAME.fullmatch(metadata["name"]):
-            yield f"{name_of(item)}: expected a name of at most 63 letters, digits and dashes"
+        longest = SHORTER.get(item["kind"], 63)
+        if not NAME.fullmatch(metadata["name"]) or len(metadata["name"]) > longest:
+            yield f"{name_of(item)}: expected a name of at most {longest} letters, digits and dashes"
         if metadata.get("namespace") != system.namespace:
             yield f"{name_of(item)}: stands in the namespace {metadata.get('namespace')}, not the release's"
         for label in LABELS:

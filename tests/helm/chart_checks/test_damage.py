@@ -67,6 +67,7 @@ BROKEN: list[tuple[Rule, Damage, str]] = [
     (house.check, of_pod("worker", "volumes.0", {"name": "tmp", "configMap": {"name": "x"}}), "is a configMap"),
     (house.check, again("Service", "worker"), "made 2 times"),
     (house.check, at("Service", "worker", "metadata.name", "x" * 64), "at most 63"),
+    (house.check, at("StatefulSet", "worker", "metadata.name", "x" * 53), "at most 52"),
     (house.check, at("Service", "worker", "metadata.namespace", "default"), "stands in the namespace default"),
     (house.check, at("Service", "worker", "metadata.labels", OTHER), "lacks the label app.kubernetes.io/instance"),
     # references
@@ -130,6 +131,7 @@ BROKEN: list[tuple[Rule, Damage, str]] = [
     # environment
     (environment.check, variable("worker", "GLAIM_KAFAK", "kafka:9092"), "GLAIM_KAFAK is no setting"),
     (environment.check, variable("worker", "GLAIM_METRICS_PORT", "tcp://10.0.0.1:80"), "GLAIM_METRICS_PORT"),
+    (environment.check, variable("worker", "GLAIM_CATALOGUE", "/etc/groups.yaml"), "neither mounted nor in the image"),
     (environment.check, of_pod("worker", "containers.0.command", ["glaim-stream", "work"]), "no command work"),
     (
         environment.check,
