@@ -48,6 +48,16 @@ async def test_a_server_that_is_away_is_unavailable_within_the_deadline(
     await imputer.close()
 
 
+async def test_who_did_not_answer_is_looked_up_anew(closed_port: str) -> None:
+    """A name that was unknown for 90 s: the old connection met it 29 s after it was known, a new one at once."""
+    imputer = TritonImputer(closed_port, {"m": contract()}, deadline_s=DEADLINE_S)
+    first = imputer._connected()
+    with pytest.raises(ImputerUnavailable):
+        await imputer.impute(WINDOWS)
+    assert imputer._connected() is not first
+    await imputer.close()
+
+
 async def test_a_model_without_contract_is_refused_before_any_call() -> None:
     with pytest.raises(ImputerError, match=r"no contract for model m, known are \['other'\]"):
         await TritonImputer("nowhere:1", {"other": contract()}).impute(WINDOWS)

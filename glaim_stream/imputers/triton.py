@@ -32,6 +32,8 @@ _CHANNEL = [
     # pings themselves come no more often than a server puts up with by default, every 5 minutes.
     ("grpc.keepalive_time_ms", 330_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    # A Triton that was restarted is met again within 5 s; gRPC's own patience grows to 120 s between attempts.
+    ("grpc.max_reconnect_backoff_ms", 5_000),
 ]
 
 
@@ -118,14 +120,23 @@ class TritonImputer:
             self._client = InferenceServerClient(self._url, channel_args=_CHANNEL)
         return self._client
 
+    def _forget(self, client: InferenceServerClient) -> None:
+        """Begin anew with the next call: a name that could not be looked up is tried by gRPC every 2 minutes only.
+
+        Calls that are under way hold the old connection, which ends with the last of them.
+        """
+        if self._client is client:
+            self._client = None
+
     async def _infer(self, model: str, inputs: list[InferInput]) -> Any:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._deadline_s
         pause = _FIRST_PAUSE_S
         while True:
             left = end - loop.time()
+            client = self._connected()
             try:
-                return await self._connected().infer(
+                return await client.infer(
                     model, inputs, outputs=[InferRequestedOutput(IMPUTED)], client_timeout=max(left, 0.001)
                 )
             except InferenceServerException as error:
@@ -133,6 +144,7 @@ class TritonImputer:
                     kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
                     raise kind(f"{self._url}: {error}") from error
                 if loop.time() + pause >= end:
+                    self._forget(client)
                     raise ImputerUnavailable(f"{self._url} did not answer in {self._deadline_s} s: {error}") from error
             await asyncio.sleep(pause)
             pause *= 2

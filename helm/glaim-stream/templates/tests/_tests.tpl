@@ -9,8 +9,10 @@ metadata:
   labels: {{- include "glaim-stream.labels" $test | nindent 4 }}
   annotations:
     helm.sh/hook: test
-    # What failed stays, with its log; what succeeded goes, and nothing is left when the release is uninstalled.
+    # What failed stays; what succeeded goes, and nothing is left when the release is uninstalled.
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+    # Printed beforehand, by a helm that knows this annotation.
+    helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
 spec:
   restartPolicy: Never
   activeDeadlineSeconds: {{ .root.Values.tests.timeoutSeconds | int64 }}
