@@ -177,7 +177,7 @@ def _prometheus_configuration(
     rules = directory / "rules.yaml"
     rules.write_text(yaml.safe_dump(hastened_rules()))
     configuration: dict[str, Any] = yaml.safe_load((CONFIGURATIONS / "prometheus.yml").read_text())
-    configuration["global"] = {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"}
+    configuration["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "500ms"}
     configuration["rule_files"] = [str(rules)]
     configuration["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [alertmanager.address]
     addresses = {
