@@ -193,8 +193,16 @@ _CHANGES: dict[str, Values] = {
         "worker": {**_EVERY_KNOB_OF_A_POD, "replicas": 12},
     },
 }
+# All of the parts that are switched on, in one release.
+_CHANGES["everything at once"] = merged(
+    merged(_CHANGES["scaled by lag"], _CHANGES["models in a bucket, trained anew"]), {"triton": {"replicas": 2}}
+)
 
 # Name -> whole values. A name that has APIs here is rendered for a cluster that serves them.
 MATRIX: dict[str, Values] = {name: merged(SMALLEST, changes) for name, changes in _CHANGES.items()}
 KEDA = ("keda.sh/v1alpha1",)
-APIS: dict[str, tuple[str, ...]] = {"scaled by lag": KEDA, "scaled by lag, without secrets": KEDA}
+APIS: dict[str, tuple[str, ...]] = {
+    "scaled by lag": KEDA,
+    "scaled by lag, without secrets": KEDA,
+    "everything at once": KEDA,
+}

@@ -28,5 +28,5 @@ def renderings(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Renderin
 @pytest.fixture(scope="session")
 def full(renderings: Renderings) -> System:
     """A system that keeps every rule, to be damaged."""
-    *_, (_, system) = renderings.of("scaled by lag")
+    *_, (_, system) = renderings.of("everything at once")
     return system

@@ -20,10 +20,11 @@ class Damaged:
         return System(self.objects, self._origin.values, self._origin.namespace)
 
     def one(self, kind: str, component: str = "") -> Object:
-        """The first object of a kind, of a component if one is named."""
+        """The first object of a kind, of a component if one is named: by its label, or by the end of its name."""
         for item in self.objects:
-            labels = item["metadata"]["labels"]
-            if item["kind"] == kind and labels["app.kubernetes.io/component"].startswith(component):
+            labels, name = item["metadata"]["labels"], item["metadata"]["name"]
+            named = labels["app.kubernetes.io/component"].startswith(component) or name.endswith(component)
+            if item["kind"] == kind and named:
                 return item
         raise LookupError(f"expected a {kind} of {component or 'any component'} in the system, found none")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chart_checks import environment, house, network, probes, references, schemas
+from chart_checks import environment, house, network, probes, references, scheduled, schemas
 from chart_checks.damage import Damaged, put
 
 if TYPE_CHECKING:
@@ -118,6 +118,18 @@ BROKEN: list[tuple[Rule, Damage, str]] = [
     (references.check, at("ScaledObject", "worker", "spec.triggers.0.metadata.consumerGroup", "x"), "consumerGroup x"),
     (references.check, without("TriggerAuthentication", "worker"), "logs in by"),
     (references.check, at("TriggerAuthentication", "worker", "spec.secretTargetRef.0.name", "gone"), "Secret gone"),
+    # monitors
+    (references.check, at("PodMonitor", "worker", "spec.selector", {"matchLabels": OTHER}), "selects no pod"),
+    (references.check, at("PodMonitor", "triton", "spec.podMetricsEndpoints.0.port", "http"), "asks the port http"),
+    # retraining
+    (scheduled.check, at("CronJob", "training", "spec.schedule", "0 3 * * 7"), "days of the week"),
+    (scheduled.check, of_pod("training", "restartPolicy", "OnFailure"), "podFailurePolicy needs"),
+    (house.check, of_pod("training", "initContainers.1.resources.limits", None), "no memory limit"),
+    (environment.check, of_pod("training", "initContainers.2.command.1", "dumpp"), "no command dumpp"),
+    (environment.check, of_pod("training", "initContainers.2.command.2", "--sinze"), "no option --sinze"),
+    (references.check, without("PersistentVolumeClaim", "training"), "PersistentVolumeClaim"),
+    (references.check, without("ConfigMap", "training"), "ConfigMap"),
+    (network.check, at("NetworkPolicy", "training", "spec.egress.1.ports", [{"port": 1}]), "is told of kafka-0:9092"),
     # network
     (network.check, at("NetworkPolicy", "triton", "spec.podSelector.matchLabels", OTHER), "selects no pod"),
     (network.check, without("NetworkPolicy", "triton"), "no NetworkPolicy selects it"),

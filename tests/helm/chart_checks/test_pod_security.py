@@ -80,7 +80,7 @@ def test_no_kind_of_container_is_forgotten(full: System, kind: str) -> None:
     assert {"allowPrivilegeEscalation", "capabilities"} <= {problem.split(": ")[1].split()[0] for problem in problems}
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "CronJob", "Pod"])
 def test_no_kind_of_pod_is_forgotten(full: System, kind: str) -> None:
     damaged = Damaged(full)
     damaged.pod(kind)["hostNetwork"] = True
