@@ -32,10 +32,13 @@ class Api:
 
     def __init__(self, kubeconfig: Path) -> None:
         self._client = config.new_client_from_config(str(kubeconfig))
+        # What the server offers: kept beside the kubeconfig, for the client's own place is by address, and another
+        # cluster may have had this port.
+        self._cache = kubeconfig.with_suffix(".discovery")
 
     @cached_property
     def _dynamic(self) -> Any:
-        return DynamicClient(self._client)
+        return DynamicClient(self._client, cache_file=str(self._cache))
 
     def _resource(self, api_version: str, kind: str) -> Any:
         try:

@@ -154,8 +154,8 @@ def _missing(address: str, authority: Path | None, headers: dict[str, str]) -> s
 def _unready(api: Api) -> str | None:
     """None once every node is Ready and pods can have their service account."""
     for node in api.listed("v1", "Node"):
-        conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions", [])}
-        taints = {taint["key"] for taint in node["spec"].get("taints", [])}
+        conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions") or []}
+        taints = {taint["key"] for taint in node["spec"].get("taints") or []}
         if conditions.get("Ready") != "True" or "node.kubernetes.io/not-ready" in taints:
             return f"node {node['metadata']['name']} is not Ready"
     if not api.listed("v1", "ServiceAccount", "default"):
@@ -165,7 +165,7 @@ def _unready(api: Api) -> str | None:
 
 def _unestablished(api: Api, names: Sequence[str]) -> str | None:
     for definition in api.listed("apiextensions.k8s.io/v1", "CustomResourceDefinition"):
-        conditions = definition.get("status", {}).get("conditions", [])
+        conditions = definition.get("status", {}).get("conditions") or []
         established = any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
         if definition["metadata"]["name"] in names and not established:
             return f"{definition['metadata']['name']} is not served"
