@@ -74,6 +74,10 @@ consumer_lag_records = Gauge(
 )
 input_partitions = Gauge("glaim_input_partitions", "Partitions of the input topic, assigned to this worker or not")
 groups = Gauge("glaim_groups", "Groups that a partition has windows for", ["partition"])
+known_groups = Gauge(
+    "glaim_known_groups",
+    "Names of groups that were met since the start, those of partitions that moved away included; some 0.2 kB each",
+)
 rebuilds = Counter("glaim_rebuilds", "Windows of a partition rebuilt from the input topic")
 rebuild_failures = Counter("glaim_rebuild_failures", "Attempts to rebuild for which the input could not be read")
 rebuilt_records = Counter("glaim_rebuilt_records", "Records read again to rebuild windows")

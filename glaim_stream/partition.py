@@ -210,6 +210,7 @@ class PartitionWorker:
         self._last = Origin(newest.offset, newest.timestamp)
         label = str(self._partition)
         metrics.groups.labels(label).set(windows.groups)
+        metrics.known_groups.set(len(self._pipeline.index.names))
         metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - windows.clock.newest_event_ms) / 1000)
         metrics.newest_event_seconds.labels(label).set(windows.clock.newest_event_ms / 1000)
         upgrades = self._or_none(len(work.records), lambda: self._pipeline.upgrades(windows, self._scores))

@@ -14,6 +14,7 @@ import pytest
 
 from glaim_stream.audit.columns import UNTOLD_MS, Cells, Letters, OutputReader, OutputRows, collect_letter
 from glaim_stream.audit.keys import Commit, PartitionAudit, PartitionInput
+from glaim_stream.audit.outages import Told, told_outages
 from glaim_stream.audit.report import PROBLEMS, AuditReport, Finding
 from glaim_stream.audit.rules import PartitionRules
 from glaim_stream.catalogue import Catalogue, parse_catalogue
@@ -113,11 +114,13 @@ def case(
     cells = Cells(chosen, {})
     output = OutputReader(cells)
     letters: dict[int, Letters] = {}
+    told: set[Told] = set()
     for part in np.array_split(np.arange(len(records)), batches):
         batch = [records[row] for row in part]
         applied = pipeline.apply(windows, batch, now_ms=NOW_MS)
         for message in pipeline.messages(asyncio.run(pipeline.fill(applied.closed))):
             output.add(message.value)
+        told |= told_outages([each.value for each in pipeline.announcements(applied.outages)], cells)
         for offset in {reject.offset for reject in applied.rejects}:
             rejects = [reject for reject in applied.rejects if reject.offset == offset]
             letter = dead_letter(records[offset], rejects, topic="in", partition=0)
@@ -127,7 +130,7 @@ def case(
     return Case(
         cells,
         PartitionInput(
-            0, 0, len(records), True, readings, rejects, letters.get(0, Letters()), output.rows(), committed
+            0, 0, len(records), True, readings, rejects, letters.get(0, Letters()), output.rows(), committed, None, told
         ),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.audit.columns import Cells, Letters, OutputRows
+from glaim_stream.audit.outages import Told
 from glaim_stream.audit.report import Finding, Offence
 from glaim_stream.deadletters import Reject
 from glaim_stream.readings import Readings
@@ -41,6 +42,7 @@ class PartitionInput:
     rows: OutputRows
     commit: Commit | None
     judge_until: int | None = None  # only keys with a reading below this offset are judged
+    told: set[Told] | None = None  # events of the outage topic; None: there is no such topic
 
 
 @dataclass(slots=True)

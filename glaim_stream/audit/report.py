@@ -13,6 +13,8 @@ PROBLEMS = {
     "invented": "observed rows that no reading explains",
     "holes_absent": "steps at which a sensor was silent that have no row at all",
     "holes_not_final": "provisional rows whose final one is due and not there",
+    "outages_absent": "groups that went dark or spoke again, of which the outage topic says nothing",
+    "outages_invented": "events of the outage topic that no reading explains",
     "committed_beyond_input": "offsets that the commit lies beyond the end of the input",
     "rebuild_too_late": "offsets that the windows need and the commit's rebuild_from leaves out",
     "unreadable_output": "messages of the output topic that are not ours",
@@ -67,7 +69,8 @@ class AuditReport:
     (their step is not closed), pending (not committed yet), rows, silent_steps, identical_duplicates,
     closed_by_clock_duplicates (a provisional row came again after a restart; the later one wins) and
     other_method_duplicates (likewise, with another imputer, as an upgrade, or by weights that knew other errors because
-    an imputer was away).
+    an imputer was away); of the outage topic outages (events that event time brought about) and outages_judged (those
+    that the readings make certain).
     """
 
     input_topic: str

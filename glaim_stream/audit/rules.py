@@ -13,6 +13,7 @@ import numpy as np
 
 from glaim_stream.audit.columns import UNTOLD_MS
 from glaim_stream.audit.keys import Bools, Expected, Ints, PartitionAudit, PartitionKeys, among, distinct, ramps, starts
+from glaim_stream.audit.outages import expected_outages, judged_groups, outage_findings
 from glaim_stream.audit.report import Offence
 from glaim_stream.blend import HORIZON
 from glaim_stream.clock import NEVER_MS
@@ -49,7 +50,22 @@ class PartitionRules(PartitionKeys):
         self._holes(expected)
         if given.complete:
             self._invented(expected)
+            self._outages(usable & done, self._step >= closable)
         return self.audit
+
+    def _outages(self, heard: Bools, on_time: Bools) -> None:
+        """Groups that went dark and spoke again, against what the outage topic says."""
+        told = self._given.told
+        if told is None or self._given.judge_until is not None:
+            return
+        readings = self._readings.where(heard)
+        expected = expected_outages(readings, self._step[heard], on_time[heard], self._closable, self._cells)
+        judged = judged_groups(readings, on_time[heard])
+        self._count(outages=len(told), outages_judged=len(expected))
+        self.audit.problems |= outage_findings(
+            expected, told, judged, self._cells,
+            partition=self._given.partition, whole=self._committed == self._given.end, examples=self._examples,
+        )  # fmt: skip
 
     def _letters_of(self, too_late: Bools) -> None:
         """Every refused record, and every reading older than the window, must be a dead letter."""

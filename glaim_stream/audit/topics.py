@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -16,6 +17,7 @@ from aiokafka.errors import KafkaError
 
 from glaim_stream.audit.columns import Cells, Letters, OutputReader, collect_letter
 from glaim_stream.audit.keys import Commit, PartitionAudit, PartitionInput, merged
+from glaim_stream.audit.outages import Told, told_outages
 from glaim_stream.audit.report import PROBLEMS, AuditReport, Finding, Offence, PartitionRange
 from glaim_stream.audit.rules import PartitionRules
 from glaim_stream.audit.warnings import warnings_of
@@ -26,12 +28,10 @@ from glaim_stream.deadletters import Reject
 from glaim_stream.decode import Decoder
 from glaim_stream.errors import SettingsError
 from glaim_stream.offsets import rebuild_from_metadata
+from glaim_stream.ranges import Range, read_range, reader
 from glaim_stream.readings import Readings
 from glaim_stream.settings import Settings
 
-_FETCH_BYTES = 8 * 1024**2
-_POLL_MS = 1000
-_STALLED_S = 60.0
 _COORDINATOR_S = 15.0
 
 Progress = Callable[[str, int, int], object]  # what, records read, records in all
@@ -95,25 +95,13 @@ class _Auditor:
     ) -> AuditReport:
         start_s = time.monotonic()
         settings = self._settings
-        consumer = AIOKafkaConsumer(
-            **kafka_options(settings),
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=_FETCH_BYTES,
-            check_crcs=False,
-        )
-        admin = AIOKafkaAdminClient(**kafka_options(settings))
-        try:
-            await consumer.start()
-            await admin.start()
-        except KafkaError as error:
-            raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
-        try:
+        async with reader(settings) as consumer, _admin(settings) as admin:
             numbers = await self._partitions(admin)
             inputs, outputs, refused, late = (
                 [TopicPartition(topic, number) for number in numbers.get(topic, [])]
                 for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic, settings.late_topic)
             )
+            outages = numbers.get(settings.outage_topic, [])
             letters_of = [*refused, *late]
             # In this order: what is committed is in the output, what is in the output came from the input.
             commits = await self._commits(consumer, admin, inputs, wait_s)
@@ -135,12 +123,12 @@ class _Auditor:
             for tp in inputs:
                 number = tp.partition
                 readings, rejects, count = await self._input(consumer, tp, begins[tp], input_ends[tp])
-                reader = OutputReader(self._cells)
+                output_rows = OutputReader(self._cells)
                 output = TopicPartition(settings.output_topic, number)
                 if output in outputs:
                     async for records in self._read(consumer, output, oldest[output], output_ends[output]):
                         for record in records:
-                            reader.add(record.value or b"")
+                            output_rows.add(record.value or b"")
                 given = PartitionInput(
                     number,
                     begins[tp],
@@ -149,22 +137,20 @@ class _Auditor:
                     readings,
                     rejects,
                     letters.get(number, Letters()),
-                    reader.rows(),
+                    output_rows.rows(),
                     commits[tp],
                     _of_partition(until_offset, number),
+                    await self._told(consumer, number) if number in outages else None,
                 )
                 found = await asyncio.to_thread(PartitionRules(given, self._cells, examples=self._examples).run)
                 found.counts["records"] = count
                 found.problems["unreadable_output"] = Finding(
-                    reader.unreadable,
-                    [Offence(number, detail="not an Arrow stream in our schema")] if reader.unreadable else [],
+                    output_rows.unreadable,
+                    [Offence(number, detail="not an Arrow stream in our schema")] if output_rows.unreadable else [],
                 )
                 audits.append(found)
-                foreign_rows += reader.foreign
+                foreign_rows += output_rows.foreign
                 groups_of[number] = set(readings.group.tolist())
-        finally:
-            await consumer.stop()
-            await admin.close()
         counts, problems = merged(audits, examples=self._examples)
         causes: dict[str, int] = {}
         for each in letters.values():
@@ -185,7 +171,7 @@ class _Auditor:
     async def _partitions(self, admin: AIOKafkaAdminClient) -> dict[str, list[int]]:
         """Partition numbers of the topics that bear on an audit."""
         settings = self._settings
-        names = [settings.input_topic, settings.output_topic, settings.dlq_topic, settings.late_topic]
+        names = list(settings.topics)
         found = {
             topic["topic"]: sorted(part["partition"] for part in topic["partitions"])
             for topic in await admin.describe_topics(names)
@@ -266,24 +252,23 @@ class _Auditor:
         columns = [np.concatenate([getattr(part, name) for part in parts]) for name in Readings.__slots__]
         return Readings(*columns), rejects, count
 
+    async def _told(self, consumer: AIOKafkaConsumer, number: int) -> set[Told]:
+        """Events by event time on a partition of the outage topic; looked at after the commits, so all there are."""
+        tp = TopicPartition(self._settings.outage_topic, number)
+        told: set[Told] = set()
+        begin, end = (await consumer.beginning_offsets([tp]))[tp], (await consumer.end_offsets([tp]))[tp]
+        async for records in self._read(consumer, tp, begin, end):
+            told |= told_outages([record.value for record in records], self._cells)
+        return told
+
     async def _read(
         self, consumer: AIOKafkaConsumer, tp: TopicPartition, begin: int, end: int
     ) -> AsyncIterator[list[Any]]:
         """Records of `[begin, end)`, a poll at a time."""
-        if begin >= end:
-            return
-        consumer.assign([tp])
-        consumer.seek(tp, begin)
-        last_s = time.monotonic()
-        while (position := await consumer.position(tp)) < end:
-            records = (await consumer.getmany(tp, timeout_ms=_POLL_MS)).get(tp, [])
-            if records:
-                last_s = time.monotonic()
-                yield [record for record in records if record.offset < end]
-                if self._on_progress is not None:
-                    self._on_progress(f"{tp.topic}-{tp.partition}", position - begin, end - begin)
-            elif time.monotonic() - last_s > _STALLED_S:
-                raise SettingsError(f"{tp.topic}-{tp.partition}: nothing came from offset {position} to {end}")
+        async for records in read_range(consumer, Range(tp.topic, tp.partition, begin, end)):
+            yield records
+            if self._on_progress is not None:
+                self._on_progress(f"{tp.topic}-{tp.partition}", records[-1].offset + 1 - begin, end - begin)
 
 
 _NOTHING = Commit(-1, None)
@@ -291,6 +276,16 @@ _NOTHING = Commit(-1, None)
 
 def _of_partition(offsets: Mapping[int, int] | int | None, partition: int) -> int | None:
     return offsets if offsets is None or isinstance(offsets, int) else offsets.get(partition)
+
+
+@asynccontextmanager
+async def _admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(**kafka_options(settings))
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()
 
 
 def _range(tp: TopicPartition, begin: int, end: int, commit: Commit | None) -> PartitionRange:
