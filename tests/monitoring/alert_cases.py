@@ -34,6 +34,7 @@ def silent(alert: str, what: str, at: str, **series: str) -> Case:
     return Case(alert, what, _named(series), at, False)
 
 
+_OWNED = 'namespace="{}",job_name="{}",owner_kind="CronJob",owner_name="{}"'
 LABELS = {
     "": W0,
     "w1": W1,
@@ -63,10 +64,15 @@ LABELS = {
     "read": W0 + ',model="pump",outcome="read"',
     "served": TRITON + ',model="pump",version="1"',
     "failed": TRITON + ',model="pump",version="1",reason="BACKEND"',
-    "job": 'namespace="plant",job_name="line-1-training-1",condition="true"',
-    "owner": 'namespace="plant",job_name="line-1-training-1",owner_kind="CronJob",owner_name="line-1-training"',
-    "other_job": 'namespace="shop",job_name="cats-training-1",condition="true"',
-    "other_owner": 'namespace="shop",job_name="cats-training-1",owner_kind="CronJob",owner_name="cats-training"',
+    "first": 'namespace="plant",job_name="line-1-training-1"',
+    "second": 'namespace="plant",job_name="line-1-training-2"',
+    "first_failed": 'namespace="plant",job_name="line-1-training-1",condition="true"',
+    "first_limit": 'namespace="plant",job_name="line-1-training-1",reason="BackoffLimitExceeded"',
+    "first_owner": _OWNED.format("plant", "line-1-training-1", "line-1-training"),
+    "second_owner": _OWNED.format("plant", "line-1-training-2", "line-1-training"),
+    "other": 'namespace="shop",job_name="cats-training-1"',
+    "other_limit": 'namespace="shop",job_name="cats-training-1",reason="BackoffLimitExceeded"',
+    "other_owner": _OWNED.format("shop", "cats-training-1", "cats-training"),
 }
 
 
@@ -313,15 +319,34 @@ CASES = (
     ),
     # --- training
     fires(
-        "GlaimRetrainingFailed", "the Job has failed", "10m",
-        glaim_build_info="1x30", kube_job_failed__job="1x30", kube_job_owner__owner="1x30",
+        "GlaimRetrainingFailed", "every try has failed", "10m",
+        glaim_build_info="1x30", kube_job_status_start_time__first="100x30", kube_job_owner__first_owner="1x30",
+        kube_job_failed__first_failed="1x30", kube_job_status_failed__first_limit="1x30",
     ),
     silent(
         "GlaimRetrainingFailed", "another team's Job has failed", "10m",
-        glaim_build_info="1x30", kube_job_failed__other_job="1x30", kube_job_owner__other_owner="1x30",
+        glaim_build_info="1x30", kube_job_status_start_time__other="100x30", kube_job_owner__other_owner="1x30",
+        kube_job_status_failed__other_limit="1x30",
     ),
     silent(
-        "GlaimRetrainingFailed", "the Job runs", "10m",
-        glaim_build_info="1x30", kube_job_failed__job="0x30", kube_job_owner__owner="1x30",
+        "GlaimRetrainingFailed", "one try has failed, the next one runs", "10m",
+        glaim_build_info="1x30", kube_job_status_start_time__first="100x30", kube_job_owner__first_owner="1x30",
+        kube_job_status_failed__first="1x30",
+    ),
+    silent(
+        "GlaimRetrainingFailed", "last week's failed, this week's has brought a model", "10m",
+        glaim_build_info="1x30", kube_job_status_start_time__first="100x30", kube_job_owner__first_owner="1x30",
+        kube_job_failed__first_failed="1x30", kube_job_status_failed__first_limit="1x30",
+        kube_job_status_start_time__second="200x30", kube_job_owner__second_owner="1x30",
+    ),
+    fires(
+        "GlaimRetrainingRefused", "the model does not beat the baselines", "10m",
+        glaim_build_info="1x30", kube_job_status_start_time__first="100x30", kube_job_owner__first_owner="1x30",
+        kube_job_failed__first_failed="1x30", kube_job_status_failed__first="1x30",
+    ),
+    silent(
+        "GlaimRetrainingRefused", "every try has failed, which another alert says", "10m",
+        glaim_build_info="1x30", kube_job_status_start_time__first="100x30", kube_job_owner__first_owner="1x30",
+        kube_job_failed__first_failed="1x30", kube_job_status_failed__first_limit="1x30",
     ),
 )  # fmt: skip

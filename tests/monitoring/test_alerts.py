@@ -142,7 +142,7 @@ def test_amtool_finds_nothing_wrong_with_the_configuration_of_alertmanager(amtoo
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_it_means_and_where_to_read_on(rule: dict[str, Any]) -> None:
-    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
     assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
     assert "{{" in rule["annotations"]["summary"], "a summary says of whom it speaks"
