@@ -122,6 +122,25 @@ def test_a_volume_is_filled_once(repository: Path, tmp_path: Path) -> None:
     assert local.versions(here / "n") == [1]
 
 
+def test_two_that_fill_a_volume_at_once_do_not_get_into_each_others_way(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glaim_stream.models import fetch as module
+
+    here = tmp_path / "here"
+    verified = module._verified
+
+    def slow(*given: object) -> None:
+        verified(*given)  # type: ignore[arg-type]
+        if not (here / "m").exists():  # the other one was faster
+            monkeypatch.setattr(module, "_verified", verified)
+            fetch(open_store(str(repository)), here, missing_only=True, say=silent)
+
+    monkeypatch.setattr(module, "_verified", slow)
+    assert fetch(open_store(str(repository)), here, missing_only=True, say=silent) == 0
+    assert tree(here) == tree(repository)
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_weights_that_are_not_their_contracts_are_not_put_in_place(
     there: bool, repository: Path, tmp_path: Path

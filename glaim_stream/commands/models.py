@@ -27,7 +27,12 @@ _LONGEST_PAUSE_S = 30.0
 
 
 @app.command("list")
-def list_(repository: Repository) -> None:
+def list_(
+    repository: Repository,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for a first model, where somebody else is to bring it.")
+    ] = 0.0,
+) -> None:
     """Show every version: what it was trained on, whether its weights are its contract's, what Triton serves of it.
 
     Exit code 1 when a version is not whole.
@@ -38,7 +43,11 @@ def list_(repository: Repository) -> None:
     from glaim_stream.models.listing import listing
     from glaim_stream.models.store import open_store
 
-    found = listing(open_store(repository))
+    store = open_store(repository)
+    end_s = time.monotonic() + wait
+    while not store.models() and time.monotonic() < end_s:
+        time.sleep(1)
+    found = listing(store)
     table = Table("model", "version", "is", "trained on", "rows", "made", "sensors", "window", "weights")
     for each in found:
         contract = each.contract

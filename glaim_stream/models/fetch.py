@@ -52,14 +52,16 @@ def fetch(
     with staging(target) as made:
         for name in models or there:
             if not (target / name).exists():
-                changes += _whole(source, target, name, keep, made, say)
+                changes += _whole(source, target, name, keep, made, say, or_there=missing_only)
             elif not missing_only:
                 changes += _newer(source, target, name, keep, made, mirror, say)
     return changes
 
 
-def _whole(source: Store, target: Path, name: str, keep: int, made: Path, say: Callable[[str], object]) -> int:
-    """A model of which nothing is here: everything, and one rename."""
+def _whole(
+    source: Store, target: Path, name: str, keep: int, made: Path, say: Callable[[str], object], *, or_there: bool
+) -> int:
+    """A model of which nothing is here: everything, and one rename. `or_there`: several may fill a volume at once."""
     wanted = _wanted(source, name, keep)
     folder = made / name
     for path in source.files(name):
@@ -70,7 +72,12 @@ def _whole(source: Store, target: Path, name: str, keep: int, made: Path, say: C
         _contracted(source, name, version, folder)
     restore_contract(folder, wanted[-1])
     _verified(made, name, wanted)
-    move(folder, target / name)
+    try:
+        move(folder, target / name)
+    except ModelError:
+        if or_there and (target / name).exists():
+            return 0
+        raise
     say(f"{name}: version{'s' if len(wanted) > 1 else ''} {', '.join(map(str, wanted))}")
     return 1
 

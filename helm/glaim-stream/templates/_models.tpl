@@ -73,7 +73,12 @@ training's group is. A worker fills a claim that the chart has made.
 - name: fetch-models
   command: [glaim-stream, models, fetch, {{ $models.objectStore.uri | quote }}, --to, {{ include "glaim-stream.models.path" . }}, --mirror]
   {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
-{{- else if and (eq $models.source "claim") (not $models.existingClaim) (ne .component "triton") }}
+{{- else if and (eq $models.source "claim") (not $models.existingClaim) (eq .component "triton") }}
+- name: wait-for-models
+  # A worker fills the claim. Triton, which does not start without a repository, waits for it.
+  command: [glaim-stream, models, list, {{ include "glaim-stream.models.path" . }}, --wait, "600"]
+  {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
+{{- else if and (eq $models.source "claim") (not $models.existingClaim) }}
 - name: fill-models
   # What is there already stays: this fills an empty volume with the models of the image.
   command: [glaim-stream, models, fetch, /opt/glaim/model_repo, --to, {{ include "glaim-stream.models.path" . }}, --missing-only]
@@ -109,7 +114,7 @@ securityContext: {{- include "glaim-stream.container.security" .root | nindent 2
 resources: {{- toYaml .root.Values.models.resources | nindent 2 }}
 volumeMounts:
   - {name: tmp, mountPath: /tmp}
-  - {name: models, mountPath: {{ include "glaim-stream.models.root" . }}}
+  - {name: models, mountPath: {{ include "glaim-stream.models.root" . }}, readOnly: {{ and (eq .component "triton") (eq .root.Values.models.source "claim") }}}
 {{- end }}
 
 {{/* What an object store's client reads. Takes $. */}}
