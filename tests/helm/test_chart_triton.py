@@ -34,6 +34,7 @@ def test_by_the_processor_it_asks_for_no_gpu_and_takes_the_other_configuration(c
     container = triton(chart, {"device": "cpu"})
     assert not any("/" in name for part in container["resources"].values() for name in part)
     assert "--model-config-name=cpu" in container["args"]
+    assert environment(container)["OMP_NUM_THREADS"]["value"] == "2"
     assert "--model-config-name=cpu" not in triton(chart, {})["args"]
 
 
