@@ -168,6 +168,7 @@ _CHANGES: dict[str, Values] = {
         },
         "training": {
             "enabled": True,
+            "model": "plant-pump",
             "existingConfigMap": "recipe",
             "existingConfigMapKey": "plant.toml",
             "data": {"source": "claim", "existingClaim": "history", "path": "plant/2026.parquet"},

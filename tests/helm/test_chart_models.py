@@ -18,8 +18,14 @@ pytestmark = pytest.mark.timeout(1800)
 VOLUME, BUCKET = "models in a volume, trained anew", "models in a bucket, trained anew"
 
 
-def job_pod(objects: list[Object]) -> Object:
-    template: Object = of_kind(objects, "CronJob", "training")["spec"]["jobTemplate"]["spec"]["template"]
+def cron_job(objects: list[Object], name: str = "training") -> Object:
+    """The retraining's, or the one that takes its outcome back."""
+    (found,) = [each for each in objects if each["kind"] == "CronJob" and each["metadata"]["name"].endswith(f"-{name}")]
+    return found
+
+
+def job_pod(objects: list[Object], name: str = "training") -> Object:
+    template: Object = cron_job(objects, name)["spec"]["jobTemplate"]["spec"]["template"]
     return template
 
 
@@ -62,7 +68,7 @@ def test_a_run_has_the_name_of_its_job(chart: Chart) -> None:
 
 
 def test_only_what_must_is_tried_again(chart: Chart) -> None:
-    spec = of_kind(chart.render(MATRIX[VOLUME]), "CronJob", "training")["spec"]["jobTemplate"]["spec"]
+    spec = cron_job(chart.render(MATRIX[VOLUME]))["spec"]["jobTemplate"]["spec"]
     drained, refused = spec["podFailurePolicy"]["rules"]
     assert (drained["action"], drained["onPodConditions"]) == (
         "Ignore",
@@ -71,6 +77,15 @@ def test_only_what_must_is_tried_again(chart: Chart) -> None:
     assert (refused["action"], refused["onExitCodes"]["values"]) == ("FailJob", [2, 3])
     assert refused["onExitCodes"]["containerName"] == "fit"
     assert spec["template"]["spec"]["restartPolicy"] == "Never", "a podFailurePolicy asks for it"
+
+
+def test_a_rollback_waits_to_be_asked_for(chart: Chart) -> None:
+    for name, repository in ((VOLUME, "/models/repository"), (BUCKET, "s3://bucket/models?region=eu-central-1")):
+        objects = chart.render(MATRIX[name])
+        assert cron_job(objects, "rollback")["spec"]["suspend"] is True
+        assert cron_job(objects, "rollback")["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
+        rollback = commands(job_pod(objects, "rollback"))["rollback"]
+        assert rollback == ["glaim-stream", "models", "rollback", repository, "plant-pump"]
 
 
 def test_a_new_claim_is_filled_by_workers_and_read_by_triton(chart: Chart) -> None:

@@ -66,7 +66,7 @@ def test_kafka_is_all_that_must_be_told(chart: Chart) -> None:
         ),
         (merged(IN_A_VOLUME, {"training": {"config": ""}}), "training.config is required while training.enabled"),
         (merged(IN_A_VOLUME, {"training": {"existingConfigMap": "c"}}), "Either training.config or training.existing"),
-        (merged(IN_A_VOLUME, {"training": {"model": ""}}), "training.model is required while training.data.source is"),
+        (merged(IN_A_VOLUME, {"training": {"model": ""}}), "training.model is required while training.enabled is"),
         (
             merged(IN_A_VOLUME, {"training": {"data": {"existingClaim": "c"}}}),
             "training.data.existingClaim is given but training.data.source is topic",

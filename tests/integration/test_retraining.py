@@ -1,4 +1,4 @@
-"""The CronJob's own commands, as helm renders them, on this machine: topic, dump, training, repository, Triton, rows.
+"""The CronJobs' own commands, as helm renders them, on this machine: topic, dump, training, repository, Triton, rows.
 
 And back again: what was promoted under load is rolled back under load, and no row is lost either way.
 """
@@ -34,11 +34,12 @@ from glaim_stream.records import read_rows
 from glaim_stream.repair import SensorTable, intervals
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, run_command, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 STEP_MS = 60_000
 DUMPED, STEPS = 700, 1400  # the last 15 % of what is dumped hold a window, and little more
 MODEL = "plant-pump"
+BACK = "plant-glaim-stream-rollback"
 CATALOGUE = CHECKOUT / "deploy" / "catalogues" / "plant.yaml"
 # The shipped recipe made so small that it is done in seconds; such a model beats nobody, so its export is forced.
 SMALL = ["--force-export", "--epochs=1", "--d-model=8", *(
@@ -67,10 +68,12 @@ class CronJob:
         run = subprocess.run([*command, "--kube-version", "1.34.0"], capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr
         objects = [each for each in yaml.safe_load_all(run.stdout) if each]
-        job = next(each for each in objects if each["kind"] == "CronJob")
-        pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-        self.steps = {each["name"]: each for each in [*pod["initContainers"], *pod["containers"]]}
-        name = job["metadata"]["name"]
+        jobs = {each["metadata"]["name"]: each for each in objects if each["kind"] == "CronJob"}
+        name = "plant-glaim-stream-training"
+        pods = [jobs[each]["spec"]["jobTemplate"]["spec"]["template"]["spec"] for each in (name, BACK)]
+        self.steps = {
+            step["name"]: step for pod in pods for step in [*pod.get("initContainers", []), *pod["containers"]]
+        }
         texts = next(each for each in objects if each["kind"] == "ConfigMap" and each["metadata"]["name"] == name)[
             "data"
         ]
@@ -125,7 +128,7 @@ def test_a_model_is_trained_anew_promoted_and_rolled_back_under_load(
     )
     ensure_topics(settings)
     job = CronJob(settings, tmp_path)
-    assert list(job.steps) == ["workspace", "fill-models", "dump", "fit"]
+    assert list(job.steps) == ["workspace", "fill-models", "dump", "fit", "rollback"]
     job.run("workspace")
     assert f"{MODEL}: version 1" in job.run("fill-models")
     whole = plant_source(groups=3, days=STEPS / 1440, seed=3)
@@ -140,8 +143,7 @@ def test_a_model_is_trained_anew_promoted_and_rolled_back_under_load(
             job.run("fit")
             assert read_contract(repository / MODEL).version == 2
             load.until_answered_by("2")
-            back = run_command(served, "models", "rollback", str(repository), MODEL, timeout_s=60)
-            assert back.stdout.endswith(f"{MODEL}: version 1 is the newest\n"), back.stderr
+            assert job.run("rollback").endswith(f"{MODEL}: version 1 is the newest\n")
             load.until_answered_by("1")
             assert worker.stop() == 0
         log = (tmp_path / "worker.log").read_text()

@@ -60,10 +60,8 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
     # The next number, beside what is served.
     - --set
     - export.version=0
-    {{- with .Values.training.model }}
     - --set
-    - export.name={{ . }}
-    {{- end }}
+    - export.name={{ .Values.training.model }}
     - --model-repo
     - {{ include "glaim-stream.models.path" (dict "root" . "component" "training") }}
     - --out

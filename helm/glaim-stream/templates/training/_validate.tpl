@@ -14,10 +14,10 @@ Either training.config or training.existingConfigMap can be given, but not both.
 {{- if not (or .config .existingConfigMap) }}
 training.config is required while training.enabled is true: --set-file training.config=plant.toml, or training.existingConfigMap.
 {{- end }}
-{{- if eq .data.source "topic" }}
 {{- if not .model }}
-training.model is required while training.data.source is topic: the catalogue's model whose groups are dumped.
+training.model is required while training.enabled is true: the catalogue's model that is trained anew, and rolled back.
 {{- end }}
+{{- if eq .data.source "topic" }}
 {{- if .data.existingClaim }}
 training.data.existingClaim is given but training.data.source is topic: set it to claim, or leave it out.
 {{- end }}
