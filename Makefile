@@ -30,7 +30,7 @@ test: lint servers  ## everything: static checks, unit and property tests, real 
 	$(BIN)/python -m pytest
 
 chaos: servers  ## every fault done to real parts, and a table of what it cost; CHAOS= names some of tests/chaos
-	$(BIN)/python -m pytest -m chaos $(or $(CHAOS),tests/chaos)
+	$(BIN)/python -m pytest -m chaos $(or $(CHAOS),tests/chaos tests/monitoring)
 	$(BIN)/python -m tests.chaos.table
 
 cluster-test: setup  ## the chart installed in a real Kubernetes control plane with fake nodes; CLUSTER= names some tests

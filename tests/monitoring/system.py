@@ -91,9 +91,15 @@ class System:
     """The running parts, and what Prometheus says of them."""
 
     def __init__(
-        self, triton: LocalTriton, worker: WorkerProcess, prometheus: LocalPrometheus, webhook: Webhook
+        self,
+        triton: LocalTriton,
+        worker: WorkerProcess,
+        feed: subprocess.Popen[bytes],
+        prometheus: LocalPrometheus,
+        webhook: Webhook,
     ) -> None:
-        self.triton, self.worker, self.prometheus, self.webhook = triton, worker, prometheus, webhook
+        self.triton, self.worker, self.feed = triton, worker, feed
+        self.prometheus, self.webhook = prometheus, webhook
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The instant vector of an expression, NaN and infinite values left out."""
@@ -106,6 +112,20 @@ class System:
     def firing(self) -> set[str]:
         """Names of the alerts that fire now."""
         return {alert["labels"]["alertname"] for alert in self._get("alerts")["alerts"] if alert["state"] == "firing"}
+
+    @contextmanager
+    def expecting(self, alerts: set[str]) -> Iterator[None]:
+        """What is done inside must make exactly these alerts fire, and be undone before it ends; then they resolve."""
+        wait_until(lambda: self.firing() == set(), 60, "calm", self.firing)
+        self.webhook.told.clear()
+        yield
+        wait_until(lambda: self.webhook.names("resolved") >= alerts, 60, "the all-clear", lambda: self.webhook.told)
+        assert self.webhook.names("firing") == alerts
+
+    def wait_for(self, alerts: set[str]) -> None:
+        """Wait until Alertmanager has told of these alerts, and a little for whoever else would fire."""
+        wait_until(lambda: self.webhook.names("firing") >= alerts, 60, "the alerts", lambda: self.webhook.told)
+        time.sleep(3)
 
     def recorded_for_s(self) -> float:
         """Since the first scrape of the worker."""
@@ -142,6 +162,7 @@ def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]
             triton=triton.grpc_url,
             triton_deadline_s=1,
             breaker_rest_s=0.5,
+            instance_id="worker-0",  # one that returns has its partitions at once, and no session to wait for
             metrics_port=choose_port(),
             metrics_host=LOOPBACK,
         )
@@ -159,7 +180,7 @@ def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]
         prometheus = parts.enter_context(
             LocalPrometheus(_prometheus_configuration(alertmanager, triton, settings, directory))
         )
-        yield System(triton, worker, prometheus, webhook)
+        yield System(triton, worker, feed, prometheus, webhook)
 
 
 def _alertmanager_configuration(webhook: Webhook) -> dict[str, Any]:
