@@ -87,6 +87,12 @@ def test_kafka_is_all_that_must_be_told(chart: Chart) -> None:
         ({"triton": {"enabled": False}}, "triton.address is required while triton.enabled is false"),
         (merged(OUTSIDE, {"triton": {"address": "http://triton:8001"}}), "triton.address must be host:port"),
         ({"triton": {"strategy": {"maxSurge": 0}}}, "are both 0: no pod could ever be replaced"),
+        (
+            {"triton": {"extraArgs": ["--http-address=0.0.0.0"]}},
+            "triton.extraArgs sets --http-address, which",
+        ),
+        ({"triton": {"extraArgs": ["--grpc-restricted-protocol=x"]}}, "extraArgs sets --grpc-restricted-protocol"),
+        ({"triton": {"extraEnv": [{"name": "HOME", "value": "/"}]}}, "triton.extraEnv sets HOME"),
         ({"triton": {"serviceAccount": {"create": False}}}, "triton.serviceAccount.name is required"),
         ({"triton": {"terminationGracePeriodSeconds": 10}}, "triton.terminationGracePeriodSeconds must be 15 at least"),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name is required"),

@@ -104,6 +104,21 @@ models.contracts.{{ $name }} must be the text of a contract.json, found no JSON 
 
 {{- define "glaim-stream.validate.triton" -}}
 {{- $imputer := .Values.worker.imputer }}
+{{- /* What the chart sets, and what the image's entry does: deploy/images/triton/serve. */}}
+{{- $set := list "--model-repository" "--strict-readiness" "--exit-on-error" "--disable-auto-complete-config" "--http-restricted-api" "--grpc-restricted-protocol" "--model-control-mode" "--model-config-name" }}
+{{- range regexFindAll "(?m)^- --[a-z-]+" (include "glaim-stream.triton.args" .) -1 }}
+{{- $set = append $set (trimPrefix "- " .) }}
+{{- end }}
+{{- range .Values.triton.extraArgs }}
+{{- if has (splitList "=" . | first) $set }}
+triton.extraArgs sets {{ splitList "=" . | first }}, which the chart sets already: use its value instead, or leave it as it is.
+{{- end }}
+{{- end }}
+{{- range .Values.triton.extraEnv }}
+{{- if has .name (list "GLAIM_MODEL_REPOSITORY" "HOME" "OMP_NUM_THREADS") }}
+triton.extraEnv sets {{ .name }}, which the chart sets already: use its value instead.
+{{- end }}
+{{- end }}
 {{- with .Values.triton }}
 {{- if .enabled }}
 {{- if .address }}

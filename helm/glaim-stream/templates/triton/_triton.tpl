@@ -25,9 +25,6 @@ values stands there: strict readiness off, the admin APIs closed by a secret of 
 - --grpc-max-connection-age-grace={{ mul 1000 (ceil .Values.triton.client.deadlineSeconds | int64) }}
 # The pod's time less 5 s of preStop and 5 s to end.
 - --exit-timeout-secs={{ sub (int64 .Values.triton.terminationGracePeriodSeconds) 10 }}
-{{- with .Values.triton.extraArgs }}
-{{ toYaml . }}
-{{- end }}
 {{- end }}
 
 {{/*
