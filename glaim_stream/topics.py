@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kafka import KafkaAdminClient
@@ -30,7 +30,9 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
         for topic in settings.topics:
             if _partitions(admin, topic) is None:
-                _create(admin, topic, partitions, settings.replication_factor)
+                # The broker's time and not the producer's: whether a reading is stamped ahead is judged by it.
+                configs = {"message.timestamp.type": "LogAppendTime"} if topic == settings.input_topic else {}
+                _create(admin, topic, partitions, settings.replication_factor, configs)
         counts = {topic: _partitions(admin, topic) or partitions for topic in settings.topics}
     for topic in (settings.output_topic, settings.outage_topic):
         if counts[topic] < counts[settings.input_topic]:
@@ -76,9 +78,11 @@ def _partitions(admin: KafkaAdminClient, topic: str) -> int | None:
     return len(admin.describe_topics([topic])[0]["partitions"])
 
 
-def _create(admin: KafkaAdminClient, topic: str, partitions: int, replicas: int) -> None:
+def _create(
+    admin: KafkaAdminClient, topic: str, partitions: int, replicas: int, configs: Mapping[str, str] | None = None
+) -> None:
     try:
-        admin.create_topics([NewTopic(topic, partitions, replicas)])
+        admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=dict(configs or {}))])
     except TopicAlreadyExistsError:
         return  # another worker was faster
     log.info("made topic %s with %d partitions, %d replicas", topic, partitions, replicas)

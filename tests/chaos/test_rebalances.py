@@ -49,7 +49,8 @@ def test_one_worker_becomes_four_and_one_again_under_load(kafka: Kafka, scenario
         it.worker(0, instance_id=None)
         it.wait(more=len(sent) // 20)
         for number in (1, 2, 3):
-            it.worker(number, instance_id=None)
+            worker = it.worker(number, instance_id=None)
+            wait_for(partial(joined, worker), "the worker to join", it.workers)  # on a busy machine it takes long
             it.wait(more=len(sent) // 20)
         for worker in it.workers[1:]:
             it.wait(more=len(sent) // 20)

@@ -77,9 +77,6 @@ def test_all_is_well_and_nothing_was_changed(
     absent = [line for line in lines if "none of that name" in line]
     assert len(absent) == 5, "it made none of them"
     ensure_topics(settings)
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
-    admin.alter_configs([_config(settings.input_topic, {"message.timestamp.type": "LogAppendTime"})])
-    admin.close()
     status, lines = checked(settings, "--json")
     report = json.loads("\n".join(lines))
     assert (status, report["good"]) == (0, True), report

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
 from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import TopicAlreadyExistsError
 
 from deploy.cache import CHECKOUT
 from deploy.demo.topic import read_topic
@@ -86,6 +89,10 @@ def disordered(seed: int = 3) -> list[Sent]:
 
 
 def send(settings: Settings, sent: Iterable[Sent]) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    with suppress(TopicAlreadyExistsError):  # records keep the time that we give them
+        admin.create_topics([NewTopic(settings.input_topic, settings.partitions, 1)])
+    admin.close()
     ensure_topics(settings)
     producer = KafkaProducer(bootstrap_servers=settings.kafka, linger_ms=20)
     for each in sent:
