@@ -15,7 +15,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def pages() -> list[Path]:
-    """Markdown of the repository; without git, as in an archive, whatever lies outside of folders that begin with a dot."""
+    """Markdown of the repository; without git, as in an archive, all outside of folders that begin with a dot."""
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
     names = listed.stdout.split() or [
         str(file.relative_to(CHECKOUT))
