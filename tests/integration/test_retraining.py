@@ -107,6 +107,7 @@ class CronJob:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # half a minute where nobody else is at work
 def test_a_model_is_trained_anew_promoted_and_rolled_back_under_load(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -139,7 +140,6 @@ def test_a_model_is_trained_anew_promoted_and_rolled_back_under_load(
             load.until(DUMPED)
             dumped = job.run("dump")
             assert f"{load.sent} readings of 3 groups of {MODEL}" in dumped
-            assert "left as it is" in job.run("dump"), "a pod that goes on trains on the same data"
             job.run("fit")
             assert read_contract(repository / MODEL).version == 2
             load.until_answered_by("2")

@@ -1,0 +1,115 @@
+"""The retraining's Job under the real controllers: its name in its pod, and which ends of a pod are tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from deploy.cache import CHECKOUT
+from deploy.cluster.api import Object
+from tests.cluster.release import Release, conditions_of, merged
+
+pytestmark = pytest.mark.cluster
+
+RECIPE = CHECKOUT / "training" / "configs" / "plant-pump-again.toml"
+IN_A_VOLUME: Object = {
+    "models": {"source": "claim"},
+    "training": {"enabled": True, "model": "plant-pump", "config": RECIPE.read_text(), "backoffLimit": 1},
+}
+IN_A_BUCKET = merged(
+    {"training": IN_A_VOLUME["training"]},
+    {"models": {"source": "objectStore", "objectStore": {"uri": "s3://bucket/models", "refreshSeconds": 0}}},
+)
+
+
+def started(release: Release, job: str, cron_job: str = "plant-glaim-stream-training") -> None:
+    """What `kubectl create job JOB --from=cronjob/...` does."""
+    found = release.one("batch/v1", "CronJob", cron_job)
+    assert found is not None
+    template = found["spec"]["jobTemplate"]
+    made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job, **template["metadata"]}}
+    release.api.create(made | {"spec": template["spec"]}, release.namespace)
+
+
+def pods_of(release: Release, job: str) -> list[Object]:
+    return release.api.listed("v1", "Pod", release.namespace, f"batch.kubernetes.io/job-name={job}")
+
+
+def status(release: Release, job: str) -> Object:
+    found = release.one("batch/v1", "Job", job)
+    assert found is not None
+    made: Object = found.get("status") or {}
+    return made
+
+
+def ended(release: Release, job: str, code: int, *, drained: bool = False) -> None:
+    """A kubelet's word that the training's container has ended with a code; it is the last one or an initial one."""
+    release.until(lambda: len(waiting(release, job)) == 1, f"a pod of {job} waits")
+    (pod,) = waiting(release, job)
+    initial = any(each["name"] == "fit" for each in pod["spec"]["initContainers"])
+    end = {"terminated": {"exitCode": code, "reason": "Error"}}
+    fit: dict[str, Any] = {"name": "fit", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": end}
+    body: Object = {"phase": "Failed", ("initContainerStatuses" if initial else "containerStatuses"): [fit]}
+    if drained:
+        body["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    release.api.patch("v1", "Pod", pod["metadata"]["name"], {"status": body}, release.namespace, status=True)
+
+
+def waiting(release: Release, job: str) -> list[Object]:
+    return [pod for pod in pods_of(release, job) if pod.get("status", {}).get("phase") == "Pending"]
+
+
+def test_a_run_is_named_by_its_job_and_ends_well(release: Release) -> None:
+    release.install(IN_A_VOLUME)
+    started(release, "again")
+    release.until(lambda: status(release, "again").get("succeeded") == 1, "the retraining has ended well")
+    (pod,) = pods_of(release, "again")
+    # The variable RUN comes from this label, and all that is written lies in a folder of that name.
+    assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "again"
+    assert [each["name"] for each in pod["spec"]["initContainers"]] == ["workspace", "fill-models", "dump"]
+    (fit,) = pod["spec"]["containers"]
+    assert fit["command"][:3] == ["python", "-m", "training.fit"]
+    assert {each["name"] for each in fit["volumeMounts"]} == {"tmp", "work", "models", "config"}
+    node = release.api.get("v1", "Node", pod["spec"]["nodeName"])
+    assert node is not None
+    assert "nvidia.com/gpu" in node["status"]["capacity"]
+    for claim in ("plant-glaim-stream-models", "plant-glaim-stream-training-work"):
+        found = release.one("v1", "PersistentVolumeClaim", claim)
+        assert found is not None
+        assert found["status"]["phase"] == "Bound"
+    started(release, "back", "plant-glaim-stream-rollback")
+    release.until(lambda: status(release, "back").get("succeeded") == 1, "the newest version is withdrawn")
+
+
+@pytest.mark.parametrize("values", [IN_A_VOLUME, IN_A_BUCKET], ids=["fit is the main container", "fit is initial"])
+@pytest.mark.parametrize("code", [2, 3])
+def test_what_would_come_again_is_not_tried_again(
+    release: Release, cordon: Callable[..., Any], values: Object, code: int
+) -> None:
+    release.install(values, wait=False)
+    cordon()
+    started(release, "refused")
+    ended(release, "refused", code)
+    release.until(
+        lambda: conditions_of({"status": status(release, "refused")}).get("Failed") == "True", "it has failed"
+    )
+    failure = next(each for each in status(release, "refused")["conditions"] if each["type"] == "Failed")
+    assert failure["reason"] == "PodFailurePolicy"
+    assert f"exit code {code}" in failure["message"]
+    assert len(pods_of(release, "refused")) == 1
+
+
+def test_what_was_stopped_goes_on_and_a_drain_is_no_try(release: Release, cordon: Callable[..., Any]) -> None:
+    release.install(IN_A_VOLUME, wait=False)
+    cordon()
+    started(release, "stopped")
+    ended(release, "stopped", 143, drained=True)
+    release.until(lambda: len(waiting(release, "stopped")) == 1, "a pod follows after a drain", seconds=90)
+    assert not status(release, "stopped").get("failed")
+    ended(release, "stopped", 143)
+    release.until(lambda: len(waiting(release, "stopped")) == 1, "another try", seconds=90)
+    assert status(release, "stopped")["failed"] == 1
+    ended(release, "stopped", 143)
+    release.until(lambda: conditions_of({"status": status(release, "stopped")}).get("Failed") == "True", "no third try")
