@@ -358,3 +358,35 @@ async def test_a_restarted_partition_blends_as_an_uninterrupted_one_would() -> N
         async with bench(Neighbours(), rules=rules, score_share=1.0, rebuilder=rebuilder) as second:
             await second.work(*batches[killed_after:])
         assert first.values + second.values == whole.values, f"killed after batch {killed_after - 1}"
+
+
+async def test_a_worker_says_that_it_rebuilds_until_its_windows_are_whole() -> None:
+    class Slow(MemoryRebuilder):
+        gate = asyncio.Event()
+
+        async def rebuild(
+            self,
+            topic: str,
+            partition: int,
+            next_offset: int,
+            apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+        ) -> None:
+            await super().rebuild(topic, partition, next_offset, apply)
+            await self.gate.wait()
+
+    async with bench(rebuilder=Slow(steps(0, 1))) as it:
+        assert it.worker.rebuilding, "it has no windows yet"
+        await it.submit(steps(2, first_offset=2))
+        await until(lambda: it.rebuilder.calls == [2])
+        await settle()
+        assert it.worker.rebuilding
+        Slow.gate.set()
+        await until(lambda: it.done == [2])
+        assert not it.worker.rebuilding
+        Slow.gate.clear()
+        it.worker.check_position()  # assigned anew, and somebody else has worked on it meanwhile
+        await it.submit(steps(9, first_offset=9))
+        await until(lambda: it.rebuilder.calls == [2, 9])
+        assert it.worker.rebuilding
+        Slow.gate.set()
+        await until(lambda: not it.worker.rebuilding)

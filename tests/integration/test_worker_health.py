@@ -146,20 +146,24 @@ def create_app(*given):
         while not Path(sys.argv[1]).exists():
             await app.sleep(0.1)
         time.sleep(float(sys.argv[2]))  # not awaited: nothing else runs in this loop meanwhile
+        while not Path(sys.argv[3]).exists():
+            await app.sleep(0.1)
+        for agent in app.agents.values():  # neither it nor who would start it again
+            await agent.supervisor.stop()
     return app
 worker.create_app = create_app
 worker.run(read_settings())
 """
 
 
-def test_a_blocked_loop_is_told_by_the_page_and_forgotten_when_it_turns_again(
+def test_a_blocked_loop_is_told_and_forgotten_when_it_turns_again_and_so_is_a_dead_agent(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     settings = plant_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
-    pages, now = Pages(settings), tmp_path / "now"
+    pages, now, dead = Pages(settings), tmp_path / "now", tmp_path / "dead"
     with (tmp_path / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", BLOCKED, str(now), str(2.5 * SILENCE_S)],
+            [sys.executable, "-c", BLOCKED, str(now), str(2.5 * SILENCE_S), str(dead)],
             env=environment_of(settings),
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -172,6 +176,10 @@ def test_a_blocked_loop_is_told_by_the_page_and_forgotten_when_it_turns_again(
         assert why_not.startswith("the event loop has not turned for ")
         assert why_not.endswith("2 s are allowed (GLAIM_LOOP_SILENCE_S)")
         pages.wait(200, 200, 200)
+        dead.touch()
+        pages.wait(503, 200, 200)
+        (why_not,) = pages.why_not("live")
+        assert why_not.startswith("no agent has been at work for ")
         process.terminate()
         assert process.wait(30) == 0
     finally:
