@@ -8,16 +8,34 @@ from deploy.cluster.api import Object
 from tests.cluster.release import Release
 
 
+def is_whole(release: Release) -> None:
+    """Every pod is Ready and finds what it names, and the API server takes each object with no field unknown."""
+    pods = release.pods()
+    assert pods
+    assert len(release.ready()) == len(pods), release.events()
+    assert dangling(release) == []
+    for thing in [*release.manifest(), *release.manifest(hooks=True)]:
+        thing["metadata"].pop("name")
+        thing["metadata"]["generateName"] = "checked-"
+        release.api.create(thing, release.namespace, strict_dry_run=True)
+
+
 def dangling(release: Release) -> list[str]:
     """What the release's pods name and the namespace has not, each as a sentence."""
     return sorted(
         {
             problem
-            for pod in release.pods()
-            for kind, name, keys in _named(pod["spec"])
+            for spec in _specs(release)
+            for kind, name, keys in _named(spec)
             if (problem := _problem(release, kind, name, keys)) is not None
         }
     )
+
+
+def _specs(release: Release) -> list[Object]:
+    """Of the pods that are there, and of those that a schedule will make."""
+    schedules = [item["spec"]["jobTemplate"]["spec"] for item in release.all("batch/v1", "CronJob")]
+    return [thing["spec"] for thing in release.pods()] + [job["template"]["spec"] for job in schedules]
 
 
 def _named(spec: Object) -> Iterator[tuple[str, str, list[str]]]:

@@ -61,6 +61,7 @@ class Release:
         }
 
     def __enter__(self) -> Self:
+        self._free_volumes()
         policy = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
         self.api.create(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace, "labels": policy}}
@@ -72,6 +73,12 @@ class Release:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.api.delete("v1", "Namespace", self.namespace)
+
+    def _free_volumes(self) -> None:
+        """Give volumes whose claims are gone to whoever claims next, as an administrator does by hand."""
+        for volume in self.api.listed("v1", "PersistentVolume"):
+            if volume["status"]["phase"] == "Released":
+                self.api.patch("v1", "PersistentVolume", volume["metadata"]["name"], {"spec": {"claimRef": None}})
 
     # ---------------------------------------------------------------------------------------------- what helm does
 
@@ -95,7 +102,7 @@ class Release:
         return run.stderr
 
     def _apply(self, command: str, changes: Object | None, wait: bool) -> str:
-        options = ["--wait", "--timeout", "120s"] if wait else []
+        options = ["--wait", "--timeout", "60s"] if wait else []
         run = self.helm(command, str(CHART), "--values", str(self._values(changes or {})), *options)
         assert run.returncode == 0, run.stderr + self.events()
         assert "arning" not in run.stderr, run.stderr  # of Pod Security and of deprecated APIs

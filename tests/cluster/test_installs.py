@@ -5,22 +5,10 @@ from __future__ import annotations
 import pytest
 
 from deploy.cluster.api import Refused
-from tests.cluster.references import dangling
+from tests.cluster.references import is_whole
 from tests.cluster.release import Release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
-
-
-def is_whole(release: Release) -> None:
-    """Every pod is Ready and finds what it names, and the API server takes each object with no field unknown."""
-    pods = release.pods()
-    assert pods
-    assert release.ready() == pods, release.events()
-    assert dangling(release) == []
-    for thing in [*release.manifest(), *release.manifest(hooks=True)]:
-        thing["metadata"].pop("name")
-        thing["metadata"]["generateName"] = "checked-"
-        release.api.create(thing, release.namespace, strict_dry_run=True)
 
 
 def test_one_value_installs_a_whole_system(release: Release) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from deploy.cluster.nodes import GPUS_OF_A_NODE, ZONES
+from deploy.cluster.nodes import GPUS_OF_A_NODE, SLICE, ZONES
 from tests.cluster.release import Release, conditions_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -59,15 +59,12 @@ def test_on_the_processor_triton_needs_no_gpu_node(release: Release) -> None:
 
 
 def test_triton_takes_slices_of_a_gpu_where_the_nodes_offer_them(release: Release) -> None:
-    """MIG: the node offers its slices as a resource of another name."""
-    slices = {"nvidia.com/mig-1g.10gb": "7"}
-    release.api.patch("v1", "Node", "gpu-b", {"status": {"capacity": slices, "allocatable": slices}}, status=True)
-    try:
-        release.install({"triton": {"replicas": 5, "gpu": {"resource": "nvidia.com/mig-1g.10gb"}}})
-        assert set(release.nodes("triton")) == {"gpu-b"}
-    finally:
-        nothing = {"nvidia.com/mig-1g.10gb": None}
-        release.api.patch("v1", "Node", "gpu-b", {"status": {"capacity": nothing, "allocatable": nothing}}, status=True)
+    """MIG: more Tritons than there are whole GPUs, and those stay free."""
+    more = GPUS_OF_A_NODE * len(GPU_NODES) + 2
+    release.install({"triton": {"replicas": more, "gpu": {"resource": SLICE}}})
+    assert Counter(release.nodes("triton")).keys() == GPU_NODES
+    release.upgrade({"triton": {"replicas": GPUS_OF_A_NODE}})
+    assert len(release.ready("triton")) == GPUS_OF_A_NODE
 
 
 def test_a_worker_may_be_kept_off_other_workers_nodes(release: Release) -> None:

@@ -1,0 +1,48 @@
+"""What a platform team has in its cluster before the chart comes: Secrets, claims, accounts, classes, labels."""
+
+from __future__ import annotations
+
+from deploy.cluster.api import Api, Object
+from tests.cluster.release import Release, until
+
+_SECRETS = {
+    "kafka-ca": ["ca.crt", "root.pem"],
+    "kafka-login": ["username", "password"],
+    "plant-user": ["user.crt", "user.key"],
+    "bucket-login": ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"],
+    "pull": [".dockerconfigjson"],
+}
+_CONFIG_MAPS = {"our-groups": ["plant.yaml"], "recipe": ["plant.toml"]}
+_ACCOUNTS = ("ours", "trainer")
+CLAIMS = ("models", "history", "scratch")
+
+
+def furnish_cluster(api: Api) -> None:
+    """What belongs to no namespace: a priority, NVIDIA's runtime and a label on every node."""
+    api.create(_named("scheduling.k8s.io/v1", "PriorityClass", "high", {"value": 1000}))
+    api.create(_named("node.k8s.io/v1", "RuntimeClass", "nvidia", {"handler": "nvidia"}))
+    for node in api.listed("v1", "Node"):
+        api.patch("v1", "Node", node["metadata"]["name"], {"metadata": {"labels": {"pool": "streams"}}})
+
+
+def furnish(release: Release) -> None:
+    """What a release may name and the chart does not make, in its namespace."""
+    for name, keys in _SECRETS.items():
+        release.api.create(_named("v1", "Secret", name, {"stringData": dict.fromkeys(keys, "{}")}), release.namespace)
+    for name, keys in _CONFIG_MAPS.items():
+        release.api.create(_named("v1", "ConfigMap", name, {"data": dict.fromkeys(keys, "")}), release.namespace)
+    for name in _ACCOUNTS:
+        release.api.create(_named("v1", "ServiceAccount", name, {}), release.namespace)
+    for name in CLAIMS:
+        spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "5Gi"}}}
+        release.api.create(_named("v1", "PersistentVolumeClaim", name, {"spec": spec}), release.namespace)
+    until(lambda: all(_bound(release, name) for name in CLAIMS), "the claims have volumes")
+
+
+def _bound(release: Release, name: str) -> bool:
+    claim = release.one("v1", "PersistentVolumeClaim", name)
+    return claim is not None and claim["status"]["phase"] == "Bound"
+
+
+def _named(api_version: str, kind: str, name: str, rest: Object) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **rest}

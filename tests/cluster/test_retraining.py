@@ -1,0 +1,131 @@
+"""The retraining CronJob, triggered as `kubectl create job --from` does: what the Job runs and on what; it ends."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from deploy.cluster.api import Object
+from deploy.cluster.nodes import ZONES
+from tests.cluster.references import dangling
+from tests.cluster.release import Release, conditions_of
+from tests.helm.matrix import CONFIG
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+TRAINED: Object = {
+    "models": {"source": "claim"},
+    "training": {"enabled": True, "model": "plant-pump", "config": CONFIG.read_text()},
+}
+
+
+def triggered(release: Release, name: str = "training") -> Object:
+    """The pod of a Job made from the schedule, once the Job is complete."""
+    schedule = release.one("batch/v1", "CronJob", f"plant-glaim-stream-{name}")
+    assert schedule is not None
+    owner = {key: schedule[key] for key in ("apiVersion", "kind")}
+    owner |= {key: schedule["metadata"][key] for key in ("name", "uid")}
+    template = schedule["spec"]["jobTemplate"]
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "by-hand",
+            "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+            "labels": template["metadata"]["labels"],
+            "ownerReferences": [owner],
+        },
+        "spec": template["spec"],
+    }
+    release.api.create(job, release.namespace)
+    release.until(lambda: complete(release), "the Job is complete")
+    (pod,) = release.api.listed("v1", "Pod", release.namespace, "batch.kubernetes.io/job-name=by-hand")
+    return pod
+
+
+def complete(release: Release) -> bool:
+    job = release.one("batch/v1", "Job", "by-hand")
+    return job is not None and conditions_of(job).get("Complete") == "True"
+
+
+def containers(pod: Object) -> dict[str, Any]:
+    spec = pod["spec"]
+    return {container["name"]: container for container in [*spec.get("initContainers", []), *spec["containers"]]}
+
+
+def mounted(container: Object) -> dict[str, str]:
+    return {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+
+
+def test_a_job_of_the_schedule_dumps_the_topic_and_trains_beside_what_is_served(release: Release) -> None:
+    release.install(TRAINED)
+    pod = triggered(release)
+    steps = containers(pod)
+    assert list(steps)[-1] == "fit"
+    assert steps["fit"]["command"][:3] == ["python", "-m", "training.fit"]
+    assert steps["dump"]["command"][:2] == ["glaim-stream", "dump"]
+    assert pod["spec"]["nodeName"] in {f"gpu-{zone}" for zone in ZONES}
+    assert steps["fit"]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert dangling(release) == []
+    # The folder that it writes versions to is of the volume that Triton serves from.
+    triton = release.pods("triton")[0]["spec"]
+    volumes = [
+        {item["name"]: item.get("persistentVolumeClaim") for item in spec["volumes"]} for spec in (pod["spec"], triton)
+    ]
+    assert volumes[0]["models"]["claimName"] == volumes[1]["models"]["claimName"] == "plant-glaim-stream-models"
+    assert mounted(steps["fit"])["work"] == mounted(steps["dump"])["work"]
+    (writable,) = (mount for mount in steps["fit"]["volumeMounts"] if mount["name"] == "models")
+    assert not writable.get("readOnly")
+    assert steps["fit"]["command"][steps["fit"]["command"].index("--model-repo") + 1].startswith(writable["mountPath"])
+
+
+def test_each_job_has_a_folder_of_its_own_and_another_try_goes_on_in_it(release: Release) -> None:
+    release.install(TRAINED)
+    pod = triggered(release)
+    (run,) = (variable for variable in containers(pod)["fit"]["env"] if variable["name"] == "RUN")
+    field = run["valueFrom"]["fieldRef"]["fieldPath"]
+    assert field == "metadata.labels['batch.kubernetes.io/job-name']"
+    assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "by-hand"
+    assert "--resume" in containers(pod)["fit"]["command"]
+
+
+def test_the_newest_version_is_withdrawn_by_a_job_that_never_starts_by_itself(release: Release) -> None:
+    release.install(TRAINED)
+    schedule = release.one("batch/v1", "CronJob", "plant-glaim-stream-rollback")
+    assert schedule is not None
+    assert schedule["spec"]["suspend"] is True
+    (step,) = containers(triggered(release, "rollback")).values()
+    *command, repository, model = step["command"]
+    assert command == ["glaim-stream", "models", "rollback"]
+    assert model == "plant-pump"
+    (mount,) = (mount for mount in step["volumeMounts"] if mount["name"] == "models")
+    assert repository.startswith(mount["mountPath"])
+    assert not mount.get("readOnly")
+
+
+def test_the_schedule_makes_a_job_by_itself(release: Release) -> None:
+    """Every minute, and the last one long ago, in place of waiting for Sunday."""
+    release.install({**TRAINED, "training": {**TRAINED["training"], "schedule": "* * * * *"}})
+    long_ago = (datetime.now(UTC) - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    changes = {"status": {"lastScheduleTime": long_ago}}
+    release.api.patch("batch/v1", "CronJob", "plant-glaim-stream-training", changes, release.namespace, status=True)
+
+    def done() -> bool:
+        jobs = release.api.listed("batch/v1", "Job", release.namespace)
+        return any(conditions_of(job).get("Complete") == "True" for job in jobs)
+
+    release.until(done, "a Job of the schedule is complete", 90.0)
+
+
+def test_uninstalling_keeps_the_trained_models_and_nothing_else(release: Release) -> None:
+    before = release.left_over()
+    release.install(TRAINED)
+    triggered(release)
+    run = release.helm("uninstall", "--wait", "--timeout", "60s")
+    assert run.returncode == 0, run.stderr
+    kept = [*before, "PersistentVolumeClaim/plant-glaim-stream-models"]
+    release.until(lambda: release.left_over() == sorted(kept), "only the models are left")
+    release.install(TRAINED)  # takes the claim that is there up again
+    assert dangling(release) == []
