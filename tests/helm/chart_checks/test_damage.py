@@ -39,6 +39,17 @@ def without(kind: str, component: str) -> Damage:
     return lambda damaged: damaged.remove(kind, component)
 
 
+def more(kind: str, api: str, component: str, **fields: Any) -> Damage:
+    """Makes one more object, with the labels of an object of this component."""
+
+    def damage(damaged: Damaged) -> None:
+        labels = damaged.one("Service", component)["metadata"]["labels"]
+        metadata = {"name": "one-more", "namespace": damaged.system.namespace, "labels": labels}
+        damaged.objects.append({"apiVersion": api, "kind": kind, "metadata": metadata, **fields})
+
+    return damage
+
+
 def variable(component: str, name: str, value: str) -> Damage:
     def damage(damaged: Damaged) -> None:
         container = damaged.container("StatefulSet" if component == "worker" else "Deployment", component)
@@ -51,6 +62,8 @@ def variable(component: str, name: str, value: str) -> Damage:
 OTHER = {"app.kubernetes.io/component": "other"}
 TMP = {"name": "tmp", "mountPath": "/tmp"}
 SECRET = {"name": "LOGIN", "valueFrom": {"secretKeyRef": {"name": "forgotten", "key": "password"}}}
+PROJECTED = {"name": "x", "projected": {"sources": [{"secret": {"name": "gone"}}]}}
+OPERATOR = "monitoring.coreos.com/v1"
 BROKEN: list[tuple[Rule, Damage, str]] = [
     # house
     (house.check, of_pod("worker", "containers.0.securityContext.readOnlyRootFilesystem", False), "readOnlyRoot"),
@@ -65,6 +78,7 @@ BROKEN: list[tuple[Rule, Damage, str]] = [
     (house.check, of_pod("worker", "containers.0.volumeMounts.0.name", "gone"), "no volume of the pod"),
     (house.check, of_pod("worker", "volumes.0", {"name": "other", "emptyDir": {}}), "mounted nowhere"),
     (house.check, of_pod("worker", "volumes.0", {"name": "tmp", "configMap": {"name": "x"}}), "is a configMap"),
+    (house.check, of_pod("worker", "containers.0.env", [SECRET, SECRET]), "variable LOGIN is there 2 times"),
     (house.check, again("Service", "worker"), "made 2 times"),
     (house.check, at("Service", "worker", "metadata.name", "x" * 64), "at most 63"),
     (house.check, at("StatefulSet", "worker", "metadata.name", "x" * 53), "at most 52"),
@@ -88,6 +102,9 @@ BROKEN: list[tuple[Rule, Damage, str]] = [
         "PersistentVolumeClaim gone",
     ),
     (references.check, of_pod("worker", "containers.0.env.0", SECRET), "variable LOGIN: needs Secret forgotten"),
+    (references.check, of_pod("worker", "containers.0.envFrom", [{"secretRef": {"name": "gone"}}]), "Secret gone"),
+    (references.check, of_pod("worker", "volumes.0", PROJECTED), "Secret gone"),
+    (references.check, more("ConfigMap", "v1", "worker", data={}), "is made, and no pod uses it"),
     (references.check, of_pod("worker", "imagePullSecrets", [{"name": "gone"}]), "Secret gone"),
     (references.check, of_pod("worker", "serviceAccountName", "gone"), "runs as gone"),
     (references.check, without("ServiceAccount", "triton"), "which is neither made nor named"),
@@ -121,6 +138,16 @@ BROKEN: list[tuple[Rule, Damage, str]] = [
     # monitors
     (references.check, at("PodMonitor", "worker", "spec.selector", {"matchLabels": OTHER}), "selects no pod"),
     (references.check, at("PodMonitor", "triton", "spec.podMetricsEndpoints.0.port", "http"), "asks the port http"),
+    (
+        references.check,
+        more("ServiceMonitor", OPERATOR, "worker", spec={"selector": {"matchLabels": OTHER}, "endpoints": []}),
+        "selects no Service",
+    ),
+    (
+        references.check,
+        more("ServiceMonitor", OPERATOR, "worker", spec={"selector": {}, "endpoints": [{"port": "http"}]}),
+        "asks the port http, which Service/",
+    ),
     # retraining
     (scheduled.check, at("CronJob", "training", "spec.schedule", "0 3 * * 7"), "days of the week"),
     (scheduled.check, of_pod("training", "restartPolicy", "OnFailure"), "podFailurePolicy needs"),
