@@ -300,9 +300,9 @@ def _count(rows: Rows) -> None:
     for method in Method:
         metrics.rows.labels(method.name.lower()).inc(int((rows.method == method).sum()))
     metrics.revisions.inc(int((rows.revision > 0).sum()))
-    filled = ~rows.observed & np.isfinite(rows.value)
-    ages = np.searchsorted(GAP_AGES, rows.gap_age[filled])
-    for name, count in zip(GAP_AGE_NAMES, np.bincount(ages, minlength=len(GAP_AGE_NAMES)).tolist(), strict=True):
+    filled = rows.gap_age[~rows.observed & np.isfinite(rows.value)]
+    counts = np.bincount(np.searchsorted(GAP_AGES, filled), minlength=len(GAP_AGE_NAMES)).tolist()
+    for name, count in zip(GAP_AGE_NAMES, counts, strict=True) if len(filled) else ():
         metrics.filled_rows.labels(name).inc(count)
     null = rows.status[rows.method == Method.NONE]
     for cause, statuses in _WITHHELD.items() if len(null) else ():

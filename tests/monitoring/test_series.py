@@ -1,0 +1,66 @@
+"""Series that are known beforehand begin with 0; rows are counted by the age of their gap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from prometheus_client import REGISTRY
+
+from deploy.cache import CHECKOUT
+from glaim_stream import pipeline
+from glaim_stream.catalogue import read_catalogue
+from glaim_stream.contract import read_contract
+from glaim_stream.deadletters import DeadLetterCause
+from glaim_stream.records import Method, Rows
+from glaim_stream.series import begin_series
+from glaim_stream.status import Status
+
+
+def value(name: str, **labels: str) -> float | None:
+    return REGISTRY.get_sample_value(name, labels)
+
+
+def test_every_cause_method_and_sensor_has_its_series_before_anything_happens() -> None:
+    catalogue = read_catalogue(CHECKOUT / "deploy" / "catalogues" / "plant.yaml")
+    contract = read_contract(CHECKOUT / "model_repo" / "plant-pump")
+    begin_series(catalogue, {"plant-pump": contract}, ["triton", "interpolation"], scored=True)
+    for cause in DeadLetterCause:
+        counted_elsewhere = cause is DeadLetterCause.TOO_LATE
+        assert (value("glaim_dead_letters_total", cause=cause.value) is None) == counted_elsewhere
+    for method in Method:
+        assert value("glaim_rows_total", method=method.name.lower()) is not None
+    for sensor in contract.sensor_ids:
+        for method in ("model", "baseline", "blend"):
+            known = {"model": "plant-pump", "sensor": sensor, "method": method, "position": "edge"}
+            assert value("glaim_score_error_total", **known) is not None
+    assert value("glaim_imputer_failures_total", imputer="triton") is not None
+    assert value("glaim_model_info", model="plant-pump", version="1") == 1
+
+
+def test_filled_rows_are_counted_by_the_age_of_their_gap() -> None:
+    ages = [0, 1, 2, 4, 5, 16, 17, 48, 49, 60]
+    observed = np.array([age == 0 for age in ages])
+    values = np.ones(len(ages), np.float32)
+    values[-1] = np.nan  # withheld: not filled
+    zeros: Any = np.zeros(len(ages), np.int64)
+    rows = Rows(
+        group=zeros.astype(np.int32),
+        sensor=zeros.astype(np.int32),
+        ts_ms=zeros,
+        event_time_ms=zeros,
+        value=values,
+        observed=observed,
+        method=np.where(observed, Method.OBSERVED, Method.MODEL).astype(np.int8),
+        status=np.full(len(ages), Status.GOOD, np.uint32),
+        lower=values,
+        upper=values,
+        gap_age=np.array(ages, np.uint16),
+        revision=zeros.astype(np.uint16),
+        final=observed,
+        version=zeros.astype(np.int32),
+    )
+    before = {name: value("glaim_filled_rows_total", gap_age=name) or 0 for name in pipeline.GAP_AGE_NAMES}
+    pipeline._count(rows)
+    after = {name: value("glaim_filled_rows_total", gap_age=name) or 0 for name in pipeline.GAP_AGE_NAMES}
+    assert [after[name] - before[name] for name in pipeline.GAP_AGE_NAMES] == [1, 2, 2, 2, 1]
