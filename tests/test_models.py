@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -270,6 +272,17 @@ def test_the_contract_of_a_repository_from_before_is_kept_when_a_version_joins(t
 def test_what_is_no_repository_is_said(said: str, why: str) -> None:
     with pytest.raises(ModelError, match=why):
         open_store(said)
+
+
+def test_what_somebody_left_who_was_killed_goes_after_a_day(tmp_path: Path) -> None:
+    left, at_work = tmp_path / "r.staging" / "left", tmp_path / "r.staging" / "at-work"
+    for folder, age_s in ((left, 90_000), (at_work, 80_000)):
+        folder.mkdir(parents=True)
+        os.utime(folder, (time.time() - age_s,) * 2)
+    with local.staging(tmp_path / "r"):
+        assert at_work.exists()
+        assert not left.exists()
+    assert [path.name for path in (tmp_path / "r.staging").iterdir()] == ["at-work"]
 
 
 def test_a_repository_that_cannot_be_written_to_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

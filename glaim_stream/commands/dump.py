@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -57,6 +59,8 @@ def dump(
 
     if out.suffix not in ENDINGS:
         raise SettingsError(f"expected a file ending in {' or '.join(ENDINGS)}, found {out}")
+    # The first process of a container is not ended by SIGTERM unless it says so; what is half written goes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if keep and out.exists():
         print(f"{out}: there already, left as it is")
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from glaim_stream.contract import CONTRACT_FILE, read_contract
 from glaim_stream.errors import ModelError
 
 WITHDRAWN, STAGING = ".withdrawn", ".staging"
+_ABANDONED_S = 86_400.0
 
 
 def versions(directory: Path) -> list[int]:
@@ -45,6 +47,7 @@ def staging(repository: Path) -> Iterator[Path]:
     try:
         repository.mkdir(parents=True, exist_ok=True)
         parent.mkdir(exist_ok=True)
+        _remove_old(parent)
         folder = Path(tempfile.mkdtemp(dir=parent))
         folder.chmod(0o755)  # mkdtemp's 0700 would travel along, and Triton is another user
     except OSError as error:
@@ -58,6 +61,13 @@ def staging(repository: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):  # somebody else is at work in it
             parent.rmdir()
+
+
+def _remove_old(parent: Path) -> None:
+    """Folders of those who were killed at their work; nobody needs a day from here to the rename."""
+    for folder in parent.iterdir():
+        if time.time() - folder.stat().st_mtime > _ABANDONED_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def join(made: Path, target: Path, version: int) -> None:
