@@ -120,6 +120,7 @@ class _Auditor:
             audits: list[PartitionAudit] = []
             groups_of: dict[int, set[int]] = {}
             foreign_rows = 0
+            untold: list[int] = []
             for tp in inputs:
                 number = tp.partition
                 readings, rejects, count = await self._input(consumer, tp, begins[tp], input_ends[tp])
@@ -142,6 +143,8 @@ class _Auditor:
                     _of_partition(until_offset, number),
                     await self._told(consumer, number) if number in outages else None,
                 )
+                if given.told is None and number in outages:
+                    untold.append(number)
                 found = await asyncio.to_thread(PartitionRules(given, self._cells, examples=self._examples).run)
                 found.counts["records"] = count
                 found.problems["unreadable_output"] = Finding(
@@ -164,7 +167,9 @@ class _Auditor:
             {name: problems.get(name, Finding(0)) for name in PROBLEMS},
             causes,
             [_range(tp, begins[tp], input_ends[tp], commits[tp]) for tp in inputs],
-            warnings_of(settings, self._cells, inputs, oldest, commits, groups_of, foreign_rows, foreign_letters),
+            warnings_of(
+                settings, self._cells, inputs, oldest, commits, groups_of, foreign_rows, foreign_letters, untold
+            ),
             time.monotonic() - start_s,
         )
 
@@ -252,14 +257,19 @@ class _Auditor:
         columns = [np.concatenate([getattr(part, name) for part in parts]) for name in Readings.__slots__]
         return Readings(*columns), rejects, count
 
-    async def _told(self, consumer: AIOKafkaConsumer, number: int) -> set[Told]:
-        """Events by event time on a partition of the outage topic; looked at after the commits, so all there are."""
+    async def _told(self, consumer: AIOKafkaConsumer, number: int) -> set[Told] | None:
+        """Events by event time on a partition of the outage topic; looked at after the commits, so all there are.
+
+        None where retention or compaction has removed some: what is absent says nothing then.
+        """
         tp = TopicPartition(self._settings.outage_topic, number)
         told: set[Told] = set()
         begin, end = (await consumer.beginning_offsets([tp]))[tp], (await consumer.end_offsets([tp]))[tp]
+        count = 0
         async for records in self._read(consumer, tp, begin, end):
             told |= told_outages([record.value for record in records], self._cells)
-        return told
+            count += len(records)
+        return told if count == end else None
 
     async def _read(
         self, consumer: AIOKafkaConsumer, tp: TopicPartition, begin: int, end: int

@@ -20,6 +20,7 @@ def warnings_of(
     groups_of: Mapping[int, set[int]],
     foreign_rows: int,
     foreign_letters: int,
+    untold: Sequence[int],
 ) -> list[str]:
     """Circumstances of an audit in words, for whoever reads its numbers."""
     out = []
@@ -47,4 +48,9 @@ def warnings_of(
         out.append(f"{foreign_rows} output rows are of groups or sensors that the catalogue does not name")
     if foreign_letters:
         out.append(f"{foreign_letters} dead letters are not of {settings.input_topic}")
+    if untold:
+        out.append(
+            f"retention or compaction has removed events from the partitions {list(untold)} of "
+            f"{settings.outage_topic}: its outages are not judged"
+        )
     return out

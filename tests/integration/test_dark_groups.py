@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.audit import audit
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
@@ -96,6 +97,16 @@ def test_a_group_that_goes_dark_is_told_once_and_once_when_it_comes_back(setting
         ("g1", "dark"),
         ("g1", "speaks"),
     ]
+    report = audit(settings)
+    assert report.clean, report.problems
+    assert (report.counts["outages"], report.counts["outages_judged"]) == (4, 4)
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    admin.delete_records({TopicPartition(settings.outage_topic, 0): 1})  # as retention would
+    admin.close()
+    report = audit(settings)
+    assert report.clean, report.problems
+    assert "outages_judged" not in report.counts
+    assert any("its outages are not judged" in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize("settings", [(1, 1)], indirect=True)
@@ -121,3 +132,6 @@ def test_a_plant_that_goes_dark_as_a_whole_is_told_by_the_clock_and_then_by_the_
             ("dark", False),  # it confirms what the clock had said
             ("speaks", False),
         ]
+    report = audit(settings)
+    assert report.clean, report.problems
+    assert report.counts["outages_judged"] == report.counts["outages"] == 6, "the clock's claims are not judged"
