@@ -23,6 +23,8 @@ from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
+pytestmark = pytest.mark.chaos
+
 STEP_MS = 60_000
 
 
