@@ -19,6 +19,7 @@ from glaim_stream.pipeline import Pipeline
 from glaim_stream.replay import careful
 from glaim_stream.replay.core import Counts, PartitionReplay
 from glaim_stream.replay.sinks import OutageFile, Recorded
+from glaim_stream.windows import PartitionWindows
 from tests.support import MemoryPublisher, Record, header
 from tests.test_faults import RULES, Failing, poisoned, rows_of, topic
 
@@ -82,6 +83,20 @@ async def test_an_imputer_that_breaks_its_promise_costs_the_model_and_no_row() -
     expected, _ = await replayed(Pipeline(RULES, {}, Ladder([Interpolation()])), topic(range(12)), [6])
     assert [row[:3] for row in rows_of(found)] == [row[:3] for row in rows_of(expected)]
     assert counts.faults > 0
+
+
+async def test_open_steps_that_cannot_be_closed_stay_open_and_the_rest_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(windows: PartitionWindows) -> None:
+        raise RuntimeError("a bug")
+
+    expected, _ = await replayed(Pipeline(RULES, {}, Ladder([Interpolation()])), topic(range(12)), [6])
+    monkeypatch.setattr(PartitionWindows, "close_end", fails)
+    found, counts = await replayed(Pipeline(RULES, {}, Ladder([Interpolation()])), topic(range(12)), [6])
+    assert counts.faults == 1
+    assert 0 < len(rows_of(found)) < len(rows_of(expected))
+    assert set(rows_of(found)) <= set(rows_of(expected))
 
 
 async def test_outages_go_to_their_file_and_not_to_the_sink(tmp_path: Path) -> None:

@@ -92,8 +92,12 @@ class PartitionReplay:
     async def finish(self, *, close: bool) -> None:
         """Wait for everything; with `close`, publish the open steps as the worker does when nothing more comes."""
         if close:
-            end = self._careful.windows.close_end()
-            await self._ask(Applied(end.closed, [], sides=end.sides, outages=end.outages), [], publish=True)
+            try:
+                end = self._careful.windows.close_end()
+            except Exception as error:  # the steps that are open stay so
+                self._fault(0, error)
+            else:
+                await self._ask(Applied(end.closed, [], sides=end.sides, outages=end.outages), [], publish=True)
         while self._waiting:
             await self._settle(self._waiting.popleft())
 
