@@ -109,6 +109,10 @@ class Api:
         except ApiException as error:
             raise Refused(error.status, str(error.body)) from error
 
+    def version(self) -> str:
+        """What the server says that it is, such as `v1.34.4`."""
+        return str(client.VersionApi(self._client).get_code().git_version)
+
     def everything(self, namespace: str, selector: str) -> list[Object]:
         """Every object of the namespace that the selector chooses, of every kind that can be listed."""
         found = []

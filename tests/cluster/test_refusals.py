@@ -25,6 +25,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
         ({"triton": {"address": "triton:8001"}}, "triton.address"),
         ({"catalogue": {"inline": "models: [{name: x}]", "existingConfigMap": "ours"}}, "but not both"),
         ({"kafka": {"bootstrapServers": ""}}, "kafka.bootstrapServers is required"),
+        ({"training": {"enabled": True}}, "training.enabled is true but models.source is image"),
+        ({"models": {"source": "objectStore"}}, "models.objectStore.uri is required"),
+        ({"worker": {"replicas": 5}}, "kafka.partitions"),
     ],
 )
 def test_a_refusal_is_a_sentence_and_leaves_nothing(release: Release, changes: Object, said: str) -> None:
