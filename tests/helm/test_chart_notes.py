@@ -83,6 +83,7 @@ def test_they_say_what_was_not_installed_and_why(helm: Helm, talking_chart: Path
 def test_a_training_can_be_started_by_hand(helm: Helm, talking_chart: Path) -> None:
     text = notes(helm, talking_chart, MATRIX["models in a volume, trained anew"])
     assert "create job retrain-now --from=cronjob/demo-glaim-stream-training" in text
+    assert "create job take-back --from=cronjob/demo-glaim-stream-rollback" in text
     assert "retrain-now" not in notes(helm, talking_chart, SMALLEST)
 
 
