@@ -227,6 +227,22 @@ def test_a_rollback_takes_the_newest_away_and_its_number_is_never_given_again(
         assert local.versions(tmp_path / "here" / "m") == [1]
 
 
+def test_a_number_that_was_withdrawn_elsewhere_is_not_given_to_another_model(repository: Path, tmp_path: Path) -> None:
+    store, here = as_object_store(tmp_path / "cloud"), tmp_path / "here"
+    push(repository, store, say=silent)
+    rollback(store, "m", say=silent)
+    fetch(store, here, mirror=True, say=silent)
+    assert local.versions(here / "m") == [1]
+    assert local.highest_ever(here / "m") == 2, "so the next one that is trained here is 3"
+    assert {(each.version, each.state) for each in listing(open_store(str(here))) if each.model == "m"} == {
+        (1, "newest"), (2, "withdrawn"),
+    }  # fmt: skip
+    assert not any(each.problem for each in listing(open_store(str(here))))
+    make(here, 2, weights="trained without having looked")
+    with pytest.raises(ModelError, match=r"has withdrawn m version 2 .* one number stands for two models"):
+        push(here, store, models=["m"], say=silent)
+
+
 def test_what_cannot_be_rolled_back_stays(repository: Path) -> None:
     store = open_store(str(repository))
     before = tree(repository)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from glaim_stream.contract import CONTRACT_FILE
 from glaim_stream.errors import ModelError
-from glaim_stream.models.local import join, move, restore_contract, staging, versions
+from glaim_stream.models.local import join, move, restore_contract, staging, versions, withdrawn
 from glaim_stream.models.store import Store, local_path, open_store
 
 SERVED = 2  # the versions that Triton serves (version_policy in config.pbtxt): the newest, and the one before
@@ -55,6 +55,8 @@ def fetch(
                 changes += _whole(source, target, name, keep, made, say, or_there=missing_only)
             elif not missing_only:
                 changes += _newer(source, target, name, keep, made, mirror, say)
+            for number in source.withdrawn(name):  # a version trained here must not take a number that was given before
+                (withdrawn(target / name) / str(number)).mkdir(parents=True, exist_ok=True)
     return changes
 
 

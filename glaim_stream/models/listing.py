@@ -39,7 +39,11 @@ def listing(store: Store) -> list[Listed]:
             found.append(
                 _listed(store, name, number, "newest" if place == 1 else "served" if place <= SERVED else "kept")
             )
-        found += [_listed(aside, name, number, "withdrawn") for number in store.withdrawn(name)]
+        for number in store.withdrawn(name):
+            here = any(True for _ in aside.files(f"{name}/{number}"))  # else only its number is known, from a fetch
+            found.append(
+                _listed(aside, name, number, "withdrawn") if here else Listed(name, number, "withdrawn", None, "")
+            )
     return found
 
 
