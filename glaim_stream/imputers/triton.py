@@ -20,6 +20,9 @@ from glaim_stream.records import Method
 # UNAVAILABLE: restarting or unreachable. NOT_FOUND: what a draining server answers, or one that still loads.
 _RETRIED = ("StatusCode.UNAVAILABLE", "StatusCode.NOT_FOUND")
 _FIRST_PAUSE_S = 0.05
+# INTERNAL: the process behind a model is dead, which its Triton does not mend and answers at once. Of several Tritons
+# the next one lives: it is asked at once, and twice more after a pause, for calls beside this one take turns too.
+_ANSWERED_BY_ANOTHER, _MOST_TRIES = "StatusCode.INTERNAL", 4
 
 # A name may stand for several Tritons (a headless Service): calls go to each in turn, and a retry to the next one. One
 # connection to one address, gRPC's own way, would tie a worker to whichever it met first, for as long as that lives.
@@ -132,7 +135,9 @@ class TritonImputer:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._deadline_s
         pause = _FIRST_PAUSE_S
+        tries = 0
         while True:
+            tries += 1
             left = end - loop.time()
             client = self._connected()
             try:
@@ -140,7 +145,10 @@ class TritonImputer:
                     model, inputs, outputs=[InferRequestedOutput(IMPUTED)], client_timeout=max(left, 0.001)
                 )
             except InferenceServerException as error:
-                if error.status() not in _RETRIED:
+                by_another = error.status() == _ANSWERED_BY_ANOTHER and tries < _MOST_TRIES
+                if by_another and tries == 1:
+                    continue
+                if error.status() not in _RETRIED and not by_another:
                     kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
                     raise kind(f"{self._url}: {error}") from error
                 if loop.time() + pause >= end:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +19,7 @@ from glaim_stream.feed.sources import Source, plant_source
 from tests.chaos.conftest import MakeScenario, port_of
 from tests.chaos.harness import Scenario, wait_for
 from tests.chaos.proxy import Proxy
+from tests.stubs import kill_stubs
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
@@ -84,22 +83,6 @@ def test_interpolation_stands_in_while_triton_is_dead_and_the_model_comes_back(
     hurt(it, own_triton.kill, mend=own_triton.restart)
     assert_stand_ins_between(it)
     assert it.end().counts["identical_duplicates"] == 0
-
-
-def kill_stubs(triton: LocalTriton) -> None:
-    """SIGKILL to the interpreters of the python backend, which Triton 24.10 never starts again."""
-    stubs = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (entry / "cmdline").read_bytes()
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue  # it has just ended
-        if parent == triton.pid and b"triton_python_backend_stub" in command:
-            stubs.append(int(entry.name))
-    assert stubs, "a stub for each instance of the model"
-    for stub in stubs:
-        os.kill(stub, signal.SIGKILL)
 
 
 def test_a_stub_that_dies_is_noticed_by_its_answers_and_a_restart_of_the_server_mends_it(

@@ -1,0 +1,25 @@
+"""What a test does to the processes behind a real Triton."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from deploy.triton import LocalTriton
+
+
+def kill_stubs(triton: LocalTriton) -> None:
+    """SIGKILL to the interpreters of the python backend, which Triton 24.10 never starts again."""
+    stubs = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes()
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has just ended
+        if parent == triton.pid and b"triton_python_backend_stub" in command:
+            stubs.append(int(entry.name))
+    assert stubs, "a stub for each instance of the model"
+    for stub in stubs:
+        os.kill(stub, signal.SIGKILL)
