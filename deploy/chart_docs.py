@@ -37,8 +37,8 @@ def helm_docs() -> Path:
     return gotools.build(PACKAGE, VERSION, "helm-docs")
 
 
-def readme(chart: Path = CHART) -> str:
-    """What the chart's README has to say.
+def readme(chart: Path) -> str:
+    """What a chart's README has to say.
 
     Raises:
         ChartDocsError: helm-docs refuses the chart; with what it said.
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         if given.fetch_only:
             print(f"helm-docs: {helm_docs()}")
             return 0
-        wanted = readme()
+        wanted = readme(CHART)
     except gotools.GoUnavailable as error:
         print(f"helm-docs cannot be had here: {error}")
         return CANNOT_RUN_HERE

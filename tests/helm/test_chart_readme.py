@@ -20,13 +20,24 @@ CHART = CHECKOUT / "helm" / "glaim-stream"
 @pytest.fixture(scope="module")
 def made() -> str:
     try:
-        return chart_docs.readme()
+        return chart_docs.readme(CHART)
     except GoUnavailable as reason:
         pytest.skip(str(reason))
 
 
 def test_the_readme_is_current(made: str) -> None:
     assert (CHART / "README.md").read_text() == made, "run `make chart-docs`"
+
+
+def test_the_command_says_whether_it_is(made: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert chart_docs.main(["--check"]) == 0
+    for name in ("Chart.yaml", "values.yaml", "README.md.gotmpl"):
+        (tmp_path / name).write_text((CHART / name).read_text())
+    (tmp_path / "README.md").write_text("old")
+    monkeypatch.setattr(chart_docs, "CHART", tmp_path)
+    assert chart_docs.main(["--check"]) == 1
+    assert chart_docs.main([]) == 0
+    assert (tmp_path / "README.md").read_text() == made
 
 
 def described(text: str) -> dict[str, str]:
