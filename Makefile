@@ -36,7 +36,7 @@ chaos: servers  ## every fault done to real parts, and a table of what it cost; 
 cluster-test: setup  ## the chart installed in a real Kubernetes control plane with fake nodes; CLUSTER= names some tests
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.compose_spec --fetch-only || test $$? -eq 3
-	$(BIN)/python -m deploy.cluster --fetch-only || test $$? -eq 3  # built from source once: ten minutes of two cores
+	$(BIN)/python -m deploy.cluster --fetch-only || test $$? -eq 3  # built from source once: eight minutes of two idle cores
 	$(BIN)/python -m pytest -m cluster $(or $(CLUSTER),tests/cluster)
 
 servers: setup  # fetched here, so that a slow network is no test's time-out

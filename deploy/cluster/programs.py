@@ -1,4 +1,4 @@
-"""The programs of a control plane, built from pinned source once: ten to twelve minutes on two cores, then cached."""
+"""The programs of a control plane, built from pinned source once (eight minutes of two idle cores), then cached."""
 
 from __future__ import annotations
 
