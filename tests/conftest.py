@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import uuid
 from collections.abc import Iterator
 
@@ -12,6 +13,12 @@ from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment
 from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
 from deploy.triton_install import unsupported_reason
+
+
+def pytest_configure() -> None:
+    """Let SIGINT through: a shell ignores it for what runs in the background, and every child would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

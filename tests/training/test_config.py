@@ -16,7 +16,8 @@ CONFIGS = sorted((Path(__file__).parents[2] / "training" / "configs").glob("*.to
 def test_every_shipped_configuration_is_valid_and_exports_under_its_name(path: Path) -> None:
     config = read(path)
     assert config.name == path.stem
-    assert (config.export.name or config.name) == path.stem
+    # What trains a model again puts a new version beside the old ones, under the old name.
+    assert (config.export.name or config.name) == path.stem.removesuffix("-again")
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
