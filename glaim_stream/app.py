@@ -29,6 +29,7 @@ from glaim_stream.partition import PartitionWorker, Work
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.publish import KafkaPublisher
 from glaim_stream.rebuild import KafkaRebuilder
+from glaim_stream.repeats import Repeats
 from glaim_stream.series import begin_series
 from glaim_stream.settings import Settings
 from glaim_stream.transport import Batch, BatchSchema
@@ -128,7 +129,10 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     @app.task  # type: ignore[untyped-decorator]
     async def started() -> None:
         # Faust leaves the root logger at DEBUG whatever level it is given, which costs 14 % of a saturated worker.
-        logging.getLogger().setLevel(settings.log_level.upper())
+        root = logging.getLogger()
+        root.setLevel(settings.log_level.upper())
+        for handler in root.handlers:
+            handler.addFilter(Repeats())
         for rung in ladder.rungs:
             if isinstance(rung, TritonImputer):
                 await _check_served(rung)
