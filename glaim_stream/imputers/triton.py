@@ -20,8 +20,9 @@ from glaim_stream.records import Method
 # UNAVAILABLE: restarting or unreachable. NOT_FOUND: what a draining server answers, or one that still loads.
 _RETRIED = ("StatusCode.UNAVAILABLE", "StatusCode.NOT_FOUND")
 _FIRST_PAUSE_S = 0.05
-# INTERNAL: the process behind a model is dead, which its Triton does not mend and says after some 2 s (2.51). Of several
-# Tritons the next one lives: it is asked at once, and twice more after a pause, for calls beside this one take turns too.
+# INTERNAL: the process behind a model is dead, which its Triton does not mend and says after some 2 s (2.51). Of
+# several Tritons the next one lives: it is asked at once, and twice more after a pause, for calls beside this one take
+# turns too.
 _ANSWERED_BY_ANOTHER, _MOST_TRIES = "StatusCode.INTERNAL", 4
 
 # A name may stand for several Tritons (a headless Service): calls go to each in turn, and a retry to the next one. One
