@@ -91,7 +91,7 @@ def parse_json(
         if plain is not None and (part := _plain_batches(plain, places, index)) is not None:
             return [part]
     found: tuple[list[int], list[int], list[int]] = ([], [], [])
-    documents = _documents(chosen, rejects)
+    documents = _documents(chosen, lines, rejects)
     for number, document in enumerate(documents):
         shape = _shape(chosen[number], document, rejects) if document is not None else None
         if shape is not None:
@@ -129,16 +129,18 @@ def _decode_lines(lines: bytes, count: int, decoder: msgspec.json.Decoder[_Docum
     return documents if len(documents) == count else None
 
 
-def _documents(records: Sequence[InputRecord], rejects: list[Reject]) -> Sequence[JsonRecord | None]:
+def _documents(
+    records: Sequence[InputRecord], lines: bytes | None, rejects: list[Reject]
+) -> Sequence[JsonRecord | None]:
     """A document a record, None for what was refused; a record that is broken slows its neighbours, not the batch."""
-    lines = _lines(records)
     together = None if lines is None else _decode_lines(lines, len(records), _decoder)
     if together is not None:
         return together
     if len(records) <= _FEW:
         return [_decode_one(record, rejects) for record in records]
     middle = len(records) // 2
-    return [*_documents(records[:middle], rejects), *_documents(records[middle:], rejects)]
+    halves = records[:middle], records[middle:]
+    return [document for half in halves for document in _documents(half, _lines(half), rejects)]
 
 
 def _decode_one(record: InputRecord, rejects: list[Reject]) -> JsonRecord | None:
