@@ -1,6 +1,6 @@
 """The folder of one run below the folder of all runs; those of old runs go, because each holds a dump of a topic.
 
-    python -m training.workspace /work --run weekly-29384920 --keep 2
+    python -m training.workspace /runs --run weekly-29384920 --keep 2
 
 A run that is there already is left as it is, whatever its age: it is the one that goes on.
 """

@@ -53,7 +53,7 @@ def test_the_steps_of_a_retraining_come_in_their_order(chart: Chart) -> None:
 def test_what_is_trained_on_is_what_was_dumped(chart: Chart) -> None:
     steps = commands(job_pod(chart.render(MATRIX[VOLUME])))
     dumped = steps["dump"][steps["dump"].index("--out") + 1]
-    assert steps["fit"][steps["fit"].index("--data") + 1] == dumped == "/work/$(RUN)/readings.parquet"
+    assert steps["fit"][steps["fit"].index("--data") + 1] == dumped == "/runs/$(RUN)/readings.parquet"
     history = commands(job_pod(chart.render(MATRIX["trained on a volume"])))
     assert history["fit"][history["fit"].index("--data") + 1] == "/data/plant/2026.parquet"
     assert "dump" not in history

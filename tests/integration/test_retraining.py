@@ -84,7 +84,7 @@ class CronJob:
             "/opt/glaim/groups.yaml": str(CATALOGUE),
             "/opt/glaim/model_repo": str(CHECKOUT / "model_repo"),
             "/models/": f"{place}/models/",
-            "/work": str(place / "work"),
+            "/runs": str(place / "work"),
         }
 
     def run(self, name: str) -> str:

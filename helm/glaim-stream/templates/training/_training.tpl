@@ -3,7 +3,7 @@ The steps of a retraining, one container each. All but the last are init contain
 ended well. What a step has done is kept in the run's folder of the work volume, which has the Job's name, so that another
 pod of the same Job goes on where the last one was stopped, and the next Job begins anew.
 */}}
-{{- define "glaim-stream.training.run" -}}/work/$(RUN){{- end }}
+{{- define "glaim-stream.training.run" -}}/runs/$(RUN){{- end }}
 
 {{- define "glaim-stream.training.data" -}}
 {{- if eq .Values.training.data.source "topic" -}}
@@ -16,7 +16,7 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
 {{/* Makes the run's folder, and removes those of old runs: dumps are large. */}}
 {{- define "glaim-stream.training.step.workspace" -}}
 - name: workspace
-  command: [python, -m, training.workspace, /work, --run, $(RUN), --keep, {{ .Values.training.work.keepRuns | int64 | quote }}]
+  command: [python, -m, training.workspace, /runs, --run, $(RUN), --keep, {{ .Values.training.work.keepRuns | int64 | quote }}]
   {{- include "glaim-stream.training.container" (dict "root" . "image" .Values.training.image) | nindent 2 }}
 {{- end }}
 
@@ -108,7 +108,7 @@ securityContext: {{- include "glaim-stream.container.security" .root | nindent 2
 resources: {{- ternary (include "glaim-stream.training.resources" .root) (toYaml $training.stepResources) (eq (toString .fit) "true") | nindent 2 }}
 volumeMounts:
   - {name: tmp, mountPath: /tmp}
-  - {name: work, mountPath: /work}
+  - {name: work, mountPath: /runs}
   {{- if .kafka }}
   {{- with include "glaim-stream.catalogue.mounts" .root | trim }}
   {{- . | nindent 2 }}
