@@ -13,13 +13,13 @@ import subprocess
 from pathlib import Path
 
 from deploy import gotools
+from deploy.bring import CANNOT_RUN_HERE
 from deploy.cache import CHECKOUT
 from deploy.errors import DeployError
 
 VERSION = "v1.14.2"
 PACKAGE = "github.com/norwoodj/helm-docs/cmd/helm-docs"
 CHART = CHECKOUT / "helm" / "glaim-stream"
-CANNOT_RUN_HERE = 3  # exit status, as of deploy.triton
 _TIMEOUT_S = 60
 
 

@@ -7,15 +7,13 @@ builds it (some 20 s on two cores, once), so that no test waits for it.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from deploy.errors import DeployError
+from deploy.bring import bring
 from deploy.gotools import GoUnavailable, build
 
 PACKAGE = "github.com/compose-spec/compose-go/v2/cmd"
 VERSION = "v2.16.2"
-CANNOT_RUN_HERE = 3  # exit status, as of deploy.triton
 
 
 def find_loader() -> Path:
@@ -30,20 +28,14 @@ def find_loader() -> Path:
 
 def main(arguments: list[str] | None = None) -> int:
     """Build the loader and say where it is."""
-    parser = argparse.ArgumentParser(
-        prog="python -m deploy.compose_spec", description="Bring the loader of compose files."
+    return bring(
+        "compose_spec",
+        "Bring the loader of compose files.",
+        lambda: f"Compose Specification: {find_loader()}",
+        named="the loader of compose files",
+        unavailable=GoUnavailable,
+        arguments=arguments,
     )
-    parser.add_argument("--fetch-only", action="store_true", help="all there is to do; as of the other runners")
-    parser.parse_args(arguments)
-    try:
-        print(f"Compose Specification: {find_loader()}")
-    except GoUnavailable as error:
-        print(f"the loader of compose files cannot be had here: {error}")
-        return CANNOT_RUN_HERE
-    except DeployError as error:
-        print(f"error: {error}")
-        return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -7,16 +7,15 @@ builds it where it is absent (some three minutes on two cores, once), so that no
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from pathlib import Path
 
 from deploy import gotools
+from deploy.bring import bring
 from deploy.errors import DeployError
 
 VERSION = "v3.21.4"
 PACKAGE = "helm.sh/helm/v3/cmd/helm"
-CANNOT_RUN_HERE = 3  # exit status, as of deploy.triton
 
 
 class HelmUnavailable(DeployError):
@@ -41,18 +40,14 @@ def find_helm() -> Path:
 
 def main(arguments: list[str] | None = None) -> int:
     """Find or build helm and say where it is."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.helm", description="Bring the helm that checks the chart.")
-    parser.add_argument("--fetch-only", action="store_true", help="all there is to do; as of the other runners")
-    parser.parse_args(arguments)
-    try:
-        print(f"Helm: {find_helm()}")
-    except HelmUnavailable as error:
-        print(f"Helm cannot be had here: {error}")
-        return CANNOT_RUN_HERE
-    except DeployError as error:
-        print(f"error: {error}")
-        return 1
-    return 0
+    return bring(
+        "helm",
+        "Bring the helm that checks the chart.",
+        lambda: f"Helm: {find_helm()}",
+        named="Helm",
+        unavailable=HelmUnavailable,
+        arguments=arguments,
+    )
 
 
 if __name__ == "__main__":

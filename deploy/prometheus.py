@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import tempfile
@@ -20,14 +19,13 @@ from typing import Any, Self
 
 import yaml
 
-from deploy.errors import DeployError
+from deploy.bring import bring
 from deploy.gotools import GoUnavailable
 from deploy.ports import LOOPBACK, choose_port
 from deploy.process import ServerProcess
 from deploy.prometheus_install import PrometheusUnavailable, find_alertmanager, find_prometheus
 from deploy.runner import LocalServer
 
-CANNOT_RUN_HERE = 3  # exit status, as of deploy.triton
 _START_DEADLINE_S = 60.0
 
 
@@ -133,18 +131,14 @@ class LocalAlertmanager(_Monitor):
 
 def main(arguments: list[str] | None = None) -> int:
     """Find or fetch the programs and say where they are."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.prometheus", description="Bring Prometheus and its tools.")
-    parser.add_argument("--fetch-only", action="store_true", help="all there is to do; as of the other runners")
-    parser.parse_args(arguments)
-    try:
-        print(f"Prometheus: {find_prometheus().server}\nAlertmanager: {find_alertmanager().server}")
-    except (PrometheusUnavailable, GoUnavailable) as error:
-        print(f"Prometheus and Alertmanager cannot be had here: {error}")
-        return CANNOT_RUN_HERE
-    except DeployError as error:
-        print(f"error: {error}")
-        return 1
-    return 0
+    return bring(
+        "prometheus",
+        "Bring Prometheus and its tools.",
+        lambda: f"Prometheus: {find_prometheus().server}\nAlertmanager: {find_alertmanager().server}",
+        named="Prometheus and Alertmanager",
+        unavailable=(PrometheusUnavailable, GoUnavailable),
+        arguments=arguments,
+    )
 
 
 if __name__ == "__main__":

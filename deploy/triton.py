@@ -26,6 +26,7 @@ from typing import Literal, Self
 
 import tritonclient.grpc as grpc_client
 
+from deploy.bring import CANNOT_RUN_HERE
 from deploy.errors import DeployError, ServerFailed, TritonUnavailable
 from deploy.ports import LOOPBACK, claim_port
 from deploy.process import ServerProcess
@@ -33,7 +34,6 @@ from deploy.runner import LocalServer, run_in_foreground
 from deploy.triton_install import Report, install_triton
 from deploy.triton_probe import model_problem
 
-CANNOT_RUN_HERE = 3  # exit status of --fetch-only where no server can run: a fact about the machine, no failure
 ControlMode = Literal["none", "poll", "explicit"]
 
 # The header that opens the admin API of an explicit server, over HTTP; over gRPC it carries Triton's own prefix.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from deploy.bring import CANNOT_RUN_HERE
 from deploy.cluster import ClusterUnavailable, LocalCluster, control_plane
 from deploy.cluster.crds import definitions
 from deploy.errors import DeployError
-from deploy.helm import CANNOT_RUN_HERE
 from deploy.runner import run_in_foreground
 
 

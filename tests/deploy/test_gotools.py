@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy import gotools, helm
+from deploy.bring import CANNOT_RUN_HERE
 from deploy.cache import cache_dir
 from deploy.errors import FetchError
 from deploy.gotools import GoUnavailable, build, build_in, find_go, module_directory
@@ -50,7 +51,7 @@ def test_a_helm_on_path_is_taken(path: Path) -> None:
 def test_without_helm_and_go_the_error_names_both(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(HelmUnavailable, match=r"expected helm on PATH, or go .* expected go 1.21 or later on PATH"):
         find_helm()
-    assert helm.main(["--fetch-only"]) == helm.CANNOT_RUN_HERE
+    assert helm.main(["--fetch-only"]) == CANNOT_RUN_HERE
     assert "cannot be had here" in capsys.readouterr().out
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy import prometheus
+from deploy.bring import CANNOT_RUN_HERE
 from deploy.cache import cache_dir
 from deploy.errors import FetchError
 from deploy.prometheus_install import PrometheusUnavailable, Tools, find_alertmanager, find_prometheus
@@ -39,7 +40,7 @@ def test_those_on_path_are_taken(path: Path) -> None:
 def test_without_apt_the_error_names_what_is_missing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PrometheusUnavailable, match="found no apt-get and no dpkg"):
         find_prometheus()
-    assert prometheus.main(["--fetch-only"]) == prometheus.CANNOT_RUN_HERE
+    assert prometheus.main(["--fetch-only"]) == CANNOT_RUN_HERE
     assert "cannot be had here" in capsys.readouterr().out
 
 
