@@ -89,75 +89,98 @@ model_warmup [
 """
 
 
-_VERSIONS = """# Two versions: the one before answers while clients move on, and again if the new one is withdrawn.
-version_policy: { latest { num_versions: 2 } }
+_LIBTORCH = """\
+platform: "pytorch_libtorch"
+default_model_filename: "model.pt"
 """
 
 
-_LIBTORCH = """\
+_LIBTORCH_EXECUTION = """\
 # Batch sizes change from call to call. The optimising executor would specialise, and stall, for each of them anew.
 parameters { key: "DISABLE_OPTIMIZED_EXECUTION" value { string_value: "true" } }
 parameters { key: "INFERENCE_MODE" value { string_value: "true" } }
+
 """
+
+
+def _config(
+    name: str, sensors: int, window: int, export: ExportSpec, *, head: str, backend: str, instances: str, execution: str
+) -> str:
+    """What all configurations of a model say, around what is a backend's own; each part ends in a newline."""
+    return f"""{head}name: "{name}"
+{backend}max_batch_size: {export.max_batch}
+
+{_tensors(sensors, window, export.emitted_steps)}
+{instances}
+{_batching(export)}
+# Two versions: the one before answers while clients move on, and again if the new one is withdrawn.
+version_policy: {{ latest {{ num_versions: 2 }} }}
+
+{execution}{_warmup(sensors, window)}"""
 
 
 def libtorch_config(name: str, sensors: int, window: int, export: ExportSpec) -> str:
     """`config.pbtxt`: the pytorch_libtorch backend on a GPU."""
-    return f"""# Model {name} for Triton with the PyTorch backend on a GPU. Written by training.export.
+    return _config(
+        name,
+        sensors,
+        window,
+        export,
+        head=f"""\
+# Model {name} for Triton with the PyTorch backend on a GPU. Written by training.export.
 # On a CPU: tritonserver --model-config-name=cpu takes configs/cpu.pbtxt instead, and --model-config-name=python takes
 # configs/python.pbtxt, for a server without that backend.
-name: "{name}"
-platform: "pytorch_libtorch"
-default_model_filename: "model.pt"
-max_batch_size: {export.max_batch}
-
-{_tensors(sensors, window, export.emitted_steps)}
+""",
+        backend=_LIBTORCH,
+        instances="""\
 # One instance a GPU: a second one would only queue behind the first on the same device.
-instance_group [ {{ kind: KIND_GPU count: 1 }} ]
-
-{_batching(export)}
-{_VERSIONS}
-{_LIBTORCH}
-{_warmup(sensors, window)}"""
+instance_group [ { kind: KIND_GPU count: 1 } ]
+""",
+        execution=_LIBTORCH_EXECUTION,
+    )
 
 
 def libtorch_cpu_config(name: str, sensors: int, window: int, export: ExportSpec) -> str:
     """`configs/cpu.pbtxt`: the pytorch_libtorch backend on a CPU."""
-    return f"""# Model {name} for Triton with the PyTorch backend on a CPU. Written by training.export.
+    return _config(
+        name,
+        sensors,
+        window,
+        export,
+        head=f"""\
+# Model {name} for Triton with the PyTorch backend on a CPU. Written by training.export.
 # Taken by: tritonserver --model-config-name=cpu
-name: "{name}"
-platform: "pytorch_libtorch"
-default_model_filename: "model.pt"
-max_batch_size: {export.max_batch}
-
-{_tensors(sensors, window, export.emitted_steps)}
+""",
+        backend=_LIBTORCH,
+        instances="""\
 # One instance, one thread: raise the count where there are cores to spare. libtorch would take as many threads as the
 # machine has cores, whatever share of them a container may use, and be throttled for it.
-instance_group [ {{ kind: KIND_CPU count: 1 }} ]
-parameters {{ key: "INTRA_OP_THREAD_COUNT" value {{ string_value: "1" }} }}
-parameters {{ key: "INTER_OP_THREAD_COUNT" value {{ string_value: "1" }} }}
-
-{_batching(export)}
-{_VERSIONS}
-{_LIBTORCH}
-{_warmup(sensors, window)}"""
+instance_group [ { kind: KIND_CPU count: 1 } ]
+parameters { key: "INTRA_OP_THREAD_COUNT" value { string_value: "1" } }
+parameters { key: "INTER_OP_THREAD_COUNT" value { string_value: "1" } }
+""",
+        execution=_LIBTORCH_EXECUTION,
+    )
 
 
 def python_config(name: str, sensors: int, window: int, export: ExportSpec) -> str:
     """`configs/python.pbtxt`: the python backend on a CPU."""
-    return f"""# Model {name} for Triton with the python backend on a CPU. Written by training.export.
+    return _config(
+        name,
+        sensors,
+        window,
+        export,
+        head=f"""\
+# Model {name} for Triton with the python backend on a CPU. Written by training.export.
 # Taken by: tritonserver --model-config-name=python
-name: "{name}"
-backend: "python"
-max_batch_size: {export.max_batch}
-
-{_tensors(sensors, window, export.emitted_steps)}
+""",
+        backend='backend: "python"\n',
+        instances="""\
 # One instance, one thread: raise the count where there are cores to spare.
-instance_group [ {{ kind: KIND_CPU count: 1 }} ]
-
-{_batching(export)}
-{_VERSIONS}
-{_warmup(sensors, window)}"""
+instance_group [ { kind: KIND_CPU count: 1 } ]
+""",
+        execution="",
+    )
 
 
 def write_warmup(model_directory: Path, values: Floats, observed: Bools) -> None:
