@@ -21,7 +21,7 @@ from glaim_stream.feed.sources import plant_source
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed
 
 pytestmark = pytest.mark.chaos
 
@@ -36,13 +36,9 @@ def test_the_model_goes_on_in_the_worker_when_triton_dies(
         pytest.skip(reason)
     pytest.importorskip("torch")
     with LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"]) as triton:
-        settings = Settings(
-            kafka=kafka.bootstrap_servers,
-            catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
-            model_repository=CHECKOUT / "model_repo",
-            input_topic=topic_prefix + "in",
-            output_topic=topic_prefix + "out",
-            consumer_group=topic_prefix + "worker",
+        settings = plant_settings(
+            kafka.bootstrap_servers,
+            topic_prefix,
             partitions=1,
             commit_interval_s=0.2,
             triton=triton.grpc_url,

@@ -29,7 +29,7 @@ from glaim_stream.check.broker import kafka_findings
 from glaim_stream.check.findings import Outcome
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, run_command
+from tests.integration.worker_process import WorkerProcess, plant_settings, run_command
 
 EVERYBODY = "User:ANONYMOUS"  # who a client is on a listener without authentication
 
@@ -46,13 +46,9 @@ def guarded() -> Iterator[LocalKafka]:
 
 
 def settings_for(kafka: str, prefix: str, **more: object) -> Settings:
-    return Settings(
-        kafka=kafka,
-        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
-        model_repository=CHECKOUT / "model_repo",
-        input_topic=prefix + "in",
-        output_topic=prefix + "out",
-        consumer_group=prefix + "worker",
+    return plant_settings(
+        kafka,
+        prefix,
         partitions=2,
         **more,  # type: ignore[arg-type]
     )

@@ -18,9 +18,8 @@ from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.records import newest_revisions, read_rows
-from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed
 
 STEP_MS = 60_000
 
@@ -32,13 +31,9 @@ def test_finals_of_an_outage_of_triton_are_made_again(
     if reason is not None:
         pytest.skip(reason)
     with LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"]) as triton:
-        settings = Settings(
-            kafka=kafka.bootstrap_servers,
-            catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
-            model_repository=CHECKOUT / "model_repo",
-            input_topic=topic_prefix + "in",
-            output_topic=topic_prefix + "out",
-            consumer_group=topic_prefix + "worker",
+        settings = plant_settings(
+            kafka.bootstrap_servers,
+            topic_prefix,
             partitions=2,
             commit_interval_s=0.2,
             triton=triton.grpc_url,

@@ -21,7 +21,7 @@ from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, environment_of, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings, wait_until_committed
 from tests.test_health import ask
 
 PATIENCE_S = 60.0
@@ -67,14 +67,10 @@ def wait_for(condition: Callable[[], bool], found: Callable[[], object]) -> None
         time.sleep(0.1)
 
 
-def plant_settings(kafka: str, prefix: str, **more: object) -> Settings:
-    return Settings(
-        kafka=kafka,
-        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
-        model_repository=CHECKOUT / "model_repo",
-        input_topic=prefix + "in",
-        output_topic=prefix + "out",
-        consumer_group=prefix + "worker",
+def watched_settings(kafka: str, prefix: str, **more: object) -> Settings:
+    return plant_settings(
+        kafka,
+        prefix,
         commit_interval_s=0.2,
         session_timeout_s=6,
         metrics_host=LOOPBACK,
@@ -91,7 +87,7 @@ def test_pages_follow_kafka_and_triton_as_they_come_and_go(topic_prefix: str, tm
     triton = LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"], grpc_port=choose_port())
     address = f"{LOOPBACK}:{triton._asked_ports[0]}"
     with LocalKafka(jvm_options=QUICK_START) as kafka:
-        settings = plant_settings(
+        settings = watched_settings(
             kafka.bootstrap_servers, topic_prefix, partitions=1, triton=address, triton_deadline_s=0.5
         )
         spare = settings.model_copy(update={"metrics_port": choose_port()})
@@ -159,7 +155,7 @@ worker.run(read_settings())
 def test_a_blocked_loop_is_told_and_forgotten_when_it_turns_again_and_so_is_a_dead_agent(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    settings = plant_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
+    settings = watched_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
     pages, now, dead = Pages(settings), tmp_path / "now", tmp_path / "dead"
     with (tmp_path / "worker.log").open("wb") as log:
         process = subprocess.Popen(
@@ -190,7 +186,7 @@ def test_a_blocked_loop_is_told_and_forgotten_when_it_turns_again_and_so_is_a_de
 def test_a_worker_says_in_a_sentence_that_its_port_is_taken(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    settings = plant_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
+    settings = watched_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
     with WorkerProcess(settings, tmp_path / "first.log"), WorkerProcess(settings, tmp_path / "second.log"):
         logs = [tmp_path / "first.log", tmp_path / "second.log"]
         sentence = f"error: GLAIM_METRICS_HOST, GLAIM_METRICS_PORT: expected an address to listen on, '{LOOPBACK}' port"

@@ -10,14 +10,12 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from deploy.cache import CHECKOUT
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
-from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import environment_of, wait_until_committed
+from tests.integration.worker_process import environment_of, plant_settings, wait_until_committed
 
 INTERVAL_S = 3.0  # Faust's default of 1000 s is how long a pause would have to be
 
@@ -38,13 +36,9 @@ worker.run(read_settings())
 def test_a_topic_that_takes_no_row_pauses_the_worker_and_costs_nothing(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    settings = Settings(
-        kafka=kafka.bootstrap_servers,
-        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
-        model_repository=CHECKOUT / "model_repo",
-        input_topic=topic_prefix + "in",
-        output_topic=topic_prefix + "out",
-        consumer_group=topic_prefix + "worker",
+    settings = plant_settings(
+        kafka.bootstrap_servers,
+        topic_prefix,
         imputer="interpolation",
         partitions=2,
         poll_records=200,

@@ -15,7 +15,21 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 from kafka.structs import OffsetAndMetadata
 
+from deploy.cache import CHECKOUT
 from glaim_stream.settings import Settings
+
+
+def plant_settings(kafka: str, prefix: str, **more: object) -> Settings:
+    """Settings for the shipped plant, with topics and a consumer group of the test's own."""
+    return Settings(
+        kafka=kafka,
+        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
+        model_repository=CHECKOUT / "model_repo",
+        input_topic=prefix + "in",
+        output_topic=prefix + "out",
+        consumer_group=prefix + "worker",
+        **more,  # type: ignore[arg-type]
+    )
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

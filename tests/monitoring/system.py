@@ -24,7 +24,7 @@ from deploy.prometheus import LocalAlertmanager, LocalPrometheus
 from deploy.triton import LocalTriton
 from glaim_stream.settings import Settings
 from glaim_stream.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, environment_of
+from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings
 
 RULES = CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml"
 CONFIGURATIONS = CHECKOUT / "deploy" / "prometheus"
@@ -151,13 +151,9 @@ def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]
     """Start all of it on an existing Kafka; the plant feeds it 5 steps a second."""
     with ExitStack() as parts:
         triton = parts.enter_context(LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"]))
-        settings = Settings(
-            kafka=kafka,
-            catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
-            model_repository=CHECKOUT / "model_repo",
-            input_topic=prefix + "in",
-            output_topic=prefix + "out",
-            consumer_group=prefix + "worker",
+        settings = plant_settings(
+            kafka,
+            prefix,
             partitions=2,
             triton=triton.grpc_url,
             triton_deadline_s=1,
