@@ -251,11 +251,14 @@ def test_the_program_leaves_no_process_and_no_shared_memory(
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert program.stdout is not None
-    assert any("Triton is ready" in line for line in program.stdout), "the program ended early"
-    program.send_signal(end)
-    program.stdout.close()
-    program.wait(40)
+    with program:  # closes its output and waits, whatever fails here
+        try:
+            assert program.stdout is not None
+            assert any("Triton is ready" in line for line in program.stdout), "the program ended early"
+            program.send_signal(end)
+            program.wait(40)
+        finally:
+            program.kill()
     assert wait_until_gone(str(tmp_path)) == []
     assert shared_memory() <= before
     assert list(tmp_path.glob("glaim-triton-*")) == []
