@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend import blend
 from glaim_stream.closing import NO_WINDOW, Closed
-from glaim_stream.imputers.baselines import interpolation
+from glaim_stream.imputers.baselines import interpolation_at
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.records import Method
 from glaim_stream.repair import SensorTable, publishable
@@ -95,6 +95,5 @@ def _baseline(
     values: NDArray[np.float32], observed: NDArray[np.bool_], window: Ints, sensor: Ints, lag: Ints
 ) -> Doubles:
     """The ladder's last rung for single cells [n]: interpolation, or the last value where nothing was read after."""
-    drawn = interpolation(values[window, sensor], observed[window, sensor])
-    baseline: Doubles = drawn[np.arange(len(lag)), drawn.shape[1] - 1 - lag].astype(np.float64)
-    return baseline
+    at = values.shape[2] - 1 - lag
+    return interpolation_at(values[window, sensor], observed[window, sensor], at).astype(np.float64)

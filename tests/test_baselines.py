@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from glaim_stream.imputers.baselines import interpolation, last_value
+from glaim_stream.imputers.baselines import interpolation, interpolation_at, last_value
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
 from glaim_stream.records import Method
@@ -40,6 +40,21 @@ def split(row: list[float]) -> tuple[np.ndarray, np.ndarray]:
 def test_by_example(row: list[float], last: list[float], line: list[float]) -> None:
     assert np.array_equal(last_value(*split(row))[0, 0], np.array(last, np.float32), equal_nan=True)
     assert np.array_equal(interpolation(*split(row))[0, 0], np.array(line, np.float32), equal_nan=True)
+
+
+@given(
+    arrays(np.float32, (7, 5), elements=st.floats(allow_nan=False, allow_infinity=False, width=32)),
+    arrays(np.bool_, (7, 5)),
+    arrays(np.int64, 7, elements=st.integers(0, 4)),
+)
+def test_a_single_cell_is_that_of_the_whole_row_to_the_bit(
+    values: np.ndarray, observed: np.ndarray, at: np.ndarray
+) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = interpolation(values, observed)[np.arange(7), at]
+        single = interpolation_at(values, observed, at)
+    assert single.dtype == np.float32
+    assert single.tobytes() == whole.tobytes()
 
 
 @given(
