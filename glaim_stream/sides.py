@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,10 @@ AGES = (1, 2, 4, 8, 16)  # steps hidden; also the classes in which errors are ke
 MOST_WINDOWS = 32  # of one model and step: pooled over groups, more questions add cost and no knowledge
 FEWEST_WINDOWS = 4  # fewer show too little of what drifts
 _HIDDEN_SHARE = 4  # one sensor in so many is hidden: more, and the window would be another case
-_MODES = 8  # of so many side windows one hides the whole newest row, one a whole row inside
+_MODES = np.uint64(8)  # of so many side windows one hides the whole newest row, one a whole row inside
+# The finaliser of SplitMix64. Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
+_WEYL, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 
 class Place(IntEnum):
@@ -103,6 +107,7 @@ class SideAsker:
         self._names = names
         self._keys: Hashes = np.empty(0, np.uint64)  # by row of the rings
         self._ages = np.array([age for age in AGES if age <= max_gap and age + revise_after < window] or [1])
+        self._behind = np.arange(window - 1, -1, -1)  # steps before the newest one, by place in the window
 
     def ask(self, rings: Rings, step: int) -> Sides | None:
         """Questions of a step as it closes; None when nobody speaks at it."""
@@ -113,12 +118,11 @@ class SideAsker:
         slots = rings.slots(np.arange(step - self._window + 1, step + 1))
         seen = rings.observed[chosen].take(slots, axis=2)
         lag, asked, age, ahead = self._questions(key, seen)
-        behind = np.arange(self._window - 1, -1, -1)  # steps before the newest one, by place in the window
+        behind = self._behind
         hide = (asked & (behind >= (lag - ahead)[:, :, None])) & (behind < (lag + age)[:, :, None])
         visible = seen & ~hide
-        window, sensor = np.nonzero(
-            asked[:, :, 0] & np.take_along_axis(seen, self._window - 1 - lag[:, :, None], 2)[..., 0]
-        )
+        at = self._window - 1 - lag
+        window, sensor = np.nonzero(asked[:, :, 0] & seen[*np.ogrid[: len(at), : at.shape[1]], at])
         lag = lag[window, sensor]
         gap_age = _gap_age(visible[window, sensor], lag)
         fair = (gap_age <= self._max_gap) & (gap_age < self._window - lag)
@@ -126,7 +130,9 @@ class SideAsker:
         window, sensor, lag, gap_age = window[fair], sensor[fair], lag[fair], gap_age[fair]
         if len(window) == 0:
             return None
-        used, window = np.unique(window, return_inverse=True)
+        used = np.zeros(len(chosen), np.bool_)
+        used[window] = True
+        window = (np.cumsum(used) - 1)[window]
         values = rings.values[chosen[used]].take(slots, axis=2)
         visible = visible[used]
         return Sides(
@@ -157,9 +163,9 @@ class SideAsker:
 
         Few groups are asked several times, each time something else.
         """
-        times = np.arange(-(-self._least // len(rows)))
-        keys = (keys ^ _mixed(times.astype(np.uint64))[:, None]).ravel()
-        rows = np.tile(rows, len(times))
+        times = -(-self._least // len(rows))
+        keys = (keys ^ _numbers(0, times)[:, None]).ravel()
+        rows = np.tile(rows, times)
         hashes = _mixed(keys ^ _mixed(np.array([step], np.int64).astype(np.uint64)))
         count = min(len(rows), MOST_WINDOWS, max(self._least, round(self._share * len(rows))))
         lowest = np.argpartition(hashes, count - 1)[:count]
@@ -171,9 +177,8 @@ class SideAsker:
 
         A final's gap goes on after its step, mostly: interpolation, which sees the other side, is worse then.
         """
-        mode = key % np.uint64(_MODES)
-        sensors = np.arange(1, seen.shape[1] + 1).astype(np.uint64)
-        draw = _mixed(key[:, None] ^ _mixed(sensors))
+        mode = key % _MODES
+        draw = _mixed(key[:, None] ^ _numbers(1, seen.shape[1]))
         row_edge, row_interior = mode == 0, (mode == 1) & (self._revise_after > 0)
         age = self._ages[(_mixed(draw) % np.uint64(len(self._ages))).astype(np.int64)]
         age = np.where((row_edge | row_interior)[:, None], age[:, :1], age)
@@ -228,8 +233,7 @@ def _gap_age(visible: Bools, lag: Ints) -> Ints:
 def _lowest(draw: Hashes, eligible: Bools, count: Ints) -> Bools:
     """Of each row the `count` eligible ones with the lowest draws."""
     order = np.argsort(np.where(eligible, draw, np.iinfo(np.uint64).max), axis=1, kind="stable")
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), axis=1)
+    rank = np.argsort(order, axis=1)  # the inverse of a permutation
     return eligible & (rank < count[:, None])
 
 
@@ -238,12 +242,18 @@ def _name_key(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def _mixed(value: Hashes) -> Hashes:
-    """The finaliser of SplitMix64: every bit of the input moves half of the output's.
+@lru_cache(maxsize=64)
+def _numbers(first: int, count: int) -> Hashes:
+    """`_mixed` of so many numbers in a row."""
+    return _mixed(np.arange(first, first + count).astype(np.uint64))
 
-    Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
-    """
-    value = value + np.uint64(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+
+def _mixed(value: Hashes) -> Hashes:
+    """64 bits of which each depends on every bit of the input."""
+    value = value + _WEYL
+    value ^= value >> _SHIFTS[0]
+    value *= _FIRST
+    value ^= value >> _SHIFTS[1]
+    value *= _SECOND
+    value ^= value >> _SHIFTS[2]
+    return value
