@@ -59,13 +59,13 @@ class Experts:
         large = np.maximum(np.abs(model), np.abs(baseline))
         loss = np.abs(SHARES * model[:, None] + (1.0 - SHARES) * baseline[:, None])
         of_place, of_key = sensor * self._shape[2] + place, np.ravel_multi_index((sensor, age, place), self._shape)
+        sizes = np.array([np.bincount(of_place, column, self._size.values.shape[2]) for column in (large, None)])
         # Each half has its own usual size, since its own beginning: it must not know what it is to have forgotten.
         factors = zip(self._size.turn(step), self._key.turn(step), self._sensor.turn(step), strict=True)
         for half, (size_factor, key_factor, sensor_factor) in enumerate(factors):
             size = self._size.values[half]
             before = size.copy()
-            size[0] += size_factor * np.bincount(of_place, large, size.shape[1])
-            size[1] += size_factor * np.bincount(of_place, minlength=size.shape[1])
+            size += size_factor * sizes
             usual = np.where(before[1] > 0, before, size)  # a wild error must not set the bar for itself
             cap = CAP * usual[0, of_place] / usual[1, of_place]
             capped = np.ones((len(loss), len(SHARES) + 1))

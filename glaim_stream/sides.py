@@ -115,8 +115,7 @@ class SideAsker:
         if len(speaking) == 0:
             return None
         key, chosen = self._choose(self._row_keys(rings)[speaking], speaking, step)
-        slots = rings.slots(np.arange(step - self._window + 1, step + 1))
-        seen = rings.observed[chosen].take(slots, axis=2)
+        seen = rings.past(rings.observed, chosen, step)
         lag, asked, age, ahead = self._questions(key, seen)
         behind = self._behind
         hide = (asked & (behind >= (lag - ahead)[:, :, None])) & (behind < (lag + age)[:, :, None])
@@ -133,7 +132,7 @@ class SideAsker:
         used = np.zeros(len(chosen), np.bool_)
         used[window] = True
         window = (np.cumsum(used) - 1)[window]
-        values = rings.values[chosen[used]].take(slots, axis=2)
+        values = rings.past(rings.values, chosen[used], step)
         visible = visible[used]
         return Sides(
             self._model_index,
