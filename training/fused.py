@@ -5,14 +5,14 @@ time. Numbers are of one thread of an AMD EPYC (Zen 4), 7 sensors, 64 features, 
 
 Tried and dropped, because each gained less than 3 % of an iteration: the feed-forward in chunks of cells that stay in
 the cache (47 ms, 45 ms by the library: its products are most of it), `F.linear` for the products in training (equal
-here to convolutions over channels-last memory), random numbers by numpy's SFC64 (by its own time, 6 ms of 470) and the
-optimiser's fused step (4 ms of 470).
+here to convolutions over channels-last memory), and their weights' gradients by `torch.mm` (some 4 ms of 360).
 """
 
 import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -29,12 +29,21 @@ def drawn(shape: torch.Size, p: float) -> Tensor:
     """A dropout mask: uint8, 0 with probability p, else 1.
 
     On a CPU the library draws one double from a serial generator for each cell, a fifth of a training iteration. Here
-    every 64-bit draw decides four cells by its four 16-bit quarters, so that p is met to 1/65536. Bytes and not
-    booleans, because these take 7 times as long to become floats; a selection by booleans takes longer still.
+    every 64-bit draw decides four cells by its four 16-bit quarters, so that p is met to 1/65536. They come from
+    numpy's SFC64, twice as fast as the library's Mersenne Twister, which seeds it anew for every mask: so its state is
+    all the randomness that there is, and a resumed run draws the same masks. Bytes and not booleans, because these take
+    7 times as long to become floats; a selection by booleans takes longer still.
     """
     count = shape.numel()
-    draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    return draws.view(torch.int16)[:count].ge_(round(p * 65536) - 32768).to(torch.uint8).view(shape)
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    draws = torch.from_numpy(np.random.SFC64(seed).random_raw((count + 3) // 4).view(np.int16))
+    return draws[:count].ge_(round(p * 65536) - 32768).to(torch.uint8).view(shape)
+
+
+def _dropped(cells: Tensor, kept: Tensor, scale: float) -> Tensor:
+    """The cells times their mask and the scale, in one pass."""
+    mask = kept.to(cells.dtype)
+    return torch.addcmul(cells.new_zeros(()), cells, mask, value=scale, out=mask)
 
 
 class KeepLayout(torch.autograd.Function):
@@ -64,14 +73,14 @@ class DropCells(torch.autograd.Function):
         kept = drawn(cells.shape, p)
         context.save_for_backward(kept)
         context.scale = 1.0 / (1.0 - p)
-        return kept.to(cells.dtype).mul_(cells).mul_(context.scale)
+        return _dropped(cells, kept, context.scale)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator] # torch's own annotation lacks it
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         """The same cells, the same scale."""
         (kept,) = context.saved_tensors
-        return kept.to(gradient.dtype).mul_(gradient).mul_(context.scale), None
+        return _dropped(gradient, kept, context.scale), None
 
 
 class SensorAttention(torch.autograd.Function):
@@ -79,8 +88,8 @@ class SensorAttention(torch.autograd.Function):
 
     A dozen sensors make matrices so small that a batched product, and a softmax over seven numbers, spend their time
     between them. With N last, every operation runs over contiguous memory; products of matrices become sums over the
-    few features of a head, or over the few sensors. Forward and backward 24 ms a layer where the library's
-    `scaled_dot_product_attention` takes 53; with 21 sensors, in chunks of 64, 145 and 202 ms.
+    few features of a head, or over the few sensors. Forward and backward 21 ms a layer where the library's
+    `scaled_dot_product_attention` takes 53; with 21 sensors 111 and 132 ms.
     """
 
     @staticmethod
@@ -92,10 +101,11 @@ class SensorAttention(torch.autograd.Function):
         context.p, context.shape = p, qkv.shape
         saved = []
         for part in _parts(count):
-            query, key, value = _turned(rows[part], context.shape)
+            turned = _turned(rows[part])
+            query, key, value = _three(turned, context.shape)
             n = query.size(-1)
             weights = torch.softmax(_over_features(query, key) / math.sqrt(size), dim=0)
-            saved.append(weights)
+            saved += [turned, weights]
             if p > 0.0:
                 saved.append(drawn(weights.shape, p))
                 weights = weights * saved[-1].to(weights.dtype).mul_(1.0 / (1.0 - p))
@@ -103,26 +113,26 @@ class SensorAttention(torch.autograd.Function):
             for other in range(variables):
                 mixed.addcmul_(weights[other].unsqueeze(0), value[:, other : other + 1])
             out[part] = mixed.permute(1, 2, 0, 3).reshape(-1, n).t()
-        context.save_for_backward(rows, *saved)
+        context.save_for_backward(*saved)
         return out.view(count, variables, heads * size)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         """Gradient of queries, keys and values."""
-        rows, *saved = context.saved_tensors
+        saved = context.saved_tensors
         count, variables, _, heads, size = context.shape
         gradient = gradient.reshape(count, -1)
-        to_rows = torch.empty_like(rows)
-        each = 2 if context.p > 0.0 else 1
+        to_rows = gradient.new_empty(count, variables * 3 * heads * size)
+        each = 3 if context.p > 0.0 else 2
         for index, part in enumerate(_parts(count)):
-            query, key, value = _turned(rows[part], context.shape)
+            query, key, value = _three(saved[each * index], context.shape)
             n = query.size(-1)
-            above = _wide(gradient[part]).t().contiguous().view(variables, heads, size, n).permute(2, 0, 1, 3)
-            weights = saved[each * index]
+            above = _turned(gradient[part]).view(variables, heads, size, n).permute(2, 0, 1, 3)
+            weights = saved[each * index + 1]
             dropped, to_weights = weights, _over_features(above, value)
             if context.p > 0.0:
-                kept = saved[each * index + 1].to(weights.dtype).mul_(1.0 / (1.0 - context.p))
+                kept = saved[each * index + 2].to(weights.dtype).mul_(1.0 / (1.0 - context.p))
                 dropped = weights * kept
                 to_weights.mul_(kept)
             to_weights.mul_(weights)
@@ -146,11 +156,15 @@ def _over_features(of_queries: Tensor, of_keys: Tensor) -> Tensor:
     return total
 
 
-def _turned(rows: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows [n, C * 3 * D] -> queries, keys, values, each [D/H, C, H, n], contiguous along n."""
+def _turned(rows: Tensor) -> Tensor:
+    """Rows [n, k] -> [k, n], contiguous, at least float32 (see _wide)."""
+    return _wide(rows).t().contiguous()
+
+
+def _three(turned: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor, Tensor]:
+    """[C * 3 * D, n] -> queries, keys, values, each [D/H, C, H, n], contiguous along n."""
     _, variables, three, heads, size = shape
-    turned = _wide(rows).t().contiguous().view(variables, three, heads, size, rows.size(0))
-    query, key, value = turned.permute(1, 3, 0, 2, 4).unbind(0)
+    query, key, value = turned.view(variables, three, heads, size, -1).permute(1, 3, 0, 2, 4).unbind(0)
     return query, key, value
 
 
