@@ -11,27 +11,38 @@ import pytest
 
 from glaim_stream.app import create_ladder
 from glaim_stream.contract import file_digest, read_contract, write_contract
+from glaim_stream.contracts import Contracts
 from glaim_stream.errors import ContractError, ImputerError
-from glaim_stream.imputers.local import LocalImputer
+from glaim_stream.imputers.local import LOOK_EVERY_S, LocalImputer
 from glaim_stream.imputers.protocol import Windows
+from glaim_stream.models.rollback import rollback
+from glaim_stream.models.store import open_store
 from glaim_stream.records import Method
 from glaim_stream.settings import Settings
 from tests.support import contract
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A model that answers with each sensor's observed mean."""
+def put(repository: Path, version: int, *, add: float = 0.0, **more: Any) -> None:
+    """A version that answers with each sensor's observed mean, and something added to it."""
     torch = pytest.importorskip("torch", reason="the extra `local` is not installed")
-    weights = tmp_path / "m" / "1" / "model.pt"
-    weights.parent.mkdir(parents=True)
+    folder = repository / "m" / str(version)
+    folder.mkdir(parents=True)
 
     def forward(values: Any, observed: Any) -> Any:
         mask = observed.to(values.dtype)
-        return ((values * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)).unsqueeze(-1).repeat(1, 1, 3)
+        return add + ((values * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)).unsqueeze(-1).repeat(1, 1, 3)
 
-    torch.jit.trace(forward, (torch.zeros(1, 2, 6), torch.ones(1, 2, 6, dtype=torch.bool))).save(str(weights))
-    write_contract(contract(torchscript_sha256=file_digest(weights)), tmp_path / "m")
+    network = torch.jit.trace(forward, (torch.zeros(1, 2, 6), torch.ones(1, 2, 6, dtype=torch.bool)))
+    network.save(str(folder / "model.pt"))
+    promised = contract(version=version, torchscript_sha256=file_digest(folder / "model.pt"), **more)
+    write_contract(promised, folder)
+    write_contract(promised, repository / "m")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Version 1 of the model m."""
+    put(tmp_path, 1)
     return tmp_path
 
 
@@ -83,3 +94,52 @@ async def test_while_triton_is_away_the_local_model_answers_before_interpolation
     assert (answer.method == Method.MODEL).all()
     assert answer.version == ["1"]
     await ladder.close()
+
+
+ONES = Windows("m", np.ones((1, 2, 6), np.float32), np.ones((1, 2, 6), np.bool_), 1)
+
+
+class Followed:
+    """The rung of a repository, asked each time when it looks again."""
+
+    def __init__(self, repository: Path) -> None:
+        self.now_s = 0.0
+        self.contracts = Contracts({"m": read_contract(repository / "m")}, repository)
+        self.imputer = LocalImputer(repository, self.contracts, now_s=lambda: self.now_s)
+
+    async def answer(self, after_s: float = LOOK_EVERY_S) -> tuple[str, float]:
+        self.now_s += after_s
+        found = await self.imputer.impute(ONES)
+        return found.version[0], float(found.values[0, 0, 0])
+
+
+async def test_a_promoted_version_is_taken_up_and_a_withdrawn_one_left(repository: Path) -> None:
+    followed = Followed(repository)
+    put(repository, 2, add=1.0)
+    assert await followed.answer(after_s=LOOK_EVERY_S / 2) == ("1", 1.0)
+    assert await followed.answer() == ("2", 2.0)
+    found = followed.contracts.of("m", "2")
+    assert found is not None, "its intervals are known"
+    assert found.version == 2
+    rollback(open_store(str(repository)), "m", say=lambda line: None)
+    assert await followed.answer() == ("1", 1.0)
+
+
+async def test_a_version_that_cannot_be_used_is_said_once_and_the_one_before_goes_on(
+    repository: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    followed = Followed(repository)
+    put(repository, 2)
+    weights = repository / "m" / "2" / "model.pt"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1])
+    assert [await followed.answer() for _ in range(3)] == [("1", 1.0)] * 3
+    assert [record.message[:24] for record in caplog.records] == ["m goes on with version 1"]
+    assert "model.pt of model m version 2" in caplog.text
+    weights.write_bytes(whole)
+    assert (await followed.answer())[0] == "2"
+    put(repository, 3, window=7)
+    assert (await followed.answer())[0] == "2"
+    assert "expected window 6, found 7" in caplog.text
+    (repository / "m" / "contract.json").write_text("{")
+    assert (await followed.answer())[0] == "2"
