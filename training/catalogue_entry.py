@@ -13,12 +13,13 @@ from glaim_stream.contract import Contract, SensorContract
 REVISE_AFTER, MAX_GAP = 8, 48  # steps, where the window has room for them
 
 
-def entry(contract: Contract, groups: Sequence[str]) -> str:
+def entry(contract: Contract, groups: Sequence[str], bucket: str = "last") -> str:
     """A whole catalogue for one model, as YAML with what to look at in comments.
 
     Args:
         contract: Of the exported model.
         groups: The groups in its training data; a pattern can take their place.
+        bucket: What stood for a step with several readings there: the last one, or their mean.
     """
     after = min(REVISE_AFTER, contract.emitted_steps - 1, max(0, contract.window // 4 - 1))
     gap = max(1, min(MAX_GAP, contract.window // 2, contract.window - after - 1))
@@ -29,6 +30,7 @@ models:
   - name: {_text(contract.name)}
     step_s: {contract.step_s:g}
     window: {contract.window}
+    bucket: {bucket}              # of several readings in a step the last one stands, or their mean: as in training
     lateness_s: 0             # readings come in the order of time; set what your network needs
     revise_after: {after}           # a hole's final value comes after so many steps of right context
     max_gap: {gap}               # a sensor silent for more steps yields null: never invent for ever

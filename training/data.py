@@ -23,12 +23,14 @@ class DataSpec:
     `sensors` picks and orders the sensors; empty means all numeric columns (wide) or all names (long). `separator`
     splits wide columns into group and sensor; empty means a single group, named `group_name`, unless `group` names a
     column that says it of each row. `sentinels` are values that stand for "no value", for all sensors or for one.
-    An empty `time` takes each row of a wide table as a step. `step_s` is the grid's interval in seconds; 0 takes the
-    median distance of the times. `grid = false` takes the rows of a wide table as they come, one row a step, whatever
-    their times say: the field's benchmarks do. `split` are the shares of rows for training, validation and test, in
-    time order; `rows` gives them as numbers instead, further rows being left out. Windows of the validation and test
-    parts may start up to `history` rows before their part: 0 keeps the parts apart, and the field's convention is a
-    window's length, so that the first row of a part is already seen with a full past.
+    An empty `time` takes each row of a wide table as a step. `step_s` is the grid's interval in seconds; 0 takes
+    the median distance of the times. `bucket` says what stands for a step with several readings, as a worker's
+    catalogue does: `last` takes the latest one, `mean` the mean of all. `grid = false` takes the rows of a wide
+    table as they come, one row a step, whatever their times say: the field's benchmarks do. `split` are the shares
+    of rows for training, validation and test, in time order; `rows` gives them as numbers instead, further rows
+    being left out. Windows of the validation and test parts may start up to `history` rows before their part: 0
+    keeps the parts apart, and the field's convention is a window's length, so that the first row of a part is
+    already seen with a full past.
     """
 
     file: str = ""
@@ -45,6 +47,7 @@ class DataSpec:
     sentinels: tuple[float, ...] = ()
     sensor_sentinels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     step_s: float = 0.0
+    bucket: str = "last"
     grid: bool = True
     split: tuple[float, float, float] = (0.7, 0.1, 0.2)
     rows: tuple[int, ...] = ()
@@ -53,6 +56,8 @@ class DataSpec:
     def __post_init__(self) -> None:
         if self.layout not in ("wide", "long"):
             raise ValueError(f"layout must be wide or long, found {self.layout!r}")
+        if self.bucket not in ("last", "mean"):
+            raise ValueError(f"bucket must be last or mean, found {self.bucket!r}")
         if len(self.split) != 3 or min(self.split) <= 0 or abs(sum(self.split) - 1) > 1e-6:
             raise ValueError(f"split must be three shares above 0 that sum to 1, found {self.split}")
         if self.rows and (len(self.rows) != 3 or min(self.rows) < 1):

@@ -82,6 +82,7 @@ SHORTCUTS = {
     "group": "data.group",
     "sensor": "data.sensor",
     "value": "data.value",
+    "bucket": "data.bucket",
     "sentinel": "data.sentinels",
     "masks": "masks.pattern",
     "epochs": "train.epochs",
@@ -105,6 +106,9 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--group", help="long: group column, when there are several groups")
     data.add_argument("--sensor", help="long: sensor column (default sensor)")
     data.add_argument("--value", help="long: value column (default value)")
+    data.add_argument(
+        "--bucket", choices=["last", "mean"], help="which of a step's readings stands for it (default last)"
+    )
     data.add_argument(
         "--sentinel", type=float, action="append", metavar="NUMBER", help="stands for no value; may be repeated"
     )
@@ -237,7 +241,7 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
         raise
     say(f"wrote {exported}")
     write_report_page(directory, path, exported, report, command)
-    for line in own.next_steps(exported, series.groups, directory):
+    for line in own.next_steps(exported, series.groups, directory, config.data.bucket):
         say(line)
 
 

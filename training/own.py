@@ -71,11 +71,11 @@ def settle(
     return build(_over(_over(tables, {"data": guessed}), named))
 
 
-def next_steps(exported: Path, groups: Sequence[str], directory: Path) -> list[str]:
+def next_steps(exported: Path, groups: Sequence[str], directory: Path, bucket: str) -> list[str]:
     """Write groups.yaml into a run's directory, and say with which commands the exported model goes to work."""
     contract = read_contract(exported)
     catalogue = directory / "groups.yaml"
-    catalogue.write_text(entry(contract, groups))
+    catalogue.write_text(entry(contract, groups, bucket))
     common = f"{catalogue} --model-repository {exported.parent}"
     return [
         f"wrote {catalogue}; look at its comments, then",

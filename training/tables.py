@@ -10,6 +10,7 @@ that was empty, unreadable as "no value", or a declared sentinel is NaN, and no 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def load(spec: DataSpec, path: Path) -> Series:
         matrix = np.stack([[_numbers(table, columns[g, s], path) for s in sensors] for g in groups])
         matrix = _blank_sentinels(matrix, sensors, spec)
         if spec.grid:
-            times_ms, values, step_s = _grid_wide(times_ms, matrix, spec.step_s, path)
+            times_ms, values, step_s = _grid_wide(times_ms, matrix, spec, path)
         else:
             values, step_s = matrix, _interval(times_ms, spec.step_s, path) / 1000
     else:
@@ -176,20 +177,38 @@ def _grid(times_ms: NDArray[np.int64], step_s: float, path: Path) -> tuple[NDArr
     return rows, start + step_ms * np.arange(size, dtype=np.int64), step_ms
 
 
+def _settled(place: NDArray[np.int64], numbers: Floats, size: int, bucket: str) -> Floats:
+    """What stands in each of `size` cells, NaN where nothing does.
+
+    Args:
+        place: [n] the cell of each reading, in order of time.
+        numbers: [n] what they say, finite.
+        size: of the result.
+        bucket: See DataSpec.
+    """
+    values = np.full(size, np.nan, np.float32)
+    if bucket == "mean":
+        count = np.bincount(place, minlength=size)
+        seen = count > 0
+        values[seen] = np.bincount(place, numbers, size)[seen] / count[seen]
+    else:
+        values[place] = numbers  # of several assignments numpy leaves the last one behind
+    return values
+
+
 def _grid_wide(
-    times_ms: NDArray[np.int64], matrix: Floats, step_s: float, path: Path
+    times_ms: NDArray[np.int64], matrix: Floats, spec: DataSpec, path: Path
 ) -> tuple[NDArray[np.int64], Floats, float]:
-    """Rows onto the grid; where two rows fall on one step the later one's values win, its gaps do not."""
-    rows, grid_ms, step_ms = _grid(times_ms, step_s, path)
+    """Rows onto the grid; a row's gaps take no other row's values away."""
+    rows, grid_ms, step_ms = _grid(times_ms, spec.step_s, path)
     if rows.size == grid_ms.size and np.array_equal(rows, np.arange(rows.size)):
         return times_ms, matrix, step_ms / 1000
-    values = np.full((*matrix.shape[:2], grid_ms.size), np.nan, np.float32)
     order = np.argsort(times_ms, kind="stable")
-    flat_in, flat_out = matrix.reshape(-1, rows.size), values.reshape(-1, grid_ms.size)
-    for source, target in zip(flat_in, flat_out, strict=True):
-        seen = order[np.isfinite(source[order])]
-        target[rows[seen]] = source[seen]
-    return grid_ms, values, step_ms / 1000
+    filled = []
+    for row in matrix.reshape(-1, rows.size):
+        seen = order[np.isfinite(row[order])]
+        filled.append(_settled(rows[seen], row[seen], grid_ms.size, spec.bucket))
+    return grid_ms, np.stack(filled).reshape(*matrix.shape[:2], grid_ms.size), step_ms / 1000
 
 
 def _named(table: pa.Table, column: str, wanted: Sequence[str], path: Path) -> tuple[list[str], NDArray[np.int64]]:
@@ -216,14 +235,16 @@ def _wide_by_group(
     sensors = list(spec.sensors) or [name for name in numeric if name not in (spec.time, spec.group)]
     _require(table, sensors, path, "sensor")
     rows, grid_ms, step_ms = _grid(times_ms, spec.step_s, path)
-    values = np.full((len(groups), len(sensors), grid_ms.size), np.nan, np.float32)
-    order = np.argsort(times_ms, kind="stable")  # of two readings in a step the later one stands
+    order = np.argsort(times_ms, kind="stable")
     order = order[group_row[order] >= 0]
+    cells = group_row * grid_ms.size + rows
     matrix = _blank_sentinels(np.stack([[_numbers(table, name, path) for name in sensors]]), sensors, spec)[0]
-    for sensor, numbers in enumerate(matrix):
+    filled = []
+    for numbers in matrix:
         seen = order[np.isfinite(numbers[order])]
-        values[group_row[seen], sensor, rows[seen]] = numbers[seen]
-    return groups, sensors, grid_ms, values, step_ms / 1000
+        settled = _settled(cells[seen], numbers[seen], len(groups) * grid_ms.size, spec.bucket)
+        filled.append(settled.reshape(len(groups), grid_ms.size))
+    return groups, sensors, grid_ms, np.stack(filled, axis=1), step_ms / 1000
 
 
 def _long(
@@ -243,7 +264,8 @@ def _long(
     if not kept.any():
         raise DataError(f"expected readings in {path.name}, found no observed value of the chosen groups and sensors")
     rows, grid_ms, step_ms = _grid(times_ms[kept], spec.step_s, path)
-    values = np.full((len(groups), len(sensors), grid_ms.size), np.nan, np.float32)
-    order = np.argsort(times_ms[kept], kind="stable")  # of two readings in a step the later one stands
-    values[group_row[kept][order], sensor_row[kept][order], rows[order]] = numbers[kept][order]
+    shape = (len(groups), len(sensors), grid_ms.size)
+    cells = np.ravel_multi_index((group_row[kept], sensor_row[kept], rows), shape)
+    order = np.argsort(times_ms[kept], kind="stable")
+    values = _settled(cells[order], numbers[kept][order], math.prod(shape), spec.bucket).reshape(shape)
     return groups, sensors, grid_ms, values, step_ms / 1000

@@ -90,7 +90,7 @@ def dump(
         causes = ", ".join(f"{count} {cause}" for cause, count in done.rejects.most_common())
         print(f"left out, as the worker does: {causes}")
     if next(each for each in rules.models if each.name == name).bucket == "mean":
-        print(f"note: {name} takes the mean of a step's readings; training takes the last one of each step")
+        print(f'note: {name} takes the mean of a step\'s readings, so training needs `bucket = "mean"` in its [data]')
 
 
 def moment_or_ago_ms(text: str, now_ms: int) -> int:

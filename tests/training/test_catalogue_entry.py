@@ -44,5 +44,11 @@ def test_names_that_yaml_would_read_as_something_else_stay_names(tmp_path: Path)
     assert [catalogue.model_of(group) for group in ("7", "yes", "pump-1", "pump-2")] == [0, 0, 0, None]
 
 
+@pytest.mark.parametrize("bucket", ["last", "mean"])
+def test_the_worker_settles_a_step_as_training_did(tmp_path: Path, bucket: str) -> None:
+    (tmp_path / "groups.yaml").write_text(entry(contract(["flow"]), ["mine"], bucket))
+    assert read_catalogue(tmp_path / "groups.yaml").models[0].bucket == bucket
+
+
 def test_the_range_seen_in_training_stands_beside_each_sensor() -> None:
     assert "in training -1.5 to 2" in entry(contract(["flow"]), ["p"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from glaim_stream.rings import Rings
 from training.data import DataSpec, fit_scale, split
 from training.errors import DataError
 from training.masks import MaskSpec
@@ -83,6 +85,36 @@ def test_missing_rows_and_doubled_times_land_on_the_grid(tmp_path: Path) -> None
     values = load(DataSpec(), path).values[0]
     nan = np.nan
     np.testing.assert_array_equal(values, np.array([[1, 3, nan, nan, 5, 6, 7], [1, 2, nan, nan, 5, 6, 7]], np.float32))
+
+
+READINGS = [(0, 1.0), (10_000, 2.5), (59_999, 4.0), (60_000, 7.0), (190_000, 0.1), (200_000, 0.2), (239_000, 0.3)]
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "spec"),
+    [
+        ("time,a", "{time},{value}", DataSpec()),
+        ("time,station,a", "{time},p,{value}", DataSpec(group="station")),
+        ("time,sensor,value", "{time},a,{value}", DataSpec(layout="long")),
+    ],
+)
+@pytest.mark.parametrize("bucket", ["last", "mean"])
+def test_what_stands_for_a_step_is_what_stands_in_a_worker_s_windows(
+    tmp_path: Path, bucket: str, head: str, row: str, spec: DataSpec
+) -> None:
+    times, values = (np.array(column) for column in zip(*READINGS, strict=True))
+    rings = Rings(1, 4, 4, mean=bucket == "mean")
+    rings.start(0)
+    none, count = np.zeros(len(times), np.int32), len(times)
+    rings.put(
+        rings.rows(none), none, times // 60_000, (times % 60_000).astype(np.int32), values.astype(np.float32),
+        np.zeros(count, np.int8),
+    )  # fmt: skip
+    expected = np.where(rings.observed[0, 0, :4], rings.values[0, 0, :4], np.float32(np.nan))
+    lines = [row.format(time=time, value=value) for time, value in reversed(READINGS)]  # in no order
+    path = csv(tmp_path / "a.csv", "\n".join([head, *lines]) + "\n")
+    found = load(dataclasses.replace(spec, bucket=bucket, step_s=60), path)
+    np.testing.assert_array_equal(found.values, expected[None, None])
 
 
 def test_sentinels_become_gaps(tmp_path: Path) -> None:
