@@ -165,9 +165,12 @@ def _interval(times_ms: NDArray[np.int64], step_s: float, path: Path) -> int:
 
 
 def _grid(times_ms: NDArray[np.int64], step_s: float, path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Row of each time on the regular grid, the grid's times, and its interval in ms."""
+    """Row of each time on the regular grid, the grid's times, and its interval in ms.
+
+    Steps begin where a worker's do, at multiples of the interval since 1970: what falls into one step there does here.
+    """
     step_ms = _interval(times_ms, step_s, path)
-    start = int(times_ms.min())
+    start = int(times_ms.min()) // step_ms * step_ms
     rows = (times_ms - start) // step_ms
     size = int(rows.max()) + 1
     if size > max(50_000_000, 100 * times_ms.size):

@@ -87,7 +87,7 @@ def test_missing_rows_and_doubled_times_land_on_the_grid(tmp_path: Path) -> None
     np.testing.assert_array_equal(values, np.array([[1, 3, nan, nan, 5, 6, 7], [1, 2, nan, nan, 5, 6, 7]], np.float32))
 
 
-READINGS = [(0, 1.0), (10_000, 2.5), (59_999, 4.0), (60_000, 7.0), (190_000, 0.1), (200_000, 0.2), (239_000, 0.3)]
+READINGS = [(9_000, 1.0), (10_000, 2.5), (59_999, 4.0), (60_000, 7.0), (190_000, 0.1), (200_000, 0.2), (239_000, 0.3)]
 
 
 @pytest.mark.parametrize(
