@@ -18,6 +18,7 @@ from glaim_stream.errors import ModelError
 from glaim_stream.models import local
 from glaim_stream.models.fetch import fetch
 from glaim_stream.models.listing import listing
+from glaim_stream.models.prune import prune
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
 from glaim_stream.models.store import Store, open_store
@@ -268,6 +269,60 @@ def test_several_versions_are_rolled_back_at_once(repository: Path) -> None:
     assert local.highest_ever(repository / "m") == 5
 
 
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_old_weights_go_and_their_contracts_and_numbers_stay(tmp_path: Path, on_disk: bool) -> None:
+    place = tmp_path / "bucket" / "models"
+    store = open_store(str(place)) if on_disk else as_object_store(tmp_path)
+    promised = {version: make(place, version) for version in (1, 2, 3, 4, 5)}
+    rollback(store, "m", 4, say=silent)
+    before = tree(tmp_path)
+    lines: list[str] = []
+    assert prune(store, keep=2, dry_run=True, say=lines.append) == [("m", 1), ("m", 2)]
+    assert tree(tmp_path) == before
+    assert prune(store, keep=2, say=lines.append) == [("m", 1), ("m", 2)]
+    assert lines[0::2] == [
+        "m: the weights of version 1 would be deleted", "m: the weights of version 1 are deleted",
+    ]  # fmt: skip
+    assert store.versions("m") == [3, 4]
+    assert store.verify("m", 4) == promised[4]
+    assert {(each.version, each.state, each.weights) for each in listing(store)} == {
+        (1, "pruned", "not here any more"), (2, "pruned", "not here any more"),
+        (3, "served", "as the contract says"), (4, "newest", "as the contract says"),
+        (5, "withdrawn", "as the contract says"),
+    }  # fmt: skip
+    assert [store.aside.contract("m", version) for version in (1, 2)] == [promised[1], promised[2]]
+    assert prune(store, keep=2, say=silent) == []
+    make(tmp_path / "mine", 1)
+    assert push(tmp_path / "mine", store, say=silent) == 0, "its number was given"
+    with pytest.raises(ModelError, match=r"expected m version 2, found 3, 4"):
+        rollback(store, "m", 2, say=silent)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_pruning_that_was_cut_short_is_finished_by_the_next(tmp_path: Path, on_disk: bool) -> None:
+    place = tmp_path / "bucket" / "models"
+    store = open_store(str(place)) if on_disk else as_object_store(tmp_path)
+    for version in (1, 2, 3):
+        make(place, version)
+    aside = local.withdrawn(place / "m") / "1"
+    aside.parent.mkdir(parents=True)
+    if on_disk:  # killed after its rename
+        local.move(place / "m" / "1", aside)
+    else:  # killed before the weights went
+        aside.mkdir()
+        (place / "m" / "1" / "contract.json").rename(aside / "contract.json")
+    assert prune(store, keep=2, say=silent) == [("m", 1)]
+    assert [path.name for path in aside.iterdir()] == ["contract.json"]
+    assert store.folders("m") == [2, 3]
+
+
+def test_what_triton_serves_is_never_pruned(repository: Path) -> None:
+    with pytest.raises(ModelError, match="expected 2 versions or more to keep"):
+        prune(open_store(str(repository)), keep=1, say=silent)
+    with pytest.raises(ModelError, match=r"expected x in .*, found m, n"):
+        prune(open_store(str(repository)), keep=2, models=["x"], say=silent)
+
+
 def test_the_contract_of_a_repository_from_before_is_kept_when_a_version_joins(tmp_path: Path) -> None:
     first = make(tmp_path / "r", 1, own=False)
     with local.staging(tmp_path / "r") as made:
@@ -326,6 +381,8 @@ def test_the_commands_say_what_they_did(repository: Path, tmp_path: Path) -> Non
     assert back.output.splitlines() == [
         f"m: version 2 would be withdrawn, to {here}.withdrawn/m", "m: version 1 would be the newest",
     ]  # fmt: skip
+    old = run.invoke(app, ["models", "prune", str(here), "--keep", "2"])
+    assert (old.exit_code, old.output) == (0, f"{here}: nothing older than the newest 2 versions\n")
     assert run.invoke(app, ["models", "list", str(here)]).exit_code == 0
     shutil.copy(here / "m" / "1" / "model.pt", here / "m" / "2" / "model.pt")
     assert run.invoke(app, ["models", "list", str(here)]).exit_code == 1

@@ -1,4 +1,4 @@
-"""`glaim-stream models`: list, fetch, push, rollback."""
+"""`glaim-stream models`: list, fetch, push, rollback, prune."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Look after a model repository: what is in it, bring it, put it up, take a version back.",
+    help="Look after a model repository: what is in it, bring it, put it up, take a version back, delete old weights.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -55,7 +55,7 @@ def list_(
         if contract is not None:
             data = contract.data
             about = (data.source, str(data.rows), contract.created, str(len(contract.sensors)), str(contract.window))
-        table.add_row(each.model, str(each.version), each.state, *about, each.problem or "as the contract says")
+        table.add_row(each.model, str(each.version), each.state, *about, each.weights)
     result_console().print(table)
     if any(each.problem for each in found):
         sys.exit(1)
@@ -136,6 +136,25 @@ def rollback(
     from glaim_stream.models.store import open_store
 
     withdraw(open_store(repository), model, to, dry_run=dry_run)
+
+
+@app.command()
+def prune(
+    repository: Repository,
+    keep: Annotated[
+        int, typer.Option(min=2, help="So many of the newest versions of a model stay; Triton serves two.")
+    ],
+    model: Models = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+    tries: Tries = 5,
+) -> None:
+    """Delete the weights of old versions. Their contracts stay, and their numbers are never given again."""
+    from glaim_stream.models.prune import prune as delete
+    from glaim_stream.models.store import open_store
+
+    store = open_store(repository)
+    if not _persistently(lambda: len(delete(store, keep=keep, models=model or (), dry_run=dry_run)), tries):
+        print(f"{store.said}: nothing older than the newest {keep} versions")
 
 
 def _persistently(do: Callable[[], int], tries: int) -> int:

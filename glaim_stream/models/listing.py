@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glaim_stream.contract import Contract
+from glaim_stream.contract import CONTRACT_FILE, Contract
 from glaim_stream.errors import ModelError
 from glaim_stream.models.fetch import SERVED
-from glaim_stream.models.store import Store
+from glaim_stream.models.store import WEIGHTS, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +16,20 @@ class Listed:
 
     model: str
     version: int
-    state: str  # newest, served, kept, withdrawn
+    state: str  # newest, served, kept, withdrawn, pruned
     contract: Contract | None
     problem: str
 
+    @property
+    def weights(self) -> str:
+        """What can be said of them, in words."""
+        if self.contract is None or self.state == "pruned":
+            return self.problem or "not here any more"
+        return self.problem or "as the contract says"
+
 
 def listing(store: Store) -> list[Listed]:
-    """Every version of every model, ascending; those that were withdrawn after the others.
+    """Every version of every model, ascending; those that were withdrawn or pruned after the others.
 
     Raises:
         ModelError: there is no model.
@@ -30,7 +37,6 @@ def listing(store: Store) -> list[Listed]:
     names = store.models()
     if not names:
         raise ModelError(f"expected a model in {store.said}, found none: a folder with contract.json")
-    aside = Store(store.fs, store.withdrawn_root, store.said + " (withdrawn)")
     found = []
     for name in names:
         numbers = store.folders(name)
@@ -40,11 +46,16 @@ def listing(store: Store) -> list[Listed]:
                 _listed(store, name, number, "newest" if place == 1 else "served" if place <= SERVED else "kept")
             )
         for number in store.withdrawn(name):
-            here = any(True for _ in aside.files(f"{name}/{number}"))  # else only its number is known, from a fetch
-            found.append(
-                _listed(aside, name, number, "withdrawn") if here else Listed(name, number, "withdrawn", None, "")
-            )
+            found.append(_withdrawn(store.aside, name, number))
     return found
+
+
+def _withdrawn(aside: Store, name: str, number: int) -> Listed:
+    if aside.has(f"{name}/{number}/{WEIGHTS}"):
+        return _listed(aside, name, number, "withdrawn")
+    if aside.has(f"{name}/{number}/{CONTRACT_FILE}"):
+        return Listed(name, number, "pruned", aside.contract(name, number), "")
+    return Listed(name, number, "withdrawn", None, "")  # only its number is known, from a fetch
 
 
 def _listed(store: Store, name: str, number: int, state: str) -> Listed:

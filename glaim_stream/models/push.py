@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from glaim_stream.contract import CONTRACT_FILE, Contract
 from glaim_stream.errors import ModelError
-from glaim_stream.models.local import WITHDRAWN, versions
+from glaim_stream.models.local import versions
 from glaim_stream.models.store import WEIGHTS, Store, copy, open_store
 
 
@@ -57,8 +56,7 @@ def push(source: Path, target: Store, *, models: Sequence[str] = (), say: Callab
 
 def _same_as_withdrawn(target: Store, name: str, version: int, contract: Contract) -> None:
     """Another model under a number that was withdrawn: leaving it out in silence, as the old one, would lose it."""
-    aside = replace(target, path=target.withdrawn_root, said=f"{target.said}{WITHDRAWN}")
-    found = aside.contract(name, version).torchscript_sha256
+    found = target.aside.contract(name, version).torchscript_sha256
     if found != contract.torchscript_sha256:
         raise ModelError(
             f"{target.said} has withdrawn {name} version {version} with weights of sha256 {found}, found "

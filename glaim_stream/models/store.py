@@ -54,6 +54,11 @@ class Store:
         """The folder beside the repository that keeps what was rolled back."""
         return self.path + WITHDRAWN
 
+    @property
+    def aside(self) -> Store:
+        """That folder, read as a repository."""
+        return Store(self.fs, self.withdrawn_root, self.said + WITHDRAWN)
+
     def contract_path(self, model: str, version: int) -> str | None:
         """Where a version's contract lies below the repository: beside its weights, or as the model's."""
         own = f"{model}/{version}/{CONTRACT_FILE}"

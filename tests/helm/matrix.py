@@ -171,6 +171,7 @@ _CHANGES: dict[str, Values] = {
             "model": "plant-pump",
             "existingConfigMap": "recipe",
             "existingConfigMapKey": "plant.toml",
+            "keepVersions": 5,
             "data": {"source": "claim", "existingClaim": "history", "path": "plant/2026.parquet"},
             "work": {"existingClaim": "scratch"},
             "serviceAccount": {"create": False, "name": "trainer"},

@@ -50,6 +50,16 @@ def test_the_steps_of_a_retraining_come_in_their_order(chart: Chart) -> None:
     assert "--resume" in fit
 
 
+@pytest.mark.parametrize(("matrix", "where"), [(VOLUME, "/models/repository"), (BUCKET, "s3://")])
+def test_old_weights_are_deleted_where_the_versions_lie_before_a_new_one_comes(
+    chart: Chart, matrix: str, where: str
+) -> None:
+    steps = commands(job_pod(chart.render(merged(MATRIX[matrix], {"training": {"keepVersions": 5}}))))
+    assert list(steps)[1:4] in (["fill-models", "prune", "dump"], ["fetch-models", "prune", "dump"])
+    assert steps["prune"][3].startswith(where)
+    assert steps["prune"][4:] == ["--model", "plant-pump", "--keep", "5"]
+
+
 def test_what_is_trained_on_is_what_was_dumped(chart: Chart) -> None:
     steps = commands(job_pod(chart.render(MATRIX[VOLUME])))
     dumped = steps["dump"][steps["dump"].index("--out") + 1]
@@ -130,7 +140,7 @@ def test_only_who_speaks_to_a_bucket_is_given_its_login(chart: Chart) -> None:
     objects = chart.render(MATRIX[BUCKET])
     for pod in (worker_pod(objects), triton_pod(objects), job_pod(objects)):
         knowing = {each["name"] for each in containers(pod) if "bucket-login" in str(each.get("env"))}
-        assert knowing <= {"fetch-models", "follow-models", "push"}
+        assert knowing <= {"fetch-models", "follow-models", "prune", "push"}
         assert knowing
 
 

@@ -134,6 +134,7 @@ def test_every_problem_is_told_at_once(chart: Chart) -> None:
         ({"triton": {"client": {"deadline": 3}}}, "deadline"),
         ({"triton": {"tolerations": [{"key": "k", "operater": "Exists"}]}}, "operater"),
         ({"models": {"source": "disk"}}, "source"),
+        ({"training": {"keepVersions": 1}}, "keepVersions"),
         ({"metrics": {"port": 70_000}}, "port"),
         ({"autoscaling": {"kind": "vpa"}}, "kind"),
         ({"autoscaling": {"minReplicas": 0}}, "minReplicas"),

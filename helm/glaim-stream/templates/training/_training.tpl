@@ -73,6 +73,21 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
   {{- include "glaim-stream.training.container" (dict "root" . "image" .Values.training.image "fit" true) | nindent 2 }}
 {{- end }}
 
+{{/* Old weights deleted, before there are new ones. */}}
+{{- define "glaim-stream.training.step.prune" -}}
+- name: prune
+  command:
+    - glaim-stream
+    - models
+    - prune
+    - {{ ternary .Values.models.objectStore.uri (include "glaim-stream.models.path" (dict "root" . "component" "training")) (eq .Values.models.source "objectStore") | quote }}
+    - --model
+    - {{ .Values.training.model | quote }}
+    - --keep
+    - {{ .Values.training.keepVersions | int64 | quote }}
+  {{- include "glaim-stream.training.container" (dict "root" . "image" .Values.worker.image "models" true) | nindent 2 }}
+{{- end }}
+
 {{/* With an object store: what was trained is put up, the contract last. */}}
 {{- define "glaim-stream.training.step.push" -}}
 - name: push

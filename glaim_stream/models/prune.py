@@ -1,0 +1,97 @@
+"""Old weights deleted: what a version promised stays, and its number is never given again.
+
+A repository that gets a version a week grows for ever otherwise. Deleted are the weights below the newest `keep`
+versions, and those of versions that were rolled back when they are older still. Each contract stays with what was
+withdrawn, so that the `model_version` of an old row still leads to the sensors, data and intervals of its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from glaim_stream.contract import CONTRACT_FILE
+from glaim_stream.errors import ModelError
+from glaim_stream.models.fetch import SERVED
+from glaim_stream.models.local import move
+from glaim_stream.models.local import withdrawn as withdrawn_folder
+from glaim_stream.models.store import Store, copy, local_path
+
+
+def prune(
+    store: Store,
+    *,
+    keep: int,
+    models: Sequence[str] = (),
+    dry_run: bool = False,
+    say: Callable[[str], object] = print,
+) -> list[tuple[str, int]]:
+    """Delete old weights.
+
+    Args:
+        store: the repository.
+        keep: so many of the newest versions of each model stay whole; no less than Triton serves.
+        models: only these; all when empty.
+        dry_run: change nothing.
+        say: takes a line for each version.
+
+    Returns:
+        The models and versions whose weights are deleted.
+
+    Raises:
+        ModelError: there is no such model, or `keep` is too small.
+    """
+    if keep < SERVED:
+        raise ModelError(f"expected {SERVED} versions or more to keep, because Triton serves as many, found {keep}")
+    there = store.models()
+    absent = sorted(set(models) - set(there))
+    if absent or not there:
+        raise ModelError(
+            f"expected {', '.join(absent) or 'a model'} in {store.said}, found {', '.join(there) or 'none'}"
+        )
+    pruned = []
+    for name in models or there:
+        kept = store.versions(name)[-keep:]
+        for version in _old(store, name, min(kept, default=0)):
+            if not dry_run:
+                _withdraw(store, name, version)
+                for path in _beside_contract(store.aside, name, version):
+                    store.fs.delete_file(f"{store.withdrawn_root}/{name}/{version}/{path}")
+            say(f"{name}: the weights of version {version} {'would be' if dry_run else 'are'} deleted")
+            pruned.append((name, version))
+    return pruned
+
+
+def _old(store: Store, name: str, oldest: int) -> list[int]:
+    """Versions below `oldest` of which more than the contract is left, also where a pruning was cut short."""
+    here = [version for version in store.folders(name) if _promised(store, name, version)]
+    aside = [version for version in store.withdrawn(name) if _beside_contract(store.aside, name, version)]
+    return sorted(version for version in {*here, *aside} if version < oldest)
+
+
+def _promised(store: Store, name: str, version: int) -> bool:
+    return any(where.has(_contract(name, version)) for where in (store, store.aside))
+
+
+def _withdraw(store: Store, name: str, version: int) -> None:
+    """Take a version out of the repository: whole on a disk, by one rename; elsewhere its contract, copied first."""
+    if version not in store.folders(name):
+        return
+    directory = local_path(store)
+    if directory is not None:
+        kept = withdrawn_folder(directory / name)
+        kept.mkdir(parents=True, exist_ok=True)
+        move(directory / name / str(version), kept / str(version))
+        return
+    contract = _contract(name, version)
+    if store.has(contract):
+        copy(store, f"{store.path}/{contract}", store, f"{store.withdrawn_root}/{contract}")
+        store.fs.delete_file(f"{store.path}/{contract}")  # first: without it the version does not count
+    store.fs.delete_dir(f"{store.path}/{name}/{version}")
+
+
+def _contract(name: str, version: int) -> str:
+    return f"{name}/{version}/{CONTRACT_FILE}"
+
+
+def _beside_contract(aside: Store, name: str, version: int) -> list[str]:
+    return [path for path in aside.files(f"{name}/{version}") if path != CONTRACT_FILE]
