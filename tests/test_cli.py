@@ -78,7 +78,7 @@ def test_help_imports_nothing_heavy() -> None:
         (["replay", "x.csv", "--out", "x.arrow", "--from-offset", "3"], "offsets and --partition are for the topic"),
         (["replay", "x.jsonl", "--out", "x.arrow", "--until", "2026-01-01"], "raw messages are replayed whole"),
         (["produce", "x.csv", "--plant"], "found both"),
-        (["produce", "absent.csv", "--dry-run"], "absent.csv cannot be read"),
+        (["produce", "absent.csv", "--dry-run"], "expected a data file at absent.csv"),
         (["produce", "--plant", "--days", "0", "--dry-run"], "at least one step"),
         (["produce", "--plant", "--speed", "fast", "--dry-run"], "--speed: expected"),
         (["produce", "x.csv", "--live"], "--live: expected --plant"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.feed.times import ORDERS
 from training.errors import DataError
 
 Floats = NDArray[np.float32]
@@ -22,14 +23,15 @@ class DataSpec:
 
     `sensors` picks and orders the sensors; empty means all numeric columns (wide) or all names (long). `separator`
     splits wide columns into group and sensor; empty means a single group, named `group_name`, unless `group` names a
-    column that says it of each row. `sentinels` are values that stand for "no value", for all sensors or for one.
-    An empty `time` takes each row of a wide table as a step. `step_s` is the grid's interval in seconds; 0 takes
-    the median distance of the times. `bucket` says what stands for a step with several readings, as a worker's
-    catalogue does: `last` takes the latest one, `mean` the mean of all. `grid = false` takes the rows of a wide
-    table as they come, one row a step, whatever their times say: the field's benchmarks do. `split` are the shares
-    of rows for training, validation and test, in time order; `rows` gives them as numbers instead, further rows
-    being left out. Windows of the validation and test parts may start up to `history` rows before their part: 0
-    keeps the parts apart, and the field's convention is a window's length, so that the first row of a part is
+    column that says it of each row. `sentinels` are numbers that stand for "no value", for all sensors or for one, and
+    `no_value` texts that do (`Bad`, `-`). `date_order` says how dates such as 1/2/2026 are meant, dmy or mdy; empty: as
+    the file's other dates tell. An empty `time` takes each row of a wide table as a step. `step_s` is the grid's
+    interval in seconds; 0 takes the median distance of the times. `bucket` says what stands for a step with several
+    readings, as a worker's catalogue does: `last` takes the latest one, `mean` the mean of all. `grid = false` takes
+    the rows of a wide table as they come, one row a step, whatever their times say: the field's benchmarks do. `split`
+    are the shares of rows for training, validation and test, in time order; `rows` gives them as numbers instead,
+    further rows being left out. Windows of the validation and test parts may start up to `history` rows before their
+    part: 0 keeps the parts apart, and the field's convention is a window's length, so that the first row of a part is
     already seen with a full past.
     """
 
@@ -46,6 +48,8 @@ class DataSpec:
     units: Mapping[str, str] = field(default_factory=dict)
     sentinels: tuple[float, ...] = ()
     sensor_sentinels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    no_value: tuple[str, ...] = ()
+    date_order: str = ""
     step_s: float = 0.0
     bucket: str = "last"
     grid: bool = True
@@ -58,6 +62,8 @@ class DataSpec:
             raise ValueError(f"layout must be wide or long, found {self.layout!r}")
         if self.bucket not in ("last", "mean"):
             raise ValueError(f"bucket must be last or mean, found {self.bucket!r}")
+        if self.date_order not in ("", *ORDERS):
+            raise ValueError(f"date_order must be {', '.join(ORDERS)} or empty, found {self.date_order!r}")
         if len(self.split) != 3 or min(self.split) <= 0 or abs(sum(self.split) - 1) > 1e-6:
             raise ValueError(f"split must be three shares above 0 that sum to 1, found {self.split}")
         if self.rows and (len(self.rows) != 3 or min(self.rows) < 1):

@@ -6,9 +6,10 @@
     python -m training.fit training/configs/beijing-air.toml --seeds 2021,2022,2023
     torchrun --nproc-per-node 2 -m training.fit training/configs/beijing-air.toml --device cuda
 
-The file is CSV, TSV or Parquet, wide (a row a time, a column a sensor; `<group>.<sensor>` columns pool many groups
-with --separator .) or long (a row a reading: time, sensor, value, and perhaps group). Empty cells and declared
-sentinels are real gaps: the model sees them as missing, no loss or score touches them.
+The file is Parquet or CSV, whose separator, decimal sign, encoding and order of dates are found out. It is wide (a row
+a time, a column a sensor; `<group>.<sensor>` columns pool many groups with --separator .) or long (a row a reading:
+time, sensor, value, and perhaps group). Empty cells and declared sentinels are real gaps: the model sees them as
+missing, no loss or score touches them.
 
 A file that comes without a configuration needs nothing else: time column, layout and groups are guessed and said, the
 network and the number of steps are chosen by the data's size, the pace of this machine and --minutes. What is stated
@@ -60,6 +61,7 @@ from pathlib import Path
 from typing import Any
 
 from glaim_stream.errors import GlaimError
+from glaim_stream.feed.times import ORDERS
 from training import checkpoint as checkpoints
 from training import config as configs
 from training import distributed, logs, loop, own, seeds
@@ -84,6 +86,8 @@ SHORTCUTS = {
     "value": "data.value",
     "bucket": "data.bucket",
     "sentinel": "data.sentinels",
+    "no_value": "data.no_value",
+    "date_order": "data.date_order",
     "masks": "masks.pattern",
     "epochs": "train.epochs",
     "d_model": "model.d_model",
@@ -101,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     data = made.add_argument_group("data")
     data.add_argument("--data", help="file; a bare name is also looked for in the folder that GLAIM_DATA names")
     data.add_argument("--layout", choices=["wide", "long"], help="default wide")
-    data.add_argument("--time", help="time column: timestamps, ISO 8601 text or epoch ms (default: guessed)")
+    data.add_argument("--time", help="time column: timestamps, text, epoch ms or seconds (default: guessed)")
     data.add_argument("--separator", help="wide: splits <group><separator><sensor> column names")
     data.add_argument("--group", help="long: group column, when there are several groups")
     data.add_argument("--sensor", help="long: sensor column (default sensor)")
@@ -111,6 +115,12 @@ def parser() -> argparse.ArgumentParser:
     )
     data.add_argument(
         "--sentinel", type=float, action="append", metavar="NUMBER", help="stands for no value; may be repeated"
+    )
+    data.add_argument(
+        "--no-value", dest="no_value", action="append", metavar="TEXT", help="the same, as text; may be repeated"
+    )
+    data.add_argument(
+        "--date-order", dest="date_order", choices=ORDERS, help="of dates such as 1/2/2026 (default: as others tell)"
     )
     run = made.add_argument_group("run")
     run.add_argument("--name", help="name of the run and of the model")

@@ -7,7 +7,7 @@ pointed out, with the setting that would declare it.
 from __future__ import annotations
 
 import dataclasses
-import re
+import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.feed.times import column_ms
+from glaim_stream.feed.kinds import is_number, is_text
+from glaim_stream.feed.times import ORDERS, column_ms, in_seconds, text_of_ms
 from training.data import DataSpec
 from training.errors import DataError
+from training.no_value import numbers_of, sentinel_warnings
 
 SENSOR_WORDS = ("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point")
 TIME_NAMES = ("time", "ts", "timestamp", "datetime", "time_ms", "ts_ms", "timestamp_ms", "epoch_ms")
 VALUE_WORDS = ("value", "reading", "val", "measurement", "data")
 SEPARATORS = (".", "/", ":", "|")
 SAMPLE = 2000  # rows looked at to tell times and names apart
-NINES = re.compile(r"-9{2,}(\.9+)?|9{4,}(\.9+)?")  # -99, -999.9, -9999, 9999, 99999
-SECONDS = (600_000_000, 4_200_000_000)  # epoch seconds of 1989 to 2103
-MILLISECONDS = (600_000_000_000, 4_200_000_000_000)
+MILLISECONDS = (600_000_000_000, 4_200_000_000_000)  # of 1989 to 2103
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +57,7 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
     if "time" not in stated:
         spec = dataclasses.replace(spec, time=_time_column(table, file))
         said.append(f"time is column {spec.time!r}, the first that reads as times")
+        said += _as_read(table, spec, file)
     elif spec.time and spec.time not in table.column_names:
         raise DataError(f"{file.name}: expected time column {spec.time!r}, found columns {_some(table.column_names)}")
     if not {"layout", "group", "sensor", "value", "separator"} & set(stated):
@@ -75,39 +75,49 @@ def _time_column(table: pa.Table, file: Path) -> str:
     for name in table.column_names:
         if _is_time(table.column(name), name.lower() in TIME_NAMES):
             return str(name)
-    head = table.slice(0, SAMPLE)
-    for name in table.column_names:
-        if pa.types.is_integer(table.column(name).type) and _within(head.column(name), SECONDS):
-            raise DataError(
-                f"{file.name}: column {name!r} looks like epoch seconds; times must be milliseconds or text"
-            )
     raise DataError(
-        f"{file.name}: expected a column of times (timestamps, ISO 8601 text or epoch milliseconds), found columns "
+        f"{file.name}: expected a column of times (timestamps, text, epoch milliseconds or seconds), found columns "
         f"{_some(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
     )
 
 
 def _is_time(column: Any, named: bool) -> bool:
-    """Whether a column reads as times; whole numbers of any size do when its name says so, but for epoch seconds."""
+    """Whether a column reads as times; numbers of any size do when its name says so and they are whole."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return True
     head = column.slice(0, SAMPLE)
     if pa.types.is_integer(kind):
-        return _within(head, MILLISECONDS) or (named and not _within(head, SECONDS))
-    if not pa.types.is_string(kind):
-        return False
+        return named or _rises(head, MILLISECONDS) or (in_seconds(head) and _rises(head))
+    if pa.types.is_floating(kind):
+        return named and in_seconds(head)
+    return is_text(kind) and any(_reads(head, order) for order in ("", *ORDERS))
+
+
+def _reads(head: Any, order: str) -> bool:
     try:
-        return bool(len(column_ms(pc.utf8_trim_whitespace(head), timezone="UTC", what="time")))
+        return bool(len(column_ms(head, timezone="UTC", what="time", order=order)))
     except SettingsError:
         return False
 
 
-def _within(column: Any, bounds: tuple[int, int]) -> bool:
+def _rises(column: Any, bounds: tuple[float, float] = (-math.inf, math.inf)) -> bool:
     span = pc.min_max(column).as_py()
     return (
         span["min"] is not None and bounds[0] <= span["min"] <= span["max"] <= bounds[1] and span["min"] < span["max"]
     )
+
+
+def _as_read(table: pa.Table, spec: DataSpec, file: Path) -> list[str]:
+    """How a time that is not written as ISO 8601 or a timestamp was taken, by the example of the first."""
+    column = table.column(spec.time)
+    if not len(column) or not (is_text(column.type) or in_seconds(column)):
+        return []
+    try:
+        times = column_ms(column, timezone="UTC", what=f"{file.name}, column {spec.time!r}", order=spec.date_order)
+    except SettingsError as error:
+        raise DataError(str(error)) from error
+    return [f"its first time, {column[0]}, is {text_of_ms(int(times[0]))}"]
 
 
 def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list[str]]:
@@ -162,7 +172,7 @@ def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
     for name in _number_columns(table):
         if name in taken:
             continue
-        values = _numbers(table.column(name))
+        values = numbers_of(table.column(name))
         if not np.isfinite(values).any():
             empty.append(name)
         elif values.size > 2 and np.array_equal(np.diff(values), np.ones(values.size - 1)):
@@ -177,40 +187,6 @@ def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
     if not sensors or not (empty or counting):
         return spec, said
     return dataclasses.replace(spec, sensors=tuple(sensors)), said
-
-
-def sentinel_warnings(table: pa.Table, spec: DataSpec) -> list[str]:
-    """Numbers that look like "no value" and are not declared: nines, far outside of everything else in the column.
-
-    Far is further from the next value than all the others are from each other. Only a person knows, so nothing is
-    changed; but one -9999 left in wrecks a sensor's deviation.
-    """
-    warnings = []
-    declared = _as_read(spec.sentinels)
-    for name in _number_columns(table):
-        if name in (spec.time, spec.group):
-            continue
-        values = _numbers(table.column(name))
-        values = values[np.isfinite(values)]
-        levels = np.unique(values)
-        own = declared | _as_read(spec.sensor_sentinels.get(name, ()))
-        for level, rest in ((levels[:1], levels[1:]), (levels[-1:], levels[:-1])):
-            if rest.size < 2 or float(np.float32(level[0])) in own or not NINES.fullmatch(f"{level[0]:g}"):
-                continue
-            if min(abs(level[0] - rest[0]), abs(level[0] - rest[-1])) > rest[-1] - rest[0]:
-                count = int((values == level[0]).sum())
-                times = "once" if count == 1 else f"{count} times"
-                where = f"in {name!r}" if spec.layout == "wide" else f"in column {name!r}"
-                warnings.append(
-                    f"{level[0]:g} occurs {times} {where}, far from all other values: if it stands for no value, "
-                    f"declare it with --sentinel {level[0]:g}"
-                )
-    return warnings
-
-
-def _as_read(numbers: Sequence[float]) -> set[float]:
-    """As they are compared: a reading is kept in 32 bits."""
-    return {float(np.float32(number)) for number in numbers}
 
 
 def _separator(names: Sequence[str]) -> str:
@@ -234,15 +210,7 @@ def _text_columns(table: pa.Table) -> list[str]:
 
 
 def _number_columns(table: pa.Table) -> list[str]:
-    def numeric(kind: Any) -> bool:
-        types = pa.types
-        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind))
-
-    return [field.name for field in table.schema if numeric(field.type)]
-
-
-def _numbers(column: Any) -> NDArray[np.float64]:
-    return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
+    return [field.name for field in table.schema if is_number(field.type)]
 
 
 def _distinct(table: pa.Table, names: Sequence[str]) -> int:

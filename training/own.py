@@ -11,18 +11,21 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from glaim_stream.contract import read_contract
+from glaim_stream.feed.files import CSV, CsvForm, csv_form
 from training import checkpoint as checkpoints
 from training.catalogue_entry import entry
 from training.config import RunConfig, build, data_path
 from training.data import DataSpec, split
 from training.errors import ConfigError
-from training.guess import guess
+from training.guess import Guess, guess
+from training.no_value import words_among_numbers
 from training.pace import seconds_a_step
 from training.recipe import MINUTES, choose, window_of
 from training.tables import load, read_table
@@ -61,7 +64,7 @@ def settle(
         )
     if minutes < 0:
         raise ConfigError(f"expected --minutes above 0, found {minutes:g}")
-    found = guess(read_table(path), path, given.data, stated.get("data", {}))
+    found = look(path, given.data, stated.get("data", {}))
     for line in found.said:
         say(f"guessed: {line}")
     for line in found.warnings:
@@ -69,6 +72,22 @@ def settle(
     tables = _recipe(found.spec, path, given, stated, minutes or MINUTES, say, steps=not _stated_steps(stated, minutes))
     guessed = {name: value for name, value in dataclasses.asdict(found.spec).items() if value != _plain(name)}
     return build(_over(_over(tables, {"data": guessed}), named))
+
+
+def look(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
+    """What a file probably is: its form, the words in it that stand for no value, and what its columns are."""
+    said = []
+    table = read_table(path, given.no_value)
+    if path.suffix.lower() in CSV:
+        form = csv_form(path)
+        said += [] if form == CsvForm() else [str(form)]
+        words = words_among_numbers(table) if "no_value" not in stated else {}
+        if words:
+            given = dataclasses.replace(given, no_value=tuple(dict.fromkeys(chain.from_iterable(words.values()))))
+            table = read_table(path, given.no_value)
+            said += [f"{', '.join(map(repr, each))} in {name!r}: no value" for name, each in words.items()]
+    found = guess(table, path, given, stated)
+    return dataclasses.replace(found, said=(*said, *found.said))
 
 
 def next_steps(exported: Path, groups: Sequence[str], directory: Path, bucket: str) -> list[str]:

@@ -4,7 +4,7 @@
     long    one row a reading: time, sensor, value, and a group where there are several
 
 What comes out is `Series`: float32 [G, C, R], the G groups sharing the same C sensors over R rows of one grid. A cell
-that was empty, unreadable as "no value", or a declared sentinel is NaN, and no loss, score or statistic ever meets it.
+that was empty, or holds what is declared as "no value", is NaN, and no loss, score or statistic ever meets it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
+from glaim_stream.feed.files import read_file
+from glaim_stream.feed.kinds import is_number
 from glaim_stream.feed.times import column_ms
 from training.data import DataSpec, Floats, Series
 from training.errors import DataError
@@ -33,7 +32,7 @@ def load(spec: DataSpec, path: Path) -> Series:
     Raises:
         DataError: the file cannot be read, a named column is absent or not numeric, or nothing was ever observed.
     """
-    table = read_table(path)
+    table = read_table(path, spec.no_value)
     if table.num_rows == 0:
         raise DataError(f"{path.name} has no rows")
     times_ms = _times(table, spec, path)
@@ -62,23 +61,16 @@ def load(spec: DataSpec, path: Path) -> Series:
     return Series(tuple(groups), tuple(sensors), units, times_ms, values, step_s, path.name, digest)
 
 
-def read_table(path: Path) -> pa.Table:
-    """The content of a .csv, .tsv or .parquet file.
+def read_table(path: Path, no_value: Sequence[str] = ()) -> pa.Table:
+    """The content of a CSV or Parquet file (glaim_stream.feed.files).
 
     Raises:
         DataError: it is absent, of another kind, or cannot be read.
     """
-    if not path.is_file():
-        raise DataError(f"expected a data file at {path}, found none")
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            return pa.parquet.read_table(path)
-        if path.suffix.lower() in (".csv", ".txt", ".tsv"):
-            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-            return pa.csv.read_csv(path, parse_options=pa.csv.ParseOptions(delimiter=delimiter))
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{path.name} cannot be read: {error}") from error
-    raise DataError(f"expected a .csv, .tsv or .parquet file, found {path.name}")
+        return read_file(path, no_value=no_value)
+    except SettingsError as error:
+        raise DataError(str(error)) from error
 
 
 def _require(table: pa.Table, names: Sequence[str], path: Path, what: str) -> None:
@@ -95,23 +87,16 @@ def _times(table: pa.Table, spec: DataSpec, path: Path) -> NDArray[np.int64]:
             raise DataError(f"{path.name}: rows without a time column need a wide layout and step_s")
         return np.arange(table.num_rows, dtype=np.int64) * round(spec.step_s * 1000)
     _require(table, [spec.time], path, "time")
-    column = table.column(spec.time)
-    column = pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
+    what = f"{path.name}, column {spec.time!r}"
     try:
-        return column_ms(column, timezone="UTC", what=f"{path.name}, column {spec.time!r}")
+        return column_ms(table.column(spec.time), timezone="UTC", what=what, order=spec.date_order)
     except SettingsError as error:
         raise DataError(str(error)) from error
 
 
-def _numeric(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
-    )
-
-
 def _numbers(table: pa.Table, name: str, path: Path) -> Floats:
     column = table.column(name)
-    if not _numeric(column.type):
+    if not is_number(column.type):
         raise DataError(f"{path.name}: expected numbers in column {name!r}, found {column.type}")
     return np.asarray(column.cast(pa.float64()).to_numpy(), np.float32)
 
@@ -120,7 +105,7 @@ def _wide_columns(
     table: pa.Table, spec: DataSpec, path: Path
 ) -> tuple[list[str], list[str], dict[tuple[str, str], str]]:
     """Groups, sensors and the column of each pair, in the order of the file unless the spec gives one."""
-    numeric = [field.name for field in table.schema if field.name != spec.time and _numeric(field.type)]
+    numeric = [field.name for field in table.schema if field.name != spec.time and is_number(field.type)]
     if not spec.separator:
         sensors = list(spec.sensors) or numeric
         _require(table, sensors, path, "sensor")
@@ -234,7 +219,7 @@ def _wide_by_group(
 ) -> tuple[list[str], list[str], NDArray[np.int64], Floats, float]:
     """A row a time and group, a column a sensor."""
     groups, group_row = _named(table, spec.group, spec.groups, path)
-    numeric = [field.name for field in table.schema if _numeric(field.type)]
+    numeric = [field.name for field in table.schema if is_number(field.type)]
     sensors = list(spec.sensors) or [name for name in numeric if name not in (spec.time, spec.group)]
     _require(table, sensors, path, "sensor")
     rows, grid_ms, step_ms = _grid(times_ms, spec.step_s, path)

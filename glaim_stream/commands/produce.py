@@ -11,6 +11,7 @@ import typer
 
 from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, LateTopic, OutageTopic, OutputTopic
 from glaim_stream.commands.sources import (
+    DateOrder,
     Days,
     Format,
     MessageBatch,
@@ -63,6 +64,7 @@ def produce(
     group: OnlyGroup = None,
     missing: Missing = None,
     timezone: Timezone = "UTC",
+    date_order: DateOrder = None,
     drop: Annotated[
         float,
         typer.Option(help="Withhold this share of the readings: single ones, silent sensors, silent groups."),
@@ -89,7 +91,9 @@ def produce(
 
     now_ms = _now_ms(plant, speed, since or until) if live else None
     start_ms = None if now_ms is None else _live_start_ms(now_ms)
-    source = source_of(file, plant, days, groups, seed, separator, time_column, group, missing, timezone, start_ms)
+    source = source_of(
+        file, plant, days, groups, seed, separator, time_column, group, missing, timezone, date_order, start_ms
+    )
     source = within(source, since, until, timezone)
     pace = 1.0 if live else _speed(speed)
     withheld = hide(source, drop, seed=seed)

@@ -20,6 +20,7 @@ from glaim_stream.commands.options import (
     offsets_of,
 )
 from glaim_stream.commands.sources import (
+    DateOrder,
     Days,
     Format,
     MessageBatch,
@@ -107,6 +108,7 @@ def replay(
     group: OnlyGroup = None,
     missing: Missing = None,
     timezone: Timezone = "UTC",
+    date_order: DateOrder = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be read and written, and do neither.")
     ] = False,
@@ -165,7 +167,9 @@ def replay(
             assert file is not None
             messages, total, what = _raw(file)
         else:
-            source = source_of(file, plant, days, groups, seed, separator, time_column, group, missing, timezone)
+            source = source_of(
+                file, plant, days, groups, seed, separator, time_column, group, missing, timezone, date_order
+            )
             messages, total, what = _planned(within(source, since, until, timezone), input_format, batch)
         report = _replay_file(settings, messages, total, what, target, close is not False, dry_run)
     if report is not None:

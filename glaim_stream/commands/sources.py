@@ -36,9 +36,22 @@ OnlyGroup = Annotated[
     str | None, typer.Option(help="The group of a file that names none: its columns are then sensors.")
 ]
 Missing = Annotated[
-    list[float] | None, typer.Option(help="A value that means no reading; repeatable. [default: -9999]")
+    list[str] | None,
+    typer.Option(help="A number or text (`Bad`) that means no reading; repeatable. [default: -9999]"),
 ]
 Timezone = Annotated[str, typer.Option(help="Zone of the stamps that carry none.")]
+
+
+class Order(StrEnum):
+    """What comes first in a date that does not begin with its year."""
+
+    DMY = "dmy"
+    MDY = "mdy"
+
+
+DateOrder = Annotated[
+    Order | None, typer.Option(help="Of dates such as 1/2/2026: day or month first. [default: as the other dates tell]")
+]
 
 
 def source_of(
@@ -50,8 +63,9 @@ def source_of(
     separator: str,
     time_column: str | None,
     group: str | None,
-    missing: list[float] | None,
+    missing: list[str] | None,
     timezone: str,
+    date_order: Order | None,
     start_ms: int | None = None,
 ) -> Source:
     """The file, or the simulated plant, which may begin at a time of one's own.
@@ -73,6 +87,7 @@ def source_of(
         group=group,
         missing=DEFAULT_MISSING if missing is None else missing,
         timezone=timezone,
+        date_order=date_order or "",
     )
     if source.skipped:
         print(f"{file}: columns without numbers are left out: {', '.join(source.skipped)}", file=sys.stderr)

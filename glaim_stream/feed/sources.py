@@ -1,4 +1,4 @@
-"""Readings to replay: CSV and Parquet files, wide or long, and the simulated plant. Times are epoch milliseconds, UTC.
+"""Readings to replay: files, wide or long, and the simulated plant. Times are epoch milliseconds, UTC.
 
 Wide: one time column and a column `<group>.<sensor>` each. Long: the columns `group`, `sensor`, a time and `value`.
 A cell that is empty, NaN, infinite or a sentinel such as -9999 is a gap of the file: it is counted and never sent.
@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
+from glaim_stream.feed.files import read_file
+from glaim_stream.feed.kinds import is_number
 from glaim_stream.feed.times import column_ms
 
-DEFAULT_MISSING = (-9999.0,)
+DEFAULT_MISSING = ("-9999",)
 TIME_NAMES = ("ts", "time", "timestamp", "datetime", "date")
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -68,33 +70,37 @@ def read_source(
     separator: str = ".",
     time_column: str | None = None,
     group: str | None = None,
-    missing: Sequence[float] = DEFAULT_MISSING,
+    missing: Sequence[str] = DEFAULT_MISSING,
     timezone: str = "UTC",
+    date_order: str = "",
 ) -> Source:
     """Read a file.
 
     Args:
-        path: `.csv`, or `.parquet`.
+        path: CSV or Parquet (glaim_stream.feed.files).
         separator: between group and sensor in a wide file's column names; the first one in the name counts, so that
             sensors may hold it (`station-7.PM2.5`).
         time_column: default: the first of ts, time, timestamp, datetime, date that is there.
         group: the group of every column of a wide file, or row of a long one, that names none itself.
-        missing: values that mean "no reading".
+        missing: numbers and texts that mean "no reading".
         timezone: zone of stamps that carry none.
+        date_order: of stamps that do not begin with their year (glaim_stream.feed.times.ORDERS); default: they tell.
 
     Raises:
         SettingsError: the file cannot be read, or is neither wide nor long.
     """
-    table = _read_table(path)
+    sentinels, words = _sentinels(missing)
+    table = read_file(path, no_value=words)
     times = time_column or next((name for name in TIME_NAMES if name in table.column_names), None)
     if times is None or times not in table.column_names:
         expected = f"a time column {time_column!r}" if time_column else f"a time column, one of {list(TIME_NAMES)}"
         raise SettingsError(f"{path}: expected {expected}, found the columns {_some(table.column_names)}")
-    time_ms = column_ms(table[times].combine_chunks(), timezone=timezone, what=f"{path}, column {times!r}")
+    stamps, what = table[times].combine_chunks(), f"{path}, column {times!r}"
+    time_ms = column_ms(stamps, timezone=timezone, what=what, order=date_order)
     table = table.drop_columns([times])
     long = {"sensor", "value"} <= set(table.column_names)
     source = _long(table, time_ms, group, path) if long else _wide(table, time_ms, group, separator, path)
-    source = _usable(source, missing)
+    source = _usable(source, sentinels)
     if len(source) == 0:
         raise SettingsError(f"{path}: expected readings, found none in {table.num_rows} rows")
     order = np.argsort(source.time_ms, kind="stable")
@@ -120,36 +126,11 @@ def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int |
     return _flat(cells, plant.times_ms, np.ascontiguousarray(values))
 
 
-def _read_table(path: Path) -> pa.Table:
-    try:
-        if path.suffix in (".parquet", ".pq"):
-            import pyarrow.parquet as pq
-
-            return pq.read_table(path)
-        if path.suffix == ".csv":
-            return _read_csv(path)
-    except (pa.ArrowException, OSError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from error
-    raise SettingsError(f"{path}: expected a name ending in .csv or .parquet")
-
-
-def _read_csv(path: Path) -> pa.Table:
-    from pyarrow import csv
-
-    text = path.read_bytes()
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        # Older loggers write units such as degrees and micro in Latin-1, in which every byte is valid.
-        text = text.decode("latin-1").encode()
-    return csv.read_csv(pa.BufferReader(text))
-
-
 def _wide(table: pa.Table, time_ms: NDArray[np.int64], group: str | None, separator: str, path: Path) -> Source:
     cells, columns, skipped = [], [], []
     for name in table.column_names:
         column = table[name]
-        if not _is_number(column.type):
+        if not is_number(column.type):
             skipped.append(name)
             continue
         if group is not None:
@@ -186,7 +167,7 @@ def _long(table: pa.Table, time_ms: NDArray[np.int64], group: str | None, path: 
     sensor_code, sensor_names = _codes(table["sensor"], path, "sensor")
     pair, cell = np.unique(group_code * len(sensor_names) + sensor_code, return_inverse=True)
     cells = [(group_names[each // len(sensor_names)], sensor_names[each % len(sensor_names)]) for each in pair.tolist()]
-    if not _is_number(table["value"].type):
+    if not is_number(table["value"].type):
         raise SettingsError(f"{path}: expected numbers in the column value, found {table['value'].type}")
     return Source(cells, cell.astype(np.int32), time_ms, _numbers(table["value"]))
 
@@ -201,17 +182,24 @@ def _codes(column: Any, path: Path, what: str) -> tuple[NDArray[np.int64], list[
     return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), names
 
 
-def _usable(source: Source, missing: Sequence[float]) -> Source:
+def _sentinels(missing: Sequence[str]) -> tuple[list[float], list[str]]:
+    """The numbers, and the other words, among what means "no reading"."""
+    numbers, words = [], []
+    for text in missing:
+        try:
+            numbers.append(float(text))
+        except ValueError:
+            words.append(text)
+    return numbers, words
+
+
+def _usable(source: Source, sentinels: Sequence[float]) -> Source:
     keep = np.isfinite(source.value)
-    for sentinel in missing:
+    for sentinel in sentinels:
         keep &= source.value != source.value.dtype.type(sentinel)
     kept = source.where(keep)
     gaps = len(source) - len(kept)
     return Source(kept.cells, kept.cell, kept.time_ms, kept.value, gaps, kept.skipped)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
 
 
 def _numbers(column: pa.ChunkedArray) -> Floats:

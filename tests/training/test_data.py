@@ -183,7 +183,7 @@ def test_an_absent_file_and_an_unknown_kind_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found none"):
         load(DataSpec(), tmp_path / "none.csv")
     (tmp_path / "a.xlsx").write_text("x")
-    with pytest.raises(DataError, match=r"expected a \.csv, \.tsv or \.parquet file"):
+    with pytest.raises(DataError, match=r"expected a file named \.csv, .*, found a\.xlsx"):
         load(DataSpec(), tmp_path / "a.xlsx")
 
 

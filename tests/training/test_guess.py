@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 
 from training.data import DataSpec
 from training.errors import DataError
 from training.guess import Guess, guess
+from training.tables import read_table
 
 DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
@@ -20,7 +18,7 @@ DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[3] / "shared" / 
 def ask(text: str, tmp_path: Path, given: DataSpec | None = None, stated: tuple[str, ...] = ()) -> Guess:
     path = tmp_path / "mine.csv"
     path.write_text(text)
-    return guess(pa.csv.read_csv(path), path, given or DataSpec(), stated)
+    return guess(read_table(path), path, given or DataSpec(), stated)
 
 
 WIDE = (
@@ -93,13 +91,24 @@ def test_text_that_changes_beside_doubled_times_is_no_group(tmp_path: Path) -> N
     ("text", "says"),
     [
         ("a,b\n1,2\n3,4\n", "expected a column of times .* found columns a, b; where each row is a step"),
-        ("ts,b\n1767225600,2\n1767225660,4\n", "'ts' looks like epoch seconds"),
+        ("ts,b\n1/2/2026,2\n1/3/2026,4\n", "column 'ts': .* say which with --date-order dmy or mdy"),
         ("ts,b\n2026-01-01,x\n2026-01-02,y\n", "expected columns of numbers"),
     ],
 )
 def test_what_cannot_be_guessed_is_said(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(DataError, match=says):
         ask(text, tmp_path)
+
+
+def test_a_time_in_an_order_of_its_own_is_said_by_an_example(tmp_path: Path) -> None:
+    found = ask("when,a\n1/2/2026 7:05,2\n1/13/2026 7:05,4\n", tmp_path)
+    assert found.said[:2] == (
+        "time is column 'when', the first that reads as times",
+        "its first time, 1/2/2026 7:05, is 2026-01-02T07:05:00Z",
+    )
+    assert "1767225600, is 2026-01-01T00:00:00Z" in ask("n,b\n1767225600,2\n1767225660,4\n", tmp_path).said[1]
+    given = DataSpec(date_order="dmy")
+    assert "is 2026-02-01" in ask("when,a\n1/2/2026,2\n1/3/2026,4\n", tmp_path, given, ("date_order",)).said[1]
 
 
 def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: Path) -> None:
@@ -134,8 +143,7 @@ def test_the_fields_files_are_taken_for_what_they_are(name: str, time: str, sepa
     path = DATA / name
     if not path.is_file():
         pytest.skip(f"no {name} in the folder that GLAIM_DATA names")
-    table = pa.parquet.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
-    found = guess(table, path, DataSpec(), ())
+    found = guess(read_table(path), path, DataSpec(), ())
     assert (found.spec.time, found.spec.layout, found.spec.separator) == (time, "wide", separator)
     assert len(found.warnings) == warned
 
@@ -144,5 +152,5 @@ def test_change_of_value_events_are_a_long_table() -> None:
     path = DATA / "housezero_alldata_events.parquet"
     if not path.is_file():
         pytest.skip(f"no {path.name} in the folder that GLAIM_DATA names")
-    found = guess(pa.parquet.read_table(path), path, DataSpec(), ()).spec
+    found = guess(read_table(path), path, DataSpec(), ()).spec
     assert (found.time, found.layout, found.sensor, found.value) == ("ts", "long", "sensor", "value")

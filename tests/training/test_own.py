@@ -18,6 +18,7 @@ from glaim_stream.plant import SENSORS, simulate
 from tests.training.fake_triton import request, start
 from training import fit, own
 from training.errors import ConfigError
+from training.tables import load
 
 TINY = "model.d_model=8 model.ffn=8 model.heads=2 model.d_psi=8 model.d_g=2 model.window=32 train.validation_windows=20"
 
@@ -106,6 +107,32 @@ def test_what_is_stated_stands(plant_csv: Path) -> None:
     assert (config.masks.pattern, config.model.layers, config.train.epochs, config.export.version) == ("block", 3, 1, 4)
     assert config.model.residual  # not stated: the recipe's
     assert not any("left out" in line for line in said)
+
+
+def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    flow, level = rng.normal(20, 2, (2, 900))
+    lines = ["Zeit;Durchfluss;Füllstand;Zustand"]
+    for row in range(900):
+        seen = "Bad" if row % 50 == 7 else "" if row % 50 == 9 else f"{flow[row]:.2f}".replace(".", ",")
+        clock = f"{row // 96 + 1:02d}.11.2026 {row % 96 // 4:02d}:{row % 4 * 15:02d}"
+        lines.append(f"{clock};{seen};{f'{level[row]:.2f}'.replace('.', ',')};läuft")
+    path = tmp_path / "Pumpe.csv"
+    path.write_bytes("\n".join(lines).encode("latin-1"))
+    said: list[str] = []
+    config = own.settle({"data": {"file": str(path)}}, said.append, minutes=0.01)
+    for line in (
+        "guessed: columns parted by semicolons, decimals by a comma, text in latin-1",
+        "guessed: 'Bad' in 'Durchfluss': no value",
+        "guessed: its first time, 01.11.2026 00:00, is 2026-11-01T00:00:00Z",
+        "guessed: left out: Zustand (no numbers)",
+    ):  # fmt: skip
+        assert line in said
+    assert config.data.no_value == ("Bad",)
+    series = load(config.data, path)
+    assert (series.sensors, series.step_s, series.rows) == (("Durchfluss", "Füllstand"), 900, 900)
+    assert np.isnan(series.values[0, 0]).sum() == 36
+    np.testing.assert_allclose(series.values[0, 1], level, atol=0.006)
 
 
 def test_several_processes_do_not_choose_each_for_itself(plant_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,125 @@
+"""Files as Arrow tables, whatever program wrote them: Parquet, and CSV with its separator, decimals and encoding."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from glaim_stream.errors import SettingsError
+
+CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+# A comma comes last: it also stands in numbers and in names such as "Level, m".
+_SEPARATORS = ("\t", ";", "|", ",")
+_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
+_SAMPLE = 1 << 20  # characters looked at for separator and decimal sign
+_COMMA, _POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d+\.\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvForm:
+    """How a file's text is written."""
+
+    encoding: str = "utf-8"
+    separator: str = ","
+    decimal: str = "."
+
+    def __str__(self) -> str:
+        parts = [f"columns parted by {_NAMES[self.separator]}"]
+        parts += ["decimals by a comma"] if self.decimal == "," else []
+        parts += [f"text in {self.encoding}"] if self.encoding != "utf-8" else []
+        return ", ".join(parts)
+
+
+def read_file(path: Path, *, no_value: Sequence[str] = ()) -> pa.Table:
+    """A file's content; of a CSV file, form and types of the columns are found out.
+
+    Args:
+        path: `.csv`, `.tsv`, `.txt`, `.parquet` or `.pq`.
+        no_value: of a CSV file, texts that stand for no value, beside the usual ones (nothing, NaN, null, n/a).
+
+    Raises:
+        SettingsError: it is absent, of another kind, or cannot be read.
+    """
+    if not path.is_file():
+        raise SettingsError(f"expected a data file at {path}, found none")
+    try:
+        if path.suffix.lower() in PARQUET:
+            import pyarrow.parquet as pq
+
+            return pq.read_table(path)
+        if path.suffix.lower() in CSV:
+            return _read_csv(path, csv_form(path), no_value)
+    except (pa.ArrowException, UnicodeError, OSError) as error:
+        raise SettingsError(f"{path.name} cannot be read: {error}") from error
+    raise SettingsError(f"expected a file named {', '.join((*CSV, *PARQUET))}, found {path.name}")
+
+
+def usual_no_value() -> list[str]:
+    """Texts that stand for no value in a column of numbers without being declared."""
+    import pyarrow.csv as pc
+
+    return list(pc.ConvertOptions().null_values)
+
+
+def csv_form(path: Path) -> CsvForm:
+    """Encoding, separator and decimal sign, as the file's bytes and first lines show them.
+
+    Without another sign of it the separator is a comma and the decimal sign a point.
+    """
+    encoding = _encoding(path)
+    with path.open(encoding=encoding, newline="") as file:
+        sample = file.read(_SAMPLE)
+    for separator in _SEPARATORS:
+        rows = _rows(sample, separator)
+        if rows and len(rows[0]) > 1 and sum(len(row) == len(rows[0]) for row in rows) > len(rows) / 2:
+            cells = [cell.strip() for row in rows for cell in row] if separator != "," else []
+            commas, points = (sum(bool(sign.fullmatch(cell)) for cell in cells) for sign in (_COMMA, _POINT))
+            return CsvForm(encoding, separator, "," if commas > points else ".")
+    return CsvForm(encoding)
+
+
+def _rows(sample: str, separator: str) -> list[list[str]]:
+    """Rows that are not blank, without the last one where the sample may end within it."""
+    try:
+        rows = [row for row in csv.reader(io.StringIO(sample, newline=""), delimiter=separator) if row]
+    except csv.Error:  # a cell too large for a cell, NUL: not with this separator
+        return []
+    return rows[:-1] if len(sample) == _SAMPLE else rows
+
+
+def _encoding(path: Path) -> str:
+    """UTF-8 where all of it is, UTF-16 where it says so, else Latin-1, in which every byte is valid.
+
+    Older loggers write units such as degrees and micro in Latin-1, and spreadsheets save "Unicode text" as UTF-16.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        chunk = file.read(_SAMPLE)
+        if chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "utf-16"
+        try:
+            while chunk:
+                decoder.decode(chunk)
+                chunk = file.read(_SAMPLE)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return "latin-1"
+    return "utf-8"
+
+
+def _read_csv(path: Path, form: CsvForm, no_value: Sequence[str]) -> pa.Table:
+    import pyarrow.csv as pc
+
+    return pc.read_csv(
+        path,
+        read_options=pc.ReadOptions(encoding=form.encoding),
+        parse_options=pc.ParseOptions(delimiter=form.separator),
+        convert_options=pc.ConvertOptions(decimal_point=form.decimal, null_values=[*usual_no_value(), *no_value]),
+    )
