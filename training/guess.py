@@ -59,7 +59,7 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
         said.append(f"time is column {spec.time!r}, the first that reads as times")
         said += _as_read(table, spec, file)
     elif spec.time and spec.time not in table.column_names:
-        raise DataError(f"{file.name}: expected time column {spec.time!r}, found columns {_some(table.column_names)}")
+        raise DataError(f"{file.name}: expected time column {spec.time!r}, found columns {some(table.column_names)}")
     if not {"layout", "group", "sensor", "value", "separator"} & set(stated):
         spec, words = _layout(table, file, spec)
         said += words
@@ -77,7 +77,7 @@ def _time_column(table: pa.Table, file: Path) -> str:
             return str(name)
     raise DataError(
         f"{file.name}: expected a column of times (timestamps, text, epoch milliseconds or seconds), found columns "
-        f"{_some(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
+        f"{some(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
     )
 
 
@@ -125,15 +125,13 @@ def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list
     names = [name for name in _text_columns(table) if name != spec.time]
     numbers = [name for name in _number_columns(table) if name != spec.time]
     if not numbers:
-        raise DataError(f"{file.name}: expected columns of numbers, found {_some(table.column_names)}")
+        raise DataError(f"{file.name}: expected columns of numbers, found {some(table.column_names)}")
     distinct = _distinct(table, [spec.time]) if spec.time else table.num_rows
     if distinct == table.num_rows or not names:  # a row a time
         separator = _separator(numbers)
         if separator:
             groups = list(dict.fromkeys(name.split(separator, 1)[0] for name in numbers))
-            said = (
-                f"wide: a row a time; columns are <group>{separator}<sensor> of {len(groups)} groups, {_some(groups)}"
-            )
+            said = f"wide: a row a time; columns are <group>{separator}<sensor> of {len(groups)} groups, {some(groups)}"
             return dataclasses.replace(spec, separator=separator), [said]
         return spec, [f"wide: a row a time, a column a sensor, one group named {file.stem!r}"]
     telling = [name for name in names if _distinct(table, [spec.time, name]) > distinct]
@@ -180,7 +178,7 @@ def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
         else:
             sensors.append(name)
     said = [
-        f"left out: {_some(names)} ({why})"
+        f"left out: {some(names)} ({why})"
         for names, why in ((text, "no numbers"), (empty, "no value at all"), (counting, "counts the rows"))
         if names
     ]
@@ -223,5 +221,6 @@ def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _some(names: Sequence[str], most: int = 8) -> str:
+def some(names: Sequence[str], most: int = 8) -> str:
+    """The first names of a list, in words."""
     return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -24,7 +24,7 @@ from training.catalogue_entry import entry
 from training.config import RunConfig, build, data_path
 from training.data import DataSpec, split
 from training.errors import ConfigError
-from training.guess import Guess, guess
+from training.guess import Guess, guess, some
 from training.no_value import words_among_numbers
 from training.pace import seconds_a_step
 from training.recipe import MINUTES, choose, window_of
@@ -85,7 +85,9 @@ def look(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
         if words:
             given = dataclasses.replace(given, no_value=tuple(dict.fromkeys(chain.from_iterable(words.values()))))
             table = read_table(path, given.no_value)
-            said += [f"{', '.join(map(repr, each))} in {name!r}: no value" for name, each in words.items()]
+            said.append(
+                f"no value: {some([repr(each) for each in given.no_value])}, among the numbers of {some([*words])}"
+            )
     found = guess(table, path, given, stated)
     return dataclasses.replace(found, said=(*said, *found.said))
 
