@@ -35,6 +35,10 @@ def written(tmp_path: Path, text: str, *, name: str = "data.csv", encoding: str 
         ('t;a\n1;"x;y"\n2;"one\nline"\n', CsvForm(separator=";")),
         ("t;a\n1;2\n2;3\n3;4;5\n", CsvForm(separator=";")),  # one bad row does not hide how the others are written
         ("only\n1\n", CsvForm()),
+        ("t,a,b,c\n,m3/h,°C,\n1,2,3,4\n", CsvForm(units={"a": "m3/h", "b": "°C"})),
+        ("t,a,b\n2026-01-01,Bad,Bad\n2026-01-02,2,3\n", CsvForm()),  # a time: these are readings
+        ("a,b\nNaN,\n1,2\n", CsvForm()),
+        ("a,b\nm,s\n", CsvForm()),  # nothing below that would have units
         ("", CsvForm()),
     ],
 )
@@ -45,6 +49,15 @@ def test_the_form_of_a_csv_file_is_found(tmp_path: Path, text: str, form: CsvFor
 def test_decimals_by_a_comma_are_numbers(tmp_path: Path) -> None:
     table = read_file(written(tmp_path, "t;a;b\n1;2,5;\n2;-0,5;1e3\n"))
     assert table.to_pydict() == {"t": [1, 2], "a": [2.5, -0.5], "b": [None, 1000.0]}
+
+
+def test_a_line_of_units_is_no_reading(tmp_path: Path) -> None:
+    table = read_file(written(tmp_path, "ts;g.a;g.b\n;m3/h;bar\n01.02.2026;2,5;1\n"))
+    assert table.to_pydict() == {"ts": ["01.02.2026"], "g.a": [2.5], "g.b": [1]}
+
+
+def test_separators_at_the_ends_of_lines_make_no_column(tmp_path: Path) -> None:
+    assert read_file(written(tmp_path, "t;a;;\n1;2;;\n")).column_names == ["t", "a"]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +87,7 @@ def test_declared_texts_stand_for_no_value(tmp_path: Path) -> None:
         ("data.xlsx", b"PK", "expected a file named .csv, .tsv, .txt, .parquet, .pq, found data.xlsx"),
         ("data.parquet", b"PAR1", "data.parquet cannot be read"),
         ("data.csv", b"", "data.csv cannot be read: Empty CSV file"),
+        ("data.csv", b"t,a,a\n1,2,3\n", "data.csv: expected columns of different names, found several 'a'"),
         ("data.csv", b"a;b\n1;2\n3;4;5\n1;2\n", "Expected 2 columns, got 3"),
         ("data.csv", b"\xff\xfea", "data.csv cannot be read"),  # says UTF-16 and ends within a character
     ],
@@ -124,6 +138,13 @@ def times(*texts: str, order: str = "") -> list[str]:
 )
 def test_times_are_read_in_the_orders_that_people_use(texts: tuple[str, ...], read: list[str]) -> None:
     assert times(*texts) == read
+
+
+def test_a_date_and_a_clock_in_two_columns_are_one_time(tmp_path: Path) -> None:
+    path = written(tmp_path, "Datum;Uhr;g.a\n31.01.2026;07:05:00;1,5\n01.02.2026;7:06;2,5\n")
+    source = read_source(path, time_column="Datum+Uhr")
+    assert [text_of_ms(each) for each in source.time_ms.tolist()] == ["2026-01-31T07:05:00Z", "2026-02-01T07:06:00Z"]
+    assert source.cells == [("g", "a")]
 
 
 def test_the_order_of_dates_is_asked_for_when_they_do_not_tell() -> None:

@@ -25,14 +25,14 @@ class DataSpec:
     splits wide columns into group and sensor; empty means a single group, named `group_name`, unless `group` names a
     column that says it of each row. `sentinels` are numbers that stand for "no value", for all sensors or for one, and
     `no_value` texts that do (`Bad`, `-`). `date_order` says how dates such as 1/2/2026 are meant, dmy or mdy; empty: as
-    the file's other dates tell. An empty `time` takes each row of a wide table as a step. `step_s` is the grid's
-    interval in seconds; 0 takes the median distance of the times. `bucket` says what stands for a step with several
-    readings, as a worker's catalogue does: `last` takes the latest one, `mean` the mean of all. `grid = false` takes
-    the rows of a wide table as they come, one row a step, whatever their times say: the field's benchmarks do. `split`
-    are the shares of rows for training, validation and test, in time order; `rows` gives them as numbers instead,
-    further rows being left out. Windows of the validation and test parts may start up to `history` rows before their
-    part: 0 keeps the parts apart, and the field's convention is a window's length, so that the first row of a part is
-    already seen with a full past.
+    the file's other dates tell. `time` names a column, or two as `Date+Clock`; empty, it takes each row of a wide table
+    as a step. `step_s` is the grid's interval in seconds; 0 takes the median distance of the times. `bucket` says what
+    stands for a step with several readings, as a worker's catalogue does: `last` takes the latest one, `mean` the mean
+    of all. `grid = false` takes the rows of a wide table as they come, one row a step, whatever their times say: the
+    field's benchmarks do. `split` are the shares of rows for training, validation and test, in time order; `rows` gives
+    them as numbers instead, further rows being left out. Windows of the validation and test parts may start up to
+    `history` rows before their part: 0 keeps the parts apart, and the field's convention is a window's length, so that
+    the first row of a part is already seen with a full past.
     """
 
     file: str = ""
@@ -157,7 +157,8 @@ def fit_scale(train: Series) -> Scale:
     silent = [name for name, row in zip(train.sensors, stacked, strict=True) if not np.isfinite(row).any()]
     if silent:
         raise DataError(
-            f"sensors without an observed value in the training part of {train.source}: {', '.join(silent)}"
+            f"sensors without an observed value in the training part of {train.source}: {', '.join(silent)}; "
+            "leave them out: data.sensors lists those to take"
         )
     std = np.nanstd(stacked, axis=1)
     # A sensor that never moved has no scale of its own; 1 of its unit keeps it as it is.

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.kinds import is_number, is_text
-from glaim_stream.feed.times import ORDERS, column_ms, in_seconds, text_of_ms
+from glaim_stream.feed.times import ORDERS, column_ms, in_seconds, joined, text_of_ms
 from training.data import DataSpec
 from training.errors import DataError
 from training.no_value import numbers_of, sentinel_warnings
@@ -28,6 +28,7 @@ TIME_NAMES = ("time", "ts", "timestamp", "datetime", "time_ms", "ts_ms", "timest
 VALUE_WORDS = ("value", "reading", "val", "measurement", "data")
 SEPARATORS = (".", "/", ":", "|")
 SAMPLE = 2000  # rows looked at to tell times and names apart
+CLOCK = r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( *[AaPp][Mm])?\s*$"
 MILLISECONDS = (600_000_000_000, 4_200_000_000_000)  # of 1989 to 2103
 
 
@@ -56,6 +57,8 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
     spec = given
     if "time" not in stated:
         spec = dataclasses.replace(spec, time=_time_column(table, file))
+    table = joined(table, spec.time)
+    if "time" not in stated:
         said.append(f"time is column {spec.time!r}, the first that reads as times")
         said += _as_read(table, spec, file)
     elif spec.time and spec.time not in table.column_names:
@@ -73,8 +76,13 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
 
 def _time_column(table: pa.Table, file: Path) -> str:
     for name in table.column_names:
-        if _is_time(table.column(name), name.lower() in TIME_NAMES):
-            return str(name)
+        column = table.column(name)
+        if not _is_time(column, name.lower() in TIME_NAMES):
+            continue
+        if _is_time(pa.array([name]), named=False):
+            raise DataError(f"{file.name}: expected the names of the columns in the first row, found {name}")
+        clock = next((each for each in table.column_names if _is_clock(table.column(each))), None)
+        return f"{name}+{clock}" if clock is not None and _is_date(column) else str(name)
     raise DataError(
         f"{file.name}: expected a column of times (timestamps, text, epoch milliseconds or seconds), found columns "
         f"{some(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
@@ -92,6 +100,20 @@ def _is_time(column: Any, named: bool) -> bool:
     if pa.types.is_floating(kind):
         return named and in_seconds(head)
     return is_text(kind) and any(_reads(head, order) for order in ("", *ORDERS))
+
+
+def _is_date(column: Any) -> bool:
+    """Whether what reads as a time has no time of day."""
+    clocks = is_text(column.type) and pc.any(pc.match_substring(column.slice(0, SAMPLE), ":")).as_py()
+    return bool(pa.types.is_date(column.type) or (is_text(column.type) and not clocks))
+
+
+def _is_clock(column: Any) -> bool:
+    """Whether a column holds times of day and nothing else."""
+    if pa.types.is_time(column.type):
+        return True
+    head = column.slice(0, SAMPLE)
+    return is_text(column.type) and bool(pc.all(pc.match_substring_regex(head, CLOCK)).as_py())
 
 
 def _reads(head: Any, order: str) -> bool:
@@ -164,7 +186,7 @@ def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
     """Leave out what is no sensor: text, empty columns, and a column that counts the rows."""
     if spec.separator:
         return spec, []
-    taken = {spec.time, spec.group}
+    taken = {name for name in (spec.time, spec.group) if name}  # a column may have no name
     text = [name for name in table.column_names if name not in taken and name not in _number_columns(table)]
     empty, counting, sensors = [], [], []
     for name in _number_columns(table):
@@ -178,7 +200,7 @@ def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
         else:
             sensors.append(name)
     said = [
-        f"left out: {some(names)} ({why})"
+        f"left out: {some([name or 'one without a name' for name in names])} ({why})"
         for names, why in ((text, "no numbers"), (empty, "no value at all"), (counting, "counts the rows"))
         if names
     ]

@@ -81,6 +81,8 @@ def look(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
     if path.suffix.lower() in CSV:
         form = csv_form(path)
         said += [] if form == CsvForm() else [str(form)]
+        if form.units and "units" not in stated:
+            given = dataclasses.replace(given, units=form.units)
         words = words_among_numbers(table) if "no_value" not in stated else {}
         if words:
             given = dataclasses.replace(given, no_value=tuple(dict.fromkeys(chain.from_iterable(words.values()))))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.files import read_file
 from glaim_stream.feed.kinds import is_number
-from glaim_stream.feed.times import column_ms
+from glaim_stream.feed.times import column_ms, joined
 from training.data import DataSpec, Floats, Series
 from training.errors import DataError
 
@@ -32,7 +32,7 @@ def load(spec: DataSpec, path: Path) -> Series:
     Raises:
         DataError: the file cannot be read, a named column is absent or not numeric, or nothing was ever observed.
     """
-    table = read_table(path, spec.no_value)
+    table = joined(read_table(path, spec.no_value), spec.time)
     if table.num_rows == 0:
         raise DataError(f"{path.name} has no rows")
     times_ms = _times(table, spec, path)

@@ -30,7 +30,10 @@ MessageFormat = Annotated[
     typer.Option("--format", help="A message is one reading, one group's step, many readings, or an Arrow stream."),
 ]
 MessageBatch = Annotated[int, typer.Option(min=1, help="Readings of a message of batch and arrow.")]
-TimeColumn = Annotated[str | None, typer.Option(help="[default: the first of ts, time, timestamp, datetime, date]")]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(help="One, or two as `Date+Clock`. [default: the first of ts, time, timestamp, datetime, date]"),
+]
 Separator = Annotated[str, typer.Option(help="Between group and sensor in a wide file's column names.")]
 OnlyGroup = Annotated[
     str | None, typer.Option(help="The group of a file that names none: its columns are then sensors.")

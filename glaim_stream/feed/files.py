@@ -6,8 +6,9 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,20 +21,23 @@ _SEPARATORS = ("\t", ";", "|", ",")
 _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 _SAMPLE = 1 << 20  # characters looked at for separator and decimal sign
 _COMMA, _POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d+\.\d+")
+_NUMBER, _TIME = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?"), re.compile(r"\d[-./:]\d")
 
 
 @dataclass(frozen=True, slots=True)
 class CsvForm:
-    """How a file's text is written."""
+    """How a file's text is written; `units` are what a second line, below that of the names, says of the columns."""
 
     encoding: str = "utf-8"
     separator: str = ","
     decimal: str = "."
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         parts = [f"columns parted by {_NAMES[self.separator]}"]
         parts += ["decimals by a comma"] if self.decimal == "," else []
         parts += [f"text in {self.encoding}"] if self.encoding != "utf-8" else []
+        parts += ["units in the second line"] if self.units else []
         return ", ".join(parts)
 
 
@@ -53,12 +57,19 @@ def read_file(path: Path, *, no_value: Sequence[str] = ()) -> pa.Table:
         if path.suffix.lower() in PARQUET:
             import pyarrow.parquet as pq
 
-            return pq.read_table(path)
-        if path.suffix.lower() in CSV:
-            return _read_csv(path, csv_form(path), no_value)
+            table = pq.read_table(path)
+        elif path.suffix.lower() in CSV:
+            table = _read_csv(path, csv_form(path), no_value)
+        else:
+            raise SettingsError(f"expected a file named {', '.join((*CSV, *PARQUET))}, found {path.name}")
     except (pa.ArrowException, UnicodeError, OSError) as error:
         raise SettingsError(f"{path.name} cannot be read: {error}") from error
-    raise SettingsError(f"expected a file named {', '.join((*CSV, *PARQUET))}, found {path.name}")
+    twice = [name for name, count in Counter(table.column_names).items() if count > 1]
+    if twice:
+        raise SettingsError(
+            f"{path.name}: expected columns of different names, found several {', '.join(map(repr, twice))}"
+        )
+    return table
 
 
 def usual_no_value() -> list[str]:
@@ -69,7 +80,7 @@ def usual_no_value() -> list[str]:
 
 
 def csv_form(path: Path) -> CsvForm:
-    """Encoding, separator and decimal sign, as the file's bytes and first lines show them.
+    """Encoding, separator, decimal sign and a line of units, as the file's bytes and first lines show them.
 
     Without another sign of it the separator is a comma and the decimal sign a point.
     """
@@ -81,8 +92,22 @@ def csv_form(path: Path) -> CsvForm:
         if rows and len(rows[0]) > 1 and sum(len(row) == len(rows[0]) for row in rows) > len(rows) / 2:
             cells = [cell.strip() for row in rows for cell in row] if separator != "," else []
             commas, points = (sum(bool(sign.fullmatch(cell)) for cell in cells) for sign in (_COMMA, _POINT))
-            return CsvForm(encoding, separator, "," if commas > points else ".")
+            return CsvForm(encoding, separator, "," if commas > points else ".", _units(rows))
     return CsvForm(encoding)
+
+
+def _units(rows: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The units of the columns, where the second row has neither number nor time and the next ones have numbers."""
+    names, second, below = rows[0], [cell.strip() for row in rows[1:2] for cell in row], rows[2:100]
+    if len(second) != len(names) or any(_NUMBER.fullmatch(cell) or _TIME.search(cell) for cell in second):
+        return {}
+    of_numbers = [
+        place
+        for place in range(len(names))
+        if any(len(row) > place and _NUMBER.fullmatch(row[place].strip()) for row in below)
+    ]
+    units = {names[place]: second[place] for place in of_numbers if second[place] not in usual_no_value()}
+    return units if len(units) >= len(of_numbers) / 2 else {}
 
 
 def _rows(sample: str, separator: str) -> list[list[str]]:
@@ -117,9 +142,12 @@ def _encoding(path: Path) -> str:
 def _read_csv(path: Path, form: CsvForm, no_value: Sequence[str]) -> pa.Table:
     import pyarrow.csv as pc
 
-    return pc.read_csv(
+    table = pc.read_csv(
         path,
-        read_options=pc.ReadOptions(encoding=form.encoding),
+        read_options=pc.ReadOptions(encoding=form.encoding, skip_rows_after_names=1 if form.units else 0),
         parse_options=pc.ParseOptions(delimiter=form.separator),
         convert_options=pc.ConvertOptions(decimal_point=form.decimal, null_values=[*usual_no_value(), *no_value]),
     )
+    # Lines that end with a separator have a last column of no name and no content.
+    nothing = [place for place, field in enumerate(table.schema) if not field.name and pa.types.is_null(field.type)]
+    return table.select([place for place in range(table.num_columns) if place not in nothing])

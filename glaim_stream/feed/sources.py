@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.files import read_file
 from glaim_stream.feed.kinds import is_number
-from glaim_stream.feed.times import column_ms
+from glaim_stream.feed.times import column_ms, joined
 
 DEFAULT_MISSING = ("-9999",)
 TIME_NAMES = ("ts", "time", "timestamp", "datetime", "date")
@@ -80,7 +80,8 @@ def read_source(
         path: CSV or Parquet (glaim_stream.feed.files).
         separator: between group and sensor in a wide file's column names; the first one in the name counts, so that
             sensors may hold it (`station-7.PM2.5`).
-        time_column: default: the first of ts, time, timestamp, datetime, date that is there.
+        time_column: one column, or two, as `Date+Clock`; default: the first of ts, time, timestamp, datetime, date that
+            is there.
         group: the group of every column of a wide file, or row of a long one, that names none itself.
         missing: numbers and texts that mean "no reading".
         timezone: zone of stamps that carry none.
@@ -90,7 +91,7 @@ def read_source(
         SettingsError: the file cannot be read, or is neither wide nor long.
     """
     sentinels, words = _sentinels(missing)
-    table = read_file(path, no_value=words)
+    table = joined(read_file(path, no_value=words), time_column or "")
     times = time_column or next((name for name in TIME_NAMES if name in table.column_names), None)
     if times is None or times not in table.column_names:
         expected = f"a time column {time_column!r}" if time_column else f"a time column, one of {list(TIME_NAMES)}"

@@ -85,6 +85,15 @@ def column_ms(column: Any, *, timezone: str, what: str, order: str = "") -> NDAr
     return times  # type: ignore[no-any-return]
 
 
+def joined(table: pa.Table, name: str) -> pa.Table:
+    """With the time `Date+Clock`, the table in which one column of that name stands for the two that it names."""
+    parts = name.split("+")
+    if name in table.column_names or len(parts) != 2 or not {*parts} <= {*table.column_names}:
+        return table
+    date, clock = (pc.utf8_trim_whitespace(pc.cast(table.column(part), pa.string())) for part in parts)
+    return table.drop_columns(parts).append_column(name, pc.binary_join_element_wise(date, clock, " "))
+
+
 def in_seconds(column: Any) -> bool:
     """Whether an Arrow column holds epoch seconds and nothing else."""
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):

@@ -93,6 +93,7 @@ def test_text_that_changes_beside_doubled_times_is_no_group(tmp_path: Path) -> N
         ("a,b\n1,2\n3,4\n", "expected a column of times .* found columns a, b; where each row is a step"),
         ("ts,b\n1/2/2026,2\n1/3/2026,4\n", "column 'ts': .* say which with --date-order dmy or mdy"),
         ("ts,b\n2026-01-01,x\n2026-01-02,y\n", "expected columns of numbers"),
+        ("2026-01-01,2\n2026-01-02,3\n", "expected the names of the columns in the first row, found 2026-01-01"),
     ],
 )
 def test_what_cannot_be_guessed_is_said(tmp_path: Path, text: str, says: str) -> None:
@@ -109,6 +110,27 @@ def test_a_time_in_an_order_of_its_own_is_said_by_an_example(tmp_path: Path) -> 
     assert "1767225600, is 2026-01-01T00:00:00Z" in ask("n,b\n1767225600,2\n1767225660,4\n", tmp_path).said[1]
     given = DataSpec(date_order="dmy")
     assert "is 2026-02-01" in ask("when,a\n1/2/2026,2\n1/3/2026,4\n", tmp_path, given, ("date_order",)).said[1]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "2026-01-01,00:00:00,2\n2026-01-01,00:01:00,4\n2026-01-02,00:00:00,4\n",  # read as a date and a time of day
+        "31.12.2025,0:00,2\n31.12.2025,0:01,4\n1.1.2026,0:00,4\n",
+        "12/31/2025,1:00 AM,2\n12/31/2025,1:01 AM,4\n1/1/2026,1:00 AM,4\n",
+    ],
+)
+def test_a_date_and_a_clock_beside_it_are_one_time(tmp_path: Path, rows: str) -> None:
+    found = ask("day,clock,a\n" + rows, tmp_path)
+    assert (found.spec.time, found.spec.layout) == ("day+clock", "wide")
+    assert found.said[0] == "time is column 'day+clock', the first that reads as times"
+    assert not any("left out" in line for line in found.said)
+
+
+def test_a_column_that_counts_the_rows_may_have_no_name(tmp_path: Path) -> None:
+    found = ask(",ts,a,b\n0,2026-01-01,5,1\n1,2026-01-02,7,1\n2,2026-01-03,2,3\n", tmp_path)
+    assert found.spec.sensors == ("a", "b")
+    assert found.said[-1] == "left out: one without a name (counts the rows)"
 
 
 def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: Path) -> None:

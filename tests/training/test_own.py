@@ -112,7 +112,7 @@ def test_what_is_stated_stands(plant_csv: Path) -> None:
 def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     flow, level = rng.normal(20, 2, (2, 900))
-    lines = ["Zeit;Durchfluss;Füllstand;Zustand"]
+    lines = ["Zeit;Durchfluss;Füllstand;Zustand", ";m³/h;m;"]
     for row in range(900):
         seen = "Bad" if row % 50 == 7 else "" if row % 50 == 9 else f"{flow[row]:.2f}".replace(".", ",")
         clock = f"{row // 96 + 1:02d}.11.2026 {row % 96 // 4:02d}:{row % 4 * 15:02d}"
@@ -122,7 +122,7 @@ def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(
     said: list[str] = []
     config = own.settle({"data": {"file": str(path)}}, said.append, minutes=0.01)
     for line in (
-        "guessed: columns parted by semicolons, decimals by a comma, text in latin-1",
+        "guessed: columns parted by semicolons, decimals by a comma, text in latin-1, units in the second line",
         "guessed: no value: 'Bad', among the numbers of Durchfluss",
         "guessed: its first time, 01.11.2026 00:00, is 2026-11-01T00:00:00Z",
         "guessed: left out: Zustand (no numbers)",
@@ -131,6 +131,7 @@ def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(
     assert config.data.no_value == ("Bad",)
     series = load(config.data, path)
     assert (series.sensors, series.step_s, series.rows) == (("Durchfluss", "Füllstand"), 900, 900)
+    assert series.units == ("m³/h", "m")
     assert np.isnan(series.values[0, 0]).sum() == 36
     np.testing.assert_allclose(series.values[0, 1], level, atol=0.006)
 
