@@ -7,7 +7,6 @@ pointed out, with the setting that would declare it.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,31 +74,40 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
 
 
 def _time_column(table: pa.Table, file: Path) -> str:
-    for name in table.column_names:
-        column = table.column(name)
-        if not _is_time(column, name.lower() in TIME_NAMES):
-            continue
-        if _is_time(pa.array([name]), named=False):
-            raise DataError(f"{file.name}: expected the names of the columns in the first row, found {name}")
-        clock = next((each for each in table.column_names if _is_clock(table.column(each))), None)
-        return f"{name}+{clock}" if clock is not None and _is_date(column) else str(name)
-    raise DataError(
-        f"{file.name}: expected a column of times (timestamps, text, epoch milliseconds or seconds), found columns "
-        f"{some(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
-    )
+    """The first column whose kind or name says that it holds times, else the first whose numbers have their size."""
+    columns = {name: table.column(name) for name in table.column_names}
+    found = [name for name, column in columns.items() if _is_time(column, name)]
+    found = found or [name for name, column in columns.items() if _has_size_of_time(column)]
+    if not found:
+        raise DataError(
+            f"{file.name}: expected a column of times (timestamps, text, epoch milliseconds or seconds), found columns "
+            f"{some(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
+        )
+    time = found[0]
+    if _is_time(pa.array([time]), name=""):
+        raise DataError(f"{file.name}: expected the names of the columns in the first row, found {time}")
+    clock = next((name for name, column in columns.items() if _is_clock(column)), None)
+    return f"{time}+{clock}" if clock is not None and _is_date(columns[time]) else time
 
 
-def _is_time(column: Any, named: bool) -> bool:
-    """Whether a column reads as times; numbers of any size do when its name says so and they are whole."""
-    kind = column.type
+def _is_time(column: Any, name: str) -> bool:
+    """Whether a column holds times by its kind, by its text, or by its name."""
+    kind, named = column.type, name.lower() in TIME_NAMES
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return True
-    head = column.slice(0, SAMPLE)
-    if pa.types.is_integer(kind):
-        return named or _rises(head, MILLISECONDS) or (in_seconds(head) and _rises(head))
-    if pa.types.is_floating(kind):
-        return named and in_seconds(head)
-    return is_text(kind) and any(_reads(head, order) for order in ("", *ORDERS))
+    if is_text(kind):
+        return any(_reads(column.slice(0, SAMPLE), order) for order in ("", *ORDERS))
+    return named and (pa.types.is_integer(kind) or in_seconds(column))
+
+
+def _has_size_of_time(column: Any) -> bool:
+    """Whether its whole numbers differ and could all be times since 1989; so could a large counter's."""
+    if not pa.types.is_integer(column.type):
+        return False
+    span = pc.min_max(column).as_py()
+    if span["min"] is None or span["min"] == span["max"]:
+        return False
+    return in_seconds(column) or MILLISECONDS[0] <= span["min"] <= span["max"] <= MILLISECONDS[1]
 
 
 def _is_date(column: Any) -> bool:
@@ -121,13 +129,6 @@ def _reads(head: Any, order: str) -> bool:
         return bool(len(column_ms(head, timezone="UTC", what="time", order=order)))
     except SettingsError:
         return False
-
-
-def _rises(column: Any, bounds: tuple[float, float] = (-math.inf, math.inf)) -> bool:
-    span = pc.min_max(column).as_py()
-    return (
-        span["min"] is not None and bounds[0] <= span["min"] <= span["max"] <= bounds[1] and span["min"] < span["max"]
-    )
 
 
 def _as_read(table: pa.Table, spec: DataSpec, file: Path) -> list[str]:

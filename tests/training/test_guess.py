@@ -137,6 +137,8 @@ def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: 
     text = "count,ts,b\n5,1767225600000,2\n7,1767225660000,4\n"
     assert ask(text, tmp_path).spec.time == "ts"
     assert ask("count,time,b\n5,0,2\n7,1000,4\n", tmp_path).spec.time == "time"  # its name says so
+    counter = "energy,when,b\n2000000000,1.1.2026,2\n2000000009,2.1.2026,4\n"
+    assert ask(counter, tmp_path).spec.time == "when"  # a large counter is no time where something else is
 
 
 def test_a_number_that_looks_like_no_value_is_pointed_out_and_kept(tmp_path: Path) -> None:
