@@ -9,26 +9,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from glaim_stream.errors import SettingsError
-from glaim_stream.feed.kinds import is_number, is_text
-from glaim_stream.feed.times import ORDERS, column_ms, in_seconds, joined, text_of_ms
+from glaim_stream.feed.kinds import is_number
+from glaim_stream.feed.times import joined
+from glaim_stream.words import some
 from training.data import DataSpec
 from training.errors import DataError
+from training.guess_time import as_read, time_column
 from training.no_value import numbers_of, sentinel_warnings
 
 SENSOR_WORDS = ("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point")
-TIME_NAMES = ("time", "ts", "timestamp", "datetime", "time_ms", "ts_ms", "timestamp_ms", "epoch_ms")
 VALUE_WORDS = ("value", "reading", "val", "measurement", "data")
 SEPARATORS = (".", "/", ":", "|")
-SAMPLE = 2000  # rows looked at to tell times and names apart
-CLOCK = r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( *[AaPp][Mm])?\s*$"
-MILLISECONDS = (600_000_000_000, 4_200_000_000_000)  # of 1989 to 2103
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,11 +50,11 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
     said: list[str] = []
     spec = given
     if "time" not in stated:
-        spec = dataclasses.replace(spec, time=_time_column(table, file))
+        spec = dataclasses.replace(spec, time=time_column(table, file))
     table = joined(table, spec.time)
     if "time" not in stated:
         said.append(f"time is column {spec.time!r}, the first that reads as times")
-        said += _as_read(table, spec, file)
+        said += as_read(table, spec, file)
     elif spec.time and spec.time not in table.column_names:
         raise DataError(f"{file.name}: expected time column {spec.time!r}, found columns {some(table.column_names)}")
     if not {"layout", "group", "sensor", "value", "separator"} & set(stated):
@@ -71,76 +66,6 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
     if not spec.group and not spec.separator and "group_name" not in stated:
         spec = dataclasses.replace(spec, group_name=file.stem)
     return Guess(spec, tuple(said), tuple(sentinel_warnings(table, spec)))
-
-
-def _time_column(table: pa.Table, file: Path) -> str:
-    """The first column whose kind or name says that it holds times, else the first whose numbers have their size."""
-    columns = {name: table.column(name) for name in table.column_names}
-    found = [name for name, column in columns.items() if _is_time(column, name)]
-    found = found or [name for name, column in columns.items() if _has_size_of_time(column)]
-    if not found:
-        raise DataError(
-            f"{file.name}: expected a column of times (timestamps, text, epoch milliseconds or seconds), found columns "
-            f"{some(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
-        )
-    time = found[0]
-    if _is_time(pa.array([time]), name=""):
-        raise DataError(f"{file.name}: expected the names of the columns in the first row, found {time}")
-    clock = next((name for name, column in columns.items() if _is_clock(column)), None)
-    return f"{time}+{clock}" if clock is not None and _is_date(columns[time]) else time
-
-
-def _is_time(column: Any, name: str) -> bool:
-    """Whether a column holds times by its kind, by its text, or by its name."""
-    kind, named = column.type, name.lower() in TIME_NAMES
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return True
-    if is_text(kind):
-        return any(_reads(column.slice(0, SAMPLE), order) for order in ("", *ORDERS))
-    return named and (pa.types.is_integer(kind) or in_seconds(column))
-
-
-def _has_size_of_time(column: Any) -> bool:
-    """Whether its whole numbers differ and could all be times since 1989; so could a large counter's."""
-    if not pa.types.is_integer(column.type):
-        return False
-    span = pc.min_max(column).as_py()
-    if span["min"] is None or span["min"] == span["max"]:
-        return False
-    return in_seconds(column) or MILLISECONDS[0] <= span["min"] <= span["max"] <= MILLISECONDS[1]
-
-
-def _is_date(column: Any) -> bool:
-    """Whether what reads as a time has no time of day."""
-    clocks = is_text(column.type) and pc.any(pc.match_substring(column.slice(0, SAMPLE), ":")).as_py()
-    return bool(pa.types.is_date(column.type) or (is_text(column.type) and not clocks))
-
-
-def _is_clock(column: Any) -> bool:
-    """Whether a column holds times of day and nothing else."""
-    if pa.types.is_time(column.type):
-        return True
-    head = column.slice(0, SAMPLE)
-    return is_text(column.type) and bool(pc.all(pc.match_substring_regex(head, CLOCK)).as_py())
-
-
-def _reads(head: Any, order: str) -> bool:
-    try:
-        return bool(len(column_ms(head, timezone="UTC", what="time", order=order)))
-    except SettingsError:
-        return False
-
-
-def _as_read(table: pa.Table, spec: DataSpec, file: Path) -> list[str]:
-    """How a time that is not written as ISO 8601 or a timestamp was taken, by the example of the first."""
-    column = table.column(spec.time)
-    if not len(column) or not (is_text(column.type) or in_seconds(column)):
-        return []
-    try:
-        times = column_ms(column, timezone="UTC", what=f"{file.name}, column {spec.time!r}", order=spec.date_order)
-    except SettingsError as error:
-        raise DataError(str(error)) from error
-    return [f"its first time, {column[0]}, is {text_of_ms(int(times[0]))}"]
 
 
 def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list[str]]:
@@ -242,8 +167,3 @@ def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
     """The one column whose name holds one of the words; None where there is none, or more than one."""
     found = [name for name in names if any(word in name.lower() for word in words)]
     return found[0] if len(found) == 1 else None
-
-
-def some(names: Sequence[str], most: int = 8) -> str:
-    """The first names of a list, in words."""
-    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -19,12 +19,13 @@ import numpy as np
 
 from glaim_stream.contract import read_contract
 from glaim_stream.feed.files import CSV, CsvForm, csv_form
+from glaim_stream.words import some
 from training import checkpoint as checkpoints
 from training.catalogue_entry import entry
 from training.config import RunConfig, build, data_path
 from training.data import DataSpec, split
 from training.errors import ConfigError
-from training.guess import Guess, guess, some
+from training.guess import Guess, guess
 from training.no_value import words_among_numbers
 from training.pace import seconds_a_step
 from training.recipe import MINUTES, choose, window_of

@@ -32,6 +32,7 @@ def check(
     from glaim_stream.catalogue import read_catalogue
     from glaim_stream.commands.console import result_console
     from glaim_stream.errors import CatalogueError
+    from glaim_stream.words import some
 
     catalogue = read_catalogue(file)
     console = result_console()
@@ -51,8 +52,7 @@ def check(
     console.print(models)
     rules = Table("model", "group ids", "pattern")
     for rule in catalogue.groups:
-        ids = ", ".join(rule.ids[:8]) + (f" and {len(rule.ids) - 8} more" if len(rule.ids) > 8 else "")
-        rules.add_row(rule.model, ids, rule.pattern or "")
+        rules.add_row(rule.model, some(rule.ids), rule.pattern or "")
     console.print(rules)
     unknown = [name for name in group or [] if catalogue.model_of(name) is None]
     for name in group or []:

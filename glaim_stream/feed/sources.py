@@ -20,6 +20,7 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.feed.files import read_file
 from glaim_stream.feed.kinds import is_number
 from glaim_stream.feed.times import column_ms, joined
+from glaim_stream.words import some
 
 DEFAULT_MISSING = ("-9999",)
 TIME_NAMES = ("ts", "time", "timestamp", "datetime", "date")
@@ -95,7 +96,7 @@ def read_source(
     times = time_column or next((name for name in TIME_NAMES if name in table.column_names), None)
     if times is None or times not in table.column_names:
         expected = f"a time column {time_column!r}" if time_column else f"a time column, one of {list(TIME_NAMES)}"
-        raise SettingsError(f"{path}: expected {expected}, found the columns {_some(table.column_names)}")
+        raise SettingsError(f"{path}: expected {expected}, found the columns {some(table.column_names)}")
     stamps, what = table[times].combine_chunks(), f"{path}, column {times!r}"
     time_ms = column_ms(stamps, timezone=timezone, what=what, order=date_order)
     table = table.drop_columns([times])
@@ -146,7 +147,7 @@ def _wide(table: pa.Table, time_ms: NDArray[np.int64], group: str | None, separa
             cells.append((head, tail))
         columns.append(_numbers(column))
     if not cells:
-        raise SettingsError(f"{path}: expected number columns beside the time, found {_some(table.column_names)}")
+        raise SettingsError(f"{path}: expected number columns beside the time, found {some(table.column_names)}")
     narrow = all(column.dtype == np.float32 for column in columns)
     values: NDArray[Any] = np.stack(columns, axis=1, dtype=np.float32 if narrow else np.float64)
     return _flat(cells, time_ms, values, tuple(skipped))
@@ -207,7 +208,3 @@ def _numbers(column: pa.ChunkedArray) -> Floats:
     target = pa.float32() if pa.types.is_float32(column.type) else pa.float64()
     array = pc.cast(column, target).combine_chunks()
     return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]  # null becomes NaN
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
