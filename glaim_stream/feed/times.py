@@ -106,7 +106,7 @@ def _parsed(text: Any, what: str, order: str) -> Any:
     """Timestamps, with a zone where every text names one."""
     for zone in ("UTC", None):
         with suppress(pa.ArrowInvalid):
-            return pc.cast(text, pa.timestamp("us", zone))
+            return pc.cast(text, pa.timestamp("ns", zone))
     parts = pc.extract_regex(text, _WRITTEN)
     strange = pc.and_(pc.is_null(parts), pc.is_valid(text))
     if pc.any(strange).as_py():
@@ -119,7 +119,7 @@ def _parsed(text: Any, what: str, order: str) -> Any:
         month, day = (pc.utf8_lpad(date[name], 2, "0") for name in "md")
         iso = pc.binary_join_element_wise(pc.binary_join_element_wise(date["y"], month, day, "-"), clock, " ")
         try:
-            readings.append(pc.cast(iso, pa.timestamp("us")))
+            readings.append(pc.cast(iso, pa.timestamp("ns")))
         except pa.ArrowInvalid as error:  # a 13th month, a 31st of February, a year of two digits
             why = str(error)
     if not readings:
