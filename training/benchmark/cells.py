@@ -20,7 +20,7 @@ from training.model import GLAIMConfig
 
 SEED = 2021
 PAPER_WIDTH = 128
-RECIPES = ("paper", "ours", "residual")
+RECIPES = ("paper", "ours", "residual", "mixed")
 UNMARKED_WIDTH = 64  # the hidden dimension whose runs carry no mark in their names
 TABLES = ("random", "block", "shift", "ablation", "sensitivity")
 
@@ -78,8 +78,10 @@ class Cell:
     """One model to train.
 
     `recipe` is `paper` (Adam at a constant rate, no averaging), `ours` (twice that rate, warm-up, cosine, averaged
-    weights, clipped gradients, a fixed budget of fewer iterations) or `residual` (ours, and the network corrects the
-    prior instead of replacing it). `epochs` cuts the recipe short for a trial; 0 does not.
+    weights, clipped gradients, a fixed budget of fewer iterations), `residual` (ours, and the network corrects the
+    prior instead of replacing it) or `mixed` (residual, and the rate of the masks is drawn anew for every batch, from
+    the whole range that the tables test; `rate` then only says where the cell stands). `epochs` cuts the recipe short
+    for a trial; 0 does not.
     """
 
     dataset: str
@@ -115,7 +117,7 @@ class Cell:
     def sizes(self) -> GLAIMConfig:
         """The network, its number of sensors still to be taken from the data."""
         d_g = DATASETS[self.dataset].d_g
-        sizes = GLAIMConfig(1, d_model=self.d_model, d_g=d_g, residual=self.recipe == "residual")
+        sizes = GLAIMConfig(1, d_model=self.d_model, d_g=d_g, residual=self.recipe in ("residual", "mixed"))
         return dataclasses.replace(sizes, **VARIANTS[self.variant])
 
     @property
@@ -136,7 +138,8 @@ class Cell:
 def config(cell: Cell) -> RunConfig:
     """The run that trains a cell: the paper's protocol, and what the recipe changes."""
     dataset = DATASETS[cell.dataset]
-    masks = MaskSpec(pattern=cell.pattern, rates=(cell.rate, cell.rate))
+    rates = (RATES[0], RATES[-1]) if cell.recipe == "mixed" else (cell.rate, cell.rate)
+    masks = MaskSpec(pattern=cell.pattern, rates=rates)
     train = TrainSpec(epochs=300, batch_size=16, learning_rate=dataset.learning_rate, patience=30, seed=cell.seed)
     if cell.recipe != "paper":
         budget = BUDGETS.get(cell.dataset, OTHER_BUDGET)

@@ -25,8 +25,9 @@ paper. Under 0.01 the paper's third decimal is a coarse measure, and ours are gi
 Recipes: `paper` is Adam at a constant rate, batches of 16, at most 300 epochs, patience 30, seed 2021, no averaging.
 `ours` takes twice that rate after a warm-up, follows a cosine, averages the weights and clips gradients, and takes far
 fewer iterations: its epochs are of its own length (`training/benchmark/cells.py`). `residual` is that, and the network
-corrects the prior instead of replacing it (`model.residual`). D is the hidden dimension; the paper's tables have 128.
-`-eN` marks a trial of N epochs. Minutes are of training alone.
+corrects the prior instead of replacing it (`model.residual`). `mixed` is `residual` with the rate of the masks drawn
+anew for every batch, from 0.1 to 0.7: it has met every rate that it is tested at. D is the hidden dimension; the
+paper's tables have 128. `-eN` marks a trial of N epochs. Minutes are of training alone.
 """
 
 

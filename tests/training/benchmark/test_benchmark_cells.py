@@ -94,3 +94,9 @@ def test_the_residual_recipe_is_ours_but_for_the_network_s_last_step() -> None:
     assert residual.train == ours.train
     assert residual.model == dataclasses.replace(ours.model, residual=True)
     assert not config(Cell("Illness", "random", 0.3)).model.residual
+
+
+def test_the_mixed_recipe_is_the_residual_one_but_for_the_rates_of_its_masks() -> None:
+    residual, mixed = (config(Cell("Illness", "block", 0.3, recipe=recipe)) for recipe in ("residual", "mixed"))
+    assert mixed.masks == dataclasses.replace(residual.masks, rates=(0.1, 0.7))
+    assert dataclasses.replace(mixed, name="", masks=residual.masks) == dataclasses.replace(residual, name="")
