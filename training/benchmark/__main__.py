@@ -5,6 +5,7 @@
     python -m training.benchmark --only 'ETTh1/*/0.3' --only Illness --jobs 2 --d-model 64 --recipe ours
     python -m training.benchmark --score-only                   score what is trained so far, train nothing
     python -m training.benchmark --tables stability,efficiency
+    python -m training.benchmark --tables draws --only Illness/random/0.1        its weights on other draws of the gaps
     python -m training.benchmark --peers --only Illness/block/0.3 --minutes 10   imputers of PyPOTS on the same gaps
 
 A cell is named data set/pattern/rate/variant; the variant is `full` or an ablation (no_staglo, no_sacoref, no_prior,

@@ -179,7 +179,7 @@ def cells(datasets: Sequence[str], tables: Sequence[str]) -> Iterator[Cell]:
         for dataset in datasets:
             stable = "stability" in wanted and (dataset, pattern) in STABLE
             sized = "sensitivity" in wanted and dataset in SENSITIVE and pattern == "random"
-            if wanted & uses or stable or sized:
+            if wanted & uses or stable or sized or "draws" in wanted:
                 yield Cell(dataset, pattern, rate)
     if "ablation" in wanted:
         for variant in ABLATIONS:

@@ -17,7 +17,14 @@ from training.outages import Bools
 
 
 def window_mask(
-    dataset: str, pattern: str, rate: float, window: int, index: int, sensors: int, segments: tuple[int, int] = SEGMENTS
+    dataset: str,
+    pattern: str,
+    rate: float,
+    window: int,
+    index: int,
+    sensors: int,
+    segments: tuple[int, int] = SEGMENTS,
+    draw: int = 0,
 ) -> Bools:
     """Hidden cells [C, T] of one test window.
 
@@ -29,11 +36,13 @@ def window_mask(
         index: Of the window among the test windows, from 0.
         sensors: C.
         segments: Of the block sampler; not part of the seed, so that samplers are compared on like draws.
+        draw: 0 is that of the tables; others tell how far the draw moves them.
 
     Raises:
         ValueError: another pattern.
     """
-    seed = hashlib.sha256(f"{dataset}/{pattern}/{rate:g}/{window}/{index}".encode()).digest()
+    name = f"{dataset}/{pattern}/{rate:g}/{window}/{index}" + (f"/{draw}" if draw else "")
+    seed = hashlib.sha256(name.encode()).digest()
     rng = np.random.default_rng(np.frombuffer(seed, np.uint32))
     everything = np.ones((1, sensors, window), np.bool_)
     if pattern not in ("random", "block"):
@@ -48,9 +57,16 @@ def window_mask(
 
 @lru_cache(maxsize=8)
 def hidden_cells(
-    dataset: str, pattern: str, rate: float, window: int, count: int, sensors: int, segments: tuple[int, int] = SEGMENTS
+    dataset: str,
+    pattern: str,
+    rate: float,
+    window: int,
+    count: int,
+    sensors: int,
+    segments: tuple[int, int] = SEGMENTS,
+    draw: int = 0,
 ) -> Bools:
     """Hidden cells of the first `count` test windows, bool [count, C, T], not to be written to."""
-    masks = np.stack([window_mask(dataset, pattern, rate, window, i, sensors, segments) for i in range(count)])
+    masks = np.stack([window_mask(dataset, pattern, rate, window, i, sensors, segments, draw) for i in range(count)])
     masks.setflags(write=False)
     return masks

@@ -1,18 +1,20 @@
-"""What is measured besides the errors of cells: dependency stability and efficiency, each kept in its own file."""
+"""What is measured besides the cells' errors: other draws of their gaps, stability, efficiency; each has its file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from training.benchmark import efficiency, lines, stability
+from training.benchmark import draws, efficiency, lines, stability
 from training.benchmark.cells import Cell
 
-TABLES = ("stability", "efficiency")
+TABLES = ("draws", "stability", "efficiency")
 
 
 def write(names: Sequence[str], cells: Sequence[Cell], runs: Path, results: Path, device: str) -> None:
     """Measure what is asked for and keep its lines."""
+    if "draws" in names:
+        lines.put(results / draws.FILE, draws.measure(cells, runs), draws.IDENTITY)
     if "stability" in names:
         lines.put(results / stability.FILE, stability.measure(cells, runs), stability.IDENTITY)
     if "efficiency" in names:

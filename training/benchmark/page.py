@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from training.benchmark import efficiency, lines, peers_table, stability, studies, tables
+from training.benchmark import draws, efficiency, lines, peers_table, stability, studies, tables
 from training.benchmark.lines import Line
 
 INTRODUCTION = """# The paper's tables, with our own numbers beside them
@@ -44,7 +44,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
 
     Args:
         found: The lines of paper.jsonl.
-        folder: Holds the lines of peers, stability and efficiency.
+        folder: Holds the lines of draws, peers, stability and efficiency.
     """
     letters = tables.machines(found)
     sections = [
@@ -55,6 +55,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
         ("Ablations", studies.ablation(found)),
         ("Sensitivity to width, depth and kernel", studies.sensitivity(found)),
         ("The block sampler's number of segments", studies.sampler(found)),
+        ("The draw of the hidden cells", draws.section(folder)),
         ("Peers, trained by us", peers_table.section(folder, found)),
         ("Stability of the dependencies", stability.section(folder)),
         ("Efficiency", efficiency.section(folder)),

@@ -44,7 +44,9 @@ def windows_of(dataset: str, window: int) -> WindowSet:
     return WindowSet(fit_scale(found.train).apply(found.test.values), window)
 
 
-def score(fill: Fill, dataset: str, pattern: str, rate: float, window: int, segments: tuple[int, int]) -> Score:
+def score(
+    fill: Fill, dataset: str, pattern: str, rate: float, window: int, segments: tuple[int, int], draw: int = 0
+) -> Score:
     """Errors of one method on the hidden cells of one pattern and rate.
 
     Args:
@@ -54,10 +56,11 @@ def score(fill: Fill, dataset: str, pattern: str, rate: float, window: int, segm
         rate: Missing rate of the test.
         window: T, steps.
         segments: Fewest and most segments of the block sampler.
+        draw: Of the hidden cells; the tables have 0.
     """
     windows = windows_of(dataset, window)
     sensors = DATASETS[dataset].sensors
-    masks = hidden_cells(dataset, pattern, rate, window, len(windows), sensors, segments)
+    masks = hidden_cells(dataset, pattern, rate, window, len(windows), sensors, segments, draw)
     tally = Tally(sensors)
     for start in range(0, len(windows), BATCH):
         index = np.arange(start, min(start + BATCH, len(windows)))
