@@ -27,6 +27,7 @@ import time
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 OWNER_POLL_S = 0.5
 
 
@@ -37,9 +38,15 @@ def prctl(option: int, value: int) -> None:
 
 
 def start(command: list[str], guard_pid: int) -> int:
-    """Fork the server into a process group of its own; returns its process id."""
+    """Fork the server into a process group of its own; returns its process id.
+
+    A signal that comes before the child has its own answers to signals waits for them: it would else be ignored, as the
+    guard ignores it, and whoever stops a server that has just started would wait in vain.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # here as well as in the child: whoever comes first, nobody sees it without its group
         return pid
@@ -47,8 +54,9 @@ def start(command: list[str], guard_pid: int) -> int:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for blocked in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(blocked, signal.SIG_DFL)
+        for ending in ENDING:
+            signal.signal(ending, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard_pid:
             os._exit(1)
@@ -86,8 +94,8 @@ def main() -> int:
         os.set_inheritable(int(descriptor), False)
 
     # A terminal's Ctrl-C and hang-up are the owner's business: it stops the server in order.
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)
+    for ending in ENDING:
+        signal.signal(ending, signal.SIG_IGN)
     child_ended, wakeup = socket.socketpair()
     wakeup.setblocking(False)
     child_ended.setblocking(False)

@@ -172,6 +172,30 @@ def test_a_second_start_is_refused(mark: str, tmp_path: Path) -> None:
     process.stop()
 
 
+# A guard whose server is slow to take up its own answers to signals, and is told to end before it has.
+EARLY = """
+import os, signal, time
+from deploy import guard
+def slow(*which, joins=os.setpgid, owner=os.getpid()):
+    joins(*which)
+    time.sleep(0 if os.getpid() == owner else 0.5)
+os.setpgid = slow
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+server = guard.start(["sleep", "600"], os.getpid())
+os.kill(server, signal.SIGTERM)
+time.sleep(2)
+ended, status = os.waitpid(server, os.WNOHANG)
+if not ended:
+    os.kill(server, signal.SIGKILL)
+print(os.waitstatus_to_exitcode(status) if ended else "runs on")
+"""
+
+
+def test_a_server_can_be_stopped_as_soon_as_it_is_started() -> None:
+    done = subprocess.run([sys.executable, "-c", EARLY], cwd=CHECKOUT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == str(-signal.SIGTERM), done.stderr
+
+
 def test_a_taken_port_is_named_with_the_option_that_changes_it() -> None:
     import socket
 
