@@ -36,9 +36,9 @@ def alive(mark: str) -> int:
 
 def wait_for(count: int, mark: str, timeout_s: float = 10) -> int:
     give_up = time.monotonic() + timeout_s
-    while alive(mark) != count and time.monotonic() < give_up:
+    while (found := alive(mark)) != count and time.monotonic() < give_up:
         time.sleep(0.02)
-    return alive(mark)
+    return found
 
 
 @pytest.fixture
@@ -123,6 +123,7 @@ time.sleep(600)
 def test_a_killed_guard_takes_the_server_with_it(mark: str, tmp_path: Path) -> None:
     process = server(mark, tmp_path, "import time; time.sleep(600)")
     process.start()
+    assert wait_for(1, mark) == 1  # until then it is a copy of its guard, and none of those that are counted
     assert process._guard is not None
     process._guard.kill()
     assert wait_for(0, mark) == 0
