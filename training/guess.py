@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from glaim_stream.feed.kinds import is_number
+from glaim_stream.feed.kinds import is_number, is_text
 from glaim_stream.feed.times import joined
 from glaim_stream.words import some
 from training.data import DataSpec
@@ -148,11 +148,7 @@ def _separator(names: Sequence[str]) -> str:
 
 def _text_columns(table: pa.Table) -> list[str]:
     """Columns of names."""
-    return [
-        field.name
-        for field in table.schema
-        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or pa.types.is_dictionary(field.type)
-    ]
+    return [field.name for field in table.schema if is_text(field.type) or pa.types.is_dictionary(field.type)]
 
 
 def _number_columns(table: pa.Table) -> list[str]:

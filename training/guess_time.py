@@ -14,6 +14,7 @@ from glaim_stream.feed.times import ORDERS, column_ms, in_seconds, text_of_ms
 from glaim_stream.words import some
 from training.data import DataSpec
 from training.errors import DataError
+from training.tables import times_of
 
 NAMES = ("time", "ts", "timestamp", "datetime", "time_ms", "ts_ms", "timestamp_ms", "epoch_ms")
 SAMPLE = 2000  # rows looked at
@@ -53,11 +54,7 @@ def as_read(table: pa.Table, spec: DataSpec, file: Path) -> list[str]:
     column = table.column(spec.time)
     if not len(column) or not (is_text(column.type) or in_seconds(column)):
         return []
-    try:
-        times = column_ms(column, timezone="UTC", what=f"{file.name}, column {spec.time!r}", order=spec.date_order)
-    except SettingsError as error:
-        raise DataError(str(error)) from error
-    return [f"its first time, {column[0]}, is {text_of_ms(int(times[0]))}"]
+    return [f"its first time, {column[0]}, is {text_of_ms(int(times_of(table, spec, file)[0]))}"]
 
 
 def _is_time(column: Any, name: str) -> bool:

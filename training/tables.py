@@ -35,7 +35,7 @@ def load(spec: DataSpec, path: Path) -> Series:
     table = joined(read_table(path, spec.no_value), spec.time)
     if table.num_rows == 0:
         raise DataError(f"{path.name} has no rows")
-    times_ms = _times(table, spec, path)
+    times_ms = times_of(table, spec, path)
     if spec.layout == "wide" and spec.group:
         groups, sensors, times_ms, values, step_s = _wide_by_group(table, times_ms, spec, path)
     elif spec.layout == "wide":
@@ -80,8 +80,12 @@ def _require(table: pa.Table, names: Sequence[str], path: Path, what: str) -> No
         raise DataError(f"{path.name}: expected {what} column {', '.join(map(repr, absent))}, found columns {shown}")
 
 
-def _times(table: pa.Table, spec: DataSpec, path: Path) -> NDArray[np.int64]:
-    """Epoch milliseconds of each row; without a time column the rows are the steps, counted from 1970."""
+def times_of(table: pa.Table, spec: DataSpec, path: Path) -> NDArray[np.int64]:
+    """Epoch milliseconds of each row; without a time column the rows are the steps, counted from 1970.
+
+    Raises:
+        DataError: the column is absent, or not all of it can be read.
+    """
     if not spec.time:
         if spec.layout == "long" or spec.step_s <= 0:
             raise DataError(f"{path.name}: rows without a time column need a wide layout and step_s")

@@ -106,7 +106,8 @@ def _units(rows: Sequence[Sequence[str]]) -> dict[str, str]:
         for place in range(len(names))
         if any(len(row) > place and _NUMBER.fullmatch(row[place].strip()) for row in below)
     ]
-    units = {names[place]: second[place] for place in of_numbers if second[place] not in usual_no_value()}
+    usual = usual_no_value()
+    units = {names[place]: second[place] for place in of_numbers if second[place] not in usual}
     return units if len(units) >= len(of_numbers) / 2 else {}
 
 
