@@ -51,7 +51,7 @@ quick: lint  ## the same without the parts that start servers
 	$(BIN)/python -m pytest --ignore tests/integration --ignore tests/chaos
 
 fuzz: setup  ## far more of the readers' fuzz tests than `make test` has time for: GLAIM_FUZZ=20000 examples each
-	GLAIM_FUZZ=$${GLAIM_FUZZ:-20000} $(BIN)/python -m pytest --timeout 0 tests/test_fuzz_decode.py tests/test_fuzz_files.py
+	GLAIM_FUZZ=$${GLAIM_FUZZ:-20000} $(BIN)/python -m pytest --timeout 0 tests/decode/test_fuzz_decode.py tests/feed/test_fuzz_files.py
 
 lint: setup
 	$(BIN)/ruff check .

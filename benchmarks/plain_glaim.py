@@ -1,8 +1,8 @@
 """GLAIM as one would write it down from the paper: the library's modules, the paper's layout, nothing rearranged.
 
-`benchmarks.training` measures `training.model` against it, and a test shows that both give the same numbers and the
-same gradients: two spellings of one paper. Hidden states are [B, C, D, T], variables first. Where the paper leaves a
-size open, the reading is that of `training.model`, so that the parameter counts are the same.
+`benchmarks.training` measures `training.network.model` against it, and a test shows that both give the same numbers
+and the same gradients: two spellings of one paper. Hidden states are [B, C, D, T], variables first. Where the paper
+leaves a size open, the reading is that of `training.network.model`, so that the parameter counts are the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody reads
 from torch import Tensor, nn
 
-from training.model import GLAIM, GLAIMConfig
+from training.network.model import GLAIM, GLAIMConfig
 
 
 class PlainPriEmb(nn.Module):
@@ -167,7 +167,7 @@ class PlainGLAIM(nn.Module):
         return torch.where(observed, values, reconstruction * std + mean)
 
 
-_NAMES = (  # of training.model -> of this file, applied in order
+_NAMES = (  # of training.network.model -> of this file, applied in order
     ("gaterecon.", ""),
     ("priemb.embedding", "priemb.projection"),
     ("priemb.router_temporal", "priemb.router.0"),
@@ -199,7 +199,7 @@ _NAMES = (  # of training.model -> of this file, applied in order
 
 
 def plain_name(name: str) -> str:
-    """The name here of a parameter of `training.model.GLAIM`."""
+    """The name here of a parameter of `training.network.model.GLAIM`."""
     parts = name.split(".")
     if parts[0] == "layers":  # layers.0.staglo.x: the halves of a layer lie in two lists here
         name = ".".join(parts[2:])

@@ -23,9 +23,9 @@ from benchmarks import machine
 from deploy.cache import CHECKOUT
 from deploy.triton import triton_from_environment
 from glaim_stream import metrics
-from glaim_stream.app import create_pipeline
-from glaim_stream.plant import simulate
+from glaim_stream.feed.plant import simulate
 from glaim_stream.settings import Settings
+from glaim_stream.worker.app import create_pipeline
 
 SHARES = (0.0, 0.05, 0.1, 0.25)
 _MODEL = "plant-pump"

@@ -25,15 +25,15 @@ from aiokafka.structs import OffsetAndMetadata
 from benchmarks.load import Load
 from benchmarks.topics import Filled, fill_topic
 from glaim_stream.catalogue import parse_catalogue
-from glaim_stream.faults import Rebuild
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Echo
-from glaim_stream.offsets import Commit
-from glaim_stream.pipeline import Pipeline
-from glaim_stream.rebuild import KafkaRebuilder
+from glaim_stream.kafka.offsets import Commit
+from glaim_stream.pipeline.faults import Rebuild
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.settings import Settings
-from glaim_stream.windows import PartitionWindows
-from glaim_stream.worker import quieten_garbage_collector
+from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.worker.rebuild import KafkaRebuilder
+from glaim_stream.worker.run import quieten_garbage_collector
 
 GROUPS = 1000
 STEPS = 120  # a window of 96, and what came before it

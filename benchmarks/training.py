@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from benchmarks import machine
 from benchmarks.plain_glaim import copied
-from training.loop import hidden_loss
-from training.model import GLAIM, GLAIMConfig
+from training.fit.loop import hidden_loss
+from training.network.model import GLAIM, GLAIMConfig
 from training.runtime import keep_memory
 
 _BATCH = 16  # the paper's

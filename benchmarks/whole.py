@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.load import Load
-from glaim_stream.contract import read_contract
+from glaim_stream.models.contract import read_contract
 
 MODEL = "plant-pump"
 _READINGS = 150_000

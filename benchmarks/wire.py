@@ -19,8 +19,8 @@ from benchmarks import machine
 from benchmarks.load import Load, Shape
 from benchmarks.scores import plant_records
 from deploy.cache import CHECKOUT
-from glaim_stream.app import create_pipeline
 from glaim_stream.settings import Settings
+from glaim_stream.worker.app import create_pipeline
 
 GROUPS = (1, 10, 100, 1000)  # of a partition, closing a step together
 _STEPS = 24

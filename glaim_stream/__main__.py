@@ -1,5 +1,5 @@
 """`python -m glaim_stream` is `glaim-stream`."""
 
-from glaim_stream.cli import main
+from glaim_stream.commands.main import main
 
 main()

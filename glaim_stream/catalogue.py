@@ -16,8 +16,8 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from glaim_stream.contract import Contract
 from glaim_stream.errors import CatalogueError, ContractError
+from glaim_stream.models.contract import Contract
 
 MAX_STEP_S = 14 * 24 * 3600  # a stamp's place inside its step is kept in 32 bits of milliseconds
 

@@ -12,7 +12,7 @@
         └── ImputerUnavailable   ... now, but it may later: the ladder goes one rung down
 
 Each message says what was expected and what was found. What a *reading* may get wrong is no exception: it is a
-`DeadLetterCause` (glaim_stream.deadletters), because a bad reading is an answer and not a failure of the worker.
+`DeadLetterCause` (glaim_stream.decode.dead_letters): a bad reading is an expected input, not a failure of the worker.
 """
 
 

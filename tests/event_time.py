@@ -9,8 +9,8 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from glaim_stream.catalogue import Catalogue
-from glaim_stream.outages import Outage
-from glaim_stream.windows import Fed, PartitionWindows
+from glaim_stream.windows.outages import Outage
+from glaim_stream.windows.partition import Fed, PartitionWindows
 from tests.support import STEP_MS, Event, Row, catalogue, columns, rows_of
 
 NAN = math.nan

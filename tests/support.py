@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, settings
 
-from glaim_stream.announcements import Announcement
 from glaim_stream.catalogue import Catalogue, parse_catalogue
-from glaim_stream.closing import NO_WINDOW, Closed
-from glaim_stream.contract import Contract, sensors_digest
-from glaim_stream.deadletters import DeadLetter, InputRecord
+from glaim_stream.decode.dead_letters import DeadLetter, InputRecord
+from glaim_stream.decode.readings import Readings
 from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.output import Origin, Output
-from glaim_stream.pipeline import Message
-from glaim_stream.readings import Readings
+from glaim_stream.models.contract import Contract, sensors_digest
+from glaim_stream.output.announcements import Announcement
+from glaim_stream.output.messages import Origin, Output
+from glaim_stream.pipeline.pipeline import Message
 from glaim_stream.records import Method
+from glaim_stream.windows.closing import NO_WINDOW, Closed
 
 # Shared machines stall, so no deadlines; in CI the same examples every time, so that a failure is the change's.
 # GLAIM_FUZZ=20000 looks at so many examples of each property, new ones every time.

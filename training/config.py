@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from training import toml
-from training.data import DataSpec
+from training.data.masks import MaskSpec
+from training.data.series import DataSpec
 from training.errors import ConfigError
-from training.masks import MaskSpec
-from training.model import GLAIMConfig
+from training.network.model import GLAIMConfig
 
 Section = TypeVar("Section")
 

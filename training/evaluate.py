@@ -27,14 +27,14 @@ from glaim_stream.imputers.baselines import interpolation, last_value
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, build, data_path
-from training.data import Floats, Scale, split
+from training.data.masks import block_cells, edge_cells, random_cells, silent_sensors
+from training.data.outages import Bools
+from training.data.series import Floats, Scale, split
+from training.data.tables import load
+from training.data.windows import WindowSet, hide
 from training.errors import in_sentences
-from training.masks import block_cells, edge_cells, random_cells, silent_sensors
-from training.model import GLAIM
-from training.outages import Bools
+from training.network.model import GLAIM
 from training.runtime import keep_memory, machine
-from training.tables import load
-from training.windows import WindowSet, hide
 
 Fill = Callable[[Floats, Bools], Floats]  # (values with 0 where missing, observed), both [B, C, T] -> filled [B, C, T]
 BATCH = 64

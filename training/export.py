@@ -7,8 +7,8 @@ Writes model_repo/<name>/ with config.pbtxt (GPU), configs/{cpu,python}.pbtxt (C
 data and the normalisation of each window are inside. It is scripted, saved, loaded again, and compared with the plain
 module on batches of 1, 8 and 64 and on the windows that break things; if they differ, nothing is written.
 
-A model that does not beat the baselines on the test part is refused (exit code 3, `training.verdict` has the rule),
-and what was served before stays as it is; --force exports it nevertheless. A new version goes beside those that are
+A model that does not beat the baselines on the test part is refused (exit code 3, see `training.serve.verdict`), and
+what was served before stays as it is; --force exports it nevertheless. A new version goes beside those that are
 there: `export.version = 0` takes the next number. All versions of a model share one configuration and one catalogue
 entry, so a version with other sensors, another window or step is an error: it is another model and needs another name.
 
@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glaim_stream.contract import (
+from glaim_stream.models.contract import (
     CONTRACT_FILE,
     Contract,
     DataFingerprint,
@@ -42,23 +42,23 @@ from glaim_stream.contract import (
     write_contract,
 )
 from training import checkpoint as checkpoints
-from training import triton_config
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, RunConfig, data_path
-from training.data import Floats, Scale, Series, split
+from training.data.masks import MaskSpec
+from training.data.series import Floats, Scale, Series, split
+from training.data.tables import load
+from training.data.windows import Batch, WindowSet, hide
 from training.errors import ExportError, ExportRefused, in_sentences
 from training.evaluate import evaluate_run, model_fill, restore
-from training.masks import MaskSpec
-from training.model import GLAIM
-from training.repository import placed, put, staging
-from training.residuals import residual_quantiles
+from training.network.model import GLAIM
 from training.runtime import keep_memory
-from training.tables import load
-from training.verdict import FEW_WINDOWS, compare, judge
-from training.windows import Batch, WindowSet, hide
+from training.serve import triton_config
+from training.serve.repository import placed, put, staging
+from training.serve.residuals import residual_quantiles
+from training.serve.verdict import FEW_WINDOWS, compare, judge
 
 Say = Callable[[str], None]
-BACKEND = Path(__file__).with_name("triton_python_backend.py")
+BACKEND = Path(__file__).parent / "serve" / "triton_python_backend.py"
 TOLERANCE = 1e-5  # of a sensor's deviation; scripted and eager run the same kernels and usually agree to the bit
 
 

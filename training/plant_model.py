@@ -2,7 +2,7 @@
 
     python -m training.plant_model
 
-Same as writing build/plant.parquet with `python -m glaim_stream.plant` and handing it to `python -m training.fit`;
+Same as writing build/plant.parquet with `python -m glaim_stream.feed.plant` and handing it to `python -m training.fit`;
 further flags go to the latter. A few minutes on one core; the same numbers every time on the same kind of processor.
 """
 
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from glaim_stream.plant import simulate, write_parquet
-from training import fit
+from glaim_stream.feed.plant import simulate, write_parquet
+from training.fit.command import command as fit
 
 DATA = Path("build") / "plant.parquet"
 CONFIG = Path("training") / "configs" / "plant-pump.toml"

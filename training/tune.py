@@ -33,13 +33,13 @@ from pathlib import Path
 from typing import Any
 
 from training import config as configs
-from training import loop
 from training.config import RunConfig, toml_value
-from training.data import Series, split
+from training.data.series import Series, split
+from training.data.tables import load
 from training.errors import ConfigError, TrainingError, in_sentences
-from training.logs import Row
+from training.fit.command import loop
+from training.fit.logs import Row
 from training.runtime import Interrupted
-from training.tables import load
 
 Choice = str | tuple[Any, ...]
 STARTUP_TRIALS = 5  # drawn at random before TPE and the median have anything to go by

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from deploy.demo.score import Score, SensorScore
-from training.svg import Scale, element, number, text
+from training.report.svg import Scale, element, number, text
 
 CONTENDERS = {"model": "model", "interpolation": "interpolation", "last_value": "last value"}
 _WIDTH, _LABEL, _ROOM = 1060, 250, 64

@@ -12,7 +12,7 @@ from kafka.consumer.fetcher import ConsumerRecord
 from deploy.demo.topic import Records
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.imputers.protocol import Imputer
-from glaim_stream.pipeline import Pipeline
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import read_rows
 
 _BATCH = 5000

@@ -13,9 +13,9 @@ from deploy.demo.grid import Bools, Floats, Grid, Layer, Outcome, outcome
 from deploy.demo.score import Score, coverage, score
 from deploy.demo.topic import Records
 from glaim_stream.catalogue import Catalogue, Model
-from glaim_stream.contract import Contract
 from glaim_stream.feed.dropouts import KINDS
 from glaim_stream.imputers.simple import Interpolation, LastValue
+from glaim_stream.models.contract import Contract
 from glaim_stream.records import Method
 
 CONTENDERS = ("model", "interpolation", "last_value")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from deploy.demo.grid import Bools, Floats
 from deploy.demo.measure import Measured
 from glaim_stream.records import Method
-from training.svg import Scale, alike, element, number, path, text, ticks, time_ticks
+from training.report.svg import Scale, alike, element, number, path, text, ticks, time_ticks
 
 _WIDTH, _HEIGHT = 1060, 186
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 8, 8, 22

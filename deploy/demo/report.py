@@ -11,7 +11,7 @@ from deploy.demo import bars, panels
 from deploy.demo.measure import Measured
 from deploy.demo.scenario import Scenario
 from deploy.demo.summary import KIND_WORDS, MEANING, Summary
-from training.svg import element, number
+from training.report.svg import element, number
 
 _KEY = "0 0 28 14"
 _CSS = Path(__file__).with_name("report.css")

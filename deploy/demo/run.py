@@ -29,9 +29,9 @@ from deploy.errors import ServerFailed
 from glaim_stream.audit import audit
 from glaim_stream.audit.report import PROBLEMS, AuditReport
 from glaim_stream.catalogue import read_catalogue
-from glaim_stream.contract import read_contract
 from glaim_stream.feed.dropouts import hide, write_hidden
 from glaim_stream.feed.produce import ProduceReport, produce
+from glaim_stream.models.contract import read_contract
 from glaim_stream.records import Method, newest_revisions
 from glaim_stream.settings import Settings
 

@@ -6,7 +6,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import KafkaError
 
-from glaim_stream.connection import kafka_options
+from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.settings import Settings
 
 Records = dict[int, list[ConsumerRecord]]

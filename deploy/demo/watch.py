@@ -11,8 +11,8 @@ import pyarrow as pa
 from kafka import KafkaConsumer, TopicPartition
 from numpy.typing import NDArray
 
-from glaim_stream.connection import kafka_options
-from glaim_stream.deadletters import HEADER_PREFIX, positions_of
+from glaim_stream.decode.dead_letters import HEADER_PREFIX, positions_of
+from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.records import METHODS, read_rows
 from glaim_stream.settings import Settings
 

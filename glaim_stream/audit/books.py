@@ -7,7 +7,7 @@ import numpy as np
 from glaim_stream.audit.keys import Bools, Ints, PartitionKeys
 from glaim_stream.audit.outages import expected_outages, judged_groups, outage_findings
 from glaim_stream.audit.report import Offence
-from glaim_stream.readings import Readings
+from glaim_stream.decode.readings import Readings
 
 
 class PartitionBooks(PartitionKeys):

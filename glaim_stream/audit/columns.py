@@ -11,12 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue
-from glaim_stream.contract import Contract
-from glaim_stream.deadletters import HEADER_PREFIX, RECEIPT_HEADER, InputRecord, positions_of
+from glaim_stream.decode.dead_letters import HEADER_PREFIX, RECEIPT_HEADER, InputRecord, positions_of
+from glaim_stream.decode.groups import UNKNOWN_GROUP, GroupIndex
 from glaim_stream.errors import RecordError
-from glaim_stream.groups import UNKNOWN_GROUP, GroupIndex
+from glaim_stream.models.contract import Contract
+from glaim_stream.output.repair import SensorTable
 from glaim_stream.records import METHODS, read_rows
-from glaim_stream.repair import SensorTable
 from glaim_stream.status import severity
 
 Ints = NDArray[np.int64]

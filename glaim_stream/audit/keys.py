@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from glaim_stream.audit.columns import Cells, Letters, OutputRows
 from glaim_stream.audit.outages import Told
 from glaim_stream.audit.report import Finding, Offence
-from glaim_stream.deadletters import Reject
-from glaim_stream.readings import Readings
+from glaim_stream.decode.dead_letters import Reject
+from glaim_stream.decode.readings import Readings
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]

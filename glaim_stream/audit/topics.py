@@ -22,14 +22,14 @@ from glaim_stream.audit.report import PROBLEMS, AuditReport, Finding, Offence, P
 from glaim_stream.audit.rules import PartitionRules
 from glaim_stream.audit.warnings import warnings_of
 from glaim_stream.catalogue import read_catalogue
-from glaim_stream.connection import kafka_options
-from glaim_stream.contract import CONTRACT_FILE, read_contract
-from glaim_stream.deadletters import Reject
-from glaim_stream.decode import Decoder
+from glaim_stream.decode.dead_letters import Reject
+from glaim_stream.decode.decoder import Decoder
+from glaim_stream.decode.readings import Readings
 from glaim_stream.errors import SettingsError
-from glaim_stream.offsets import rebuild_from_metadata
-from glaim_stream.ranges import Range, read_range, reader
-from glaim_stream.readings import Readings
+from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.offsets import rebuild_from_metadata
+from glaim_stream.kafka.ranges import Range, read_range, reader
+from glaim_stream.models.contract import CONTRACT_FILE, read_contract
 from glaim_stream.settings import Settings
 
 _COORDINATOR_S = 15.0
@@ -244,7 +244,7 @@ class _Auditor:
     ) -> tuple[Readings, list[Reject], int]:
         import numpy as np
 
-        from glaim_stream.readings import no_readings
+        from glaim_stream.decode.readings import no_readings
 
         parts: list[Readings] = [no_readings()]
         rejects: list[Reject] = []

@@ -12,8 +12,8 @@ from kafka.errors import KafkaError, for_code
 from glaim_stream.check.findings import Finding, Outcome, failed, ok, warning
 from glaim_stream.check.topics import TopicFacts, topic_findings
 from glaim_stream.errors import SettingsError
+from glaim_stream.kafka.topics import connected_admin
 from glaim_stream.settings import Settings
-from glaim_stream.topics import connected_admin
 
 _UNKNOWN_TOPIC = 3
 _COORDINATOR_PATIENCE_S = 10.0  # a new cluster first has to make the topic that holds the commits

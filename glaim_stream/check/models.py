@@ -6,12 +6,12 @@ import time
 
 from glaim_stream.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.check.findings import Finding, failed, ok, warning
-from glaim_stream.contract import Contract, read_contract
-from glaim_stream.contracts import Contracts
 from glaim_stream.errors import CatalogueError, ContractError, GlaimError
 from glaim_stream.imputers.first_answer import empty_windows, typical_windows
 from glaim_stream.imputers.protocol import Rung
 from glaim_stream.imputers.triton import TritonImputer
+from glaim_stream.models.contract import Contract, read_contract
+from glaim_stream.models.versions import Contracts
 from glaim_stream.settings import Settings
 
 

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from glaim_stream.check.broker import kafka_findings
 from glaim_stream.check.findings import Finding, Outcome, Subject
 from glaim_stream.check.models import answer_findings, catalogue_findings, contract_findings
-from glaim_stream.contract import Contract
-from glaim_stream.rebuild import history_ms
+from glaim_stream.models.contract import Contract
 from glaim_stream.settings import Settings
+from glaim_stream.worker.rebuild import history_ms
 
 
 async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[Finding]:

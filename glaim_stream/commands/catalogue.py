@@ -32,7 +32,7 @@ def check(
     from glaim_stream.catalogue import read_catalogue
     from glaim_stream.commands.console import result_console
     from glaim_stream.errors import CatalogueError
-    from glaim_stream.words import some
+    from glaim_stream.feed.words import some
 
     catalogue = read_catalogue(file)
     console = result_console()
@@ -63,7 +63,7 @@ def check(
 
 
 def _contract(model: Model, repository: Path | None) -> str:
-    from glaim_stream.contract import read_contract
+    from glaim_stream.models.contract import read_contract
 
     if repository is None:
         return "not checked"

@@ -200,7 +200,7 @@ async def _show(settings: Settings, topic: str, chosen: Filter) -> None:
     from glaim_stream.dlq.text import lines_of
     from glaim_stream.dlq.topic import letters_of, original
     from glaim_stream.errors import SettingsError
-    from glaim_stream.ranges import reader
+    from glaim_stream.kafka.ranges import reader
 
     found: list[Letter] = []
     sent_back: set[tuple[int, int]] = set()

@@ -16,7 +16,7 @@ from glaim_stream.commands.options import OFFSETS, Catalogue, InputTopic, Kafka,
 
 if TYPE_CHECKING:
     from glaim_stream.catalogue import Catalogue as Rules
-    from glaim_stream.ranges import Range
+    from glaim_stream.kafka.ranges import Range
     from glaim_stream.settings import Settings
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
@@ -51,10 +51,10 @@ def dump(
     """
     from glaim_stream.catalogue import read_catalogue
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.dump import ENDINGS
-    from glaim_stream.dump import dump as write
     from glaim_stream.errors import SettingsError
     from glaim_stream.feed.times import text_of_ms
+    from glaim_stream.kafka.dump import ENDINGS
+    from glaim_stream.kafka.dump import dump as write
     from glaim_stream.settings import read_settings
 
     if out.suffix not in ENDINGS:
@@ -132,7 +132,7 @@ async def _ranges(
     until_ms: int | None,
     partitions: list[int] | None,
 ) -> list[Range]:
-    from glaim_stream.ranges import ranges_of, reader
+    from glaim_stream.kafka.ranges import ranges_of, reader
 
     async with reader(settings) as consumer:
         return await ranges_of(

@@ -38,7 +38,7 @@ from glaim_stream.commands.sources import (
 
 if TYPE_CHECKING:
     from glaim_stream.feed.sources import Source
-    from glaim_stream.ranges import Range
+    from glaim_stream.kafka.ranges import Range
     from glaim_stream.replay.files import Messages
     from glaim_stream.replay.run import ReplayReport, Target
     from glaim_stream.settings import Settings
@@ -188,7 +188,7 @@ async def _ranges(
 ) -> list[tuple[Range, Range]]:
     from glaim_stream.catalogue import read_catalogue
     from glaim_stream.feed.times import moment_ms
-    from glaim_stream.ranges import ranges_of, reader
+    from glaim_stream.kafka.ranges import ranges_of, reader
     from glaim_stream.replay.warmup import nothing_before, warm_up_range
 
     catalogue = read_catalogue(settings.catalogue)

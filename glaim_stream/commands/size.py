@@ -38,9 +38,9 @@ def size(
     """Say how large an installation has to be, from the rates that were measured (docs/operations.md)."""
     from rich.table import Table
 
+    from glaim_stream.check.sizing import Load
+    from glaim_stream.check.sizing import size as sized
     from glaim_stream.commands.console import result_console
-    from glaim_stream.sizing import Load
-    from glaim_stream.sizing import size as sized
 
     load = Load(
         groups=groups,

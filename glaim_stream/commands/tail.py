@@ -60,8 +60,8 @@ def tail(
 ) -> None:
     """Show the filled records as they come, or write them to a file, until Ctrl-C."""
     from glaim_stream.errors import SettingsError
+    from glaim_stream.kafka.tail import Filter, RowFile, follow
     from glaim_stream.settings import read_settings
-    from glaim_stream.tail import Filter, RowFile, follow
 
     if newest_only and out is None:
         raise SettingsError("--newest-only folds rows at the end and needs --out")

@@ -57,7 +57,7 @@ def worker(
     Every other setting is an environment variable; glaim_stream/settings.py lists them with their units.
     """
     from glaim_stream.settings import read_settings
-    from glaim_stream.worker import run
+    from glaim_stream.worker.run import run
 
     run(
         read_settings(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from glaim_stream.deadletters import HEADER_PREFIX, RECEIPT_HEADER, REQUEUED_HEADER, DeadLetterCause
+from glaim_stream.decode.dead_letters import HEADER_PREFIX, RECEIPT_HEADER, REQUEUED_HEADER, DeadLetterCause
 from glaim_stream.errors import SettingsError
 
 Place = tuple[int, int]  # partition and offset in the topic of the letters

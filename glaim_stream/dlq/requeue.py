@@ -14,12 +14,12 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from glaim_stream.connection import kafka_options
-from glaim_stream.deadletters import REQUEUED_HEADER
+from glaim_stream.decode.dead_letters import REQUEUED_HEADER
 from glaim_stream.dlq.letters import Filter, Letter, Place, receipt
 from glaim_stream.dlq.subset import only
 from glaim_stream.dlq.topic import letters_of, original, survey
-from glaim_stream.ranges import Progress, partitions_of, reader
+from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.ranges import Progress, partitions_of, reader
 from glaim_stream.settings import Settings
 
 _CHUNK = 200  # letters between receipts

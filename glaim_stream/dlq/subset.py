@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE
+from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 
 _LONG = {"sensor", "value"}
 

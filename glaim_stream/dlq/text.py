@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE
+from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.dlq.letters import Letter
 from glaim_stream.feed.times import text_of_ms
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from glaim_stream.dlq.letters import Filter, Letter, Place, read_letter, read_receipt
 from glaim_stream.errors import SettingsError
-from glaim_stream.ranges import Progress, Range, ranges_of, read_range, reader
+from glaim_stream.kafka.ranges import Progress, Range, ranges_of, read_range, reader
 from glaim_stream.settings import Settings
 
 

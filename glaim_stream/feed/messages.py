@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.decode_arrow import ARROW_CONTENT_TYPE
+from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.feed.sources import Source
 
 DEFAULT_BATCH = 50  # readings

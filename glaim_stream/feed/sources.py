@@ -20,7 +20,7 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.feed.files import read_file
 from glaim_stream.feed.kinds import is_number
 from glaim_stream.feed.times import column_ms, joined
-from glaim_stream.words import some
+from glaim_stream.feed.words import some
 
 DEFAULT_MISSING = ("-9999",)
 TIME_NAMES = ("ts", "time", "timestamp", "datetime", "date")
@@ -112,12 +112,12 @@ def read_source(
 
 
 def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int | None = None) -> Source:
-    """The simulated plant (glaim_stream.plant), without gaps; `start_ms` is its first reading, else the plant's own.
+    """The simulated plant (glaim_stream.feed.plant), without gaps; `start_ms`: time of its first reading.
 
     Raises:
         SettingsError: no day or no group is asked for.
     """
-    from glaim_stream.plant import START_MS, simulate
+    from glaim_stream.feed.plant import START_MS, simulate
 
     try:
         plant = simulate(days, groups=groups, seed=seed, start_ms=START_MS if start_ms is None else start_ms)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from glaim_stream.contract import Contract
 from glaim_stream.errors import GlaimError
 from glaim_stream.imputers.protocol import Rung, Windows
+from glaim_stream.models.contract import Contract
 
 log = logging.getLogger(__name__)
 

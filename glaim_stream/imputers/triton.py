@@ -11,10 +11,10 @@ from tritonclient.grpc import InferInput, InferRequestedOutput
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from glaim_stream.contract import IMPUTED, OBSERVED, VALUES, Contract
-from glaim_stream.contracts import Contracts
 from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.models.contract import IMPUTED, OBSERVED, VALUES, Contract
+from glaim_stream.models.versions import Contracts
 from glaim_stream.records import Method
 
 # UNAVAILABLE: restarting or unreachable. NOT_FOUND: what a draining server answers, or one that still loads.

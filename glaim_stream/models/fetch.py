@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from glaim_stream.contract import CONTRACT_FILE
 from glaim_stream.errors import ModelError
+from glaim_stream.models.contract import CONTRACT_FILE
 from glaim_stream.models.local import join, move, restore_contract, staging, versions, withdrawn
 from glaim_stream.models.store import Store, local_path, open_store
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glaim_stream.contract import CONTRACT_FILE, Contract
 from glaim_stream.errors import ModelError
+from glaim_stream.models.contract import CONTRACT_FILE, Contract
 from glaim_stream.models.fetch import SERVED
 from glaim_stream.models.store import WEIGHTS, Store
 

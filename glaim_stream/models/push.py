@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from glaim_stream.contract import CONTRACT_FILE, Contract
 from glaim_stream.errors import ModelError
+from glaim_stream.models.contract import CONTRACT_FILE, Contract
 from glaim_stream.models.local import versions
 from glaim_stream.models.store import WEIGHTS, Store, copy, open_store
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from glaim_stream.contract import CONTRACT_FILE
 from glaim_stream.errors import ModelError
+from glaim_stream.models.contract import CONTRACT_FILE
 from glaim_stream.models.local import move, restore_contract
 from glaim_stream.models.local import withdrawn as withdrawn_folder
 from glaim_stream.models.store import Store, copy, local_path

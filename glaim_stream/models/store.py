@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from glaim_stream.contract import CONTRACT_FILE, Contract
 from glaim_stream.errors import ModelError
+from glaim_stream.models.contract import CONTRACT_FILE, Contract
 from glaim_stream.models.local import WITHDRAWN
 
 WEIGHTS = "model.pt"

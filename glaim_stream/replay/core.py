@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from glaim_stream import metrics
-from glaim_stream.closing import Closed
-from glaim_stream.deadletters import InputRecord, Reject, dead_letters
-from glaim_stream.faults import messages_whatever_fails, unpublished
-from glaim_stream.outages import Outage
-from glaim_stream.output import Origin, Output, Publisher
-from glaim_stream.pipeline import Applied, Asked, Pipeline
+from glaim_stream.decode.dead_letters import InputRecord, Reject, dead_letters
+from glaim_stream.output.messages import Origin, Output, Publisher
+from glaim_stream.pipeline.faults import messages_whatever_fails, unpublished
+from glaim_stream.pipeline.pipeline import Applied, Asked, Pipeline
 from glaim_stream.replay.careful import CarefulWindows
+from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.outages import Outage
 
 log = logging.getLogger(__name__)
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glaim_stream import metrics
-from glaim_stream.app import create_pipeline
 from glaim_stream.errors import SettingsError
 from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.output import Publisher
-from glaim_stream.pipeline import Pipeline
-from glaim_stream.ranges import Range, read_range, reader
+from glaim_stream.kafka.ranges import Range, read_range, reader
+from glaim_stream.kafka.tail import RowFile
+from glaim_stream.kafka.topics import ensure_topic
+from glaim_stream.output.messages import Publisher
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.replay.core import Counts, PartitionReplay
 from glaim_stream.replay.files import Dealer, Messages
 from glaim_stream.replay.sinks import FileSink, OutageFile, Recorded, RejectFile, topic_sink
 from glaim_stream.settings import Settings
-from glaim_stream.tail import RowFile
-from glaim_stream.topics import ensure_topic
+from glaim_stream.worker.app import create_pipeline
 
 Progress = Callable[[int, int], object]  # records so far, records in all
 

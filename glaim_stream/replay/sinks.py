@@ -12,14 +12,14 @@ from typing import IO, Any, Self
 
 from aiokafka import AIOKafkaProducer
 
-from glaim_stream.announcements import Announcement
-from glaim_stream.connection import kafka_options
-from glaim_stream.deadletters import HEADER_PREFIX, DeadLetter
-from glaim_stream.output import Output
-from glaim_stream.publish import KafkaPublisher
+from glaim_stream.decode.dead_letters import HEADER_PREFIX, DeadLetter
+from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.publish import KafkaPublisher
+from glaim_stream.kafka.tail import RowFile, plain
+from glaim_stream.output.announcements import Announcement
+from glaim_stream.output.messages import Output
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
-from glaim_stream.tail import RowFile, plain
 
 
 class FileSink:

@@ -11,11 +11,11 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from glaim_stream.blend import HORIZON
+from glaim_stream.blend.mixture import HORIZON
 from glaim_stream.catalogue import Catalogue, Model
-from glaim_stream.decode import Decoder
-from glaim_stream.groups import GroupIndex
-from glaim_stream.ranges import Range, read_range
+from glaim_stream.decode.decoder import Decoder
+from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.kafka.ranges import Range, read_range
 
 _PROBE_RECORDS = 2000
 

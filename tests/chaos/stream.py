@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline import Pipeline
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
 

@@ -7,7 +7,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.offsets import rebuild_from_metadata
+from glaim_stream.kafka.offsets import rebuild_from_metadata
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.stream import messages
 

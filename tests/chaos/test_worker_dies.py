@@ -8,8 +8,8 @@ import pytest
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.deadletters import positions_of
-from glaim_stream.offsets import rebuild_from_metadata
+from glaim_stream.decode.dead_letters import positions_of
+from glaim_stream.kafka.offsets import rebuild_from_metadata
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for
 from tests.chaos.stream import messages

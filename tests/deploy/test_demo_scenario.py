@@ -15,9 +15,9 @@ from deploy.demo.options import parse
 from deploy.demo.scenario import BEIJING_FILE, CATALOGUES, beijing, plant
 from deploy.demo.screen import Counters, Screen
 from glaim_stream.catalogue import read_catalogue
-from glaim_stream.contract import CONTRACT_FILE, read_contract
 from glaim_stream.errors import SettingsError
-from glaim_stream.plant import SENSORS
+from glaim_stream.feed.plant import SENSORS
+from glaim_stream.models.contract import CONTRACT_FILE, read_contract
 
 HOUR_MS = 3_600_000
 

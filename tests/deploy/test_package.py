@@ -92,8 +92,8 @@ def test_the_wheel_holds_the_packages_and_nothing_else(built: Built) -> None:
     assert names == expected
     assert "glaim_stream/py.typed" in names
     assert info == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
-    assert "glaim-stream = glaim_stream.cli:main" in entry_points
-    assert "glaim = glaim_stream.transport:Transport" in entry_points  # faust's own way to find our driver
+    assert "glaim-stream = glaim_stream.commands.main:main" in entry_points
+    assert "glaim = glaim_stream.worker.transport:Transport" in entry_points  # faust's own way to find our driver
 
 
 def test_the_wheel_passes_the_checks_of_make_dist(built: Built) -> None:
@@ -161,7 +161,7 @@ READ = """
 import json, sys
 from pathlib import Path
 import glaim_stream
-from glaim_stream.contract import read_contract
+from glaim_stream.models.contract import read_contract
 from glaim_stream.records import SCHEMA
 contract = read_contract(Path(sys.argv[1]))
 print(json.dumps({"file": glaim_stream.__file__, "fields": SCHEMA.names, "name": contract.name,
@@ -199,7 +199,7 @@ def test_every_module_imports_without_torch(worker_image: Image, tmp_path: Path)
 def test_a_users_type_checker_sees_our_types(worker_image: Image, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from pathlib import Path\n"
-        "from glaim_stream.contract import read_contract\n"
+        "from glaim_stream.models.contract import read_contract\n"
         'reveal_type(read_contract(Path("model")).window)\n'
         "read_contract(7)\n"
     )

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue
-from glaim_stream.contract import Contract
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.pipeline import Pipeline
+from glaim_stream.models.contract import Contract
+from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import Record
 
 Floats = NDArray[np.float64]

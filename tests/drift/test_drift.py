@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from glaim_stream.catalogue import Catalogue, parse_catalogue, read_catalogue
-from glaim_stream.contract import read_contract
+from glaim_stream.feed.plant import SENSORS, simulate
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.local import LocalImputer
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.plant import SENSORS, simulate
+from glaim_stream.models.contract import read_contract
 from glaim_stream.records import Method
 from glaim_stream.settings import Settings
 from tests.drift.harness import Remembering, Stream, errors, gaps

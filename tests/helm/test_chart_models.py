@@ -146,7 +146,7 @@ def test_only_who_speaks_to_a_bucket_is_given_its_login(chart: Chart) -> None:
 
 def test_the_shipped_recipe_fits_the_shipped_model(chart: Chart) -> None:
     from deploy.cache import CHECKOUT
-    from glaim_stream.contract import read_contract
+    from glaim_stream.models.contract import read_contract
 
     recipe = read(CONFIG)
     contract = read_contract(CHECKOUT / "model_repo" / "plant-pump")

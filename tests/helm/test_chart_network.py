@@ -11,8 +11,8 @@ from matrix import MATRIX, SMALLEST, merged
 from rendered import Object, containers, environment, of_kind, pods, worker_pod
 
 from deploy.cache import CHECKOUT
-from glaim_stream.health import Health, PartitionState
-from glaim_stream.health_pages import serve_pages
+from glaim_stream.worker.health import Health, PartitionState
+from glaim_stream.worker.health_pages import serve_pages
 
 if TYPE_CHECKING:
     from conftest import Chart

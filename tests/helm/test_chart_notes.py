@@ -14,7 +14,7 @@ import yaml
 from matrix import APIS, MATRIX, SMALLEST, Values, merged
 
 from deploy.cache import CHECKOUT
-from glaim_stream.cli import app
+from glaim_stream.commands.main import app
 
 if TYPE_CHECKING:
     from conftest import Helm

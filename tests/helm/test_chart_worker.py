@@ -13,7 +13,7 @@ from rendered import Object, environment, worker_pod
 
 from deploy.cache import CHECKOUT
 from glaim_stream.catalogue import read_catalogue
-from glaim_stream.contract import read_contract
+from glaim_stream.models.contract import read_contract
 from glaim_stream.settings import Settings, read_settings
 
 if TYPE_CHECKING:

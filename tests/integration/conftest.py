@@ -10,7 +10,7 @@ import pytest
 
 from deploy.cache import CHECKOUT
 from training.config import ExportSpec
-from training.triton_config import libtorch_config, python_config, write_warmup
+from training.serve.triton_config import libtorch_config, python_config, write_warmup
 
 # Three sensors, four steps answered; every choice else as for a trained model.
 TINY = ExportSpec(name="tiny", emitted_steps=4, max_batch=64, preferred_batches=(8, 64))

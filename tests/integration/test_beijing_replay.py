@@ -14,8 +14,8 @@ from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.audit import audit
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import Source, read_source
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 DATA = Path(os.environ.get("GLAIM_DATA", CHECKOUT.parent / "shared" / "data")) / "beijing_multisite.parquet"

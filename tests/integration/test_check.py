@@ -24,11 +24,11 @@ from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import ExternalTriton, LocalTriton
-from glaim_stream import topics
 from glaim_stream.check.broker import kafka_findings
 from glaim_stream.check.findings import Outcome
+from glaim_stream.kafka import topics
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, plant_settings, run_command
 
 EVERYBODY = "User:ANONYMOUS"  # who a client is on a listener without authentication

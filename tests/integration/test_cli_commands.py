@@ -19,7 +19,7 @@ from kafka import KafkaProducer
 
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
-from glaim_stream.plant import SENSORS
+from glaim_stream.feed.plant import SENSORS
 from glaim_stream.settings import read_settings
 
 GLAIM = [sys.executable, "-m", "glaim_stream"]

@@ -13,8 +13,8 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 START_MS = 1_700_000_040_000  # 2023-11-14T22:14:00Z

@@ -15,9 +15,9 @@ from kafka.admin import NewTopic
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
-from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, run_command, wait_until_committed
 
 STEP_MS = 60_000

@@ -15,11 +15,11 @@ from glaim_stream.commands.dump import moment_or_ago_ms
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import run_command
-from training.data import DataSpec
-from training.tables import load
+from training.data.series import DataSpec
+from training.data.tables import load
 
 STEP_MS = 60_000
 

@@ -9,11 +9,11 @@ import pytest
 
 from deploy.cache import CHECKOUT
 from deploy.triton import ExternalTriton, LocalTriton
-from glaim_stream.contract import read_contract
 from glaim_stream.errors import ContractError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.triton import TritonImputer
+from glaim_stream.models.contract import read_contract
 from glaim_stream.records import Method
 
 REPOSITORY = CHECKOUT / "model_repo"

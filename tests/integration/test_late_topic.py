@@ -10,9 +10,9 @@ from kafka import KafkaProducer
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
-from glaim_stream.deadletters import positions_of
+from glaim_stream.decode.dead_letters import positions_of
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 START_MS = 1_700_000_000_000 // 60_000 * 60_000

@@ -16,7 +16,7 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline import Pipeline
+from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import json_record
 
 START_MS = 1_700_000_040_000

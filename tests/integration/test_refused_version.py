@@ -10,12 +10,12 @@ import pytest
 
 from deploy.cache import CHECKOUT
 from deploy.triton import ExternalTriton, LocalTriton
-from glaim_stream.contract import read_contract, sensors_digest, write_contract
-from glaim_stream.contracts import Contracts
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.imputers.triton import TritonImputer
+from glaim_stream.models.contract import read_contract, sensors_digest, write_contract
+from glaim_stream.models.versions import Contracts
 from glaim_stream.records import Method
 
 MODEL = "plant-pump"
@@ -38,7 +38,7 @@ async def test_a_version_of_other_sensors_is_refused_and_interpolation_stands_in
     shape = (2, len(served.sensors), served.window)
     observed = np.broadcast_to(np.arange(served.window) % 3 > 0, shape)
     windows = Windows(MODEL, np.ones(shape, np.float32), observed, 9)
-    with caplog.at_level(logging.ERROR, "glaim_stream.contracts"):
+    with caplog.at_level(logging.ERROR, "glaim_stream.models.versions"):
         for _ in range(3):
             answer = await ladder.impute(windows)
             assert set(answer.version) == {""}

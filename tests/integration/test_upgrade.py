@@ -17,8 +17,8 @@ from glaim_stream.audit import audit
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.records import newest_revisions, read_rows
-from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed
 
 STEP_MS = 60_000

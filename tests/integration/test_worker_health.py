@@ -19,10 +19,10 @@ from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings, wait_until_committed
-from tests.test_health import ask
+from tests.worker.test_health import ask
 
 PATIENCE_S = 60.0
 SILENCE_S = 2.0
@@ -131,7 +131,7 @@ def waits_for_triton_alone(pages: Pages, address: str) -> bool:
 BLOCKED = """
 import sys, time
 from pathlib import Path
-from glaim_stream import worker
+from glaim_stream.worker.run import run as worker
 from glaim_stream.settings import read_settings
 
 built = worker.create_app

@@ -14,13 +14,13 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
-from glaim_stream.topics import ensure_topics
+from glaim_stream.kafka.topics import ensure_topics
 from tests.integration.worker_process import environment_of, plant_settings, wait_until_committed
 
 INTERVAL_S = 3.0  # Faust's default of 1000 s is how long a pause would have to be
 
 IMPATIENT = f"""
-from glaim_stream import worker
+from glaim_stream.worker.run import run as worker
 from glaim_stream.settings import read_settings
 
 built = worker.create_app

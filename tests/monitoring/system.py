@@ -22,8 +22,8 @@ from deploy.cache import CHECKOUT
 from deploy.ports import LOOPBACK, choose_port
 from deploy.prometheus import LocalAlertmanager, LocalPrometheus
 from deploy.triton import LocalTriton
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from glaim_stream.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings
 
 RULES = CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
-import glaim_stream.app
-import glaim_stream.worker
+import glaim_stream.worker.app
+import glaim_stream.worker.run
 from deploy.cache import CHECKOUT
 
-LOADED = (glaim_stream.app, glaim_stream.worker)  # whatever they import has registered its metrics
+LOADED = (glaim_stream.worker.app, glaim_stream.worker.run)  # whatever they import has registered its metrics
 
 
 def documented() -> dict[str, tuple[str, frozenset[str]]]:

@@ -10,9 +10,9 @@ from prometheus_client import Gauge
 
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream import metrics
-from glaim_stream.lag import watch_lag
+from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from glaim_stream.topics import ensure_topics
+from glaim_stream.worker.lag import watch_lag
 
 
 def told(gauge: Gauge) -> dict[str, float]:

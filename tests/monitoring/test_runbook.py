@@ -10,7 +10,7 @@ import typer
 import yaml
 
 from deploy.cache import CHECKOUT
-from glaim_stream.cli import app
+from glaim_stream.commands.main import app
 from tests.monitoring.system import RULES
 
 RUNBOOK = CHECKOUT / "docs" / "runbook.md"

@@ -8,13 +8,13 @@ import numpy as np
 from prometheus_client import REGISTRY
 
 from deploy.cache import CHECKOUT
-from glaim_stream import pipeline
 from glaim_stream.catalogue import read_catalogue
-from glaim_stream.contract import read_contract
-from glaim_stream.deadletters import DeadLetterCause
+from glaim_stream.decode.dead_letters import DeadLetterCause
+from glaim_stream.models.contract import read_contract
+from glaim_stream.pipeline import pipeline
 from glaim_stream.records import Method, Rows
-from glaim_stream.series import begin_series
 from glaim_stream.status import Status
+from glaim_stream.worker.series import begin_series
 
 
 def value(name: str, **labels: str) -> float | None:

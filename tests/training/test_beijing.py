@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from glaim_stream.contract import file_digest, read_contract
 from glaim_stream.imputers.baselines import last_value
+from glaim_stream.models.contract import file_digest, read_contract
 from training.config import read
-from training.data import Series, split
-from training.tables import load
+from training.data.series import Series, split
+from training.data.tables import load
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "training" / "configs" / "beijing-air.toml"

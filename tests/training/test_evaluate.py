@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from glaim_stream.imputers.baselines import interpolation, last_value
-from training.data import Floats, Scale
+from training.data.masks import Bools
+from training.data.series import Floats, Scale
+from training.data.windows import WindowSet
 from training.evaluate import CASES, Tally, evaluate, losing_sensors, shortfalls, with_fallback
-from training.masks import Bools
-from training.residuals import gap_ages, residual_quantiles
-from training.windows import WindowSet
+from training.serve.residuals import gap_ages, residual_quantiles
 
 SCALE = Scale(np.array([5.0, 0.0]), np.array([2.0, 10.0]), np.zeros(2), np.ones(2))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training import svg
+from training.report import svg
 
 
 def test_ticks_are_round_and_inside() -> None:

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from tests.training.fake_triton import request, start
-from training.data import Scale
+from training.data.series import Scale
 from training.export import BACKEND, hard_windows, script, served_model
-from training.model import GLAIM, GLAIMConfig
+from training.network.model import GLAIM, GLAIMConfig
 
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=1, ffn=8, heads=2, dropout=0.0, d_psi=8, d_g=2, large_kernel=7)
 

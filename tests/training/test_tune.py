@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from training import config as configs
-from training import loop, tune
+from training import tune
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
 from training.errors import ConfigError
+from training.fit.command import loop
 
 CONFIG = """
 [data]

@@ -35,14 +35,14 @@ from training.benchmark.__main__ import segments
 from training.benchmark.datasets import DATASETS, WINDOW, Dataset, absence, find, read
 from training.benchmark.dlinear import RIDGE, AffineMap, Doubles, data_moments, gap_moments, optimum
 from training.benchmark.tables import grid
-from training.data import Floats, fit_scale, split
+from training.data.masks import SEGMENTS, MaskSpec
+from training.data.outages import Bools
+from training.data.series import Floats, fit_scale, split
+from training.data.windows import Batch, WindowSet, hide, seeded
 from training.errors import ConfigError, DataError, in_sentences
 from training.evaluate import Tally
-from training.masks import SEGMENTS, MaskSpec
-from training.outages import Bools
 from training.progress import Progress
 from training.runtime import machine
-from training.windows import Batch, WindowSet, hide, seeded
 
 RESULTS = Path(__file__).parents[1] / "results"
 MODEL = "DLinear"
@@ -278,7 +278,7 @@ def page(content: dict[str, Any]) -> str:
             "## Which block sampler\n",
             "For each sensor round(rate x 96) steps are hidden in n segments, n uniform between the two numbers; "
             "lengths a uniformly random composition, at least one observed step between segments "
-            "(`training.masks.block_cells`). Field's test rows.\n",
+            "(`training.data.masks.block_cells`). Field's test rows.\n",
             _sampler_table(samplers),
             f"## Blocks under {_label(samplers[0]['segments'])}, cell by cell (MSE / MAE)\n",
             _block_table(cells, samplers[0]["segments"]),

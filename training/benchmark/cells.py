@@ -15,8 +15,8 @@ from typing import Any
 from training.benchmark.datasets import DATASETS
 from training.benchmark.paper import ABLATION_RATES, RATES
 from training.config import RunConfig, TrainSpec
-from training.masks import MaskSpec
-from training.model import GLAIMConfig
+from training.data.masks import MaskSpec
+from training.network.model import GLAIMConfig
 
 SEED = 2021
 PAPER_WIDTH = 128

@@ -15,9 +15,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.data import DataSpec, Series
+from training.data.series import DataSpec, Series
+from training.data.tables import load
 from training.errors import DataError
-from training.tables import load
 
 WINDOW = 96
 HISTORY = 96  # validation and test windows may begin so many rows before their part: the convention of the field

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.data import Floats
-from training.masks import Bools
+from training.data.masks import Bools
+from training.data.series import Floats
 
 Doubles = NDArray[np.float64]
 

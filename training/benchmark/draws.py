@@ -19,8 +19,8 @@ from training.benchmark.lines import Line
 from training.benchmark.run import Say, printed
 from training.benchmark.score import score
 from training.benchmark.tables import errors, grid
+from training.data.masks import SEGMENTS
 from training.evaluate import model_fill, restore
-from training.masks import SEGMENTS
 from training.runtime import machine
 
 FILE = "draws.jsonl"

@@ -24,8 +24,8 @@ from training.benchmark.cells import Cell
 from training.benchmark.datasets import DATASETS
 from training.benchmark.lines import Line
 from training.benchmark.tables import grid
-from training.loop import hidden_loss
-from training.model import GLAIM, count_parameters
+from training.fit.loop import hidden_loss
+from training.network.model import GLAIM, count_parameters
 from training.runtime import machine
 
 FILE = "efficiency.jsonl"
@@ -127,7 +127,7 @@ def section(results: Path) -> str:
     note = (
         f"D = {WIDTH}, batches of {BATCH}; FLOPs of a forward pass, memory and time of a training iteration, on a CPU\n"
         "with one thread. The parameters are the paper's to the digit. Our FLOPs are fewer because products are\n"
-        "folded where they can be (`training/model.py` names each), and because attention over a dozen sensors is\n"
+        "folded where they can be (`training/network/model.py` names each), because attention over a dozen sensors is\n"
         "written without matrix products, which alone the counter sees (1 % at 7 sensors, 2.5 % at 21). Memory on a\n"
         "CPU is that of the tensors alone.\n"
     )

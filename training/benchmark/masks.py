@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from training.masks import SEGMENTS, block_cells, random_cells
-from training.outages import Bools
+from training.data.masks import SEGMENTS, block_cells, random_cells
+from training.data.outages import Bools
 
 
 def window_mask(

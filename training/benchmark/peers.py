@@ -37,19 +37,19 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from training.batches import draw
 from training.benchmark import lines
 from training.benchmark.cells import BUDGETS, OTHER_BUDGET, Cell
 from training.benchmark.datasets import DATASETS, WINDOW
 from training.benchmark.lines import Line
 from training.benchmark.score import baselines, parts, score
-from training.data import Floats, fit_scale
+from training.data.batches import draw
+from training.data.masks import SEGMENTS, MaskSpec
+from training.data.outages import Bools
+from training.data.series import Floats, fit_scale
+from training.data.windows import Batch, WindowSet, fixed_batches, hide
 from training.errors import ConfigError, TrainingError
 from training.evaluate import BATCH, Fill, Tally
-from training.masks import SEGMENTS, MaskSpec
-from training.outages import Bools
 from training.runtime import machine
-from training.windows import Batch, WindowSet, fixed_batches, hide
 
 FILE = "peers.jsonl"
 IDENTITY = ("method", "dataset", "pattern", "train_rate", "test_rate", "seed", "sizes")

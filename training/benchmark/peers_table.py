@@ -15,7 +15,7 @@ from training.benchmark.datasets import DATASETS
 from training.benchmark.lines import Line
 from training.benchmark.peers import FILE
 from training.benchmark.tables import BARS, EMPTY, epochs, errors, grid, recipe
-from training.model import GLAIM, count_parameters
+from training.network.model import GLAIM, count_parameters
 
 HEADER = (
     "data set", "pattern", "rate", "method", "D", "parameters", "MSE / MAE", "the paper prints", "epochs", "minutes",

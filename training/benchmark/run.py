@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from training import checkpoint as checkpoints
-from training import loop
 from training.benchmark import paper
 from training.benchmark.cells import Cell, Place, config, places
 from training.benchmark.datasets import DATASETS, read
@@ -18,7 +17,8 @@ from training.benchmark.lines import KEYS, Line
 from training.benchmark.score import Score, check, model_scores, parts
 from training.checkpoint import Checkpoint
 from training.config import build
-from training.masks import SEGMENTS
+from training.data.masks import SEGMENTS
+from training.fit.command import loop
 from training.runtime import machine
 
 ROOT = Path("build/paper")

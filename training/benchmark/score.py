@@ -15,11 +15,11 @@ from training.benchmark.datasets import DATASETS, read
 from training.benchmark.masks import hidden_cells
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, changes
-from training.data import Split, fit_scale, split
+from training.data.masks import SEGMENTS
+from training.data.series import Split, fit_scale, split
+from training.data.windows import WindowSet, hide
 from training.errors import ConfigError
 from training.evaluate import BATCH, Fill, Tally, model_fill, restore, with_fallback
-from training.masks import SEGMENTS
-from training.windows import WindowSet, hide
 
 
 @dataclass(frozen=True)

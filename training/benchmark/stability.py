@@ -29,7 +29,7 @@ from training.benchmark.run import progress
 from training.benchmark.tables import grid
 from training.checkpoint import Checkpoint
 from training.evaluate import restore
-from training.model import GLAIM
+from training.network.model import GLAIM
 from training.runtime import machine
 
 FILE = "stability.jsonl"

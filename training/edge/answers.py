@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.baselines import interpolation, last_value
-from training.data import Floats
+from training.data.masks import Bools
+from training.data.series import Floats
+from training.data.windows import WindowSet, hide
 from training.edge.cases import CASES, LAGS, questions
-from training.masks import Bools
-from training.windows import WindowSet, hide
 
 # (values with 0 where missing, observed), both [B, C, T] -> [B, C, S], filled, the S newest steps; 9 of them or more.
 Fill = Callable[[Floats, Bools], Floats]

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.masks import Bools, edge_cells
-from training.windows import seeded
+from training.data.masks import Bools, edge_cells
+from training.data.windows import seeded
 
 LAGS = (0, 1, 2, 4, 8)
 CASES = ("one", "several", "all", "silent")

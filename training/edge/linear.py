@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training import config as configuration
-from training.data import fit_scale, split
+from training.data.series import fit_scale, split
+from training.data.tables import load
 from training.errors import in_sentences
-from training.tables import load
 
 Doubles = NDArray[np.float64]
 

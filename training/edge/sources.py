@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from glaim_stream.contract import file_digest, read_contract
+from glaim_stream.models.contract import file_digest, read_contract
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.benchmark.datasets import DATASETS
 from training.config import RunConfig, data_path
-from training.data import Floats, Scale, split
+from training.data.masks import Bools
+from training.data.series import Floats, Scale, split
+from training.data.tables import load
+from training.data.windows import WindowSet
 from training.edge.answers import Fill
 from training.edge.cases import LAGS
 from training.errors import ConfigError
 from training.evaluate import restore
-from training.masks import Bools
-from training.model import GLAIM
-from training.tables import load
-from training.windows import WindowSet
+from training.network.model import GLAIM
 
 
 @dataclass(frozen=True)

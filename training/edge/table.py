@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from training.data import Floats
+from training.data.series import Floats
 from training.edge.answers import Answers
 from training.edge.cases import CASES, LAGS, SAYS
 from training.edge.walk import walk
@@ -87,7 +87,7 @@ def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
         "Error (MSE / MAE, standardised) of one missing step, so many steps before the newest; everything else that",
         "was observed is visible. The windows of the test part are walked through step by step. `model` is the network",
         "alone; `blend` mixes it with interpolation by weights for each sensor that know the errors of earlier windows",
-        "only (`glaim_stream/blend.py`). At the newest step interpolation carries the last value on. For a sensor that",
+        "only (`blend/mixture.py`). At the newest step interpolation carries the last value on. For a sensor that",
         "is silent for the whole window the baselines have nothing but the training mean, and the blend is the model.",
         "Bold: the best of the row. The aim: never worse than the better baseline, and with one sensor missing at the",
         f"newest step an MAE {100 * GAIN:.0f} % under the last value's; [why rows miss it](edge-notes.md).",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from glaim_stream.blend import RecentError, blend
-from training.data import Floats
+from glaim_stream.blend.mixture import RecentError, blend
+from training.data.series import Floats
 from training.edge.answers import Answers
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from training.svg import Scale, alike, element, number, path, text, ticks, tip
+from training.report.svg import Scale, alike, element, number, path, text, ticks, tip
 
 WIDTH = 460  # of a figure's drawing: two stand side by side on a wide page, one fills a narrow one
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 44

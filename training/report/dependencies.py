@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from training.model import GLAIM
+from training.network.model import GLAIM
 
 STRONGEST = 8
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.contract import ResidualQuantiles
-from training.data import Floats, Scale, Series
+from glaim_stream.models.contract import ResidualQuantiles
+from training.data.masks import block_cells
+from training.data.outages import Bools
+from training.data.series import Floats, Scale, Series
+from training.data.windows import Batch, WindowSet, hide
 from training.evaluate import BATCH, Fill
-from training.masks import block_cells
-from training.outages import Bools
 from training.report.gaps import find_gaps
 from training.report.intervals import interval
-from training.windows import Batch, WindowSet, hide
 
 RANKS = (
     ("10th percentile of the error", 0.1),

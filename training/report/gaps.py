@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.data import Floats
+from training.data.outages import Bools
+from training.data.series import Floats
+from training.data.windows import WindowSet, hide
 from training.evaluate import BATCH, Fill
-from training.outages import Bools
-from training.windows import WindowSet, hide
 
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]

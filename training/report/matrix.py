@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from training.report.charts import shorten
-from training.svg import element, number, text, tip
+from training.report.svg import element, number, text, tip
 
 LEVELS = 8
 _SIDE = 520

@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.contract import ResidualQuantiles
 from glaim_stream.imputers.baselines import interpolation, last_value
+from glaim_stream.models.contract import ResidualQuantiles
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, data_path
-from training.data import Scale, Series, Split, split
+from training.data.series import Scale, Series, Split, split
+from training.data.tables import load
+from training.data.windows import WindowSet
 from training.errors import DataError
 from training.evaluate import Fill, evaluate_run, model_fill, restore, with_fallback
-from training.model import GLAIM, count_parameters
+from training.network.model import GLAIM, count_parameters
 from training.report import dependencies, examples, gaps, intervals
 from training.report.verdict import verdict
-from training.residuals import residual_quantiles
 from training.runtime import machine
-from training.tables import load
-from training.windows import WindowSet
+from training.serve.residuals import residual_quantiles
 
 FORMAT = 1
 DIGITS = 6  # significant ones that are kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from training.svg import Scale, alike, element, number, path, text, ticks, time_ticks, tip
+from training.report.svg import Scale, alike, element, number, path, text, ticks, time_ticks, tip
 
 _WIDTH, _HEIGHT = 520, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68, 8, 8, 24

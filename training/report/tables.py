@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from training.report.charts import METHODS
+from training.report.svg import number
 from training.report.verdict import BASELINES, percent
-from training.svg import number
 
 FEW = 14  # rows above which a table is folded, its head rows left in sight
 HEAD = 8

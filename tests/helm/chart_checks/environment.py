@@ -11,7 +11,7 @@ from unittest.mock import patch
 import typer
 
 from chart_checks.system import Container, System
-from glaim_stream.cli import app
+from glaim_stream.commands.main import app
 from glaim_stream.errors import SettingsError
 from glaim_stream.settings import Settings, read_settings
 

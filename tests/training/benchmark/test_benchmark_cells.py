@@ -5,8 +5,8 @@ import pytest
 from training.benchmark.cells import ABLATIONS, SIZES, Cell, Place, cells, config, matches, places
 from training.benchmark.datasets import DATASETS
 from training.config import TrainSpec
-from training.masks import MaskSpec
-from training.model import GLAIM, count_parameters
+from training.data.masks import MaskSpec
+from training.network.model import GLAIM, count_parameters
 
 
 def test_a_cells_directory_says_what_it_is() -> None:

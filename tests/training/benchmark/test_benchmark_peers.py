@@ -15,8 +15,8 @@ from training.benchmark.__main__ import main
 from training.benchmark.cells import Cell, Place
 from training.benchmark.lines import Line, read
 from training.benchmark.run import identified
+from training.data.windows import Batch, hide
 from training.errors import ConfigError, TrainingError
-from training.windows import Batch, hide
 
 needs_pypots = pytest.mark.skipif(importlib.util.find_spec("pypots") is None, reason="PyPOTS is not installed")
 CELL = Cell("Tiny", "block", 0.3, d_model=8)

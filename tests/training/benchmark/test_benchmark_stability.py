@@ -10,7 +10,7 @@ from training.benchmark import lines, stability
 from training.benchmark.__main__ import main
 from training.benchmark.cells import Cell
 from training.evaluate import restore
-from training.model import GLAIM, GLAIMConfig
+from training.network.model import GLAIM, GLAIMConfig
 
 
 def test_the_aggregate_is_the_mean_over_features_and_its_rows_sum_to_one() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from training.benchmark.dlinear import AffineMap, Doubles, data_moments, gap_moments, optimum
-from training.data import Floats
-from training.masks import Bools, block_cells
-from training.windows import Batch, hide
+from training.data.masks import Bools, block_cells
+from training.data.series import Floats
+from training.data.windows import Batch, hide
 
 STEPS = 12
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from training.benchmark import lines
-from training.data import Floats
+from training.data.masks import Bools
+from training.data.series import Floats
+from training.data.windows import WindowSet
 from training.edge.__main__ import main
 from training.edge.answers import Answers, ask, stretches
 from training.edge.cases import CASES, LAGS, questions
 from training.edge.table import IDENTITY, markdown, misses, score
 from training.edge.walk import walk
-from training.masks import Bools
-from training.windows import WindowSet
 
 KNOWN = np.ones((3, 4, 24), np.bool_)
 NUMBERS = np.arange(3)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.contract import ResidualQuantiles
 from glaim_stream.imputers.baselines import interpolation, last_value
-from training.data import Floats, Scale, Series
+from glaim_stream.models.contract import ResidualQuantiles
+from training.data.outages import Bools
+from training.data.series import Floats, Scale, Series
+from training.data.windows import WindowSet
 from training.evaluate import Fill, with_fallback
-from training.outages import Bools
 from training.report.charts import log_ticks
 from training.report.examples import FEWEST, RANKS, examples
 from training.report.gaps import WHO, Errors, find_gaps, length_bins, probe, summary
 from training.report.intervals import coverage
 from training.report.measure import tidy
 from training.report.verdict import percent, standing, verdict
-from training.windows import WindowSet
 
 T = 24
 

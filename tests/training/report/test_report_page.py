@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from training import checkpoint as checkpoints
-from training import loop
 from training.config import build
-from training.data import split
+from training.data.series import split
+from training.data.tables import load
+from training.fit.command import loop
 from training.report import __main__ as command
 from training.report.matrix import matrix
 from training.report.page import page
+from training.report.svg import number
 from training.report.write import scores_of, write
-from training.svg import number
-from training.tables import load
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 SIZES = {"d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2, "window": 24, "large_kernel": 7}

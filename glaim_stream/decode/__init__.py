@@ -1,0 +1,1 @@
+"""Bytes of `sensor-readings` to columns of readings; what cannot be used becomes a dead letter."""

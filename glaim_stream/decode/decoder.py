@@ -1,0 +1,132 @@
+"""Bytes of `sensor-readings` into columns; what cannot be read is set aside, and the rest flows on.
+
+By `content-type` header: JSON when absent, Arrow IPC streams for `application/vnd.apache.arrow.stream`. A JSON record
+is one reading, one step (`values`) or many readings (`readings`). Nothing here raises on bad input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.decode.arrow_records import is_arrow, parse_arrow
+from glaim_stream.decode.dead_letters import REQUEUED_HEADER, DeadLetterCause, InputRecord, Reject
+from glaim_stream.decode.groups import NO_GROUP, GroupIndex
+from glaim_stream.decode.json_records import parse_json
+from glaim_stream.decode.parsed import Parsed, joined
+from glaim_stream.decode.readings import Readings, no_readings
+from glaim_stream.records import Quality
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+# Years 1900 to 2200: outside of them a stamp is an error of unit (seconds, microseconds), not a time.
+_EARLIEST_MS, _LATEST_MS = -2_208_988_800_000, 7_258_118_400_000
+
+
+class Decoder:
+    """Decodes batches of records for one catalogue."""
+
+    def __init__(self, index: GroupIndex) -> None:
+        self._index = index
+        self._max_ahead_ms = np.array([index.catalogue.max_ahead_ms(model) for model in index.catalogue.models])
+
+    def decode(self, records: Sequence[InputRecord], *, now_ms: int) -> tuple[Readings, list[Reject]]:
+        """Decode records of one partition in order.
+
+        Args:
+            records: Kafka records.
+            now_ms: wall time, epoch milliseconds, for records that do not say when they were produced.
+
+        Returns:
+            The readings that can be used, in order of arrival, and what was refused.
+        """
+        rejects: list[Reject] = []
+        headed = [place for place, record in enumerate(records) if record.headers]
+        arrow = [place for place in headed if is_arrow(records[place])]
+        parts = parse_arrow(records, arrow, self._index, rejects) if arrow else []
+        if len(arrow) < len(records):
+            rest = np.delete(np.arange(len(records)), arrow).tolist() if arrow else range(len(records))
+            parts += parse_json(records, rest, self._index, rejects)
+        if not parts:
+            return no_readings(), rejects
+        return self._judged(joined(parts), records, headed, now_ms, rejects), rejects
+
+    def _judged(
+        self,
+        parsed: Parsed,
+        records: Sequence[InputRecord],
+        headed: Sequence[int],
+        now_ms: int,
+        rejects: list[Reject],
+    ) -> Readings:
+        """The readings that can be used; the others are added to the rejects."""
+        index = self._index
+        offset = np.array([record.offset for record in records], np.int64)[parsed.record]
+        produced = np.array([record.timestamp for record in records], np.int64)
+        produced_ms = np.where(produced < 0, now_ms, produced)[parsed.record]
+        value, quality = _settled(parsed)
+        model = index.models(parsed.group)
+        sensor = index.rows(model, parsed.sensor)
+        known = (parsed.group >= 0) & (sensor >= 0)
+        # NaN, no time, compares false both ways; NaN, a dropout, does too and stays: it has no limits to break.
+        timed = (parsed.time_ms >= _EARLIEST_MS) & (parsed.time_ms <= _LATEST_MS)
+        # Ahead of the record's time, not of the wall clock: a rebuild reads the same records later, and must refuse
+        # the same readings.
+        ahead = parsed.time_ms >= produced_ms + (self._max_ahead_ms[model] + 1)
+        outside = (value < index.limits_low[model, sensor]) | (value > index.limits_high[model, sensor])
+        outside |= np.abs(value) > FLOAT32_MAX
+        good = known & timed & ~ahead & ~outside
+        all_good = bool(good.all())
+        for row in [] if all_good else np.flatnonzero(~good).tolist():
+            cause, detail = self._why(parsed, row, bool(timed[row]), bool(ahead[row]))
+            rejects.append(Reject(int(offset[row]), cause, detail, int(parsed.position[row])))
+        readings = Readings(
+            model,
+            parsed.group.astype(np.int32),
+            sensor,
+            np.floor(parsed.time_ms if all_good else np.where(timed, parsed.time_ms, 0)).astype(np.int64),
+            (value if all_good else np.where(outside, 0, value)).astype(np.float32),
+            offset,
+            parsed.position.astype(np.int32),
+            quality,
+            produced_ms,
+            _requeued(records, headed)[parsed.record],
+        )
+        return readings if all_good else readings.where(good)
+
+    def _why(self, parsed: Parsed, row: int, timed: bool, ahead: bool) -> tuple[DeadLetterCause, str]:
+        group, sensor, time = parsed.said(row)
+        code = int(parsed.group[row])
+        if code == NO_GROUP or group is None or sensor is None:
+            missing = "group, neither in the record nor as its key" if group is None else "sensor"
+            return DeadLetterCause.MALFORMED, f"no {missing}"
+        if code < 0:
+            return DeadLetterCause.UNKNOWN_GROUP, f"group {group!r} is not in the catalogue"
+        model = self._index.catalogue.models[self._index.model_of_group[code]]
+        found = next((each for each in model.sensors if each.id == sensor), None)
+        if found is None:
+            return DeadLetterCause.UNKNOWN_SENSOR, f"sensor {sensor!r} is not one of group {group!r}"
+        if not timed:
+            return DeadLetterCause.BAD_TIME, f"expected epoch milliseconds or ISO 8601 with a zone, found {time!r}"
+        if ahead:
+            return DeadLetterCause.FUTURE, f"{time!r} is too far ahead of when it was produced"
+        low, high = found.limits
+        return DeadLetterCause.OUT_OF_LIMITS, f"{parsed.value[row].item()!r} of {sensor} is outside [{low}, {high}]"
+
+
+def _requeued(records: Sequence[InputRecord], headed: Sequence[int]) -> NDArray[np.bool_]:
+    """Which records are dead letters that were sent back, bool [r]; `headed` are the places of those with headers."""
+    requeued = np.zeros(len(records), np.bool_)
+    for place in headed:
+        requeued[place] = any(name == REQUEUED_HEADER for name, _ in records[place].headers)
+    return requeued
+
+
+def _settled(parsed: Parsed) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """Values and qualities that agree: a value said to be bad becomes NaN, and none at all is bad."""
+    value = parsed.value
+    if parsed.quality is None:
+        return value, np.where(np.isnan(value), np.int8(Quality.BAD), np.int8(Quality.GOOD))
+    value = np.where(parsed.quality == Quality.BAD, np.nan, value)
+    return value, np.where(np.isnan(value), np.int8(Quality.BAD), parsed.quality)

@@ -1,0 +1,1 @@
+"""Kafka outside of Faust: connections, topics, ranges of offsets, publishing."""

@@ -1,0 +1,179 @@
+"""A range of the input topic as a long table of readings, for training: decoded and judged as the worker does it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.decode.decoder import Decoder
+from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.decode.readings import Readings
+from glaim_stream.errors import SettingsError
+from glaim_stream.kafka.ranges import Range, read_range, reader
+from glaim_stream.settings import Settings
+
+ENDINGS = (".parquet", ".csv")
+# The names that training takes by default, but for the group, which it has to be told of.
+SCHEMA = pa.schema(
+    [
+        ("time", pa.timestamp("ms", "UTC")),
+        ("group", pa.string()),
+        ("sensor", pa.string()),
+        ("value", pa.float32()),
+    ]
+)
+# Rows of a Parquet row group: 20 bytes each as columns here, so some 20 MB wait for the writer at most.
+_GROUP_ROWS = 1 << 20
+
+
+@dataclass(slots=True)
+class Dumped:
+    """What a dump has done."""
+
+    records: int = 0
+    rows: int = 0
+    dropouts: int = 0  # readings that said they hold no value: training sees a gap there, as the windows do
+    others: int = 0  # readings of groups of other models
+    rejects: Counter[str] = field(default_factory=Counter)  # by cause
+    first_ms: int | None = None  # event times
+    last_ms: int | None = None
+    groups: int = 0
+
+
+async def dump(
+    settings: Settings,
+    catalogue: Catalogue,
+    ranges: Sequence[Range],
+    out: Path,
+    *,
+    model: str,
+    on_progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Dumped:
+    """Write the readings of one model's groups, in the order of the topic, partition by partition.
+
+    A group is in one partition, so of two readings of one moment the later one comes later in the file: training takes
+    that one, as the windows do. What the worker would refuse is counted and left out.
+
+    Args:
+        settings: how to reach Kafka.
+        catalogue: which groups there are.
+        ranges: what to read.
+        out: .parquet or .csv; it appears whole at the end.
+        model: name of the model.
+        on_progress: called with records done and in all.
+
+    Raises:
+        SettingsError: the ending is another, or no reading was found; then there is no file.
+    """
+    index = GroupIndex(catalogue)
+    decoder = Decoder(index)
+    wanted = [each.name for each in catalogue.models].index(model)
+    sensor_names = np.array(catalogue.models[wanted].sensor_ids, object)
+    report = Dumped()
+    total = sum(map(len, ranges))
+    seen: set[int] = set()
+    nothing = f"expected readings of the groups of {model} in {total} records of {settings.input_topic}, found none"
+    if not total:
+        raise SettingsError(nothing)
+    async with reader(settings) as consumer:
+        with _LongFile(out) as file:
+            for part in ranges:
+                async for records in read_range(consumer, part, most=settings.poll_records):
+                    readings, rejects = decoder.decode(records, now_ms=time.time_ns() // 1_000_000)
+                    report.rejects.update(reject.cause.value for reject in rejects)
+                    kept = _chosen(readings, wanted, report)
+                    seen.update(np.unique(kept.group).tolist())
+                    file.add(_table(kept, index.names, sensor_names))
+                    report.records += len(records)
+                    on_progress(report.records, total)
+            report.rows, report.groups = file.rows, len(seen)
+            if not file.rows:
+                raise SettingsError(nothing)
+    return report
+
+
+def _chosen(readings: Readings, wanted: int, report: Dumped) -> Readings:
+    ours = readings.model == wanted
+    observed = np.isfinite(readings.value)
+    report.others += int((~ours).sum())
+    report.dropouts += int((ours & ~observed).sum())
+    kept = readings.where(ours & observed)
+    if len(kept):
+        times = [int(kept.event_time_ms.min()), int(kept.event_time_ms.max())]
+        report.first_ms = min([times[0], *([] if report.first_ms is None else [report.first_ms])])
+        report.last_ms = max([times[1], *([] if report.last_ms is None else [report.last_ms])])
+    return kept
+
+
+def _table(readings: Readings, group_names: Sequence[str], sensor_names: np.ndarray) -> pa.Table:
+    codes, group = np.unique(readings.group, return_inverse=True)
+    names = np.array([group_names[code] for code in codes.tolist()], object)
+    columns: list[Any] = [
+        pa.array(readings.event_time_ms, pa.timestamp("ms", "UTC")),
+        pa.array(names[group] if len(names) else [], pa.string()),
+        pa.array(sensor_names[readings.sensor], pa.string()),
+        pa.array(readings.value, pa.float32()),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+class _LongFile:
+    """A file that grows beside its final name and takes it when it is whole, or goes."""
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix not in ENDINGS:
+            raise SettingsError(f"expected a file ending in {' or '.join(ENDINGS)}, found {path}")
+        self.rows = 0
+        self._path = path
+        self._partial = path.with_name(path.name + ".partial")
+        self._held: list[pa.Table] = []
+        self._held_rows = 0
+        self._writer: Any = None
+
+    def __enter__(self) -> Self:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            self._writer = parquet.ParquetWriter(self._partial, SCHEMA, compression="zstd")
+        else:
+            from pyarrow import csv
+
+            self._writer = csv.CSVWriter(self._partial, SCHEMA)
+        return self
+
+    def add(self, table: pa.Table) -> None:
+        """Take in rows."""
+        self._held.append(table)
+        self._held_rows += table.num_rows
+        self.rows += table.num_rows
+        if self._held_rows >= _GROUP_ROWS:
+            self._flush()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()
+        if kind is not None:
+            self._partial.unlink()
+            return
+        with self._partial.open("rb") as file:  # a name that a crash of the node left without its content would be read
+            os.fsync(file.fileno())
+        self._partial.replace(self._path)
+
+    def _flush(self) -> None:
+        if self._held_rows:
+            self._writer.write_table(pa.concat_tables(self._held))
+        self._held, self._held_rows = [], 0

@@ -1,0 +1,153 @@
+"""Ranges of a topic, read without a consumer group: nothing is committed and nothing changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.settings import Settings
+
+_FETCH_BYTES = 8 * 1024**2
+_POLL_MS = 500
+_STALLED_S = 60.0
+
+Offsets = Mapping[int, int] | int | None  # by partition, or one for all
+Progress = Callable[[int, int], object]  # done so far, in all
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets `[begin, end)` of one partition; `oldest` is the first that retention has kept."""
+
+    topic: str
+    partition: int
+    begin: int
+    end: int
+    oldest: int = 0
+
+    def __len__(self) -> int:
+        return max(0, self.end - self.begin)
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Topic and partition as the client names them."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@asynccontextmanager
+async def reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
+    """A consumer without a group.
+
+    Raises:
+        SettingsError: no broker is there.
+    """
+    consumer = AIOKafkaConsumer(
+        **kafka_options(settings),
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=_FETCH_BYTES,
+    )
+    try:
+        await consumer.start()
+    except KafkaError as error:
+        raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+async def partitions_of(settings: Settings, topic: str) -> list[int]:
+    """Partition numbers of a topic, ascending; empty where there is no such topic."""
+    admin = AIOKafkaAdminClient(**kafka_options(settings))
+    await admin.start()
+    try:
+        (found,) = await admin.describe_topics([topic])
+    finally:
+        await admin.close()
+    return sorted(part["partition"] for part in found["partitions"]) if found["error_code"] == 0 else []
+
+
+async def ranges_of(
+    settings: Settings,
+    consumer: AIOKafkaConsumer,
+    topic: str,
+    *,
+    from_offset: Offsets = None,
+    until_offset: Offsets = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    partitions: Sequence[int] = (),
+) -> list[Range]:
+    """What there is now of a topic between offsets and times, partition by partition.
+
+    Args:
+        settings: how to reach Kafka.
+        consumer: of `reader`.
+        topic: its name.
+        from_offset: first offset, for each partition or for all.
+        until_offset: first offset that is no more wanted, likewise.
+        since_ms: from the first record that Kafka stamped at or after this time, epoch ms.
+        until_ms: up to the first record that Kafka stamped at or after this time.
+        partitions: only these; all when empty.
+
+    Raises:
+        SettingsError: the topic or one of the partitions is not there.
+    """
+    there = await partitions_of(settings, topic)
+    if not there:
+        raise SettingsError(f"expected the topic {topic} at {settings.kafka}, found none of that name")
+    named = {*partitions, *(from_offset if isinstance(from_offset, Mapping) else ())}
+    named |= set(until_offset if isinstance(until_offset, Mapping) else ())
+    if not named <= set(there):
+        raise SettingsError(f"{topic} has the partitions {there}, asked for {sorted(named - set(there))}")
+    tps = [TopicPartition(topic, number) for number in there if not partitions or number in partitions]
+    oldest, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
+    begins_at = {} if since_ms is None else await consumer.offsets_for_times(dict.fromkeys(tps, max(0, since_ms)))
+    ends_at = {} if until_ms is None else await consumer.offsets_for_times(dict.fromkeys(tps, max(0, until_ms)))
+    out = []
+    for tp in tps:
+        begin = max(oldest[tp], _of(from_offset, tp.partition, 0))
+        end = min(ends[tp], _of(until_offset, tp.partition, ends[tp]))
+        if since_ms is not None:
+            begin = max(begin, begins_at[tp].offset if begins_at.get(tp) else ends[tp])
+        if until_ms is not None and ends_at.get(tp):
+            end = min(end, ends_at[tp].offset)
+        out.append(Range(topic, tp.partition, begin, max(begin, end), oldest[tp]))
+    return out
+
+
+async def read_range(consumer: AIOKafkaConsumer, part: Range, *, most: int | None = None) -> AsyncIterator[list[Any]]:
+    """Records of a range in order, at most `most` at a time.
+
+    Raises:
+        SettingsError: nothing comes any more before the range's end.
+    """
+    if not len(part):
+        return
+    consumer.assign([part.tp])
+    consumer.seek(part.tp, part.begin)
+    last_s = time.monotonic()
+    while (position := await consumer.position(part.tp)) < part.end:
+        records = (await consumer.getmany(part.tp, timeout_ms=_POLL_MS, max_records=most)).get(part.tp, [])
+        wanted = [record for record in records if record.offset < part.end]
+        if wanted:
+            last_s = time.monotonic()
+            yield wanted
+        elif not records and time.monotonic() - last_s > _STALLED_S:
+            raise SettingsError(f"{part.topic}-{part.partition}: nothing came from offset {position} to {part.end}")
+
+
+def _of(offsets: Offsets, partition: int, default: int) -> int:
+    if isinstance(offsets, int):
+        return offsets
+    return default if offsets is None else offsets.get(partition, default)

@@ -1,0 +1,88 @@
+"""The topics that the worker needs: made when they are absent, checked when they are there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_PATIENCE_MS = 10_000  # a broker that is not there should be said soon; whoever started the worker will try again
+
+
+def ensure_topics(settings: Settings) -> dict[str, int]:
+    """Create the topics of a worker where absent; returns the partitions of each.
+
+    Raises:
+        SettingsError: the broker cannot be reached, or the topic of the output or of the outages has fewer partitions
+            than the input: a row goes to the partition number that its reading came from, and an outage too.
+    """
+    with connected_admin(settings) as admin:
+        partitions = _partitions(admin, settings.input_topic) or settings.partitions
+        for topic in settings.topics:
+            if _partitions(admin, topic) is None:
+                # The broker's time and not the producer's: whether a reading is stamped ahead is judged by it.
+                configs = {"message.timestamp.type": "LogAppendTime"} if topic == settings.input_topic else {}
+                _create(admin, topic, partitions, settings.replication_factor, configs)
+        counts = {topic: _partitions(admin, topic) or partitions for topic in settings.topics}
+    for topic in (settings.output_topic, settings.outage_topic):
+        if counts[topic] < counts[settings.input_topic]:
+            raise SettingsError(
+                f"{topic} needs at least the {counts[settings.input_topic]} partitions of {settings.input_topic}, "
+                f"found {counts[topic]}"
+            )
+    return counts
+
+
+def ensure_topic(settings: Settings, topic: str, partitions: int) -> int:
+    """Create one topic where it is absent; returns its partitions.
+
+    Raises:
+        SettingsError: the broker cannot be reached.
+    """
+    with connected_admin(settings) as admin:
+        if _partitions(admin, topic) is None:
+            _create(admin, topic, partitions, settings.replication_factor)
+        return _partitions(admin, topic) or partitions
+
+
+@contextmanager
+def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
+    """An admin client.
+
+    Raises:
+        SettingsError: no broker is there.
+    """
+    try:
+        admin = KafkaAdminClient(**kafka_options(settings), bootstrap_timeout_ms=_PATIENCE_MS)
+    except KafkaError as error:
+        raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def _partitions(admin: KafkaAdminClient, topic: str) -> int | None:
+    if topic not in admin.list_topics():
+        return None
+    return len(admin.describe_topics([topic])[0]["partitions"])
+
+
+def _create(
+    admin: KafkaAdminClient, topic: str, partitions: int, replicas: int, configs: Mapping[str, str] | None = None
+) -> None:
+    try:
+        admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=dict(configs or {}))])
+    except TopicAlreadyExistsError:
+        return  # another worker was faster
+    log.info("made topic %s with %d partitions, %d replicas", topic, partitions, replicas)

@@ -1,0 +1,198 @@
+"""Closed steps and the imputer's answers into rows: rounding, limits, intervals, status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.catalogue import Model
+from glaim_stream.imputers.protocol import Imputed
+from glaim_stream.models.contract import Contract
+from glaim_stream.records import Method, Quality, Rows
+from glaim_stream.status import Status
+from glaim_stream.windows.closing import NO_WINDOW, Closed
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class SensorTable:
+    """What repairing a model's rows needs of its sensors; arrays [C] or [C, A]."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    resolution: NDArray[np.float64]  # 0: do not round
+    max_interval: NDArray[np.float64]  # infinite where none is given
+    window: int  # steps; a gap of so many means that nothing of the sensor is known
+    gap_ages: NDArray[np.int64] | None  # [A], None without intervals
+    residuals: Mapping[bool, tuple[Floats, Floats]]  # by "is the newest step": lower and upper [C, A]
+
+    @classmethod
+    def of(cls, model: Model, contract: Contract | None) -> SensorTable:
+        """Limits from the catalogue; resolution from the catalogue, else the contract; intervals from the contract."""
+        limits = np.array([sensor.limits for sensor in model.sensors])
+        resolution = [
+            sensor.resolution or (contract.sensors[row].resolution if contract else 0.0)
+            for row, sensor in enumerate(model.sensors)
+        ]
+        max_interval = [np.inf if sensor.max_interval is None else sensor.max_interval for sensor in model.sensors]
+        bare = cls(limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {})
+        return bare.drawn_from(contract)
+
+    def drawn_from(self, contract: Contract | None) -> Self:
+        """The same sensors with the intervals of another version of the model; None: without intervals."""
+        quantiles = contract.residual_quantiles if contract else None
+        if quantiles is None:
+            return replace(self, gap_ages=None, residuals={})
+        residuals = {newest: quantiles.table(newest=newest) for newest in (True, False)}
+        return replace(self, gap_ages=np.array(quantiles.gap_ages), residuals=residuals)
+
+
+TableOf = Callable[[str], SensorTable]  # by the version that answered
+
+
+def repair(
+    closed: Closed,
+    imputed: Imputed | None,
+    table: SensorTable,
+    version_names: list[str],
+    table_of: TableOf | None = None,
+) -> Rows:
+    """Fill the holes of closed steps.
+
+    Args:
+        closed: rows and windows of one model.
+        imputed: the answer for the windows, None when there were none.
+        table: the model's sensors.
+        table_of: the same with the intervals of the version that answered; None: `table` for every version.
+        version_names: model versions met so far; new ones are appended, rows carry their index. Entry 0 is "".
+
+    Returns:
+        Rows whose sensor codes are rows of the model.
+    """
+    count = len(closed)
+    value = closed.value.astype(np.float64)
+    method = np.where(closed.observed, np.int8(Method.OBSERVED), np.int8(Method.NONE))
+    version = np.zeros(count, np.int32)
+    holes = np.flatnonzero(closed.window != NO_WINDOW)
+    if len(holes):
+        assert imputed is not None
+        window, sensor = closed.window[holes], closed.sensor[holes]
+        step = imputed.values.shape[2] - 1 - closed.lag[holes]
+        filled = imputed.values[window, sensor, step].astype(np.float64)
+        filled[np.isinf(filled)] = np.nan  # no imputer means that, whatever it computed
+        value[holes] = publishable(filled, sensor, table)
+        method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
+        version[holes] = _codes(imputed.version, version_names)[window]
+    by_model = (method == Method.MODEL) | (method == Method.BLEND)
+    lower, upper = np.full((2, count), np.nan, np.float32)
+    for code in np.unique(version[by_model]).tolist():  # one, but for the moments in which a model is replaced
+        rows = np.flatnonzero(by_model & (version == code))
+        drawn_from = table if table_of is None else table_of(version_names[code])
+        lower[rows], upper[rows] = intervals(
+            value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, drawn_from
+        )
+    wide = upper.astype(np.float64) - lower > table.max_interval[closed.sensor]
+    value[wide] = lower[wide] = upper[wide] = np.nan
+    method[wide] = Method.NONE
+    version[~by_model | wide] = 0
+    return Rows(
+        closed.group,
+        closed.sensor,
+        closed.ts_ms,
+        closed.stamp_ms,
+        value.astype(np.float32),
+        closed.observed,
+        method,
+        _status(closed, method, wide, table),
+        lower,
+        upper,
+        closed.gap_age,
+        closed.revision,
+        closed.final,
+        version,
+    )
+
+
+def _status(
+    closed: Closed, method: NDArray[np.int8], wide: NDArray[np.bool_], table: SensorTable
+) -> NDArray[np.uint32]:
+    """What each row is worth, and if it is null, why; see status.py."""
+    status = np.where(closed.mark == Quality.UNCERTAIN, np.uint32(Status.UNCERTAIN), np.uint32(Status.GOOD))
+    filled = np.flatnonzero(~closed.observed & (method != Method.NONE))
+    last = method[filled] == Method.LAST_VALUE
+    status[filled] = np.where(last, Status.UNCERTAIN_LAST_USABLE_VALUE, Status.UNCERTAIN_SUBSTITUTE_VALUE)
+    null = np.flatnonzero(method == Method.NONE)
+    silent = np.where(
+        closed.gap_age[null] >= table.window, np.uint32(Status.BAD_NO_DATA), np.uint32(Status.BAD_NO_COMMUNICATION)
+    )
+    silent[closed.mark[null] == Quality.BAD] = Status.BAD_SENSOR_FAILURE
+    status[null] = np.where(closed.window[null] == NO_WINDOW, silent, np.uint32(Status.BAD_DATA_UNAVAILABLE))
+    status[wide] = Status.BAD_AGGREGATE_INVALID_INPUTS
+    return status
+
+
+def publishable(
+    value: NDArray[np.float64], sensor: NDArray[np.int32] | NDArray[np.int64], table: SensorTable
+) -> NDArray[np.float64]:
+    """Round to the sensor's resolution, because a model's last bits depend on the batch, and keep to its limits."""
+    resolution = table.resolution[sensor]
+    grid = np.where(resolution > 0, resolution, 1)
+    value = np.where(resolution > 0, np.rint(value / grid) * grid, value)
+    return np.clip(value, table.low[sensor], table.high[sensor])
+
+
+def intervals(
+    value: NDArray[np.float64],
+    sensor: NDArray[np.int32] | NDArray[np.int64],
+    gap_age: NDArray[np.int32] | NDArray[np.int64],
+    newest: NDArray[np.bool_],
+    table: SensorTable,
+) -> tuple[Floats, Floats]:
+    """The interval of each imputed value, from the residuals that the model showed at its gap age.
+
+    A blended value has the model's interval around it: its own errors are known in too few places to draw quantiles
+    from, and a mixture that follows recent error is no worse than what it mixes. `glaim_score_intervals_total` says
+    how many hold.
+
+    Args:
+        value: [n], sensor units.
+        sensor: [n].
+        gap_age: [n], steps.
+        newest: [n], at the window's newest step.
+        table: of the model's sensors.
+
+    Returns:
+        Lower and upper, float32 [n]; NaN without measured residuals.
+    """
+    lower = np.full(len(value), np.nan, np.float32)
+    upper = lower.copy()
+    if table.gap_ages is None:
+        return lower, upper
+    for edge in (True, False):
+        rows = np.flatnonzero(newest == edge)
+        if len(rows) == 0:
+            continue
+        # The first measured age at or above the row's: an interval may be too wide, never borrowed from a younger gap.
+        age = np.minimum(np.searchsorted(table.gap_ages, gap_age[rows]), len(table.gap_ages) - 1)
+        of = sensor[rows]
+        for side, residuals, keep in (
+            (lower, table.residuals[edge][0], np.minimum),
+            (upper, table.residuals[edge][1], np.maximum),
+        ):
+            # An interval that does not hold its own value would be absurd: a biased model widens it to the value.
+            bound = keep(value[rows] + residuals[of, age], value[rows])
+            side[rows] = np.clip(bound, table.low[of], table.high[of])
+    return lower, upper
+
+
+def _codes(versions: Sequence[str], names: list[str]) -> NDArray[np.int32]:
+    for version in versions:
+        if version not in names:
+            names.append(version)
+    place = {name: code for code, name in enumerate(names)}
+    return np.array([place[version] for version in versions], np.int32)

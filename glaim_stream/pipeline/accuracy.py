@@ -1,0 +1,57 @@
+"""Live accuracy: what the questions of the side windows show, as metrics that PromQL divides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream import metrics
+from glaim_stream.blend.scores import Answers
+from glaim_stream.output.repair import SensorTable, intervals
+from glaim_stream.windows.probes import Place, Sides
+
+
+def count_accuracy(
+    model: str,
+    sensor_ids: Sequence[str],
+    table: SensorTable,
+    sides: Sides,
+    answers: Answers,
+    blended: NDArray[np.float64],
+) -> None:
+    """Add the errors of questions that the model answered, and how many intervals hold their truth.
+
+    Args:
+        model: its name.
+        sensor_ids: of its sensors, by row.
+        table: of its sensors.
+        sides: the questions.
+        answers: the model's and the baseline's.
+        blended: [questions] what would have been published.
+    """
+    known = np.flatnonzero(np.isfinite(answers.model))
+    if len(known) == 0:
+        return
+    truth = sides.truth[known].astype(np.float64)
+    shape = (len(sensor_ids), len(Place))
+    key = answers.sensor[known] * len(Place) + answers.place[known]
+    counts = np.bincount(key, minlength=shape[0] * shape[1])
+    asked = np.flatnonzero(counts)
+    labels = [(sensor_ids[each // len(Place)], Place(each % len(Place)).name.lower()) for each in asked.tolist()]
+    for method, said in (("model", answers.model), ("baseline", answers.baseline), ("blend", blended)):
+        errors = np.bincount(key, weights=np.abs(said[known] - truth), minlength=len(counts))
+        for (sensor, position), error in zip(labels, errors[asked].tolist(), strict=True):
+            metrics.score_error.labels(model, sensor, method, position).inc(error)
+    for (sensor, position), count in zip(labels, counts[asked].tolist(), strict=True):
+        metrics.score_questions.labels(model, sensor, position).inc(count)
+    lower, upper = intervals(blended[known], answers.sensor[known], sides.gap_age[known], sides.lag[known] == 0, table)
+    drawn = np.isfinite(lower)
+    for place in Place:
+        here = drawn & (answers.place[known] == place)
+        if here.any():
+            position = place.name.lower()
+            metrics.score_intervals.labels(model, position).inc(int(here.sum()))
+            holding = here & (lower <= truth) & (truth <= upper)
+            metrics.score_intervals_holding.labels(model, position).inc(int(holding.sum()))

@@ -1,0 +1,99 @@
+"""What the imputer answered, cell by cell, beside what a straight line between two readings says. Arithmetic only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.blend.mixture import blend
+from glaim_stream.blend.scores import Answers
+from glaim_stream.imputers.baselines import interpolation_at
+from glaim_stream.imputers.protocol import Imputed
+from glaim_stream.output.repair import SensorTable, publishable
+from glaim_stream.records import Method
+from glaim_stream.windows.closing import NO_WINDOW, Closed
+from glaim_stream.windows.probes import Place, Sides, age_class, places
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class HoleAnswers:
+    """The holes that the model filled, and where in the imputer's answer each lies."""
+
+    cells: Answers
+    window: Ints
+    step: Ints  # place on the answer's last axis
+
+
+def holes_of(closed: Closed | None, imputed: Imputed | None) -> tuple[Ints, NDArray[np.bool_]]:
+    """Rows of closed steps that are holes to be filled, and which of them the model filled."""
+    if closed is None or imputed is None:
+        return np.empty(0, np.int64), np.empty(0, np.bool_)
+    holes = np.flatnonzero(closed.window != NO_WINDOW)
+    at = imputed.values.shape[2] - 1 - closed.lag[holes]
+    return holes, imputed.method[closed.window[holes], closed.sensor[holes], at] == Method.MODEL
+
+
+def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -> HoleAnswers:
+    """Of closed steps, the holes that the model filled; those of another method have nothing to be blended with."""
+    holes, by_model = holes_of(closed, imputed)
+    if closed is None or imputed is None or not by_model.any():
+        return HoleAnswers(Answers.none(), np.empty(0, np.int64), np.empty(0, np.int64))
+    holes = holes[by_model]
+    at = imputed.values.shape[2] - 1 - closed.lag[holes]
+    window, sensor, lag = (column[holes].astype(np.int64) for column in (closed.window, closed.sensor, closed.lag))
+    cells = Answers(
+        closed.ts_ms[holes] // step_ms + lag,
+        sensor,
+        age_class(closed.gap_age[holes]),
+        places(closed.window_observed, window, sensor, lag),
+        imputed.values[window, sensor, at].astype(np.float64),
+        _baseline(closed.window_values, closed.window_observed, window, sensor, lag),
+    )
+    return HoleAnswers(cells, window, at)
+
+
+def side_answers(sides: Sides, imputed: Imputed, table: SensorTable) -> Answers:
+    """Answers to the questions of side windows.
+
+    Rounded and limited as published values are: a model's last bits depend on the batch that a window came in, and
+    weights must not.
+    """
+    at = imputed.values.shape[2] - 1 - sides.lag
+    model = imputed.values[sides.window, sides.sensor, at].astype(np.float64)
+    model[imputed.method[sides.window, sides.sensor, at] != Method.MODEL] = np.nan
+    baseline = _baseline(sides.values, sides.observed, sides.window, sides.sensor, sides.lag)
+    return Answers(
+        sides.step,
+        sides.sensor,
+        age_class(sides.gap_age),
+        places(sides.observed, sides.window, sides.sensor, sides.lag),
+        publishable(model, sides.sensor, table),
+        publishable(baseline, sides.sensor, table),
+    )
+
+
+def blended(imputed: Imputed, holes: HoleAnswers, weight: Doubles) -> Imputed:
+    """The answer with the model's share of each hole in `weight` and the baseline's the rest."""
+    if len(holes.cells) == 0:
+        return imputed
+    cells = holes.cells
+    place = (holes.window, cells.sensor, holes.step)
+    values, method = imputed.values.copy(), imputed.method.copy()
+    values[place] = blend(cells.model, cells.baseline, weight)
+    line = np.where(cells.place % 2 == Place.INTERIOR, np.int8(Method.INTERPOLATION), np.int8(Method.LAST_VALUE))
+    alone = (weight >= 1) | np.isnan(cells.baseline)
+    method[place] = np.where(alone, np.int8(Method.MODEL), np.where(weight <= 0, line, np.int8(Method.BLEND)))
+    return Imputed(values, method, imputed.version)
+
+
+def _baseline(
+    values: NDArray[np.float32], observed: NDArray[np.bool_], window: Ints, sensor: Ints, lag: Ints
+) -> Doubles:
+    """The ladder's last rung for single cells [n]: interpolation, or the last value where nothing was read after."""
+    at = values.shape[2] - 1 - lag
+    return interpolation_at(values[window, sensor], observed[window, sensor], at).astype(np.float64)

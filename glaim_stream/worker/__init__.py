@@ -1,0 +1,1 @@
+"""The live worker: Faust's agent, its transport, rebuilds, health and lag."""

@@ -1,0 +1,118 @@
+"""HTTP on the metrics port: `/metrics` for a scraper, `/health` and the three pages below it for probes.
+
+A thread of its own answers, so that a blocked event loop is told of and not shared. One short answer a second costs
+the loop nothing that can be measured; what a page says was written down before by those whom it is about.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from socketserver import TCPServer, ThreadingMixIn
+from threading import Thread
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import make_wsgi_app
+
+from glaim_stream import metrics
+from glaim_stream.errors import SettingsError
+from glaim_stream.worker.health import Health, Verdict
+
+log = logging.getLogger(__name__)
+
+PREFIX = "/health"
+_PATIENCE_S = 10.0  # for a client that connects and says nothing
+
+StartResponse = Callable[[str, list[tuple[str, str]]], object]
+Page = Callable[[], tuple[bool, dict[str, Any]]]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # Without the look-up of the machine's name that HTTPServer does: where there is no DNS it takes seconds.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _PATIENCE_S
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it
+        """Nothing: a probe comes every few seconds."""
+
+
+def serve_pages(health: Health, host: str, port: int) -> int:
+    """Answer for as long as the process lives; returns the port, which is a free one for port 0.
+
+    Raises:
+        SettingsError: the address cannot be listened on.
+    """
+    for verdict in health.verdicts:
+        metrics.health.labels(verdict.page).set_function(_of(health, verdict.page))
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+
+        class Server(_Server):
+            address_family = family  # IPv6 where the address is one
+
+        server = Server((str(address[0]), port), _Handler)
+    except OSError as error:
+        raise SettingsError(
+            f"GLAIM_METRICS_HOST, GLAIM_METRICS_PORT: expected an address to listen on, {host!r} port {port} "
+            f"cannot be had: {error}"
+        ) from error
+    server.set_app(pages(health))
+    Thread(target=server.serve_forever, name="pages", daemon=True).start()
+    return server.server_port
+
+
+def pages(health: Health) -> Callable[[dict[str, Any], StartResponse], Iterable[bytes]]:
+    """The WSGI application: 200 or, where a page's answer is no, 503; both with JSON that says why."""
+    scrape = make_wsgi_app()
+    answers: dict[str, Page] = {PREFIX: lambda: (all(health.verdicts), health.document)}
+    for verdict in health.verdicts:
+        answers[f"{PREFIX}/{verdict.page}"] = _page(health, verdict.page)
+
+    def application(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "").rstrip("/")
+        if path == "/metrics":
+            return scrape(environ, start_response)  # type: ignore[no-any-return]
+        if environ.get("REQUEST_METHOD") != "GET":
+            return _answer(start_response, "405 Method Not Allowed", {"expected": ["GET"]})
+        if path not in answers:
+            return _answer(start_response, "404 Not Found", {"expected": ["/metrics", *answers]})
+        good, document = answers[path]()
+        return _answer(start_response, "200 OK" if good else "503 Service Unavailable", document)
+
+    return application
+
+
+def _verdict(health: Health, page: str) -> Verdict:
+    return next(verdict for verdict in health.verdicts if verdict.page == page)
+
+
+def _page(health: Health, page: str) -> Page:
+    def answer() -> tuple[bool, dict[str, Any]]:
+        verdict = _verdict(health, page)
+        return bool(verdict), verdict.document
+
+    return answer
+
+
+def _of(health: Health, page: str) -> Callable[[], float]:
+    return lambda: float(bool(_verdict(health, page)))
+
+
+def _answer(start_response: StartResponse, status: str, document: dict[str, Any]) -> list[bytes]:
+    body = json.dumps(document).encode() + b"\n"
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
+    start_response(status, headers)
+    return [body]

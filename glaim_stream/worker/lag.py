@@ -1,0 +1,82 @@
+"""How far a worker is behind, asked of the broker: where the partitions end, less what is answered.
+
+The driver's own high watermark would not do: it moves with a fetch, and a partition that is paused, the one whose lag
+matters, is not fetched. One request every few seconds costs nothing beside the polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from glaim_stream import metrics
+from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.settings import Settings
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 5.0
+
+
+async def watch_lag(
+    settings: Settings,
+    answered: Callable[[], Mapping[int, int | None]],
+    *,
+    interval_s: float = INTERVAL_S,
+) -> None:
+    """Keep `glaim_consumer_lag_records` and `glaim_input_partitions` true until cancelled.
+
+    While the broker does not answer they keep their last values: there is no truth to be had.
+
+    Args:
+        settings: where the broker is.
+        answered: of every partition that is assigned now, the offset before which everything is answered, or None
+            when nothing of it was delivered yet: then it is what the consumer group has committed.
+        interval_s: between two looks.
+    """
+    while True:
+        consumer = AIOKafkaConsumer(
+            **kafka_options(settings), group_id=settings.consumer_group, enable_auto_commit=False
+        )  # it is never given a topic, so it joins no group and fetches nothing
+        try:
+            await consumer.start()
+            while True:
+                await _look(consumer, settings.input_topic, answered())
+                await asyncio.sleep(interval_s)
+        except Exception as error:  # a number that is not known is no reason to end a worker
+            log.debug("the lag is not known: %r", error)
+        finally:
+            await consumer.stop()
+        await asyncio.sleep(interval_s)
+
+
+async def _look(consumer: AIOKafkaConsumer, topic: str, answered: Mapping[int, int | None]) -> None:
+    lags = await _lags(consumer, topic, answered)
+    told = {
+        sample.labels["partition"] for metric in metrics.consumer_lag_records.collect() for sample in metric.samples
+    }
+    for gone in told - {str(partition) for partition in answered}:
+        metrics.consumer_lag_records.remove(gone)
+    for partition, lag in lags.items():
+        metrics.consumer_lag_records.labels(str(partition)).set(lag)
+    known = consumer.partitions_for_topic(topic)
+    if known is not None:
+        metrics.input_partitions.set(len(known))
+
+
+async def _lags(consumer: AIOKafkaConsumer, topic: str, answered: Mapping[int, int | None]) -> dict[int, int]:
+    if not answered:
+        return {}
+    ends = await consumer.end_offsets([TopicPartition(topic, partition) for partition in answered])
+    out = {}
+    for tp, end in ends.items():
+        start = answered[tp.partition]
+        if start is None:
+            start = await consumer.committed(tp)
+        if start is None:  # a group that never committed begins with the oldest record
+            start = (await consumer.beginning_offsets([tp]))[tp]
+        out[tp.partition] = max(0, end - start)
+    return out

@@ -1,0 +1,71 @@
+"""Series whose labels are known beforehand exist from the start.
+
+A counter that is born with its first increment has no rate for it: an alert on the first dead letter of a cause would
+never fire, and a panel would be empty while all is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from glaim_stream import metrics
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.decode.dead_letters import DeadLetterCause
+from glaim_stream.models.contract import Contract
+from glaim_stream.pipeline.pipeline import GAP_AGE_NAMES
+from glaim_stream.records import Method
+from glaim_stream.windows.probes import Place
+
+SCORED_METHODS = ("model", "baseline", "blend")
+
+
+def begin_series(
+    catalogue: Catalogue, contracts: Mapping[str, Contract], rungs: Iterable[str], *, scored: bool
+) -> None:
+    """Begin every series of one worker with 0.
+
+    Args:
+        catalogue: its models and their sensors are labels.
+        contracts: of the models, by name; what `glaim_model_info` tells of.
+        rungs: names of the ladder's imputers.
+        scored: whether side windows are asked, so that there is a live accuracy.
+    """
+    metrics.build_info.labels(_program_version()).set(1)
+    for cause in DeadLetterCause:
+        if cause is not DeadLetterCause.TOO_LATE:  # counted by glaim_late_readings_total
+            metrics.dead_letters.labels(cause.value)
+    for method in Method:
+        metrics.rows.labels(method.name.lower())
+    for age in GAP_AGE_NAMES:
+        metrics.filled_rows.labels(age)
+    for withheld in ("gap", "interval"):
+        metrics.withheld_rows.labels(withheld)
+    for kind in ("dark", "speaks"):
+        metrics.outages.labels(kind)
+    for rung in rungs:
+        for counter in (metrics.imputer_failures, metrics.imputer_openings, metrics.imputer_probes):
+            counter.labels(rung)
+    for model in catalogue.models:
+        if model.name in contracts:
+            metrics.model_info.labels(model.name, str(contracts[model.name].version)).set(1)
+            for outcome in ("read", "absent", "refused"):
+                metrics.contract_reads.labels(model.name, outcome)
+        for place in Place if scored else ():
+            _begin_scores(model.name, model.sensor_ids, place.name.lower())
+
+
+def _begin_scores(model: str, sensors: Iterable[str], position: str) -> None:
+    for sensor in sensors:
+        metrics.score_questions.labels(model, sensor, position)
+        for method in SCORED_METHODS:
+            metrics.score_error.labels(model, sensor, method, position)
+    metrics.score_intervals.labels(model, position)
+    metrics.score_intervals_holding.labels(model, position)
+
+
+def _program_version() -> str:
+    try:
+        return version("glaim-stream")
+    except PackageNotFoundError:  # a checkout on PYTHONPATH
+        return "unknown"

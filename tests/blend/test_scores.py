@@ -1,0 +1,210 @@
+"""Scores: errors of the side windows decide over the rows of later steps, in what is published."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import REGISTRY
+
+from glaim_stream.blend.mixture import HORIZON, START, blend
+from glaim_stream.blend.scores import Answers, ModelScores, Scores
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.records import METHODS, Method, Rows
+from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows.probes import AGES, Place, Sides, newest_steps
+from tests.support import Neighbours, Record, catalogue, contract, json_record
+
+NOW_MS = 10**9
+RULES = catalogue(sensors=4, window=12, revise_after=2, max_gap=8)
+
+
+def answers(step: list[int], model: list[float], baseline: list[float], *, sensor: int = 0, age: int = 0) -> Answers:
+    ints = [np.array(step), *(np.full(len(step), value) for value in (sensor, age, Place.EDGE))]
+    return Answers(*ints, np.array(model, np.float64), np.array(baseline, np.float64))
+
+
+def asked_at(step: int, **key: int) -> Answers:
+    return answers([step], [np.nan], [np.nan], **key)
+
+
+def test_the_weight_of_a_step_knows_the_errors_of_steps_before_it_alone() -> None:
+    scores = ModelScores(2)
+    questions = answers([5, 6], [1.0, 1.0], [3.0, 3.0])
+    holes = answers([5, 6, 7], [0.0] * 3, [0.0] * 3)
+    of_hole, of_question = scores.walk(holes, questions, np.array([1.0, 1.0]))
+    assert of_hole.tolist() == [START, 1.0, 1.0]
+    assert of_question.tolist() == [START, 1.0]
+
+
+def test_what_the_model_did_not_answer_does_not_count() -> None:
+    scores = ModelScores(1)
+    scores.walk(Answers.none(), answers([1, 2], [np.nan, np.nan], [1.0, 1.0]), np.array([0.0, 0.0]))
+    assert scores.weights(3)[0, 0, 0] == START
+
+
+def test_what_nobody_asked_about_leans_on_its_place_first_and_then_on_its_sensor() -> None:
+    scores = ModelScores(2)
+    for step in range(30):
+        scores.walk(Answers.none(), answers([2 * step], [0.1], [1.0], age=1), np.array([0.0]))
+        inside = replace(answers([2 * step + 1], [1.0], [0.1], age=1), place=np.array([Place.INTERIOR]))
+        scores.walk(Answers.none(), replace(inside, sensor=np.array([1])), np.array([0.0]))
+    weights = scores.weights(60)
+    assert weights[0, :, Place.EDGE] == pytest.approx(1.0, abs=0.1), "whatever the age"
+    assert weights[0, :, Place.ROW_INTERIOR] == pytest.approx(1.0, abs=0.1), "whatever the place"
+    assert weights[1] == pytest.approx(0.0, abs=0.1), "but not whatever the sensor"
+    assert weights.shape == (2, len(AGES), len(Place))
+
+
+def records(steps: int, *, groups: int = 3, lone: float = 0.0) -> list[Record]:
+    """Four sensors that move together, up and down by 100 a step; with `lone` the first one stands still instead."""
+    rng = np.random.default_rng(5)
+    out = []
+    for step in range(steps):
+        for group in range(groups):
+            common = 100.0 * rng.standard_normal()
+            for sensor in range(4):
+                silent = step > 40 and (step + 3 * group) % 7 < 2 and sensor == group % 4
+                if not silent:
+                    value = lone if lone and sensor == 0 else 1000.0 * sensor + common
+                    out.append(
+                        json_record(len(out), group=f"g{group}", sensor=f"s{sensor}", ts=step * 1000, value=value)
+                    )
+    return out
+
+
+async def rows_of(imputer: Imputer, share: float, topic: list[Record], **options: object) -> Rows:
+    """Everything that one partition yields, as one."""
+    contracts = {"m": contract(4, window=12, **options)} if options else {}
+    pipeline = Pipeline(RULES, contracts, imputer, score_share=share)
+    windows, scores = pipeline.windows(), pipeline.scores()
+    parts = []
+    for start in range(0, len(topic), 50):
+        applied = pipeline.apply(windows, topic[start : start + 50], now_ms=NOW_MS)
+        parts += [rows for _, rows in pipeline.settle(scores, await pipeline.ask(applied.closed, applied.sides))]
+    return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))
+
+
+async def test_a_model_that_is_right_keeps_the_say_and_one_that_is_wrong_loses_it() -> None:
+    rows = await rows_of(Neighbours(), 1.0, records(300, lone=7.0))
+    late = (rows.ts_ms > 150_000) & ~rows.observed
+    together, alone = late & (rows.sensor > 0), late & (rows.sensor == 0)
+    methods = {METHODS[method] for method in rows.method[late].tolist()}
+    assert methods == {"model", "last_value", "interpolation"}
+    assert np.abs(rows.value[alone] - 7.0).max() == 0, "the sensor that stands still has the last value"
+    own = (await rows_of(Neighbours(), 0.0, records(300, lone=7.0))).value
+    line = (await rows_of(Ladder([Interpolation()]), 0.0, records(300, lone=7.0))).value
+    assert np.abs(rows.value - own)[together].mean() < 0.2 * np.abs(rows.value - line)[together].mean()
+
+
+async def test_without_a_share_nothing_is_hidden_and_nothing_blended() -> None:
+    class Counting(Neighbours):
+        asked = 0
+
+        async def impute(self, windows: Windows) -> Imputed:
+            Counting.asked += len(windows)
+            return await super().impute(windows)
+
+    topic = records(100)
+    rows = await rows_of(Counting(), 0.0, topic)
+    holes, Counting.asked = Counting.asked, 0
+    await rows_of(Counting(), 1.0, topic)
+    assert Counting.asked > holes + 3 * 80
+    assert set(rows.method.tolist()) <= {Method.OBSERVED, Method.MODEL, Method.NONE}
+
+
+async def test_observed_rows_are_the_same_with_and_without_scores() -> None:
+    topic = records(100)
+    one, two = await rows_of(Neighbours(), 0.0, topic), await rows_of(Neighbours(), 1.0, topic)
+    for name in ("group", "sensor", "ts_ms", "observed", "gap_age", "revision", "final"):
+        assert np.array_equal(getattr(one, name), getattr(two, name)), name
+    assert np.array_equal(one.value[one.observed], two.value[one.observed])
+
+
+async def test_a_baseline_that_answers_for_the_model_is_published_as_it_is() -> None:
+    topic = records(100)
+    one, two = [await rows_of(Ladder([Interpolation()]), share, topic) for share in (0.0, 1.0)]
+    for name in ("value", "method"):
+        assert np.array_equal(getattr(one, name), getattr(two, name), equal_nan=True)
+
+
+@given(
+    events=st.lists(
+        st.tuples(st.integers(0, 70), st.integers(0, 4), st.integers(0, 3), st.integers(-9, 9)), min_size=2
+    ),
+    spread=st.integers(1, 4),
+    late=st.integers(0, 6),
+)
+@settings(max_examples=15)
+def test_a_rebuilt_partition_has_the_same_weights_to_the_bit(
+    events: list[tuple[int, int, int, int]], spread: int, late: int
+) -> None:
+    """Whatever lies before the rebuild, groups that were never heard of since included."""
+    steady = [(step, group, sensor, step % 5) for step in range(0, 70, 2) for group in (0, 3) for sensor in range(4)]
+    ordered = sorted(steady + events, key=lambda event: event[0] + (event[2] * late) % 7)
+    topic = [
+        json_record(offset, group=f"g{group}", sensor=f"s{sensor}", ts=step * spread * 1000, value=value)
+        for offset, (step, group, sensor, value) in enumerate(ordered)
+    ]
+    pipeline = Pipeline(RULES, {}, Neighbours(), score_share=0.5)
+
+    def run(records: list[Record], *, batch: int, again: bool) -> tuple[PartitionWindows, Scores]:
+        windows, scores, sides = pipeline.windows(), pipeline.scores(), list[Sides]()
+        for start in range(0, len(records), batch):
+            applied = pipeline.apply(windows, records[start : start + batch], now_ms=NOW_MS)
+            sides += applied.sides
+            if not again:
+                pipeline.settle(scores, asyncio.run(pipeline.ask(applied.closed, applied.sides)))
+        if again:
+            pipeline.settle(scores, asyncio.run(pipeline.ask([], newest_steps(sides, HORIZON))), again=True)
+        return windows, scores
+
+    windows, live = run(topic, batch=31, again=False)
+    _, rebuilt = run(topic[windows.rebuild_from(len(topic)) :], batch=50, again=True)
+    step = max(event[0] for event in ordered) * spread
+    assert np.array_equal(live.models[0].weights(step), rebuilt.models[0].weights(step))
+
+
+def sample(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, {"model": "m", **labels}) or 0.0
+
+
+async def test_errors_and_intervals_are_counted_for_a_live_accuracy() -> None:
+    quantiles = {
+        "gap_ages": [1],
+        "newest_lower": [[-1e6]] * 4, "newest_upper": [[1e6]] * 4,
+        "interior_lower": [[-1e-6]] * 4, "interior_upper": [[1e-6]] * 4,
+    }  # fmt: skip
+    key = {"sensor": "s2", "position": "edge"}
+
+    def counted() -> np.ndarray:
+        errors = [sample("glaim_score_error_total", method=method, **key) for method in ("model", "baseline", "blend")]
+        shares = [
+            sample(f"glaim_score_intervals{which}_total", position=position)
+            for which in ("", "_holding")
+            for position in ("edge", "interior")
+        ]
+        return np.array([*errors, sample("glaim_score_questions_total", **key), *shares])
+
+    before = counted()
+    rows = await rows_of(Neighbours(), 1.0, records(200), residual_quantiles=quantiles)
+    model, baseline, mixed, questions, edges, insides, edges_hold, insides_hold = counted() - before
+    assert questions > 20
+    assert model / questions < 40 < baseline / questions
+    assert mixed < 0.6 * baseline
+    assert edges == edges_hold > 20, "the truth lies within a million"
+    assert insides_hold < 0.1 * insides, "and hardly ever within a millionth"
+    filled = rows.method == Method.MODEL
+    assert filled.any()
+    assert np.isfinite(rows.lower[filled]).all()
+
+
+def test_a_blend_of_nothing_is_nothing() -> None:
+    assert np.isnan(blend(np.array([np.nan]), np.array([np.nan]), np.array([0.5])))[0]

@@ -1,0 +1,104 @@
+"""The arithmetic of sizing: its numbers are the measured ones, and it moves the right way."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from deploy.cache import CHECKOUT
+from glaim_stream.check import sizing
+from glaim_stream.check.sizing import Load, size
+from glaim_stream.commands.main import app
+
+RESULTS = CHECKOUT / "benchmarks" / "results"
+PUMPS = Load(groups=2000, sensors=8, step_s=60)
+
+
+def measured(name: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text().splitlines()]
+
+
+def test_the_numbers_are_lines_of_the_results() -> None:
+    rates = dict(sizing.READINGS_A_CORE_S)
+    assert any({shape: line.get(f"{shape}_per_s") for shape in rates} == rates for line in measured("stream"))
+    assert any(line.get("mb_per_1000_groups") == 13.52 for line in measured("stream"))
+    assert pytest.approx(13.52e6 / 11_000) == sizing.WINDOW_BYTES_PER_SENSOR
+    wire = measured("wire")[-1]
+    assert isinstance(wire["bytes_a_reading"], dict)
+    assert isinstance(wire["output"], list)
+    assert {shape: wire["bytes_a_reading"][shape] for shape in sizing.BYTES_A_READING} == sizing.BYTES_A_READING
+    assert tuple((line["rows_a_message"], line["bytes_a_row"]) for line in wire["output"]) == sizing.BYTES_A_ROW
+    shares = measured("scores")[-1]["shares"]
+    assert isinstance(shares, list)
+    a_window = (shares[-1]["cpu_s"] - shares[0]["cpu_s"]) / shares[-1]["side_windows"]
+    assert pytest.approx(a_window) == sizing.WINDOW_CORE_S
+
+
+def test_a_plain_load_by_hand() -> None:
+    need = size(PUMPS)
+    cells = 2000 * 8 / 60
+    assert need.readings_s == pytest.approx(cells * 0.95)
+    assert need.rows_s == pytest.approx(cells * 1.05)
+    assert (need.workers, need.partitions) == (2, 8)
+    # A hole in some of 8 sensors, asked for twice, and of 250 groups a partition 12.5 side windows a step
+    assert need.windows_s == pytest.approx(2000 / 60 * 2 * (1 - 0.95**8) + 12.5 * 8 / 60)
+    assert need.retention_h == pytest.approx(192 / 60 + 24)
+    assert need.gpus is None
+
+
+def test_no_readings_missing_ask_for_side_windows_alone() -> None:
+    need = size(replace(PUMPS, missing=0.0))
+    assert need.windows_s == pytest.approx(12.5 * 8 / 60)
+    assert need.rows_s == need.readings_s
+
+
+@pytest.mark.parametrize("change", [{"groups": 400_000}, {"sensors": 800}, {"step_s": 1.0, "sensors": 80}])
+def test_more_takes_more(change: dict[str, float]) -> None:
+    less, more = size(PUMPS), size(replace(PUMPS, windows_a_gpu_s=1000.0, **change))  # type: ignore[arg-type]
+    for name in ("readings_s", "windows_s", "cores", "worker_bytes", "in_bytes_s", "triton_bytes_s"):
+        assert getattr(more, name) > getattr(less, name), name
+    assert more.workers >= less.workers
+
+
+@pytest.mark.parametrize("groups", [10, 10_000, 300_000, 5_000_000])
+def test_what_is_proposed_holds_what_it_promises(groups: int) -> None:
+    """With one worker away the others have the memory and the time, and half of their cores is free."""
+    load = replace(PUMPS, groups=groups, step_s=10.0, windows_a_gpu_s=500.0)
+    need = size(load)
+    assert need.worker_bytes <= sizing.WORKER_MOST_BYTES
+    assert need.rebuild_s <= load.rebuild_s
+    assert need.workers >= 2
+    assert need.cores <= 0.55 * need.workers  # side windows come on top of the half
+    assert need.gpus is not None
+    assert need.gpus >= 2
+    assert need.windows_s <= need.gpus * 500 / 2
+
+
+def test_bytes_a_row_pass_through_what_was_measured_and_end_there() -> None:
+    for rows, each in sizing.BYTES_A_ROW:
+        assert sizing.bytes_a_row(rows) == pytest.approx(each)
+    assert sizing.bytes_a_row(1) == pytest.approx(sizing.BYTES_A_ROW[0][1])
+    assert sizing.bytes_a_row(1e9) == pytest.approx(sizing.BYTES_A_ROW[-1][1])
+    assert sizing.bytes_a_row(300) < sizing.bytes_a_row(200)
+
+
+def examples() -> list[tuple[str, str]]:
+    """Each `glaim-stream size` of the operations guide with what stands below it."""
+    text = (CHECKOUT / "docs" / "operations.md").read_text()
+    return re.findall(r"^\$ glaim-stream (size .*)\n((?:.+\n)+?)```", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("command", "shown"), examples(), ids=[command for command, _ in examples()])
+def test_the_guide_shows_what_the_command_says(command: str, shown: str) -> None:
+    done = CliRunner().invoke(app, shlex.split(command))
+    assert done.exit_code == 0
+    assert [line.split() for line in done.output.splitlines()] == [line.split() for line in shown.splitlines()]
+
+
+def test_the_guide_has_examples() -> None:
+    assert len(examples()) >= 2

@@ -1,0 +1,83 @@
+"""Dead letters keep the original and say why."""
+
+from __future__ import annotations
+
+import json
+
+from glaim_stream.decode.dead_letters import (
+    MAX_DETAIL_CHARS,
+    DeadLetterCause,
+    Reject,
+    dead_letter,
+    dead_letters,
+    positions_of,
+)
+from tests.support import Record, header
+
+RECORD = Record(b"\xff value", 7, b"key", [("content-type", b"x"), ("glaim-cause", b"older")], 1234)
+
+
+def test_the_original_is_kept_and_the_reason_added() -> None:
+    letter = dead_letter(RECORD, [Reject(7, DeadLetterCause.UNDECODABLE, "not JSON")], topic="in", partition=3)
+    assert (letter.key, letter.value) == (b"key", b"\xff value")
+    assert letter.headers == [
+        ("content-type", b"x"),
+        ("glaim-cause", b"undecodable"),
+        ("glaim-detail", b"not JSON"),
+        ("glaim-topic", b"in"),
+        ("glaim-partition", b"3"),
+        ("glaim-offset", b"7"),
+        ("glaim-timestamp-ms", b"1234"),
+    ]
+    assert positions_of(letter.headers) is None
+
+
+def test_single_readings_are_named_by_their_positions() -> None:
+    rejects = [Reject(7, DeadLetterCause.FUTURE, "a", 4), Reject(7, DeadLetterCause.TOO_LATE, "b", 1)]
+    letter = dead_letter(RECORD, [*rejects, rejects[0]], topic="in", partition=0)
+    assert header(letter.headers, "glaim-cause") == "future"
+    assert positions_of(letter.headers) == {1, 4}
+
+
+def test_a_whole_record_among_single_readings_wins() -> None:
+    rejects = [Reject(7, DeadLetterCause.FUTURE, "a", 4), Reject(7, DeadLetterCause.PROCESSING, "b")]
+    assert positions_of(dead_letter(RECORD, rejects, topic="in", partition=0).headers) is None
+
+
+def test_a_reading_that_is_too_late_goes_to_its_own_topic_and_says_how_late_it_was() -> None:
+    rejects = [
+        Reject(7, DeadLetterCause.TOO_LATE, "a", 4, late_by_ms=9_000),
+        Reject(8, DeadLetterCause.MALFORMED, "b", 0),
+        Reject(7, DeadLetterCause.FUTURE, "c", 2),
+        Reject(7, DeadLetterCause.TOO_LATE, "d", 0, late_by_ms=7_000),
+    ]
+    other = Record(b"other", 8, None, [], 1)
+    refused, late, last = dead_letters([RECORD, other, Record(b"good", 9)], rejects, topic="in", partition=3)
+    assert [(letter.value, letter.late) for letter in (refused, late, last)] == [
+        (RECORD.value, False),
+        (RECORD.value, True),
+        (b"other", False),
+    ]
+    assert (positions_of(refused.headers), positions_of(late.headers), positions_of(last.headers)) == ({2}, {0, 4}, {0})
+    assert header(late.headers, "glaim-cause") == "too-late"
+    assert json.loads(header(late.headers, "glaim-late-by-ms") or "") == {"4": 9_000, "0": 7_000}
+    assert header(refused.headers, "glaim-late-by-ms") is None
+
+
+def test_a_detail_has_a_bound() -> None:
+    letter = dead_letter(RECORD, [Reject(7, DeadLetterCause.MALFORMED, "x" * 10**6)], topic="in", partition=0)
+    assert len(header(letter.headers, "glaim-detail") or "") == MAX_DETAIL_CHARS
+
+
+def test_a_detail_that_no_encoding_takes_does_not_raise() -> None:
+    letter = dead_letter(RECORD, [Reject(7, DeadLetterCause.MALFORMED, "\ud800")], topic="in", partition=0)
+    assert header(letter.headers, "glaim-detail")
+
+
+def test_a_letter_sent_again_keeps_no_older_reason() -> None:
+    once = dead_letter(RECORD, [Reject(7, DeadLetterCause.FUTURE, "a", 4)], topic="in", partition=0)
+    again = Record(once.value, 9, once.key, once.headers, 5)
+    twice = dead_letter(again, [Reject(9, DeadLetterCause.UNDECODABLE, "b")], topic="in", partition=0)
+    assert [name for name, _ in twice.headers].count("glaim-cause") == 1
+    assert positions_of(twice.headers) is None
+    assert json.loads(header(once.headers, "glaim-positions") or "") == [4]

@@ -1,0 +1,91 @@
+"""Anything may stand in the input topic: each record becomes readings or has a cause, whatever stands beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_letters
+from glaim_stream.decode.decoder import Decoder
+from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.decode.readings import Readings
+from glaim_stream.dlq.letters import read_letter
+from glaim_stream.dlq.subset import only
+from glaim_stream.dlq.text import value_text
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.pipeline.pipeline import Pipeline
+from tests.fuzzing import NOW_MS, records
+from tests.support import Record, catalogue
+
+CATALOGUE = catalogue(sensors=[{"id": "s0", "min": -100, "max": 100}, {"id": "s1"}])
+
+
+def numbered(given_records: list[Record]) -> list[Record]:
+    """Records as a partition holds them: offsets ascend, with gaps."""
+    return [replace(record, offset=7 + 3 * place) for place, record in enumerate(given_records)]
+
+
+def told(index: GroupIndex, readings: Readings, rejects: list[Reject]) -> list[tuple[Any, ...]]:
+    """What was said of each reading, in a form that compares."""
+    rows = zip(
+        *(getattr(readings, name).tolist() for name in ("offset", "position", "sensor", "event_time_ms", "quality")),
+        [index.names[code] for code in readings.group.tolist()],
+        [value.tobytes() if value == value else b"nan" for value in readings.value],
+        readings.requeued.tolist(),
+        strict=True,
+    )
+    return sorted([*rows], key=repr) + sorted(
+        ((each.offset, -1 if each.position is None else each.position, each.cause) for each in rejects), key=repr
+    )
+
+
+@given(st.lists(records, min_size=1, max_size=6))
+def test_every_record_is_readings_or_has_a_cause_whatever_stands_beside_it(batch: list[Record]) -> None:
+    batch = numbered(batch)
+    index = GroupIndex(CATALOGUE)
+    readings, rejects = Decoder(index).decode(batch, now_ms=NOW_MS)
+    assert (np.diff(readings.offset) >= 0).all()
+    assert not np.isinf(readings.value).any()
+    said = {(offset, position) for offset, position in zip(readings.offset, readings.position, strict=True)}
+    refused = {(each.offset, each.position) for each in rejects}
+    assert len(said) == len(readings)
+    assert len(refused) == len(rejects)
+    assert not said & refused
+    assert {offset for offset, _ in said | refused} == {record.offset for record in batch}
+    whole = {offset for offset, position in refused if position is None}
+    assert not whole & {offset for offset, _ in said}, "a record is refused whole or reading by reading"
+    assert {each.cause for each in rejects} <= set(DeadLetterCause) - {DeadLetterCause.PROCESSING}
+    alone: list[tuple[Any, ...]] = []
+    parts = []
+    for record in batch:
+        parts.append(Decoder(index).decode([record], now_ms=NOW_MS))
+    every = [np.concatenate([getattr(part, name) for part, _ in parts]) for name in Readings.__slots__]
+    alone = told(index, Readings(*every), [reject for _, refused_alone in parts for reject in refused_alone])
+    assert told(index, readings, rejects) == alone
+
+
+@given(st.lists(records, min_size=1, max_size=5))
+def test_the_pipeline_answers_for_whatever_comes(batch: list[Record]) -> None:
+    batch = numbered(batch)
+    pipeline = Pipeline(CATALOGUE, {}, Ladder([Interpolation()]))
+    applied = pipeline.apply(pipeline.windows(), batch, now_ms=NOW_MS)
+    for message in pipeline.messages(asyncio.run(pipeline.fill(applied.closed))):
+        pa.ipc.open_stream(message.value).read_all().validate(full=True)
+    for letter in dead_letters(batch, applied.rejects, topic="in", partition=0):
+        stored = Record(letter.value, 1, letter.key, letter.headers, NOW_MS)
+        object.__setattr__(stored, "partition", 0)
+        found = read_letter(stored)
+        assert found is not None
+        assert isinstance(found.group, str | None)
+        assert isinstance(value_text(letter.value or b"", letter.headers), str)
+        if found.positions is not None and letter.value is not None:
+            part = replace(batch[0], value=only(letter.value, found.headers, found.positions), headers=found.headers)
+            decoded, refused = Decoder(pipeline.index).decode([replace(part, key=letter.key)], now_ms=NOW_MS)
+            assert len(decoded) + len(refused) >= 1

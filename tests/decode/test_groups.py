@@ -1,0 +1,52 @@
+"""Names to numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.decode.groups import NO_GROUP, UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
+from tests.support import catalogue
+
+
+def test_codes_are_dense_in_order_of_arrival_and_stay() -> None:
+    index = GroupIndex(catalogue())
+    assert index.groups(["g1", "g0", "g1"]).tolist() == [0, 1, 0]
+    assert index.group("g0") == 1
+    assert index.names == ["g1", "g0"]
+
+
+def test_unknown_names_are_told_apart_and_never_stored() -> None:
+    index = GroupIndex(catalogue())
+    for n in range(1000):
+        assert index.groups([f"x{n}", None]).tolist() == [UNKNOWN_GROUP, NO_GROUP]
+        assert index.sensors([f"x{n}", None]).tolist() == [UNKNOWN_SENSOR, UNKNOWN_SENSOR]
+    assert index.names == []
+    assert (len(index._group_code), len(index._sensor_code)) == (0, 2)
+
+
+def test_a_sensor_has_its_row_in_each_model() -> None:
+    sensors = [["a", "b"], ["c", "b", "a"]]
+    models = [{"name": f"m{n}", "step_s": 1, "sensors": [{"id": id_} for id_ in ids]} for n, ids in enumerate(sensors)]
+    groups = [{"model": f"m{n}", "pattern": f"m{n}-*"} for n in range(2)]
+    index = GroupIndex(parse_catalogue({"models": models, "groups": groups}, source="test"))
+    names = ["m1-x", "elsewhere", "m0-x", "m1-y"]
+    model = index.models(index.groups(names))
+    assert model[[0, 2, 3]].tolist() == [1, 0, 1]
+    for name, rows in {"a": [2, 0, 2], "b": [1, 1, 1], "c": [0, UNKNOWN_SENSOR, 0]}.items():
+        assert index.rows(model, index.sensors([name] * 4))[[0, 2, 3]].tolist() == rows
+    assert index.rows(model, index.sensors(["x"] * 4)).tolist() == [UNKNOWN_SENSOR] * 4
+
+
+def test_it_grows_with_its_groups() -> None:
+    index = GroupIndex(catalogue())
+    for first in range(0, 3000, 700):
+        codes = index.groups([f"g{n}" for n in range(first, first + 700)])
+        assert codes.tolist() == list(range(first, first + 700))
+        assert index.models(codes).tolist() == [0] * 700
+
+
+def test_limits_are_infinite_where_none_are_given() -> None:
+    index = GroupIndex(catalogue(sensors=[{"id": "s0", "min": -1}, {"id": "s1", "max": 2}]))
+    assert index.limits_low.tolist() == [[-1, -np.inf]]
+    assert index.limits_high.tolist() == [[np.inf, 2]]

@@ -1,0 +1,49 @@
+"""Words, symbolic names and StatusCodes as one of three qualities."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glaim_stream.decode.quality import quality_of
+from glaim_stream.records import Quality
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (None, Quality.GOOD),
+        ("", Quality.GOOD),
+        ("good", Quality.GOOD),
+        ("Good_LocalOverride", Quality.GOOD),
+        ("GoodClamped", Quality.GOOD),
+        (" UNCERTAIN ", Quality.UNCERTAIN),
+        ("UncertainLastUsableValue", Quality.UNCERTAIN),
+        ("Bad_SensorFailure", Quality.BAD),
+        ("BadNoCommunication", Quality.BAD),
+        ("bad", Quality.BAD),
+        (0, Quality.GOOD),
+        (0x00960000, Quality.GOOD),  # GoodLocalOverride
+        (0x40900000, Quality.UNCERTAIN),  # UncertainLastUsableValue
+        (0x808C0000, Quality.BAD),  # BadSensorFailure
+        (0xC0000000, Quality.BAD),  # reserved, to be read as bad
+        (0x808C0000 - 2**32, Quality.BAD),  # the same bits as int32
+        (2156658688.0, Quality.BAD),
+        ("2156658688", Quality.BAD),
+        ("0x808C0000", Quality.BAD),
+        ("1083179008", Quality.UNCERTAIN),
+        ("nonsense", Quality.UNCERTAIN),
+        ("0xnonsense", Quality.UNCERTAIN),
+        (2**32, Quality.UNCERTAIN),
+        (1e300, Quality.UNCERTAIN),
+        (float("nan"), Quality.UNCERTAIN),
+    ],
+)
+def test_what_is_stated_and_what_is_meant(given: str | float | None, meant: Quality) -> None:
+    assert quality_of(given) is meant
+
+
+@given(st.one_of(st.text(), st.integers(), st.floats(), st.text("0123456789xXbadgo_-+ ")))
+def test_anything_stated_has_a_meaning(stated: str | float) -> None:
+    assert quality_of(stated) in Quality

@@ -1,0 +1,225 @@
+"""Letters read back from what the worker writes, and records of only some of another's readings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_letter
+from glaim_stream.decode.decoder import Decoder
+from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.dlq.letters import Filter, Letter, place_of, read_letter, read_receipt, receipt
+from glaim_stream.dlq.subset import only
+from glaim_stream.dlq.text import lines_of, value_text
+from glaim_stream.errors import SettingsError
+from tests.support import Record, catalogue
+
+ARROW = [("content-type", ARROW_CONTENT_TYPE)]
+
+
+class Stored(Record):
+    """A record with a partition, as a consumer gives it."""
+
+    partition = 3
+
+
+def letter_of(record: Record, *rejects: Reject) -> Letter:
+    letter = dead_letter(record, rejects, topic="in", partition=2)
+    found = read_letter(Stored(letter.value, 17, letter.key, letter.headers, 99))
+    assert found is not None
+    return found
+
+
+def stream(**columns: Any) -> bytes:
+    table = pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def test_a_letter_is_read_back_as_it_was_written() -> None:
+    record = Record(b'{"a": 1}', 5, b"g1", [("trace", b"7"), ("glaim-cause", b"forged"), ("glaim-requeued", b"2")], 42)
+    letter = letter_of(
+        record,
+        Reject(5, DeadLetterCause.OUT_OF_LIMITS, "too hot \ud800", 3),
+        Reject(5, DeadLetterCause.UNKNOWN_SENSOR, "who", 1),
+    )
+    assert letter == replace(
+        letter,
+        place=(3, 17),
+        timestamp_ms=99,
+        cause="out-of-limits",
+        topic="in",
+        partition=2,
+        offset=5,
+        produced_ms=42,
+        positions=[1, 3],
+        cut_from_bytes=None,
+        requeued=2,
+        key=b"g1",
+        value=b'{"a": 1}',
+        headers=[("trace", b"7")],
+    )
+    assert letter.group == "g1"
+    assert letter_of(record, Reject(5, DeadLetterCause.UNDECODABLE, "x")).positions is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "group"),
+    [
+        (b"g1", b"rubbish", "g1"),
+        (None, b'{"group": "g2"}', "g2"),
+        (b"\xff", b'{"group": "g2"}', None),
+        (None, b'{"group": 3}', None),
+        (None, b"[1]", None),
+        (None, None, None),
+    ],
+)
+def test_a_letters_group_is_its_key_or_what_its_json_says(
+    key: bytes | None, value: bytes | None, group: str | None
+) -> None:
+    assert letter_of(Record(value, 0, key), Reject(0, DeadLetterCause.MALFORMED, "x")).group == group
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("glaim-cause", b"undecodable")],
+        [(f"glaim-{name}", b"x") for name in ("cause", "detail", "topic", "partition", "offset", "timestamp-ms")],
+    ],
+)
+def test_what_is_no_letter_is_none(headers: list[tuple[str, bytes]]) -> None:
+    assert read_letter(Stored(b"x", 0, None, headers)) is None
+
+
+def test_receipts_name_letters_and_are_none_themselves() -> None:
+    value, headers = receipt([(0, 3), (1, 4)])
+    assert read_receipt(Stored(value, 0, None, headers)) == [(0, 3), (1, 4)]
+    assert read_letter(Stored(value, 0, None, headers)) is None
+    assert read_receipt(Stored(b"rubbish", 0, None, headers)) == []
+    assert read_receipt(Stored(value, 0, None, [])) is None
+
+
+def test_filters_take_what_they_name() -> None:
+    letter = letter_of(Record(b"x", 0, b"g1"), Reject(0, DeadLetterCause.MALFORMED, "x"))
+    taken = [
+        Filter(),
+        Filter(causes=["malformed", "future"]),
+        Filter(groups=["g1"], since_ms=99, until_ms=100),
+        Filter(places=[(3, 17)]),
+    ]
+    left = [
+        Filter(causes=["future"]),
+        Filter(groups=["g2"]),
+        Filter(since_ms=100),
+        Filter(until_ms=99),
+        Filter(places=[(3, 18)]),
+    ]
+    assert [each.takes(letter) for each in taken] == [True] * 4
+    assert [each.takes(letter) for each in left] == [False] * 5
+    with pytest.raises(SettingsError, match=r"expected a cause of .*undecodable.*, found many"):
+        Filter(causes=["many"])
+
+
+def test_a_place_is_a_partition_and_an_offset() -> None:
+    assert place_of("3:17") == (3, 17)
+    for text in ("3", "3:", "a:1", "-1:3", ""):
+        with pytest.raises(SettingsError, match="expected a letter as PARTITION:OFFSET"):
+            place_of(text)
+
+
+RECORDS: list[tuple[str, bytes, list[tuple[str, bytes]], int]] = [
+    (
+        "many readings",
+        json.dumps(
+            {
+                "group": "g1",
+                "more": 1,
+                "readings": [{"sensor": f"s{n % 2}", "ts": 1000 * n, "value": n + 0.1} for n in range(4)],
+            }
+        ).encode(),
+        [],
+        4,
+    ),
+    ("one step", b'{"group": "g1", "ts": 1000, "values": {"s0": NaN, "s1": 1e300, "s0": 7.25}}', [], 2),
+    ("one reading", b'{"group": "g1", "ts": 1000, "sensor": "s0", "value": 7.25}', [], 1),
+    (
+        "long Arrow",
+        stream(group=["g1"] * 4, sensor=["s0", "s1", "s0", "s1"], ts=[1, 2, 3, 4], value=[1.5, None, 2.5, 3.5]),
+        ARROW,
+        4,
+    ),
+    ("wide Arrow", stream(ts=[1, 2], s0=[1.5, None], s1=pa.array([1, 2], pa.int16())), ARROW, 4),
+]
+
+
+def readings_of(value: bytes, headers: list[tuple[str, bytes]]) -> list[tuple[int, int, str]]:
+    index = GroupIndex(catalogue())
+    readings, rejects = Decoder(index).decode([Record(value, 0, b"g1", headers)], now_ms=10_000)
+    found = [
+        (int(sensor), int(time), f"{number:.4g}")
+        for sensor, time, number in zip(readings.sensor, readings.event_time_ms, readings.value, strict=True)
+    ]
+    return found + [(-1, 0, reject.cause.value) for reject in rejects]
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "count"), [each[1:] for each in RECORDS], ids=[each[0] for each in RECORDS]
+)
+def test_a_record_of_some_readings_decodes_to_just_those(
+    value: bytes, headers: list[tuple[str, bytes]], count: int
+) -> None:
+    whole = sorted(readings_of(value, headers))
+    assert len(whole) == count
+    alone = [readings_of(only(value, headers, [position]), headers) for position in range(count)]
+    assert [len(each) for each in alone] == [1] * count
+    assert sorted(each[0] for each in alone) == whole
+    pairs = readings_of(only(value, headers, [0, count - 1]), headers)
+    assert sorted(pairs) == sorted({0: alone[0][0], count - 1: alone[-1][0]}.values())
+    assert only(value, headers, range(count)) == value, "not a byte is changed for nothing"
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [(b"rubbish", []), (b"[1]", []), (b'{"readings": [1]}', []), (b"rubbish", ARROW), (stream(a=[1]), ARROW)],
+)
+def test_what_cannot_be_taken_apart_stays_whole(value: bytes, headers: list[tuple[str, bytes]]) -> None:
+    assert only(value, headers, [7, 9]) == value
+
+
+def test_values_are_shown_as_what_they_are() -> None:
+    assert '\n  "a": 1\n' in value_text(b'{"a":1}', [])
+    assert value_text(b"plain", []) == "plain"
+    assert value_text(b"two\nlines", []) == r"'two\nlines'"
+    assert value_text(b"\xff\x00", []).startswith("00000000  ff 00")
+    assert "'sensor': 's1'" in value_text(stream(sensor=["s1"]), ARROW)
+    assert "out of range" in value_text(stream(ts=pa.array([-(2**62)], pa.timestamp("ms", "UTC"))), ARROW)
+    assert value_text(b"ab", ARROW).startswith("00000000  61 62")
+    assert "more characters" in value_text(b"x" * 9000, [])
+    assert "more bytes" in value_text(b"\xff" * 9000, [])
+
+
+def test_a_letter_is_told_with_all_that_is_known() -> None:
+    letter = letter_of(
+        Record(b"\xff", 5, b"g1", [("glaim-requeued", b"1")], 42), Reject(5, DeadLetterCause.MALFORMED, "x", 0)
+    )
+    cut = replace(letter, cut_from_bytes=70, late_by_ms=[90_000])
+    text = "\n".join(lines_of(cut, "in-dlq", whole=None, held=False, sent_back=True))
+    for part in (
+        "in-dlq 3:17",
+        "in 2:5",
+        "no longer holds",
+        "late by    90 s",
+        "1 of 70 bytes",
+        "gone",
+        "back 1 times",
+    ):
+        assert part in text
+    assert "this letter has been sent back" in text

@@ -1,0 +1,77 @@
+"""Batches of one size: the same windows get the same bytes whatever travels with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deploy.cache import CHECKOUT
+from glaim_stream.errors import ContractError, SettingsError, WindowShapeError
+from glaim_stream.imputers.local import LocalImputer
+from glaim_stream.imputers.protocol import Windows
+from glaim_stream.imputers.triton import _require_batch
+from glaim_stream.models.contract import read_contract
+from glaim_stream.settings import read_settings
+
+REPOSITORY = CHECKOUT / "model_repo"
+MODEL = "plant-pump"
+
+
+def windows(count: int, seed: int = 0) -> Windows:
+    random = np.random.default_rng(seed)
+    sensors = len(read_contract(REPOSITORY / MODEL).sensors)
+    observed = random.random((count, sensors, 96)) < 0.8
+    values = np.where(observed, random.normal(50, 10, observed.shape), 0).astype(np.float32)
+    return Windows(MODEL, values, observed, 16)
+
+
+def test_padding_repeats_the_last_window_and_keeps_the_others() -> None:
+    three = windows(3)
+    padded = three.padded(8)
+    assert len(padded) == 8
+    assert padded.slice(0, 3).values.tobytes() == three.values.tobytes()
+    assert all(padded.observed[row].tobytes() == three.observed[2].tobytes() for row in range(2, 8))
+    assert three.padded(None) is three
+    with pytest.raises(WindowShapeError, match="expected 1 to 2 windows for a fixed batch, found 3"):
+        three.padded(2)
+
+
+@pytest.mark.parametrize("size", [8, 32])
+async def test_a_model_gives_a_window_the_same_bytes_in_any_company(size: int) -> None:
+    contracts = {MODEL: read_contract(REPOSITORY / MODEL)}
+    fixed = LocalImputer(REPOSITORY, contracts, fixed_batch=size)
+    free = LocalImputer(REPOSITORY, contracts)
+    ours, others = windows(5), windows(size, seed=1)
+    alone = await fixed.impute(ours)
+    assert alone.values.shape == (5, len(contracts[MODEL].sensors), 16)
+    assert len(alone.version) == 5
+    free_alone = await free.impute(ours)
+    differs = False
+    for place in range(size - 4):
+        rows = np.concatenate([np.arange(place), np.arange(place, size - 5)])
+        company = Windows(
+            MODEL,
+            np.concatenate([others.values[rows[:place]], ours.values, others.values[rows[place:]]]),
+            np.concatenate([others.observed[rows[:place]], ours.observed, others.observed[rows[place:]]]),
+            16,
+        )
+        together = (await fixed.impute(company)).values[place : place + 5]
+        assert together.tobytes() == alone.values.tobytes(), f"at place {place} of {size}"
+        differs |= (await free.impute(company)).values[place : place + 5].tobytes() != free_alone.values.tobytes()
+    assert differs, "without a fixed batch the last bits follow the shape: else this test shows nothing"
+
+
+def test_a_fixed_batch_fits_only_a_server_that_cannot_join_calls() -> None:
+    batching = {"max_batch_size": 64, "dynamic_batching": {}}
+    _require_batch("m", 64, batching)
+    _require_batch("m", 32, {"max_batch_size": 64})
+    for fixed, config in ((32, batching), (128, batching), (128, {"max_batch_size": 64}), (8, {})):
+        with pytest.raises(ContractError, match=rf"fixed batch of {fixed} windows needs max_batch_size {fixed}, found"):
+            _require_batch("m", fixed, config)
+
+
+def test_only_a_power_of_two_can_be_fixed() -> None:
+    assert read_settings(triton_batch=256, triton_fixed_batch=True).fixed_batch == 256
+    assert read_settings(triton_batch=40).fixed_batch is None
+    with pytest.raises(SettingsError, match=r"GLAIM_TRITON_FIXED_BATCH: .*power of two, found 40"):
+        read_settings(triton_batch=40, triton_fixed_batch=True)

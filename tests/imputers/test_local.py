@@ -1,0 +1,145 @@
+"""The same TorchScript in the worker, where there is no Triton."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glaim_stream.errors import ContractError, ImputerError
+from glaim_stream.imputers.local import LOOK_EVERY_S, LocalImputer
+from glaim_stream.imputers.protocol import Windows
+from glaim_stream.models.contract import file_digest, read_contract, write_contract
+from glaim_stream.models.rollback import rollback
+from glaim_stream.models.store import open_store
+from glaim_stream.models.versions import Contracts
+from glaim_stream.records import Method
+from glaim_stream.settings import Settings
+from glaim_stream.worker.app import create_ladder
+from tests.support import contract
+
+
+def put(repository: Path, version: int, *, add: float = 0.0, **more: Any) -> None:
+    """A version that answers with each sensor's observed mean, and something added to it."""
+    torch = pytest.importorskip("torch", reason="the extra `local` is not installed")
+    folder = repository / "m" / str(version)
+    folder.mkdir(parents=True)
+
+    def forward(values: Any, observed: Any) -> Any:
+        mask = observed.to(values.dtype)
+        return add + ((values * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)).unsqueeze(-1).repeat(1, 1, 3)
+
+    network = torch.jit.trace(forward, (torch.zeros(1, 2, 6), torch.ones(1, 2, 6, dtype=torch.bool)))
+    network.save(str(folder / "model.pt"))
+    promised = contract(version=version, torchscript_sha256=file_digest(folder / "model.pt"), **more)
+    write_contract(promised, folder)
+    write_contract(promised, repository / "m")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Version 1 of the model m."""
+    put(tmp_path, 1)
+    return tmp_path
+
+
+async def test_it_answers_for_the_newest_steps_with_its_version(repository: Path) -> None:
+    imputer = LocalImputer(repository, {"m": read_contract(repository / "m")})
+    values = np.arange(24, dtype=np.float32).reshape(2, 2, 6)
+    observed = np.ones(values.shape, np.bool_)
+    observed[1, 1] = False
+    answer = await imputer.impute(Windows("m", values, observed, 2))
+    assert answer.values.shape == (2, 2, 2)
+    assert answer.values[:, :, 0].tolist() == [[2.5, 8.5], [14.5, 0.0]]
+    assert (answer.method == Method.MODEL).all()
+    assert answer.version == ["1", "1"]
+    await imputer.close()
+
+
+async def test_a_model_that_was_not_loaded_is_refused(repository: Path) -> None:
+    windows = Windows("other", np.zeros((1, 2, 6), np.float32), np.zeros((1, 2, 6), np.bool_), 1)
+    with pytest.raises(ImputerError, match=r"no local model other, loaded are \['m'\]"):
+        await LocalImputer(repository, {"m": read_contract(repository / "m")}).impute(windows)
+
+
+def test_weights_that_are_not_the_contracts_are_not_loaded(repository: Path) -> None:
+    weights = repository / "m" / "1" / "model.pt"
+    weights.write_bytes(weights.read_bytes() + b"\0")
+    with pytest.raises(ContractError, match=r"model\.pt of model m version 1"):
+        LocalImputer(repository, {"m": read_contract(repository / "m")})
+
+
+def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    original = builtins.__import__
+
+    def without_torch(name: str, *arguments: Any, **keywords: Any) -> Any:
+        if name == "torch":
+            raise ImportError(name)
+        return original(name, *arguments, **keywords)
+
+    monkeypatch.setattr(builtins, "__import__", without_torch)
+    with pytest.raises(ImputerError, match=r"install glaim-stream\[local\]"):
+        LocalImputer(tmp_path, {})
+
+
+async def test_while_triton_is_away_the_local_model_answers_before_interpolation(repository: Path) -> None:
+    chosen = Settings(model_repository=repository, triton="localhost:1", triton_deadline_s=0.2, fallback_local=True)
+    ladder = create_ladder(chosen, {"m": read_contract(repository / "m")})
+    assert [rung.name for rung in ladder.rungs] == ["triton", "local", "interpolation"]
+    windows = Windows("m", np.ones((1, 2, 6), np.float32), np.ones((1, 2, 6), np.bool_), 1)
+    answer = await ladder.impute(windows)
+    assert (answer.method == Method.MODEL).all()
+    assert answer.version == ["1"]
+    await ladder.close()
+
+
+ONES = Windows("m", np.ones((1, 2, 6), np.float32), np.ones((1, 2, 6), np.bool_), 1)
+
+
+class Followed:
+    """The rung of a repository, asked each time when it looks again."""
+
+    def __init__(self, repository: Path) -> None:
+        self.now_s = 0.0
+        self.contracts = Contracts({"m": read_contract(repository / "m")}, repository)
+        self.imputer = LocalImputer(repository, self.contracts, now_s=lambda: self.now_s)
+
+    async def answer(self, after_s: float = LOOK_EVERY_S) -> tuple[str, float]:
+        self.now_s += after_s
+        found = await self.imputer.impute(ONES)
+        return found.version[0], float(found.values[0, 0, 0])
+
+
+async def test_a_promoted_version_is_taken_up_and_a_withdrawn_one_left(repository: Path) -> None:
+    followed = Followed(repository)
+    put(repository, 2, add=1.0)
+    assert await followed.answer(after_s=LOOK_EVERY_S / 2) == ("1", 1.0)
+    assert await followed.answer() == ("2", 2.0)
+    found = followed.contracts.of("m", "2")
+    assert found is not None, "its intervals are known"
+    assert found.version == 2
+    rollback(open_store(str(repository)), "m", say=lambda line: None)
+    assert await followed.answer() == ("1", 1.0)
+
+
+async def test_a_version_that_cannot_be_used_is_said_once_and_the_one_before_goes_on(
+    repository: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    followed = Followed(repository)
+    put(repository, 2)
+    weights = repository / "m" / "2" / "model.pt"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1])
+    assert [await followed.answer() for _ in range(3)] == [("1", 1.0)] * 3
+    assert [record.message[:24] for record in caplog.records] == ["m goes on with version 1"]
+    assert "model.pt of model m version 2" in caplog.text
+    weights.write_bytes(whole)
+    assert (await followed.answer())[0] == "2"
+    put(repository, 3, window=7)
+    assert (await followed.answer())[0] == "2"
+    assert "expected window 6, found 7" in caplog.text
+    (repository / "m" / "contract.json").write_text("{")
+    assert (await followed.answer())[0] == "2"

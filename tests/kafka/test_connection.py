@@ -1,0 +1,133 @@
+"""TLS with the brokers, against a server that asks for a certificate: who is let in, and what a bad file says."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.kafka.connection import faust_credentials, kafka_options
+from glaim_stream.settings import read_settings
+
+Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
+
+
+def signed(name: str, by: Signed | None = None) -> Signed:
+    """A certificate for 127.0.0.1; its own authority when nobody signs it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(by[0].subject if by else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
+    )
+    return builder.sign(by[1] if by else key, hashes.SHA256()), key
+
+
+def written(directory: Path, name: str, pair: Signed, password: bytes | None = None) -> tuple[Path, Path]:
+    """Files of a certificate and its key, in PEM."""
+    certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
+    certificate.write_bytes(pair[0].public_bytes(serialization.Encoding.PEM))
+    lock = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    key.write_bytes(pair[1].private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock))
+    return certificate, key
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    authority = signed("authority")
+    result = {}
+    for name, pair in (
+        ("authority", authority),
+        ("server", signed("s", authority)),
+        ("client", signed("c", authority)),
+    ):
+        result[f"{name}.crt"], result[f"{name}.key"] = written(tmp_path, name, pair)
+    return result
+
+
+@pytest.fixture
+def server(files: dict[str, Path]) -> Iterator[tuple[str, int]]:
+    """Says who its caller is, and lets nobody in without a certificate of the authority."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files["authority.crt"])
+    context.load_cert_chain(files["server.crt"], files["server.key"])
+    context.verify_mode = ssl.CERT_REQUIRED
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):  # the listener was closed
+            while True:
+                connection, _ = listener.accept()
+                with suppress(ssl.SSLError), context.wrap_socket(connection, server_side=True) as caller:
+                    name = dict(part[0] for part in caller.getpeercert()["subject"])  # type: ignore[index, misc]
+                    caller.sendall(name["commonName"].encode())
+
+    Thread(target=serve, daemon=True).start()
+    yield listener.getsockname()
+    listener.close()
+
+
+def greeting(address: tuple[str, int], context: ssl.SSLContext) -> bytes:
+    with (
+        socket.create_connection(address, timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        return connection.recv(100)
+
+
+def test_a_broker_that_asks_for_a_certificate_gets_ours(files: dict[str, Path], server: tuple[str, int]) -> None:
+    settings = read_settings(
+        security_protocol="SSL",
+        ssl_ca_file=files["authority.crt"],
+        ssl_cert_file=files["client.crt"],
+        ssl_key_file=files["client.key"],
+    )
+    assert greeting(server, kafka_options(settings)["ssl_context"]) == b"c"
+    assert greeting(server, faust_credentials(settings).context) == b"c"
+
+
+def test_without_one_it_lets_nobody_in(files: dict[str, Path], server: tuple[str, int]) -> None:
+    settings = read_settings(security_protocol="SSL", ssl_ca_file=files["authority.crt"])
+    with pytest.raises(ssl.SSLError, match="certificate required"):
+        greeting(server, kafka_options(settings)["ssl_context"])
+
+
+def test_a_certificate_without_its_key_is_refused(files: dict[str, Path]) -> None:
+    for alone in ("ssl_cert_file", "ssl_key_file"):
+        with pytest.raises(SettingsError, match="a certificate and its key go together"):
+            read_settings(**{alone: files["client.crt"]})
+
+
+def test_files_that_cannot_be_used_are_named(files: dict[str, Path], tmp_path: Path) -> None:
+    certificate, key = files["client.crt"], files["client.key"]
+    _, locked = written(tmp_path, "locked", signed("locked"), password=b"secret")
+    for cert_file, key_file, found in (
+        (tmp_path / "none.crt", key, "No such file"),
+        (certificate, files["server.key"], "mismatch"),
+        (certificate, locked, "the key is locked by a password"),
+        (files["client.key"], key, "PEM"),
+    ):
+        settings = read_settings(security_protocol="SSL", ssl_cert_file=cert_file, ssl_key_file=key_file)
+        with pytest.raises(SettingsError, match="expected PEM files for TLS in") as refusal:
+            kafka_options(settings)
+        assert str(cert_file) in str(refusal.value)
+        assert found.lower() in str(refusal.value).lower()

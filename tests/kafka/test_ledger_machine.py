@@ -1,0 +1,102 @@
+"""Any order of deliveries, answers, losses, seeks, revocations and commits: no commit passes an unanswered record."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from glaim_stream.kafka.offsets import Commit, Delivery, OffsetLedger
+
+
+def exists(offset: int) -> bool:
+    """Whether compaction has left a record at an offset."""
+    return offset % 7 != 3
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """A consumer of one partition as Kafka and Faust treat it, and the truth beside it."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.ledger = OffsetLedger()
+        self.position = 0  # where the consumer reads next
+        self.furthest = 0
+        self.broker: Commit | None = None
+        self.works: list[Delivery] = []  # handed over and not answered, also of owners long gone
+        self.answered: set[int] = set()
+        self.told: dict[int, set[int]] = {}  # next_offset -> rebuild_from of the batches that ended there
+
+    @rule(records=st.integers(1, 6))
+    def poll(self, records: int) -> None:
+        found = []
+        offset = self.position
+        while len(found) < records:
+            found += [offset] if exists(offset) else []
+            offset += 1
+        self.position = found[-1] + 1
+        self.furthest = max(self.furthest, self.position)
+        self.works.append(self.ledger.deliver(found[0], found[-1] + 1))
+
+    @precondition(lambda self: self.works)
+    @rule(which=st.integers(0, 99), back=st.integers(0, 9))
+    def answer(self, which: int, back: int) -> None:
+        """Also a failed batch is answered: its records are dead letters, and those are acknowledged."""
+        work = self.works.pop(which % len(self.works))
+        rebuild_from = max(0, work.next_offset - back)
+        work.answer(rebuild_from)
+        self.answered |= set(range(work.first_offset, work.next_offset))
+        self.told.setdefault(work.next_offset, set()).add(rebuild_from)
+
+    @precondition(lambda self: self.works)
+    @rule(which=st.integers(0, 99))
+    def lose(self, which: int) -> None:
+        """Faust drops an event, as it does when it clears its buffers in a rebalance."""
+        self.works.pop(which % len(self.works))
+
+    @rule()
+    def commit(self) -> None:
+        found = self.ledger.committable()
+        if found is not None and (self.broker is None or found.offset > self.broker.offset):
+            self.broker = found
+
+    @rule()
+    def seek_to_committed(self) -> None:
+        self.position = self.broker.offset if self.broker is not None else 0
+
+    @rule(back=st.integers(0, 20))
+    def go_back(self, back: int) -> None:
+        """A poll from before a seek that comes after it looks so; nobody should, and nothing may come of it."""
+        self.position = max(self.position - back, self.broker.offset if self.broker is not None else 0)
+
+    @rule()
+    def revoke_and_assign_again(self) -> None:
+        """The ledger of a revoked partition is forgotten; what is in flight may still be answered."""
+        self.ledger = OffsetLedger()
+        self.seek_to_committed()
+
+    @invariant()
+    def no_commit_passes_an_unanswered_record(self) -> None:
+        if not hasattr(self, "ledger"):
+            return
+        for commit in (self.ledger.committable(), self.broker):
+            if commit is not None:
+                unanswered = [n for n in range(commit.offset) if exists(n) and n not in self.answered]
+                assert not unanswered, f"a commit at {commit.offset} passes {unanswered}"
+                assert commit.rebuild_from in self.told[commit.offset], "metadata of another batch"
+                assert commit.rebuild_from <= commit.offset
+
+    def teardown(self) -> None:
+        """Whatever was lost, its next owner can do the work: what comes again and is answered can be committed."""
+        if not hasattr(self, "ledger"):
+            return
+        self.revoke_and_assign_again()
+        while self.position < self.furthest:
+            self.poll(3)
+            self.answer(len(self.works) - 1, 0)
+        commit = self.ledger.committable()
+        assert self.furthest == 0 or max(c.offset for c in (commit, self.broker) if c is not None) >= self.furthest
+
+
+LedgerMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=40)
+TestLedger = LedgerMachine.TestCase

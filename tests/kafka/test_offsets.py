@@ -1,0 +1,107 @@
+"""No commit passes an unanswered record, whatever the order of answers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glaim_stream.kafka.offsets import METADATA_PREFIX, Commit, OffsetLedger, rebuild_from_metadata
+
+
+def test_nothing_is_committed_before_the_first_answer() -> None:
+    ledger = OffsetLedger()
+    assert ledger.committable() is None
+    ledger.deliver(0, 10)
+    assert ledger.committable() is None
+
+
+def test_a_hole_of_one_message_stops_the_commit() -> None:
+    """
+    delivered   [0,1) [1,2) [2,3)
+    answered      x           x      the commit stays at 1: the rule that Faust lacks
+    """
+    ledger = OffsetLedger()
+    first, _, third = (ledger.deliver(n, n + 1) for n in range(3))
+    third.answer(0)
+    assert ledger.committable() is None
+    first.answer(0)
+    assert ledger.committable() == Commit(1, 0)
+    assert ledger.open_deliveries == 2
+
+
+def test_the_commit_carries_what_was_needed_after_its_own_batch() -> None:
+    ledger = OffsetLedger()
+    first, second = ledger.deliver(0, 10), ledger.deliver(10, 20)
+    second.answer(15)
+    first.answer(3)
+    assert ledger.committable() == Commit(20, 15)
+    assert ledger.committable() == Commit(20, 15), "asked again it says the same"
+
+
+def test_offsets_that_compaction_left_out_need_no_answer() -> None:
+    ledger = OffsetLedger()
+    ledger.deliver(0, 10).answer(0)
+    ledger.deliver(500, 510).answer(500)
+    assert ledger.committable() == Commit(510, 500)
+
+
+@pytest.mark.parametrize(("first", "following"), [(5, 5), (5, 4)])
+def test_an_empty_delivery_is_refused(first: int, following: int) -> None:
+    with pytest.raises(ValueError, match="at least one offset"):
+        OffsetLedger().deliver(first, following)
+
+
+def test_a_delivery_that_comes_again_takes_the_place_of_the_first() -> None:
+    """
+    delivered   [0,10) [10,20) [20,30)   then, after a seek back, [10,15): the commit waits for it and not for the old
+    """
+    ledger = OffsetLedger()
+    first, second, third = (ledger.deliver(n, n + 10) for n in (0, 10, 20))
+    first.answer(0)
+    again = ledger.deliver(10, 15)
+    second.answer(10)
+    third.answer(20)
+    assert ledger.committable() == Commit(10, 0)
+    again.answer(12)
+    assert ledger.committable() == Commit(15, 12)
+
+
+def test_a_batch_that_begins_inside_an_open_one_does_not_release_it() -> None:
+    ledger = OffsetLedger()
+    open_one = ledger.deliver(0, 10)
+    ledger.deliver(5, 20).answer(5)
+    assert ledger.committable() is None
+    open_one.answer(0)
+    assert ledger.committable() == Commit(20, 5)
+
+
+def test_what_is_answered_twice_takes_no_commit_back() -> None:
+    ledger = OffsetLedger()
+    ledger.deliver(0, 100).answer(40)
+    assert ledger.committable() == Commit(100, 40)
+    ledger.deliver(50, 60).answer(20)
+    assert ledger.committable() == Commit(100, 40)
+
+
+@pytest.mark.parametrize("rebuild_from", [-1, 11])
+def test_an_answer_must_lie_at_or_below_the_next_offset(rebuild_from: int) -> None:
+    with pytest.raises(ValueError, match=r"0\.\.10"):
+        OffsetLedger().deliver(0, 10).answer(rebuild_from)
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+def test_metadata_is_read_back(offset: int, rebuild_from: int) -> None:
+    assert rebuild_from_metadata(Commit(offset, rebuild_from).metadata) == rebuild_from
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, "", "other", METADATA_PREFIX, METADATA_PREFIX + "-1", METADATA_PREFIX + "x"]
+)
+def test_metadata_of_others_is_none(metadata: str | None) -> None:
+    assert rebuild_from_metadata(metadata) is None
+
+
+@given(st.text())
+def test_no_metadata_raises(text: str) -> None:
+    rebuild_from_metadata(METADATA_PREFIX + text)

@@ -1,0 +1,158 @@
+"""Decode, window, impute, repair together: bytes in, Arrow out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from prometheus_client import REGISTRY
+
+from glaim_stream.decode.dead_letters import DeadLetterCause
+from glaim_stream.errors import ContractError
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.records import Method, read_rows
+from glaim_stream.status import Status
+from glaim_stream.windows.outages import Outage
+from tests.support import Record, catalogue, contract, json_record
+
+NOW_MS = 10**9
+
+
+def reading(offset: int, step: int, value: float | None, *, group: str = "g0", sensor: str = "s0") -> Record:
+    return json_record(offset, group=group, sensor=sensor, ts=step * 1000, value=value)
+
+
+async def rows(pipeline: Pipeline, applied: Applied) -> list[dict[str, object]]:
+    messages = pipeline.messages(await pipeline.fill(applied.closed))
+    tables = [read_rows(message.value) for message in messages]
+    assert [table.num_rows for table in tables] == [message.rows for message in messages]
+    return [row for table in tables for row in table.set_column(2, "ts", table["ts"].cast(pa.int64())).to_pylist()]
+
+
+async def test_a_hole_is_interpolated_and_said_to_be() -> None:
+    """
+    step      0     1     2     3
+    s0        1     .     3     4
+    """
+    pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]))
+    windows = pipeline.windows()
+    records = [reading(n, step, float(step + 1)) for n, step in enumerate([0, 2, 3, 4])]
+    applied = pipeline.apply(windows, records, now_ms=NOW_MS)
+    assert (applied.readings, applied.dropouts, applied.superseded, applied.rejects) == (4, 0, 0, [])
+    found = [
+        (row["ts"], row["value"], row["method"], row["quality"], row["revision"], row["final"], row["gap_age"])
+        for row in await rows(pipeline, applied)
+    ]
+    assert found == [
+        (0, 1.0, "observed", "good", 0, True, 0),
+        (1000, 1.0, "last_value", "uncertain", 0, False, 1),
+        (2000, 3.0, "observed", "good", 0, True, 0),
+        (3000, 4.0, "observed", "good", 0, True, 0),
+        (1000, 2.0, "interpolation", "uncertain", 1, True, 1),
+    ]
+
+
+async def test_readings_dropouts_superseded_and_late_ones_are_told_apart() -> None:
+    pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]))
+    records = [
+        reading(0, 20, 1.0),
+        reading(1, 20, 2.0),  # stands for the step
+        reading(2, 20, None),
+        reading(3, 1, 5.0),  # 19 s behind a window of 6
+        reading(4, 20, 5.0, group="unknown"),
+    ]
+    applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
+    assert (applied.readings, applied.dropouts, applied.superseded) == (3, 1, 1)
+    assert [(each.offset, each.position, each.cause) for each in applied.rejects] == [
+        (4, 0, DeadLetterCause.UNKNOWN_GROUP),
+        (3, 0, DeadLetterCause.TOO_LATE),
+    ]
+    assert applied.rejects[1].detail.startswith("19 s behind the watermark")
+    assert applied.rejects[1].late_by_ms == 19_000
+
+
+def test_an_outage_is_announced_by_names() -> None:
+    pipeline = Pipeline(catalogue(), {}, Ladder([Interpolation()]))
+    pipeline.apply(pipeline.windows(), [reading(0, 1, 1.0), reading(1, 1, 1.0, group="g2")], now_ms=NOW_MS)
+    dark = Outage(model_index=0, group=1, kind="dark", ts_ms=5_000, last_ts_ms=1_000, by_clock=False)
+    speaks = Outage(model_index=0, group=1, kind="speaks", ts_ms=9_500, last_ts_ms=-1, by_clock=True)
+    announcements = pipeline.announcements([dark, speaks])
+    assert [each.key for each in announcements] == [b"g2", b"g2"]
+    assert [json.loads(each.value) for each in announcements] == [
+        {"group": "g2", "model": "m", "kind": "dark", "ts": "1970-01-01T00:00:05Z",
+         "last_ts": "1970-01-01T00:00:01Z", "by_clock": False},
+        {"group": "g2", "model": "m", "kind": "speaks", "ts": "1970-01-01T00:00:09.500Z", "last_ts": None,
+         "by_clock": True},
+    ]  # fmt: skip
+
+
+async def test_what_is_withheld_is_counted_by_its_cause() -> None:
+    class Guess:
+        async def impute(self, windows: Windows) -> Imputed:
+            shape = (len(windows), 2, windows.steps)
+            return Imputed(np.full(shape, 5, np.float32), np.full(shape, Method.MODEL, np.int8), ["1"] * len(windows))
+
+    def withheld(cause: str) -> float:
+        return REGISTRY.get_sample_value("glaim_withheld_rows_total", {"cause": cause}) or 0.0
+
+    above, below = [[1.0, 4.0]] * 2, [[-1.0, -4.0]] * 2  # of an interval, at gaps of one step and of two
+    quantiles = {"gap_ages": [1, 2], "newest_lower": below, "newest_upper": above,
+                 "interior_lower": below, "interior_upper": above}  # fmt: skip
+    rules = catalogue(sensors=[{"id": "s0", "max_interval": 3}, {"id": "s1"}], revise_after=0, max_gap=2)
+    pipeline = Pipeline(rules, {"m": contract(2, residual_quantiles=quantiles)}, Guess())
+    before = withheld("gap"), withheld("interval")
+    records = [reading(0, 0, 1.0), *(reading(step + 1, step, 1.0, sensor="s1") for step in range(5))]
+    applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
+    found = [row for row in await rows(pipeline, applied) if row["sensor"] == "s0"]
+    assert [(row["value"], row["method"], row["quality"], row["status"]) for row in found] == [
+        (1.0, "observed", "good", Status.GOOD),
+        (5.0, "model", "uncertain", Status.UNCERTAIN_SUBSTITUTE_VALUE),
+        (None, "none", "bad", Status.BAD_AGGREGATE_INVALID_INPUTS),
+        (None, "none", "bad", Status.BAD_NO_COMMUNICATION),
+    ]
+    assert (withheld("gap") - before[0], withheld("interval") - before[1]) == (1, 1)
+
+
+async def test_nothing_closed_is_no_message() -> None:
+    pipeline = Pipeline(catalogue(), {}, Ladder([Interpolation()]))
+    applied = pipeline.apply(pipeline.windows(), [], now_ms=NOW_MS)
+    assert await rows(pipeline, applied) == []
+
+
+async def test_a_step_without_holes_asks_no_imputer() -> None:
+    class Untouchable:
+        async def impute(self, windows: Windows) -> Imputed:
+            raise AssertionError("nothing is missing")
+
+    pipeline = Pipeline(catalogue(sensors=1), {}, Untouchable())
+    applied = pipeline.apply(pipeline.windows(), [reading(0, 0, 1.0), reading(1, 1, 2.0)], now_ms=NOW_MS)
+    assert [row["value"] for row in await rows(pipeline, applied)] == [1.0]
+
+
+async def test_output_is_cut_to_the_largest_message() -> None:
+    pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]), max_message_bytes=4_000)
+    records = [reading(n, 0, float(n), group=f"g{n}") for n in range(200)] + [reading(200, 1, 1.0)]
+    applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
+    messages = pipeline.messages(await pipeline.fill(applied.closed))
+    assert len(messages) > 1
+    assert all(len(message.value) <= 4_000 for message in messages)
+    assert sum(message.rows for message in messages) == 200
+
+
+def test_a_contract_that_does_not_fit_stops_the_start() -> None:
+    with pytest.raises(ContractError, match="window"):
+        Pipeline(catalogue(), {"m": contract(window=7)}, Ladder([Interpolation()]))
+
+
+async def test_partitions_share_names_but_not_windows() -> None:
+    pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]))
+    one, two = pipeline.windows(), pipeline.windows()
+    pipeline.apply(one, [reading(0, 0, 1.0)], now_ms=NOW_MS)
+    applied = pipeline.apply(two, [reading(0, 0, 2.0, group="g1"), reading(1, 1, 2.0, group="g1")], now_ms=NOW_MS)
+    assert [(row["group"], row["value"]) for row in await rows(pipeline, applied)] == [("g1", 2.0)]
+    assert (one.groups, two.groups) == (1, 1)

@@ -1,0 +1,236 @@
+"""Data with holes: nothing of a gap, a sentinel or a later part reaches what the model learns from or is scored on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from training.config import RunConfig, read
+from training.data.batches import draw
+from training.data.masks import FittedMasks, MaskSpec
+from training.data.series import DataSpec, Floats, Scale, Series, fit_scale, split
+from training.data.tables import load
+from training.data.windows import Batch, WindowSet, fixed_batches, hide
+from training.errors import DataError
+from training.evaluate import CASES, Tally, evaluate
+from training.fit.command import command as fit
+from training.fit.loop import hidden_loss
+
+ROOT = Path(__file__).parents[3]
+DATA = Path(os.environ.get("GLAIM_DATA", ROOT.parent / "shared" / "data"))
+WINDOW, SHARES = 24, (0.6, 0.2, 0.2)
+SPEC = DataSpec(split=SHARES, sentinels=(-9999.0,))
+MASKS = MaskSpec("deployment", rates=(0.1, 0.5))
+SENTINEL = np.float32(-9999)
+
+
+def series_of(values: Floats) -> Series:
+    sensors = tuple(f"s{index}" for index in range(values.shape[1]))
+    times = np.arange(values.shape[-1], dtype=np.int64) * 60_000
+    return Series(("g",), sensors, ("",) * len(sensors), times, values, 60.0, "made", "0")
+
+
+def gappy(rows: int = 400, sensors: int = 4, missing: float = 0.2) -> Floats:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((1, sensors, rows)).cumsum(axis=-1).astype(np.float32)
+    values[rng.random(values.shape) < missing] = np.nan
+    return values
+
+
+def learnt_from(series: Series, masks: MaskSpec = MASKS) -> tuple[Scale, list[Batch]]:
+    """All that a training sees: the statistics and the batches of an epoch."""
+    train = split(series, SPEC, WINDOW).train
+    scale = fit_scale(train)
+    values = scale.apply(train.values)
+    fitted = masks.fitted(np.isfinite(values), WINDOW)
+    return scale, epoch(WindowSet(values, WINDOW), fitted)
+
+
+def epoch(windows: WindowSet, masks: MaskSpec | FittedMasks) -> list[Batch]:
+    return [hide(drawn.values, drawn.hidden) for drawn in draw(windows, masks, 16, seed=1, epoch=0)]
+
+
+def same(first: tuple[Scale, list[Batch]], second: tuple[Scale, list[Batch]]) -> bool:
+    scales = all(np.array_equal(getattr(first[0], name), getattr(second[0], name)) for name in vars(first[0]))
+    batches = all(
+        np.array_equal(getattr(a, name), getattr(b, name))
+        for a, b in zip(first[1], second[1], strict=True)
+        for name in vars(a)
+    )
+    return scales and batches
+
+
+@pytest.mark.parametrize("part", [slice(240, 320), slice(320, 400), slice(240, 400)])
+@pytest.mark.parametrize("change", [lambda v: v * 0 + 1e6, lambda v: v * np.nan, np.nan_to_num])
+def test_no_value_after_the_training_part_changes_what_is_learnt_from(
+    part: slice, change: Callable[[Floats], Floats]
+) -> None:
+    values = gappy()
+    before = learnt_from(series_of(values.copy()))
+    values[:, :, part] = change(values[:, :, part])
+    assert same(before, learnt_from(series_of(values)))
+
+
+def test_a_value_of_the_training_part_does_change_it() -> None:
+    """The test above can fail."""
+    values = gappy()
+    before = learnt_from(series_of(values.copy()))
+    values[0, 0, np.flatnonzero(np.isfinite(values[0, 0]))[7]] += 1
+    assert not same(before, learnt_from(series_of(values)))
+
+
+def written(path: Path, values: Floats, filler: str) -> Path:
+    """A CSV of one group in which `filler` stands for every gap."""
+    rows = (",".join(filler if np.isnan(cell) else repr(float(cell)) for cell in row) for row in values[0].T)
+    head = ",".join(["time", *(f"s{index}" for index in range(values.shape[1]))])
+    path.write_text("\n".join([head, *(f"{60_000 * step},{row}" for step, row in enumerate(rows))]))
+    return path
+
+
+def test_what_stands_under_a_gap_changes_nothing(tmp_path: Path) -> None:
+    """An empty cell, a declared sentinel, a text for it or infinity: the same statistics, batches and truths."""
+    values = gappy(rows=200, sensors=3)
+    fillers = ("", "-9999", "NaN", "inf")
+    read_back = [load(SPEC, written(tmp_path / f"{index}.csv", values, text)) for index, text in enumerate(fillers)]
+    outcomes = [learnt_from(series) for series in read_back]
+    assert all(same(outcomes[0], other) for other in outcomes[1:])
+    assert np.isnan(read_back[1].values).sum() == np.isnan(values).sum()
+
+
+def test_an_undeclared_sentinel_wrecks_the_statistics(tmp_path: Path) -> None:
+    """Why they must be declared; and the proof that the test above would see it."""
+    values = gappy(rows=200, sensors=3)
+    path = written(tmp_path / "a.csv", values, "-9999")
+    assert fit_scale(load(DataSpec(), path)).std.min() > 100 * fit_scale(load(SPEC, path)).std.max()
+
+
+@pytest.mark.parametrize("pattern", ["random", "block", "tail_one", "tail_all", "silent", "deployment"])
+def test_only_cells_whose_truth_is_known_are_hidden_scored_and_learnt_from(pattern: str) -> None:
+    values = gappy(missing=0.4)
+    windows = WindowSet(values, WINDOW, minimum_observed=0.1)
+    masks = MaskSpec(pattern).fitted(np.isfinite(values), WINDOW)
+    batches = [*epoch(windows, masks), *fixed_batches(windows, masks, 16, 64, "k")]
+    assert sum(int(batch.hidden.sum()) for batch in batches) > 0
+    chosen = windows.spread(64)
+    known = np.isfinite(windows.take(chosen))
+    fixed = np.concatenate([batch.hidden for batch in fixed_batches(windows, masks, 16, 64, "k")])
+    assert not (fixed & ~known).any()
+    for batch in batches:
+        assert not (batch.hidden & batch.observed).any()
+        unknown = ~(batch.hidden | batch.observed)
+        assert (batch.truth[unknown] == 0).all()
+        assert (batch.values[~batch.observed] == 0).all()
+        assert np.isfinite(batch.truth).all()
+
+
+def test_the_loss_does_not_see_what_the_model_says_where_nobody_knows() -> None:
+    values = gappy(missing=0.4)
+    windows = WindowSet(values, WINDOW, minimum_observed=0.1).take(np.arange(8))
+    batch = hide(windows, np.random.default_rng(0).random(windows.shape) < 0.3)
+    truth, hidden = torch.from_numpy(batch.truth), torch.from_numpy(batch.hidden)
+    filled = torch.zeros_like(truth)
+    wild = torch.where(hidden, filled, torch.full_like(filled, 1e9))
+    assert torch.equal(hidden_loss(filled, truth, hidden, 0.5, 0.5), hidden_loss(wild, truth, hidden, 0.5, 0.5))
+    assert torch.isfinite(hidden_loss(filled, truth, torch.zeros_like(hidden)))
+
+
+def test_the_scores_do_not_see_what_lies_under_a_gap() -> None:
+    """A method that is wrong by a million wherever nothing was observed scores as if it were not."""
+    values = gappy(missing=0.4)
+    windows = WindowSet(values, WINDOW, minimum_observed=0.1)
+    unit = Scale(np.zeros(4), np.ones(4), -np.ones(4), np.ones(4))
+    told: list[np.ndarray] = []
+
+    def zero(values: Floats, observed: np.ndarray) -> Floats:
+        return np.zeros_like(values)
+
+    plain = evaluate(windows, {"model": zero}, list("abcd"), unit, most=40, seed=1)
+    for name, case in plain.items():
+        assert np.isfinite(case["methods"]["model"]["mse"]), name
+    known = np.isfinite(windows.take(windows.spread(40)))
+    for number, case in enumerate(CASES):
+        hidden = case.hide(np.random.default_rng([1, number, 0]), 0, known)
+        assert not (hidden & ~known).any()
+        told.append(hidden)
+    tally = Tally(4)
+    wrong = np.where(known, 0.0, 1e6).astype(np.float32)
+    tally.add(wrong, np.zeros_like(wrong), told[0])
+    assert tally.squared.sum() == 0
+
+
+def test_a_sensor_without_a_training_value_is_named() -> None:
+    values = gappy()
+    values[0, 2, :300] = np.nan
+    with pytest.raises(DataError, match="training part of made: s2"):
+        fit_scale(split(series_of(values), SPEC, WINDOW).train)
+
+
+REAL = {
+    "beijing-air": (132 * 35_064, 72_205),
+    "weather": (21 * 52_704, 81 + 9 * 21),  # the sentinels, and the rows that are not there
+    "birmingham": (29 * 1386, 4_893),
+}
+
+
+def real(name: str) -> tuple[RunConfig, Series]:
+    config = read(ROOT / "training" / "configs" / f"{name}.toml")
+    path = DATA / config.data.file
+    if not path.is_file():
+        pytest.skip(f"no {path.name} in the folder that GLAIM_DATA names")
+    return config, load(config.data, path)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_gaps_are_all_known_as_gaps(name: str) -> None:
+    config, series = real(name)
+    cells, missing = REAL[name]
+    assert (series.values.size, int(np.isnan(series.values).sum())) == (cells, missing)
+    assert np.nanmin(series.values) > -1000  # no -9999 is left
+    parts = split(series, config.data, config.model.window)
+    scale = fit_scale(parts.train)
+    parts.validation.values[:], parts.test.values[:] = 1e9, -1e9
+    again = fit_scale(parts.train)
+    np.testing.assert_array_equal(scale.mean, again.mean)
+    np.testing.assert_array_equal(scale.std, again.std)
+    assert np.isfinite(scale.mean).all()
+    assert (scale.std > 0).all()
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_gaps_are_never_asked_for(name: str) -> None:
+    config, series = real(name)
+    train = split(series, config.data, config.model.window).train
+    values = fit_scale(train).apply(train.values[:, :, :2000])
+    windows = WindowSet(values, config.model.window, 97, config.train.minimum_observed)
+    for batch in fixed_batches(windows, config.masks, 16, 32, "k"):
+        assert np.isfinite(batch.truth).all()
+        assert batch.hidden.any()
+    known = np.isfinite(windows.take(windows.spread(32)))
+    hidden = np.concatenate([batch.hidden for batch in fixed_batches(windows, config.masks, 16, 32, "k")])
+    assert not (hidden & ~known).any()
+
+
+def test_a_training_on_holes_gives_finite_losses_and_a_report(tmp_path: Path) -> None:
+    """Car parks: 12 % missing, four days without any reading."""
+    real("birmingham")
+    settings = (
+        "model.d_model=8 model.ffn=8 model.heads=2 model.d_psi=8 model.d_g=2 model.window=24 model.large_kernel=7 "
+        "train.epochs=2 train.iterations=3 train.warmup=1 train.validation_windows=8 data.split=[0.9,0.05,0.05]"
+    )
+    arguments = [str(ROOT / "training" / "configs" / "birmingham.toml"), "--out", str(tmp_path), "--no-export"]
+    assert fit.main([*arguments, *(f"--set={setting}" for setting in settings.split())]) == 0
+    with (tmp_path / "curves.csv").open() as file:
+        curve = [float(row["loss"]) for row in csv.DictReader(file)]
+    assert len(curve) == 2
+    assert np.isfinite(curve).all()
+    report = json.loads((tmp_path / "birmingham.json").read_text())
+    for name, case in report["cases"].items():
+        assert case["cells"] > 0, name
+        assert np.isfinite([score["mse"] for score in case["methods"].values()]).all(), name

@@ -1,0 +1,213 @@
+"""The command: one file in, a served model out, in seconds; and errors that a person can act on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glaim_stream.models.contract import read_contract, verify_weights
+from training import checkpoint as checkpoints
+from training import evaluate, export
+from training.config import RunConfig, read
+from training.fit.command import command as fit
+
+SETTINGS = (
+    "model.d_model=8 model.layers=1 model.ffn=8 model.heads=2 model.d_psi=8 model.d_g=2 model.window=32 "
+    "model.large_kernel=7 train.iterations=5 train.validation_windows=20 data.split=[0.6,0.2,0.2]"
+)
+SMALL = [*(f"--set={setting}" for setting in SETTINGS.split()), "--masks=deployment", "--epochs=2", "--force-export"]
+
+
+def arguments(path: Path, tmp_path: Path, *more: str) -> list[str]:
+    places = {"--data": path, "--out": tmp_path / "run", "--model-repo": tmp_path / "repo"}
+    return ["--name", "mine", *(str(part) for pair in places.items() for part in pair), *SMALL, *more]
+
+
+def test_one_command_from_a_csv_to_a_served_model(
+    wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fit.main(arguments(wide_csv, tmp_path)) == 0
+    run, model = tmp_path / "run", tmp_path / "repo" / "mine"
+    with (run / "curves.csv").open() as file:
+        assert [int(row["epoch"]) for row in csv.DictReader(file)] == [1, 2]
+    report = json.loads((run / "mine.json").read_text())
+    assert set(report["cases"]) == {"random_0.3", "block_0.3", "edge_one", "edge_all", "silent_one"}
+    assert set(report["cases"]["edge_one"]["methods"]) == {"model", "interpolation", "last_value", "mean"}
+    assert str(tmp_path) not in (run / "mine.md").read_text() + (run / "mine.json").read_text()
+    contract = read_contract(model)
+    verify_weights(contract, model / "1" / "model.pt")
+    assert contract.sensor_ids == ["s0", "s1", "s2"]
+    assert contract.step_s == 60
+    assert contract.emitted_steps == 16
+    assert contract.residual_quantiles is not None
+    assert contract.metrics["edge_one"]["last_value"]["mae"] > 0
+    served = torch.jit.load(str(model / "1" / "model.pt"))
+    values = torch.tensor(np.random.default_rng(0).standard_normal((2, 3, 32)), dtype=torch.float32)
+    assert served(values, torch.rand(2, 3, 32) > 0.3).shape == (2, 3, 16)
+    output = capsys.readouterr().out
+    assert "epoch 2/2" in output
+    assert "| newest step, one sensor |" in output
+
+    # Scoring and exporting again from the checkpoint, as an operator would.
+    assert evaluate.main([str(run), "--windows", "50", "--results", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "mine.md").is_file()
+    again = [str(run), "--model-repo", str(tmp_path / "repo2")]
+    assert export.main(again) == 3  # ten iterations beat nothing
+    assert "refused: mine does not beat the baselines" in capsys.readouterr().err
+    assert not (tmp_path / "repo2").exists()
+    assert export.main([*again, "--force"]) == 0
+    assert read_contract(tmp_path / "repo2" / "mine").residual_quantiles == contract.residual_quantiles
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--time", "stamp"], "expected time column 'stamp', found columns time, s0, s1, s2"),
+        (["--set", 'data.sensors=["s0", "pressure"]'], "expected sensor column 'pressure'"),
+        (["--set", "model.window=400"], "a window of 400 steps is longer than the validation part"),
+        (["--set", "train.epoch=3"], "[train] has no setting epoch"),
+        (["--masks", "blocks"], "found 'blocks'"),
+        (["--layout", "long"], "expected long-format column"),
+    ],
+)
+def test_a_mistake_is_a_sentence_exit_code_2_and_nothing_written(
+    wide_csv: Path, tmp_path: Path, more: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    assert fit.main(arguments(wide_csv, tmp_path, *more)) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert says in error
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_file_without_any_reading_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text("time,a,b\n" + "".join(f"{step * 1000},,\n" for step in range(500)))
+    assert fit.main(arguments(path, tmp_path, "--time", "time")) == 2
+    assert "no observed value" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_configuration_can_be_looked_at_without_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.toml").write_text("[train]\nepochs = 5\n")
+    assert fit.main([str(tmp_path / "mine.toml"), "--print-config", "--epochs", "7", "--data", "1.csv"]) == 0
+    printed = capsys.readouterr().out
+    (tmp_path / "printed.toml").write_text(printed)
+    config = read(tmp_path / "printed.toml")
+    assert (config.name, config.train.epochs, config.data.file) == ("mine", 7, "1.csv")
+    assert set(tomllib.loads(printed)) == set(RunConfig.__dataclass_fields__)
+
+
+def given_config(path: Path, tmp_path: Path, *more: str) -> list[str]:
+    """The command line of a run from a file of settings, which trains and scores."""
+    config = tmp_path / "tiny.toml"
+    config.touch()
+    return [str(config), "--data", str(path), "--out", str(tmp_path / "run"), *SMALL, "--no-export", *more]
+
+
+def test_a_run_is_not_trained_over_unasked(
+    wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit, "write_report_page", lambda *_: None)
+    last = tmp_path / "run" / "last.pt"
+    assert fit.main(given_config(wide_csv, tmp_path, "--resume")) == 0
+    assert "nothing to resume in" in capsys.readouterr().out
+    before = last.read_bytes()
+    assert fit.main(given_config(wide_csv, tmp_path)) == 2
+    error = capsys.readouterr().err
+    assert "holds a run that is finished (all 2 epochs are done) after 2 epochs: go on with --resume" in error
+    assert "--fresh" in error
+    assert fit.main(given_config(wide_csv, tmp_path, "--epochs=3")) == 2
+    assert "not finished after 2 epochs" in capsys.readouterr().err
+    assert fit.main(given_config(wide_csv, tmp_path, "--resume")) == 0
+    assert last.read_bytes() == before
+    assert fit.main(given_config(wide_csv, tmp_path, "--fresh", "--set=train.seed=1")) == 0
+    assert last.read_bytes() != before
+
+
+def test_sigterm_writes_where_the_run_is_and_resume_ends_like_an_undisturbed_one(
+    wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A process of its own, as an orchestrator stops it; no sooner than its last.pt shows that it is in an epoch."""
+    monkeypatch.setattr(fit, "write_report_page", lambda *_: None)
+    more = "--set=train.iterations=40"
+    often = "--set=train.checkpoint_minutes=1e-9"  # after every iteration
+    process = subprocess.Popen(
+        [sys.executable, "-m", "training.fit", *given_config(wide_csv, tmp_path, more, often)],
+        cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    last = tmp_path / "run" / "last.pt"
+    while not last.exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.terminate()
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 143, error
+    assert "stopped in epoch" in error
+    assert "go on with --resume" in error
+    state = checkpoints.load(last)
+    assert 0 < state.epoch * 40 + state.batch < 80
+    assert fit.main(given_config(wide_csv, tmp_path, more, "--resume")) == 0
+    whole = given_config(wide_csv, tmp_path, more)
+    whole[whole.index("--out") + 1] = str(tmp_path / "whole")
+    assert fit.main(whole) == 0
+    one, two = (checkpoints.load(tmp_path / name / "last.pt") for name in ("run", "whole"))
+    assert all(torch.equal(tensor, two.weights[name]) for name, tensor in one.weights.items())
+    for first, second in zip(one.history, two.history, strict=True):
+        assert {**first, "seconds": 0} == {**second, "seconds": 0}
+
+
+def test_several_seeds_are_averaged_and_the_best_one_is_shown(
+    wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[Path] = []
+    monkeypatch.setattr(fit, "write_report_page", lambda directory, *_: pages.append(directory))
+    assert fit.main(given_config(wide_csv, tmp_path, "--seeds", "1,2")) == 0
+    found = json.loads((tmp_path / "run" / "seeds.json").read_text())
+    scores = {name: run["validation_mse"] for name, run in found["runs"].items()}
+    assert set(scores) == {"seed-1", "seed-2"}
+    assert scores["seed-1"] != scores["seed-2"]
+    assert found["best"] == min(scores, key=lambda name: scores[name])
+    assert pages == [tmp_path / "run" / found["best"]]
+    case = found["cases"]["block_0.3"]
+    assert case["model"]["mse"]["mean"] == pytest.approx(sum(case["model"]["mse"]["runs"]) / 2)
+    assert case["interpolation"]["mse"]["std"] == 0.0  # the same hidden cells for every seed
+    assert "seed-2" in (tmp_path / "run" / "seeds.md").read_text()
+
+
+def test_tensorboard_gets_the_curves_and_its_absence_is_a_sentence(
+    wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fit, "write_report_page", lambda *_: None)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "torch.utils.tensorboard", None)
+        assert fit.main(given_config(wide_csv, tmp_path, "--tensorboard")) == 2
+    assert "--tensorboard needs the package tensorboard" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert fit.main(given_config(wide_csv, tmp_path, "--tensorboard")) == 0
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    shown = [event.value for event in events.Scalars("validation_mse")]
+    history = checkpoints.load(tmp_path / "run" / "last.pt").history
+    assert shown == pytest.approx([row["validation_mse"] for row in history])
+
+
+def test_help_is_a_manual(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        fit.main(["--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    for word in ("--separator", "--resume", "--fresh", "log.jsonl", "GLAIM_DATA", "long", "--set", "torchrun"):
+        assert word in text

@@ -1,0 +1,54 @@
+"""The entry that lets a worker serve what was just trained: the catalogue's own reader takes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from glaim_stream.catalogue import read_catalogue
+from glaim_stream.models.contract import Contract, DataFingerprint, SensorContract, sensors_digest
+from training.guess.catalogue_entry import entry
+
+
+def contract(names: list[str], window: int = 96, emitted: int = 16, step_s: float = 60.0, unit: str = "%") -> Contract:
+    sensors = [
+        SensorContract(id=name, unit=unit, mean=0, std=1, minimum=-1.5, maximum=2, resolution=1e-4) for name in names
+    ]
+    return Contract(
+        name="my pumps", version=1, window=window, emitted_steps=emitted, step_s=step_s, sensors=sensors,
+        sensors_sha256=sensors_digest(names), masks=["block"], metrics={},
+        data=DataFingerprint(source="a.csv", rows=1, sha256="0"), torchscript_sha256="0", git_commit="unknown",
+        torch_version="2", created="2026-01-01T00:00:00",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("window", "emitted"), [(96, 16), (48, 16), (24, 16), (12, 4), (4, 1), (2, 2)])
+@pytest.mark.parametrize("step_s", [0.5, 60.0, 604800.0])
+def test_the_worker_takes_the_entry_and_the_model_fits_it(
+    tmp_path: Path, window: int, emitted: int, step_s: float
+) -> None:
+    made = contract(["flow"], window, emitted, step_s)
+    (tmp_path / "groups.yaml").write_text(entry(made, ["mine"]))
+    catalogue = read_catalogue(tmp_path / "groups.yaml")
+    catalogue.models[0].require_contract(made)
+    assert catalogue.model_of("mine") == 0
+
+
+def test_names_that_yaml_would_read_as_something_else_stay_names(tmp_path: Path) -> None:
+    names = ["on", "1", "no", "PM2.5", "max. PAR (µmol/m²/s)", 'a "b"', "x: y", "#", "~", "null", "1e3", "2026-01-01"]
+    (tmp_path / "groups.yaml").write_text(entry(contract(names), ["7", "yes", "pump-1"]))
+    catalogue = read_catalogue(tmp_path / "groups.yaml")
+    assert catalogue.models[0].sensor_ids == names
+    assert catalogue.models[0].sensors[0].unit == "%"
+    assert [catalogue.model_of(group) for group in ("7", "yes", "pump-1", "pump-2")] == [0, 0, 0, None]
+
+
+@pytest.mark.parametrize("bucket", ["last", "mean"])
+def test_the_worker_settles_a_step_as_training_did(tmp_path: Path, bucket: str) -> None:
+    (tmp_path / "groups.yaml").write_text(entry(contract(["flow"]), ["mine"], bucket))
+    assert read_catalogue(tmp_path / "groups.yaml").models[0].bucket == bucket
+
+
+def test_the_range_seen_in_training_stands_beside_each_sensor() -> None:
+    assert "in training -1.5 to 2" in entry(contract(["flow"]), ["p"])

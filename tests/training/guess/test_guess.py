@@ -1,0 +1,180 @@
+"""A file that nobody explains: what it is taken for, what is said, and what is not dared."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from training.data.series import DataSpec
+from training.data.tables import read_table
+from training.errors import DataError
+from training.guess.guess import Guess, guess
+
+DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+def ask(text: str, tmp_path: Path, given: DataSpec | None = None, stated: tuple[str, ...] = ()) -> Guess:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    return guess(read_table(path), path, given or DataSpec(), stated)
+
+
+WIDE = (
+    "no,when,flow,state,dead,level\n1,2026-01-01 00:00,1.5,ok,,3\n"
+    "2,2026-01-01 00:01,,ok,,4\n3,2026-01-01 00:02,2,bad,,9\n"
+)
+
+
+def test_a_wide_file_is_read_without_a_word_from_its_owner(tmp_path: Path) -> None:
+    found = ask(WIDE, tmp_path)
+    assert (found.spec.time, found.spec.layout, found.spec.group_name) == ("when", "wide", "mine")
+    assert found.spec.sensors == ("flow", "level")
+    assert found.said == (
+        "time is column 'when', the first that reads as times",
+        "wide: a row a time, a column a sensor, one group named 'mine'",
+        "left out: state (no numbers)",
+        "left out: dead (no value at all)",
+        "left out: no (counts the rows)",
+    )
+    assert found.warnings == ()
+
+
+def test_what_a_person_states_is_never_changed(tmp_path: Path) -> None:
+    given = DataSpec(time="when", sensors=("flow",), group_name="pump-1", layout="wide")
+    found = ask(WIDE, tmp_path, given, ("time", "sensors", "group_name", "layout"))
+    assert (found.spec, found.said) == (given, ())
+
+
+def test_columns_of_groups_and_sensors_are_recognised_only_when_complete(tmp_path: Path) -> None:
+    rows = "2026-01-01T00:00:00Z,1,2,3,4\n2026-01-01T00:01:00Z,2,3,4,9\n2026-01-01T00:02:00Z,2,3,7,5\n"
+    assert ask("t,p.x,p.y.z,q.x,q.y.z\n" + rows, tmp_path).spec.separator == "."
+    assert ask("t,p.x,p.y,q.x,q.z\n" + rows, tmp_path).spec.separator == ""
+    assert ask("t,p.x,p.y,p.z,p.w\n" + rows, tmp_path).spec.separator == ""  # one group: dots are part of names
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("ts,sensor,value", {"layout": "long", "sensor": "sensor", "value": "value", "group": ""}),
+        ("ts,which,amount", {"layout": "long", "sensor": "which", "value": "amount", "group": ""}),
+    ],
+)
+def test_a_reading_a_row_is_a_long_table(tmp_path: Path, header: str, expected: dict[str, str]) -> None:
+    text = f"{header}\n2026-01-01,a,1\n2026-01-01,b,2\n2026-01-02,a,3\n2026-01-02,b,4\n"
+    found = ask(text, tmp_path).spec
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_a_long_table_of_several_groups(tmp_path: Path) -> None:
+    rows = [f"2026-01-0{d},{g},{s},{d}.5" for d in (1, 2) for g in ("p", "q") for s in ("x", "y")]
+    found = ask("\n".join(["time,station,tag,reading", *rows]), tmp_path).spec
+    assert (found.layout, found.group, found.sensor, found.value) == ("long", "station", "tag", "reading")
+    with pytest.raises(DataError, match="station, what tell the rows of a time apart"):
+        ask("\n".join(["time,station,what,reading", *rows]), tmp_path)
+
+
+def test_a_row_a_time_and_group_is_not_merged_into_one_group(tmp_path: Path) -> None:
+    text = "time,pump,flow,level\n2026-01-01,p,1,7\n2026-01-01,q,2,7\n2026-01-02,p,3,8\n2026-01-02,q,4,9\n"
+    found = ask(text, tmp_path)
+    assert (found.spec.layout, found.spec.group) == ("wide", "pump")
+    assert found.said[1] == "wide: a row a time and group; group is 'pump', a column a sensor"
+
+
+def test_text_that_changes_beside_doubled_times_is_no_group(tmp_path: Path) -> None:
+    text = "time,state,flow\n2026-01-01,ok,1\n2026-01-01,ok,2\n2026-01-02,bad,3\n"
+    assert ask(text, tmp_path).spec.group == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a,b\n1,2\n3,4\n", "expected a column of times .* found columns a, b; where each row is a step"),
+        ("ts,b\n1/2/2026,2\n1/3/2026,4\n", "column 'ts': .* say which with --date-order dmy or mdy"),
+        ("ts,b\n2026-01-01,x\n2026-01-02,y\n", "expected columns of numbers"),
+        ("2026-01-01,2\n2026-01-02,3\n", "expected the names of the columns in the first row, found 2026-01-01"),
+    ],
+)
+def test_what_cannot_be_guessed_is_said(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        ask(text, tmp_path)
+
+
+def test_a_time_in_an_order_of_its_own_is_said_by_an_example(tmp_path: Path) -> None:
+    found = ask("when,a\n1/2/2026 7:05,2\n1/13/2026 7:05,4\n", tmp_path)
+    assert found.said[:2] == (
+        "time is column 'when', the first that reads as times",
+        "its first time, 1/2/2026 7:05, is 2026-01-02T07:05:00Z",
+    )
+    assert "1767225600, is 2026-01-01T00:00:00Z" in ask("n,b\n1767225600,2\n1767225660,4\n", tmp_path).said[1]
+    given = DataSpec(date_order="dmy")
+    assert "is 2026-02-01" in ask("when,a\n1/2/2026,2\n1/3/2026,4\n", tmp_path, given, ("date_order",)).said[1]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "2026-01-01,00:00:00,2\n2026-01-01,00:01:00,4\n2026-01-02,00:00:00,4\n",  # read as a date and a time of day
+        "31.12.2025,0:00,2\n31.12.2025,0:01,4\n1.1.2026,0:00,4\n",
+        "12/31/2025,1:00 AM,2\n12/31/2025,1:01 AM,4\n1/1/2026,1:00 AM,4\n",
+    ],
+)
+def test_a_date_and_a_clock_beside_it_are_one_time(tmp_path: Path, rows: str) -> None:
+    found = ask("day,clock,a\n" + rows, tmp_path)
+    assert (found.spec.time, found.spec.layout) == ("day+clock", "wide")
+    assert found.said[0] == "time is column 'day+clock', the first that reads as times"
+    assert not any("left out" in line for line in found.said)
+
+
+def test_a_column_that_counts_the_rows_may_have_no_name(tmp_path: Path) -> None:
+    found = ask(",ts,a,b\n0,2026-01-01,5,1\n1,2026-01-02,7,1\n2,2026-01-03,2,3\n", tmp_path)
+    assert found.spec.sensors == ("a", "b")
+    assert found.said[-1] == "left out: one without a name (counts the rows)"
+
+
+def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: Path) -> None:
+    text = "count,ts,b\n5,1767225600000,2\n7,1767225660000,4\n"
+    assert ask(text, tmp_path).spec.time == "ts"
+    assert ask("count,time,b\n5,0,2\n7,1000,4\n", tmp_path).spec.time == "time"  # its name says so
+    counter = "energy,when,b\n2000000000,1.1.2026,2\n2000000009,2.1.2026,4\n"
+    assert ask(counter, tmp_path).spec.time == "when"  # a large counter is no time where something else is
+
+
+def test_a_number_that_looks_like_no_value_is_pointed_out_and_kept(tmp_path: Path) -> None:
+    rows = [f"2026-01-01 00:0{i},{20 + i},{-9999 if i in (3, 5) else i},{9999 + i},{-99 + i}" for i in range(9)]
+    text = "\n".join(["time,a,b,near,low", *rows])
+    assert ask(text, tmp_path).warnings == (
+        "-9999 occurs 2 times in 'b', far from all other values: if it stands for no value, declare it with "
+        "--sentinel -9999",
+    )
+    declared = DataSpec(sensor_sentinels={"b": (-9999.0,)})
+    assert ask(text, tmp_path, declared, ("sensor_sentinels",)).warnings == ()
+    assert ask(text, tmp_path, DataSpec(sentinels=(-9999.0,)), ("sentinels",)).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "time", "separator", "warned"),
+    [
+        ("ETTh1.csv", "date", "", 0),
+        ("exchange_rate.csv", "date", "", 0),
+        ("national_illness.csv", "date", "", 0),
+        ("weather.csv", "date", "", 3),
+        ("beijing_multisite.parquet", "ts", ".", 0),
+    ],
+)
+def test_the_fields_files_are_taken_for_what_they_are(name: str, time: str, separator: str, warned: int) -> None:
+    path = DATA / name
+    if not path.is_file():
+        pytest.skip(f"no {name} in the folder that GLAIM_DATA names")
+    found = guess(read_table(path), path, DataSpec(), ())
+    assert (found.spec.time, found.spec.layout, found.spec.separator) == (time, "wide", separator)
+    assert len(found.warnings) == warned
+
+
+def test_change_of_value_events_are_a_long_table() -> None:
+    path = DATA / "housezero_alldata_events.parquet"
+    if not path.is_file():
+        pytest.skip(f"no {path.name} in the folder that GLAIM_DATA names")
+    found = guess(read_table(path), path, DataSpec(), ()).spec
+    assert (found.time, found.layout, found.sensor, found.value) == ("ts", "long", "sensor", "value")

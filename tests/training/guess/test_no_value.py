@@ -1,0 +1,26 @@
+"""What seems to stand for "no value": words among numbers are found, names are left what they are."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from training.guess.no_value import words_among_numbers
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["1", "2,5", " -3e2", "4", "Bad", "No Data", "Bad", None], ["Bad", "No Data"]),
+        (["1", "2", "-", "", "", "NaN"], ["-"]),  # nothing and NaN need no declaration
+        (["1", ".5", "3."], []),  # numbers all of them: nothing to declare
+        (["1", "Bad", "Bad"], []),  # words are not in the minority
+        (["101", "102", "B3"], []),  # a name with a digit
+        (["ok", "off"], []),
+        ([str(number) for number in range(30)] + list("abcdefghi"), []),  # nine different ones are no sign of absence
+        ([], []),
+    ],
+)
+def test_a_few_words_among_numbers_are_found(cells: list[str | None], words: list[str]) -> None:
+    table = pa.table({"a": pa.array(cells, pa.string()), "b": pa.array([1.0] * len(cells), pa.float64())})
+    assert words_among_numbers(table) == ({"a": words} if words else {})

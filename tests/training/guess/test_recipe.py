@@ -1,0 +1,77 @@
+"""What is chosen for a file that comes alone: by its size, by the time, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from training.config import build
+from training.guess.recipe import ENOUGH_STEPS, MOST_PASSES, NETWORKS, Pace, choose, window_of
+
+STEP_S = 0.03  # of the network of width 32 and one layer
+
+
+def machine(speed: float = 1.0) -> Pace:
+    """A step's time in proportion to the network's work."""
+
+    def pace(model: Mapping[str, Any], batch: int) -> float:
+        return STEP_S / speed * (model["d_model"] / 32) ** 2 * model["layers"] * batch / 8
+
+    return pace
+
+
+def settle(windows: int = 50_000, minutes: float = 10.0, speed: float = 1.0, **more: Any) -> dict[str, Any]:
+    tables = choose(60_000, windows, 96, machine(speed), minutes=minutes, **more).tables
+    build({"name": "x", **tables})  # a configuration that is accepted
+    return {name: dict(table) for name, table in tables.items()}
+
+
+@pytest.mark.parametrize(("rows", "window"), [(100_000, 96), (1280, 96), (1279, 48), (640, 48), (320, 24), (60, 96)])
+def test_two_windows_must_fit_into_the_parts_that_are_scored(rows: int, window: int) -> None:
+    assert window_of(rows) == window
+
+
+@pytest.mark.parametrize(("speed", "network"), [(20.0, 0), (1.0, 1), (0.4, 2), (0.05, 3)])
+def test_the_largest_network_for_which_the_time_gives_enough_steps(speed: float, network: int) -> None:
+    model = settle(speed=speed)["model"]
+    assert (model["d_model"], model["layers"], model["ffn"]) == NETWORKS[network]
+
+
+def test_the_steps_fill_the_time_and_the_rate_falls_to_its_end_with_them() -> None:
+    train = settle(minutes=10)["train"]
+    total = train["epochs"] * train["iterations"]
+    assert 0.7 * 600 < total * 2 * STEP_S < 600  # two layers
+    assert total >= ENOUGH_STEPS
+    assert train["schedule"] == "cosine"
+    assert train["patience"] == train["epochs"]
+    assert train["max_minutes"] == 15
+    shorter = settle(minutes=7)
+    assert shorter["model"] == settle(minutes=10)["model"]
+    assert shorter["train"]["epochs"] * shorter["train"]["iterations"] == pytest.approx(0.7 * total, rel=0.05)
+
+
+def test_little_data_is_not_gone_over_for_ever_nor_by_a_large_network() -> None:
+    tables = settle(windows=600, speed=1000.0)
+    train = tables["train"]
+    assert train["epochs"] * train["iterations"] * train["batch_size"] <= MOST_PASSES * 600
+    assert train["iterations"] <= 600 // train["batch_size"]  # an epoch is a pass over the windows at most
+    assert tables["model"]["d_model"] == 32
+    assert tables["model"]["dropout"] > 0
+
+
+@pytest.mark.parametrize("windows", [1, 7, 50])
+def test_a_handful_of_windows_still_makes_a_run(windows: int) -> None:
+    train = settle(windows=windows)["train"]
+    assert min(train["epochs"], train["iterations"]) >= 1
+
+
+def test_stated_steps_are_not_measured_for() -> None:
+    def never(*_: object) -> float:
+        raise AssertionError
+
+    tables = choose(60_000, 50_000, 96, never, minutes=10, steps=False).tables
+    assert "epochs" not in tables["train"]
+    assert tables["masks"] == {"pattern": "deployment"}
+    assert tables["export"]["version"] == 0

@@ -1,0 +1,279 @@
+"""What is served: equal to what was trained, readable by its contract, written whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from glaim_stream.models.contract import read_contract, verify_weights
+from training import export
+from training.checkpoint import Checkpoint
+from training.config import ExportSpec, build
+from training.data.masks import MaskSpec
+from training.data.series import Scale, fit_scale, split
+from training.data.tables import load
+from training.data.windows import Batch
+from training.errors import ExportError, ExportRefused
+from training.export import check, export_run, hard_windows, rehearse, script, served_model, write_model
+from training.network.model import GLAIM, GLAIMConfig
+
+CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=2, ffn=8, heads=2, dropout=0.1, d_psi=8, d_g=2, large_kernel=7)
+
+
+@pytest.fixture
+def model() -> GLAIM:
+    torch.manual_seed(3)
+    return GLAIM(CONFIG).eval()
+
+
+def state(model: GLAIM, scale: Scale) -> Checkpoint:
+    numbers = {name: list(map(float, getattr(scale, name))) for name in ("mean", "std", "minimum", "maximum")}
+    weights = dict(model.state_dict())
+    return Checkpoint(
+        config="{}", sensors=["a", "b", "c"], units=["", "hPa", "V"], scale=numbers, step_s=60.0, source="a.csv",
+        source_sha256="0" * 64, rows=500, epoch=1, weights=weights, averaged=weights, optimiser={}, best_score=1.0,
+        best_epoch=1, history=[], seconds=1.0, git_commit="unknown",
+    )  # fmt: skip
+
+
+def write(model: GLAIM, scale: Scale, root: Path, **settings: object) -> Path:
+    spec = dataclasses.replace(ExportSpec(name="m", directory=str(root), emitted_steps=6), **settings)  # type: ignore[arg-type]
+    shape = (1, 3, CONFIG.window)
+    observed = np.random.default_rng(0).random(shape) > 0.3
+    values = np.where(observed, np.float32(0.5), np.float32(0))
+    warm = Batch(values, observed, values, ~observed)
+    return write_model(spec, state(model, scale), model, scale, MaskSpec("deployment"), warm, {"x": {}}, None)
+
+
+def test_the_served_module_works_in_sensor_units(model: GLAIM, unit_scale: Scale) -> None:
+    served = served_model(model, unit_scale, 6)
+    _, values, observed = hard_windows(unit_scale, CONFIG.window)[1]
+    mean = torch.from_numpy(unit_scale.mean).float().view(1, -1, 1)
+    std = torch.from_numpy(unit_scale.std).float().view(1, -1, 1)
+    with torch.inference_mode():
+        answer = served(values, observed)
+        expected = model((values - mean) / std, observed)[:, :, -6:] * std + mean
+    torch.testing.assert_close(
+        answer, torch.where(observed[:, :, -6:], values[:, :, -6:], expected), atol=2e-3, rtol=1e-5
+    )
+    assert torch.equal(answer[observed[:, :, -6:]], values[:, :, -6:][observed[:, :, -6:]])
+
+
+def test_scripted_equals_eager_on_usual_and_on_hard_windows(model: GLAIM, unit_scale: Scale) -> None:
+    served = served_model(model, unit_scale, 6)
+    assert check(served, script(served), unit_scale, CONFIG.window) < 1e-5
+    names = [name for name, _, _ in hard_windows(unit_scale, CONFIG.window)]
+    assert {
+        "batch of 1",
+        "batch of 8",
+        "batch of 64",
+        "nothing observed",
+        "constant rows",
+        "a single observation",
+    } <= set(names)
+
+
+def test_a_value_that_is_no_number_counts_as_missing(model: GLAIM, unit_scale: Scale) -> None:
+    served = served_model(model, unit_scale, 6)
+    _, values, observed = hard_windows(unit_scale, CONFIG.window)[1]
+    spoilt = torch.where(observed, values, torch.tensor(float("nan")))
+    with torch.inference_mode():
+        assert torch.equal(served(spoilt, torch.ones_like(observed)), served(values, observed))
+
+
+def test_the_directory_is_complete_and_its_contract_fits(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+    target = write(model, unit_scale, tmp_path)
+    files = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+    assert files == {
+        "config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt", "contract.json", "1/contract.json",
+        "1/model.pt", "1/model.py", "warmup/values", "warmup/observed",
+    }  # fmt: skip
+    contract = read_contract(target)
+    verify_weights(contract, target / "1" / "model.pt")
+    assert contract.sensor_ids == ["a", "b", "c"]
+    assert contract.sensors[1].unit == "hPa"
+    assert contract.sensors[1].resolution == pytest.approx(8e-4)
+    assert (contract.window, contract.emitted_steps, contract.step_s) == (24, 6, 60.0)
+    assert (target / "warmup" / "values").stat().st_size == 4 * 3 * 24
+    assert (target / "warmup" / "observed").stat().st_size == 3 * 24
+    assert (target.stat().st_mode & 0o777) == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    """A configuration as Triton itself reads it: an unknown or misspelt field is an error."""
+    from google.protobuf import json_format, text_format
+    from tritonclient.grpc import model_config_pb2
+
+    config = text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+    return json_format.MessageToDict(config, preserving_proto_field_name=True)
+
+
+def test_every_configuration_says_what_it_must(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+    target = write(model, unit_scale, tmp_path)
+    gpu, cpu, python = (parsed(target / file) for file in ("config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt"))
+    assert gpu["platform"] == cpu["platform"] == "pytorch_libtorch"
+    assert python["backend"] == "python"
+    assert gpu["instance_group"] == [{"kind": "KIND_GPU", "count": 1}]
+    assert cpu["instance_group"] == python["instance_group"] == [{"kind": "KIND_CPU", "count": 1}]
+    assert cpu["parameters"]["INTRA_OP_THREAD_COUNT"] == {"string_value": "1"}  # libtorch's own name for it
+    for config in (gpu, cpu, python):
+        assert [(each["name"], each["dims"]) for each in config["input"]] == [
+            ("VALUES", ["3", "24"]), ("OBSERVED", ["3", "24"]),
+        ]  # fmt: skip
+        assert [(each["name"], each["dims"]) for each in config["output"]] == [("IMPUTED", ["3", "6"])]
+        assert config["version_policy"] == {"latest": {"num_versions": 2}}
+        assert [each["batch_size"] for each in config["model_warmup"]] == [1, 8, 64]
+        assert "default_queue_policy" not in config["dynamic_batching"]  # stalls of half a second
+        # They differ in how the model is run, never in what a client sees.
+        shared = ("name", "max_batch_size", "input", "output", "dynamic_batching", "model_warmup", "version_policy")
+        assert {key: config[key] for key in shared} == {key: gpu[key] for key in shared}
+
+
+def test_a_new_version_keeps_the_old_one(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+    write(model, unit_scale, tmp_path)
+    target = write(model, unit_scale, tmp_path, version=2)
+    assert (target / "1" / "model.pt").is_file()
+    assert read_contract(target).version == 2
+
+
+def test_a_model_that_scripts_wrongly_is_not_written(
+    model: GLAIM, unit_scale: Scale, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(model, unit_scale, tmp_path)
+    before = (tmp_path / "m" / "contract.json").read_bytes()
+    torch.manual_seed(4)
+    other = script(served_model(GLAIM(CONFIG).eval(), unit_scale, 6))
+    monkeypatch.setattr(export, "script", lambda served: other)
+    with pytest.raises(ExportError, match="differ by"):
+        write(model, unit_scale, tmp_path)
+    assert (tmp_path / "m" / "contract.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_model_that_answers_nan_is_not_written(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+    with torch.no_grad():
+        model.gaterecon.out.bias.fill_(float("nan"))
+    with pytest.raises(ExportError, match="finite"):
+        write(model, unit_scale, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("steps", [0, 25])
+def test_more_steps_than_the_window_has_are_refused(model: GLAIM, unit_scale: Scale, steps: int) -> None:
+    with pytest.raises(ExportError, match=r"1\.\.24"):
+        served_model(model, unit_scale, steps)
+
+
+def test_the_scripted_file_takes_the_tensor_names_that_triton_uses(
+    model: GLAIM, unit_scale: Scale, tmp_path: Path
+) -> None:
+    target = write(model, unit_scale, tmp_path)
+    schema = torch.jit.load(str(target / "1" / "model.pt")).forward.schema
+    assert [argument.name for argument in schema.arguments][1:] == ["VALUES", "OBSERVED"]
+    text = (target / "contract.json").read_text()
+    assert json.loads(text)["masks"] == MaskSpec("deployment").names
+
+
+SIZES = {"window": 24, "d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2, "large_kernel": 7}
+
+
+def trained(csv: Path, root: Path, **export: object) -> Checkpoint:
+    """An untrained network of `csv`'s three sensors in the clothes of a trained one."""
+    tables: dict[str, Any] = {"name": "m", "data": {"file": str(csv)}, "model": {"num_variables": 3, **SIZES}}
+    config = build({**tables, "export": {"directory": str(root), "emitted_steps": 6, **export}})
+    series = load(config.data, csv)
+    scale = fit_scale(split(series, config.data, 24).train)
+    torch.manual_seed(0)
+    made = state(GLAIM(config.model), scale)
+    return dataclasses.replace(
+        made, config=config.to_json(), sensors=list(series.sensors), source=csv.name, source_sha256=series.sha256
+    )
+
+
+def scored(mae: float, names: tuple[str, ...] = ("s0", "s1", "s2")) -> dict[str, Any]:
+    """An evaluation in which both baselines are off by 1 and the model by `mae`, s0 alone by half of it."""
+
+    def method(error: float) -> dict[str, Any]:
+        rows = {name: {"cells": 10, "mse": error, "mae": error * (0.5 if name == "s0" else 1)} for name in names}
+        return {"mse": error, "mae": error, "sensors": rows}
+
+    methods = {"model": method(mae), "interpolation": method(1.0), "last_value": method(1.0)}
+    for name in ("interpolation", "last_value"):
+        methods[name]["sensors"]["s0"]["mae"] = 1.0
+    return {"cases": {"edge_one": {"says": "newest step, one sensor", "cells": 30, "methods": methods}}}
+
+
+def test_a_repository_over_three_retrainings(wide_csv: Path, tmp_path: Path) -> None:
+    """One that wins is served; one that loses is refused and changes nothing, unless it is forced."""
+    root, said = tmp_path / "repo", list[str]()
+    made = trained(wide_csv, root, version=0)
+    export_run(made, scored(0.5), most=5, say=said.append)
+    assert said == []
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+    with pytest.raises(ExportRefused) as refused:
+        export_run(made, scored(1.5), most=5, say=said.append)
+    for part in (
+        "m does not beat the baselines", "newest step, one sensor: MSE 1.500 against 1.000 of interpolation",
+        "behind in MAE for s1, s2", f"{root / 'm'} stays as it is",
+    ):  # fmt: skip
+        assert part in str(refused.value)
+    assert refused.value.exit_code == 3
+    assert said == []
+    with pytest.raises(ExportError, match=r"another export\.name"):
+        export_run(dataclasses.replace(made, sensors=["s0", "s1", "s3"]), scored(0.5), most=5)
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+    target = export_run(made, scored(1.5), most=5, force=True, say=said.append)
+    contract = read_contract(target)
+    assert contract.version == 2
+    assert contract.metrics["edge_one"]["model"] == {"mse": 1.5, "mae": 1.5}
+    assert (target / "1" / "model.pt").read_bytes() == before[target / "1" / "model.pt"]
+    assert said[0].startswith("forced: m does not beat the baselines")
+    assert said[1:] == [
+        "note: version 1 did better on the same test cells, edge_one: MSE 0.500 against 1.500 now, "
+        "MAE 0.500 against 1.500 now"
+    ]
+    assert export.worse_than_before(target, made, scored(1.6)) != []
+    assert export.worse_than_before(target, dataclasses.replace(made, source_sha256="other"), scored(1.6)) == []
+
+
+def test_what_would_fail_after_a_training_fails_before_it(wide_csv: Path, tmp_path: Path) -> None:
+    made = trained(wide_csv, tmp_path)
+    config = build(json.loads(made.config))
+    series = load(config.data, wide_csv)
+    rehearse(config, series)
+    with pytest.raises(ExportError, match="emitted_steps must lie in"):
+        rehearse(dataclasses.replace(config, export=dataclasses.replace(config.export, emitted_steps=99)), series)
+    assert not list(tmp_path.glob("m*"))  # nothing is written
+    export_run(made, scored(0.5), most=5, say=lambda _: None)
+    with pytest.raises(ExportError, match=r"another export\.name"):
+        rehearse(dataclasses.replace(config, model=dataclasses.replace(config.model, window=32)), series)
+
+
+def test_intervals_that_rest_on_a_few_windows_are_pointed_out(
+    wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(export, "FEW_WINDOWS", 10_000)
+    export_run(trained(wide_csv, tmp_path), scored(0.5), most=5, say=said.append)
+    assert any("the intervals rest on" in line for line in said)
+
+
+def test_scores_of_other_weights_are_not_believed(
+    wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trained(wide_csv, tmp_path / "repo")
+    monkeypatch.setattr(export, "evaluate_run", lambda state, data: {"anew": True})
+    assert export.scores(tmp_path, made) == {"anew": True}
+    report = {"best_epoch": made.best_epoch, "data": {"sha256": made.source_sha256}}
+    (tmp_path / "m.json").write_text(json.dumps(report))
+    assert export.scores(tmp_path, made) == report
+    assert export.scores(tmp_path, dataclasses.replace(made, best_epoch=9)) == {"anew": True}

@@ -1,0 +1,70 @@
+"""The models in model_repo: whole, small, true to their contracts, and better than what costs nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glaim_stream.feed.plant import SENSORS, simulate
+from glaim_stream.imputers.baselines import last_value
+from glaim_stream.models.contract import read_contract, verify_weights
+from training.export import BACKEND
+
+REPOSITORY = Path(__file__).parents[3] / "model_repo"
+MODELS = sorted(path for path in REPOSITORY.iterdir() if (path / "config.pbtxt").is_file())
+
+
+@pytest.mark.parametrize("directory", MODELS, ids=lambda path: path.name)
+def test_a_shipped_model_is_what_its_contract_says(directory: Path) -> None:
+    contract = read_contract(directory)
+    weights = directory / str(contract.version) / "model.pt"
+    verify_weights(contract, weights)
+    assert weights.stat().st_size < 3_000_000
+    assert contract.name == directory.name
+    assert (directory / str(contract.version) / "model.py").read_bytes() == BACKEND.read_bytes()
+    for config in ("config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt"):
+        text = (directory / config).read_text()
+        assert f'name: "{contract.name}"' in text
+        assert len(re.findall(rf"dims: \[ {len(contract.sensors)}, {contract.window} \]\n", text)) == 2
+        assert f"dims: [ {len(contract.sensors)}, {contract.emitted_steps} ]" in text
+    for case in ("random_0.3", "block_0.3", "edge_one"):
+        scores = contract.metrics[case]
+        for metric in ("mse", "mae"):
+            assert scores["model"][metric] < min(scores[name][metric] for name in ("interpolation", "last_value"))
+
+
+@pytest.mark.parametrize("directory", MODELS, ids=lambda path: path.name)
+def test_a_shipped_model_fills_windows_of_its_own_sensors(directory: Path) -> None:
+    contract = read_contract(directory)
+    model = torch.jit.load(str(directory / str(contract.version) / "model.pt"))
+    shape = (3, len(contract.sensors), contract.window)
+    mean = torch.tensor([sensor.mean for sensor in contract.sensors]).view(1, -1, 1)
+    observed = torch.rand(shape) > 0.3
+    values = torch.where(observed, mean.expand(shape), torch.tensor(float("nan")))
+    with torch.inference_mode():
+        filled = model(values, observed)
+    assert filled.shape == (3, len(contract.sensors), contract.emitted_steps)
+    assert torch.isfinite(filled).all()
+
+
+def test_the_plants_model_beats_last_value_on_days_it_never_saw() -> None:
+    contract = read_contract(REPOSITORY / "plant-pump")
+    contract.require_sensors([sensor.id for sensor in SENSORS])
+    assert contract.step_s == 60
+    plant = simulate(1.0, seed=987)
+    model = torch.jit.load(str(REPOSITORY / "plant-pump" / str(contract.version) / "model.pt"))
+    std = np.array([sensor.std for sensor in contract.sensors])
+    errors = {"model": 0.0, "last_value": 0.0}
+    for sensor in range(len(SENSORS)):
+        windows = np.stack([plant.values[:, :, start : start + 96] for start in range(0, 1340, 60)]).reshape(-1, 8, 96)
+        observed = np.ones(windows.shape, np.bool_)
+        observed[:, sensor, -1] = False
+        with torch.inference_mode():
+            filled = model(torch.from_numpy(windows), torch.from_numpy(observed)).numpy()[:, sensor, -1]
+        for name, guess in (("model", filled), ("last_value", last_value(windows, observed)[:, sensor, -1])):
+            errors[name] += float(np.abs(guess - windows[:, sensor, -1]).mean() / std[sensor])
+    assert errors["model"] < 0.9 * errors["last_value"]

@@ -1,0 +1,160 @@
+"""Rows and windows of closed steps; the rules as a whole are compared with a reference in test_windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glaim_stream.windows.closing import NO_WINDOW, Closed, close_step, concatenate, correct
+from glaim_stream.windows.holes import FINAL, PROVISIONAL, Rules, look_back
+from glaim_stream.windows.rings import Cells, Rings
+
+RULES = Rules(window=6, revise_after=2, max_gap=3, step_ms=1000, model_index=0)
+
+
+def rings(*observed: tuple[int, int, int], groups: int = 1, sensors: int = 2) -> Rings:
+    """Rings at step 0 whose cells (group, sensor, step) hold 10 times their step."""
+    made = Rings(sensors, 6, 1, mean=False)
+    made.start(0)
+    made.rows(np.arange(groups, dtype=np.int32))
+    for group, sensor, step in observed:
+        made.put(
+            made.rows(np.array([group], np.int32)),
+            np.array([sensor], np.int32),
+            np.array([step]),
+            np.zeros(1, np.int32),
+            np.array([10.0 * step], np.float32),
+            np.zeros(1, np.int8),
+        )
+    return made
+
+
+def maybe(
+    of: Rings, *, step: int = 0, published: bool = False, by_clock: bool = False, rules: Rules = RULES
+) -> Closed | None:
+    return close_step(of, rules, look_back(of, rules, step), published=published, by_clock=by_clock)
+
+
+def close(of: Rings, **how: Any) -> Closed:
+    closed = maybe(of, **how)
+    assert closed is not None
+    return closed
+
+
+def test_groups_without_any_observation_yield_nothing() -> None:
+    assert maybe(rings(groups=3)) is None
+
+
+def test_no_group_at_all_yields_nothing() -> None:
+    assert maybe(rings(groups=0)) is None
+
+
+def test_a_step_that_is_whole_asks_for_no_window() -> None:
+    closed = close(rings((0, 0, 0), (0, 1, 0)), by_clock=True)
+    assert len(closed.window_values) == 0
+    assert closed.window.tolist() == [NO_WINDOW, NO_WINDOW]
+    assert (closed.value.tolist(), closed.gap_age.tolist(), closed.final.tolist()) == ([0, 0], [0, 0], [True, True])
+
+
+def test_provisional_and_final_holes_of_a_group_share_one_window() -> None:
+    """
+    step   -5 -4 -3 -2 -1  0
+    s0      x  x  x  .  x  .     -2 is final now, 0 provisional
+    s1      x  x  x  x  x  x
+    """
+    of = rings(*((0, 1, step) for step in range(-5, 1)), *((0, 0, step) for step in (-5, -4, -3, -1)))
+    closed = close(of)
+    holes = np.flatnonzero(closed.window != NO_WINDOW)
+    assert closed.window[holes].tolist() == [0, 0]
+    assert closed.ts_ms[holes].tolist() == [0, -2000]
+    assert closed.lag[holes].tolist() == [0, 2]
+    assert closed.revision[holes].tolist() == [PROVISIONAL, FINAL]
+    assert closed.gap_age[holes].tolist() == [1, 1]
+    assert np.isnan(closed.value[holes]).all()
+    assert closed.window_values[0, 0].tolist() == [-50, -40, -30, 0, -10, 0]
+    assert closed.window_observed[0, 0].tolist() == [True, True, True, False, True, False]
+
+
+def test_a_window_holds_zero_where_an_older_value_still_lies_in_the_ring() -> None:
+    of = rings(*((0, 0, step) for step in range(-6, 1)))
+    of.advance(1)
+    closed = close(of, step=1, by_clock=True)
+    assert closed.window_values[0, 0].tolist() == [-40, -30, -20, -10, 0, 0]
+
+
+def test_only_the_groups_with_a_hole_send_windows() -> None:
+    of = rings((0, 0, 0), (0, 1, 0), (1, 0, 0), (2, 0, 0), (2, 1, -1), groups=3)
+    closed = close(of, by_clock=True)
+    assert len(closed.window_values) == 1
+    assert closed.window.tolist() == [-1, -1, -1, -1, -1, 0], "the sensor that group 1 never had stays null"
+
+
+def test_without_right_context_the_first_value_is_the_last_word() -> None:
+    rules = Rules(window=6, revise_after=0, max_gap=3, step_ms=1000, model_index=0)
+    closed = close(rings((0, 0, -1)), rules=rules)
+    assert closed.final.all()
+    assert (closed.revision == PROVISIONAL).all()
+    assert len(closed) == 2
+
+
+def test_a_step_that_the_clock_published_yields_only_last_words() -> None:
+    """
+    step    -3 -2 -1  0
+    s0       x  .  .  x     the hole at -2 has its right context
+    s1       .  .  .  .     the hole at 0 is too old to be filled: nothing will change it
+    """
+    of = rings((0, 0, -3), (0, 0, 0))
+    closed = close(of, published=True)
+    assert closed.ts_ms.tolist() == [0, -2000]
+    assert closed.sensor.tolist() == [1, 0]
+    assert closed.revision.tolist() == [PROVISIONAL, FINAL]
+    assert closed.final.all()
+    assert maybe(of, published=True, by_clock=True) is None
+
+
+def test_the_clock_has_the_last_word_on_no_hole() -> None:
+    for revise_after in (0, 2):
+        rules = Rules(window=6, revise_after=revise_after, max_gap=3, step_ms=1000, model_index=0)
+        closed = close(rings((0, 0, 0), (1, 0, -1), groups=2), by_clock=True, rules=rules)
+        assert (closed.final == closed.observed).all()
+
+
+def cells(*places: tuple[int, int, int]) -> Cells:
+    row, sensor, step = (np.array(column) for column in zip(*places, strict=True))
+    return Cells(row, sensor, step, np.ones(len(row), np.bool_))
+
+
+def test_corrections_are_observed_and_final_and_count_from_three() -> None:
+    of = rings((0, 0, -1), (0, 1, -2))
+    closed = correct(of, RULES, cells((0, 1, -2), (0, 0, -1)))
+    assert closed is not None
+    assert closed.ts_ms.tolist() == [-2000, -1000], "in order of arrival"
+    assert closed.value.tolist() == [-20, -10]
+    assert (closed.revision.tolist(), closed.final.all(), closed.observed.all()) == ([3, 3], True, True)
+    again = correct(of, RULES, cells((0, 0, -1)))
+    assert again is not None
+    assert again.revision.tolist() == [4]
+
+
+def test_no_correction_is_none() -> None:
+    nothing = cells((0, 0, -1)).where(np.array([False]))
+    assert correct(rings((0, 0, 0)), RULES, nothing) is None
+
+
+def test_steps_are_joined_in_order_with_their_windows_renumbered() -> None:
+    one, two = close(rings((0, 0, -1))), close(rings((0, 0, 0), (0, 1, -1)))
+    joined = concatenate([one, None, two])
+    assert joined is not None
+    assert len(joined) == len(one) + len(two)
+    assert len(joined.window_values) == len(one.window_values) + len(two.window_values)
+    first = len(one)
+    renumbered = joined.window[first:][two.window != NO_WINDOW]
+    assert renumbered.tolist() == (two.window[two.window != NO_WINDOW] + len(one.window_values)).tolist()
+    assert (joined.window[first:][two.window == NO_WINDOW] == NO_WINDOW).all()
+
+
+@pytest.mark.parametrize("steps", [[], [None], [None, None]])
+def test_joining_nothing_is_none(steps: list[None]) -> None:
+    assert concatenate(steps) is None

@@ -1,0 +1,174 @@
+"""Side windows: what they hide, whom they ask, and that a second reading of the topic asks the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glaim_stream.blend.mixture import HORIZON
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows.probes import AGES, FEWEST_WINDOWS, MOST_WINDOWS, Place, Sides, age_class, places
+from tests.support import STEP_MS, Event, catalogue, columns
+
+NAMES = [f"g{n}" for n in range(100)]
+
+
+def asking(rules: Catalogue, share: float = 1.0, names: Sequence[str] = NAMES) -> PartitionWindows:
+    return PartitionWindows(rules, score_share=share, group_names=names)
+
+
+def full_stream(steps: int, *, groups: int = 1, sensors: int = 8) -> list[Event]:
+    """Every sensor at every step; the value tells group, sensor and step."""
+    return [
+        Event(step * STEP_MS, 10_000.0 * group + 100 * sensor + step, group, sensor)
+        for step in range(steps)
+        for group in range(groups)
+        for sensor in range(sensors)
+    ]
+
+
+def fed(windows: PartitionWindows, events: Sequence[Event], **place: int) -> list[Sides]:
+    return windows.feed(columns(events, **place), arrival_ms=0).sides
+
+
+def as_bytes(sides: Sequence[Sides]) -> dict[int, list[bytes]]:
+    """By step, everything a step's questions are made of."""
+    return {
+        int(each.step[0]): [
+            column.tobytes()
+            for column in (
+                each.values, each.observed, each.window, each.sensor, each.lag, each.gap_age, each.truth,
+            )
+        ]
+        for each in sides
+    }  # fmt: skip
+
+
+WIDE = catalogue(sensors=8, window=48, revise_after=4, max_gap=20)
+
+
+def test_what_is_asked_is_hidden_and_its_truth_is_what_was_read() -> None:
+    sides = fed(asking(WIDE), full_stream(120, groups=5))
+    asked_at = [int(each.step[0]) for each in sides]
+    assert asked_at[-100:] == list(range(19, 119)), "at every step that has a past"
+    assert asked_at[0] > 0
+    found: set[tuple[int, int]] = set()
+    for each in sides:
+        newest = int(each.step[0])
+        at = each.observed.shape[2] - 1 - each.lag
+        assert not each.observed[each.window, each.sensor, at].any()
+        assert (each.values[~each.observed] == 0).all()
+        assert np.array_equal(each.truth % 100, (newest - each.lag) % 100)
+        assert set(each.lag.tolist()) <= {0, 4}
+        back = each.observed[each.window, each.sensor, np.maximum(at - each.gap_age, 0)]
+        assert back.all(), "the gap age leads to the last visible observation"
+        place = places(each.observed, each.window, each.sensor, each.lag)
+        found |= set(zip(place.tolist(), each.gap_age.tolist(), strict=True))
+    assert found == {(place, age) for place in Place for age in AGES}
+
+
+def test_the_gap_around_a_final_goes_on_after_it_as_real_ones_do() -> None:
+    """A gap that ended at the final would show interpolation at its best: a reading right beside it."""
+    steps_on: set[int] = set()
+    for each in fed(asking(WIDE), full_stream(120, groups=5)):
+        inside = each.lag == 4
+        behind = np.arange(each.observed.shape[2] - 1, -1, -1)
+        after = each.observed[each.window[inside], each.sensor[inside]] & (behind < 4)
+        assert after[:, -1].all(), "it ends before the newest step"
+        steps_on |= set((3 - np.where(after, behind, -1).max(axis=1)).tolist())
+    assert steps_on == {0, 1, 2, 3}
+
+
+def test_few_sensors_are_hidden_at_a_time_but_where_the_whole_row_is() -> None:
+    for each in fed(asking(WIDE), full_stream(120, groups=5))[60:]:
+        sensors_hidden = (~each.observed).any(axis=2).sum(axis=1)
+        whole = np.zeros(len(sensors_hidden), np.bool_)
+        whole[each.window] = places(each.observed, each.window, each.sensor, each.lag) >= Place.ROW_EDGE
+        assert (sensors_hidden[~whole] <= 2).all()
+        assert (sensors_hidden[whole] == 8).all()
+
+
+@pytest.mark.parametrize(
+    ("share", "groups", "expected"),
+    [(0.01, 20, FEWEST_WINDOWS), (0.01, 2, FEWEST_WINDOWS), (0.25, 20, 5), (1.0, 60, MOST_WINDOWS)],
+)
+def test_the_share_of_the_groups_is_asked_few_at_least_and_not_all_of_many(
+    share: float, groups: int, expected: int
+) -> None:
+    sides = fed(asking(WIDE, share), full_stream(60, groups=groups))
+    assert [len(each.values) for each in sides[-30:]] == [expected] * 30
+
+
+def test_every_group_has_its_turn() -> None:
+    groups = 10
+    asked = {
+        int(truth) // 10_000 for each in fed(asking(WIDE, 0.1), full_stream(150, groups=groups)) for truth in each.truth
+    }
+    assert asked == set(range(groups))
+
+
+def test_a_single_sensor_is_asked_too() -> None:
+    sides = fed(asking(catalogue(sensors=1)), full_stream(20, sensors=1))
+    lags = {int(lag) for each in sides for lag in each.lag}
+    assert lags == {0, 2}
+
+
+def test_nobody_is_asked_without_a_share_or_where_nobody_speaks() -> None:
+    assert fed(PartitionWindows(WIDE), full_stream(20)) == []
+    silent = [Event(0), Event(50 * STEP_MS)]
+    assert fed(asking(WIDE), silent) == []
+
+
+events = st.lists(
+    st.builds(
+        Event,
+        st.integers(0, 60).map(lambda step: step * STEP_MS),
+        st.sampled_from([1.0, 2.0, 3.5]),
+        st.integers(0, 3),
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=120,
+)
+SMALL = catalogue(sensors=3, window=6, lateness_s=2)
+
+
+@given(events=events, cuts=st.sets(st.integers(1, 119)), ordered=st.booleans())
+@settings(max_examples=60)
+def test_the_questions_do_not_depend_on_the_batches(events: list[Event], cuts: set[int], ordered: bool) -> None:
+    if ordered:
+        events = sorted(events, key=lambda event: event.time_ms)
+    whole = as_bytes(fed(asking(SMALL), events))
+    windows, parts = asking(SMALL), []
+    edges = [0, *sorted(cut for cut in cuts if cut < len(events)), len(events)]
+    for start, end in pairwise(edges):
+        parts += fed(windows, events[start:end], first_offset=start)
+    assert as_bytes(parts) == whole
+
+
+@given(events=events, jump=st.integers(0, 150), ordered=st.booleans())
+@settings(max_examples=60)
+def test_a_rebuild_asks_the_questions_of_the_last_96_steps_again(events: list[Event], jump: int, ordered: bool) -> None:
+    """Groups whose readings lie before the rebuild are unknown to it, so its rows have other numbers."""
+    if ordered:
+        events = sorted(events, key=lambda event: event.time_ms)
+    later = [Event(event.time_ms + jump * STEP_MS, event.value, event.group, event.sensor) for event in events]
+    events = [*events, *later]
+    windows = asking(SMALL)
+    live = as_bytes(fed(windows, events))
+    first = windows.rebuild_from(len(events))
+    again = asking(SMALL)
+    rebuilt = as_bytes(fed(again, events[first:], first_offset=first))
+    closable = max(event.time_ms for event in events) // STEP_MS - 2
+    recent = {step: said for step, said in live.items() if step >= closable - HORIZON}
+    assert {step: said for step, said in rebuilt.items() if step >= closable - HORIZON} == recent
+
+
+def test_gap_ages_share_classes() -> None:
+    assert age_class(np.array([1, 2, 3, 4, 5, 16, 17, 90])).tolist() == [0, 1, 2, 2, 3, 4, 4, 4]

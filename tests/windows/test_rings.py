@@ -1,0 +1,145 @@
+"""Ring buffers of steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glaim_stream.windows.rings import Cells, Rings
+
+HUGE = np.iinfo(np.int64).max
+
+
+def rings(*, mean: bool = False, closable: int = 0) -> Rings:
+    made = Rings(2, 4, 2, mean=mean)
+    made.start(closable)
+    return made
+
+
+def put(into: Rings, *readings: tuple[int, int, int, int, float], quality: list[int] | None = None) -> Cells:
+    """Readings as (group, sensor, step, stamp, value)."""
+    group, sensor, step, stamp, value = (np.array(column) for column in zip(*readings, strict=True))
+    return into.put(
+        into.rows(group.astype(np.int32)),
+        sensor.astype(np.int32),
+        step,
+        stamp.astype(np.int32),
+        value.astype(np.float32),
+        np.zeros(len(group), np.int8) if quality is None else np.array(quality, np.int8),
+    )
+
+
+def held(of: Rings, row: int, sensor: int, step: int) -> float | None:
+    slot = int(of.slots(np.array([step]))[0])
+    return float(of.values[row, sensor, slot]) if of.observed[row, sensor, slot] else None
+
+
+def test_it_holds_a_closed_window_and_the_open_steps() -> None:
+    """
+    step    ... -4 -3 -2 -1 | 0  1 ...      window 4, ahead 2, closable 0
+    """
+    ring = rings()
+    assert (ring.oldest_step, ring.newest_step, ring.length) == (-4, 1, 6)
+
+
+@pytest.mark.parametrize("closable", [0, -7, 10**12])
+def test_steps_that_leave_are_forgotten_and_no_others(closable: int) -> None:
+    ring = rings(closable=closable)
+    steps = range(closable - 4, closable + 2)
+    put(ring, *((0, 0, step, 0, float(n)) for n, step in enumerate(steps)))
+    ring.advance(closable + 2)
+    assert [held(ring, 0, 0, step) for step in steps[2:]] == [2, 3, 4, 5]
+    assert [held(ring, 0, 0, step) for step in (closable + 2, closable + 3)] == [None, None]
+
+
+def test_a_jump_beyond_everything_empties_it() -> None:
+    ring = rings()
+    put(ring, (0, 0, 0, 0, 1.0))
+    ring.note_offsets(np.array([0]), np.array([7]))
+    ring.advance(10**9)
+    assert not ring.observed.any()
+    assert ring.lowest_offset() == HUGE
+
+
+def test_it_never_goes_back() -> None:
+    ring = rings(closable=5)
+    put(ring, (0, 0, 5, 0, 1.0))
+    ring.advance(3)
+    assert ring.closable == 5
+    assert held(ring, 0, 0, 5) == 1.0
+
+
+def test_the_latest_stamp_stands_and_of_equal_ones_the_later_arrival() -> None:
+    ring = rings()
+    cells = put(ring, (0, 0, 0, 5, 1.0), (0, 0, 0, 9, 2.0), (0, 0, 0, 9, 3.0), (0, 0, 0, 7, 4.0))
+    assert held(ring, 0, 0, 0) == 3.0
+    assert cells.changed.tolist() == [False, False, True, False]
+    assert put(ring, (0, 0, 0, 8, 5.0)).taken == 0
+    assert put(ring, (0, 0, 0, 9, 6.0)).taken == 1
+
+
+def test_a_mean_counts_every_reading() -> None:
+    ring = rings(mean=True)
+    put(ring, (0, 0, 0, 5, 1.0), (0, 0, 0, 9, 2.0))
+    put(ring, (0, 0, 0, 0, 6.0))
+    assert held(ring, 0, 0, 0) == 3.0
+    ring.advance(10)
+    put(ring, (0, 0, 6, 0, 8.0))
+    assert held(ring, 0, 0, 6) == 8.0, "the sums of the step that left are gone"
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_marks_follow_the_reading_that_stands_and_a_dropout_marks_what_is_not_observed(mean: bool) -> None:
+    ring = rings(mean=mean)
+    ring.mark_dropouts(ring.rows(np.array([0, 0], np.int32)), np.array([0, 1], np.int32), np.array([0, 0]))
+    assert ring.mark[0, :, 0].tolist() == [2, 2]
+    assert put(ring, (0, 0, 0, 5, 1.0), (0, 0, 0, 9, 1.0), quality=[1, 0]).changed[-1]
+    assert ring.mark[0, :, 0].tolist() == [int(mean), 2], "a mean is as good as the worst of its readings"
+    ring.mark_dropouts(ring.rows(np.array([0], np.int32)), np.array([0], np.int32), np.array([0]))
+    assert ring.mark[0, :, 0].tolist() == [int(mean), 2], "a dropout takes no value back"
+    ring.advance(10)
+    assert not ring.mark[0].any()
+
+
+def test_a_reading_that_changes_only_time_or_quality_says_something_new() -> None:
+    ring = rings()
+    put(ring, (0, 0, 0, 5, 1.0))
+    assert [put(ring, (0, 0, 0, stamp, 1.0), quality=[mark]).taken for stamp, mark in ((5, 0), (5, 1), (6, 1))] == [
+        0,
+        1,
+        1,
+    ]
+
+
+def test_a_new_group_finds_no_trace_of_others() -> None:
+    ring = rings(mean=True)
+    put(ring, *((group, 1, 0, 0, float(group)) for group in range(100, 130)))
+    assert ring.groups == list(range(100, 130))
+    assert [held(ring, row, 1, 0) for row in range(30)] == [float(group) for group in range(100, 130)]
+    assert not ring.observed[:, 0].any()
+
+
+def test_corrections_are_counted_by_the_cell_and_stay_in_sixteen_bits() -> None:
+    ring = rings()
+    cells = put(ring, (0, 0, -1, 0, 1.0), (0, 1, -1, 0, 1.0))
+    assert ring.correct(cells).tolist() == [1, 1]
+    assert ring.correct(cells.where(np.array([True, False]))).tolist() == [2]
+    ring.corrections[:] = 32_000
+    assert ring.correct(cells).max() < np.iinfo(np.int16).max
+    ring.advance(10)
+    assert not ring.corrections[0].any()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=30))
+def test_the_lowest_offset_is_that_of_a_list_of_all_offsets(moves: list[tuple[int, int]]) -> None:
+    ring = rings()
+    kept: list[tuple[int, int]] = []  # (step, offset)
+    for offset, (place, forward) in enumerate(moves):
+        step = ring.oldest_step + place % ring.length
+        ring.note_offsets(np.array([step]), np.array([offset]))
+        kept.append((step, offset))
+        ring.advance((ring.closable or 0) + forward)
+        kept = [each for each in kept if each[0] >= ring.oldest_step]
+        assert ring.lowest_offset() == min((offset for _, offset in kept), default=HUGE)

@@ -1,0 +1,175 @@
+"""Upgrades: what a lower rung made as a last word is made again by the model, once, while its window is held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glaim_stream.blend.scores import Scores
+from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.records import METHODS
+from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows.upgrades import MOST_ROWS, UPGRADED
+from tests.support import Neighbours, Record, catalogue, json_record
+
+NOW_MS = 10**9
+RULES = catalogue(sensors=3, window=24, revise_after=2, max_gap=8)
+Row = tuple[str, int, int, int, str, bool]  # group, sensor, step, revision, method, final
+
+
+class Away(Neighbours):
+    """Neighbours while it is there, interpolation while it is not; remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.there = True
+        self.shown: list[Windows] = []
+
+    async def impute(self, windows: Windows) -> Imputed:
+        self.shown.append(windows)
+        return await (super().impute(windows) if self.there else Interpolation().impute(windows))
+
+
+class Partition:
+    """One partition, a batch at a time."""
+
+    def __init__(self, *, groups: int = 2) -> None:
+        self.imputer = Away()
+        self.pipeline = Pipeline(RULES, {}, self.imputer, upgrades=True)
+        self.windows: PartitionWindows = self.pipeline.windows()
+        self.scores: Scores = self.pipeline.scores()
+        self.groups = groups
+        self._offset = 0
+
+    async def run(self, steps: Sequence[int], *, silent: Sequence[int] = ()) -> list[Row]:
+        """Readings of all sensors but, at the `silent` steps, the first; the rows of each group's first sensor."""
+        records: list[Record] = []
+        for step in steps:
+            for group in range(self.groups):
+                for sensor in range(3):
+                    if sensor or step not in silent:
+                        value = float(np.sin(step) + sensor)
+                        records.append(self.record(group, sensor, step, value))
+        return await self.take(records)
+
+    def record(self, group: int, sensor: int, step: int, value: float) -> Record:
+        self._offset += 1
+        return json_record(self._offset, group=f"g{group}", sensor=f"s{sensor}", ts=step * 1000, value=value)
+
+    async def take(self, records: Sequence[Record]) -> list[Row]:
+        out: list[Row] = []
+        applied = self.pipeline.apply(self.windows, records, now_ms=NOW_MS)
+        upgrades = self.pipeline.upgrades(self.windows, self.scores)
+        asked = await self.pipeline.ask(applied.closed, applied.sides, upgrades)
+        for _, rows in self.pipeline.settle(self.scores, asked):
+            out += [
+                (self.pipeline.index.names[group], sensor, ts // 1000, revision, METHODS[method], final)
+                for group, sensor, ts, revision, method, final in zip(
+                    rows.group.tolist(), rows.sensor.tolist(), rows.ts_ms.tolist(), rows.revision.tolist(),
+                    rows.method.tolist(), rows.final.tolist(), strict=True,
+                )
+            ]  # fmt: skip
+        return out
+
+
+def upgraded(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row[3] == UPGRADED]
+
+
+async def test_finals_of_an_outage_are_made_again_once_the_model_answers() -> None:
+    partition = Partition()
+    await partition.run(range(30))
+    partition.imputer.there = False
+    away = await partition.run(range(30, 40), silent=[31, 33])
+    assert {row[4] for row in away if row[3] == 1} == {"interpolation"}
+    assert upgraded(away) == []
+    partition.imputer.there = True
+    assert upgraded(await partition.run(range(40, 43), silent=[41])) == [], "nobody has answered yet"
+    rows = upgraded(await partition.run([43, 44]))
+    assert sorted(rows) == [(f"g{g}", 0, step, 2, "model", True) for g in (0, 1) for step in (31, 33)]
+    assert upgraded(await partition.run(range(45, 50), silent=[46])) == [], "once"
+
+
+async def test_finals_of_the_model_and_provisionals_are_not_made_again() -> None:
+    partition = Partition()
+    await partition.run(range(30))
+    rows = await partition.run(range(30, 40), silent=[31, 33])
+    partition.imputer.there = False
+    rows += await partition.run(range(40, 42), silent=[40])  # provisional by interpolation, its final by the model
+    partition.imputer.there = True
+    for start in range(42, 50, 2):
+        rows += await partition.run([start, start + 1], silent=[start])
+    assert upgraded(rows) == []
+
+
+async def test_the_window_is_that_of_the_final_but_for_the_steps_that_are_gone() -> None:
+    partition = Partition(groups=1)
+    await partition.run(range(30))
+    partition.imputer.there = False
+    partition.imputer.shown.clear()
+    await partition.run(range(30, 36), silent=[31])
+    at_first = partition.imputer.shown[-1]
+    partition.imputer.there = True
+    await partition.run(range(36, 39), silent=[37])
+    partition.imputer.shown.clear()
+    await partition.run([39])
+    again = next(windows for windows in partition.imputer.shown if not windows.observed[0, 0, 0])
+    final_row = int(np.flatnonzero(~at_first.observed[:, 0, -3])[0])
+    gone = 38 - (31 + 2)  # closed since the final's window ended
+    assert np.array_equal(again.observed[0][:, gone:], at_first.observed[final_row][:, gone:])
+    assert np.array_equal(again.values[0][:, gone:], at_first.values[final_row][:, gone:])
+    assert not again.observed[0][:, :gone].any()
+
+
+async def test_what_is_older_than_half_a_window_stays_as_it_is() -> None:
+    partition = Partition(groups=1)
+    await partition.run(range(30))
+    partition.imputer.there = False
+    await partition.run(range(30, 60), silent=[31, 52])
+    partition.imputer.there = True
+    await partition.run(range(60, 62), silent=[60])
+    rows = upgraded(await partition.run([62, 63]))
+    assert [row[2] for row in rows] == [52]
+    assert len(partition.scores.upgrades[0]) == 0
+
+
+async def test_a_cell_that_a_late_reading_has_filled_is_left_alone() -> None:
+    partition = Partition(groups=1)
+    await partition.run(range(30))
+    partition.imputer.there = False
+    await partition.run(range(30, 40), silent=[31, 33])
+    await partition.take([partition.record(0, 0, 31, 5.0)])
+    partition.imputer.there = True
+    await partition.run(range(40, 42), silent=[40])
+    assert [row[2] for row in upgraded(await partition.run([42]))] == [33]
+
+
+async def test_a_model_that_goes_away_again_keeps_them_waiting() -> None:
+    partition = Partition(groups=1)
+    await partition.run(range(30))
+    partition.imputer.there = False
+    await partition.run(range(30, 36), silent=[31])
+    partition.imputer.there = True
+    await partition.run(range(36, 38), silent=[36])
+    partition.imputer.there = False
+    assert upgraded(await partition.run([38])) == []
+    assert len(partition.scores.upgrades[0]) >= 1
+    partition.imputer.there = True
+    await partition.run(range(39, 41), silent=[39])
+    assert 31 in {row[2] for row in upgraded(await partition.run([41, 42]))}
+
+
+async def test_catching_up_is_spread_over_batches() -> None:
+    partition = Partition(groups=150)
+    await partition.run(range(30))
+    partition.imputer.there = False
+    silent = [31, 33, 35, 37, 39]
+    await partition.run(range(30, 43), silent=silent)
+    partition.imputer.there = True
+    await partition.run([43, 44], silent=[43])
+    first = upgraded(await partition.run([45]))
+    second = upgraded(await partition.run([46]))
+    assert (len(first), len(first + second)) == (MOST_ROWS, 150 * len(silent))
+    assert [row[2] for row in first] == sorted(row[2] for row in first), "the oldest first"

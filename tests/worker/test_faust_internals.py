@@ -1,0 +1,280 @@
+"""What glaim_stream.worker.transport overrides and relies on in Faust and aiokafka, pinned.
+
+Faust's consumer is no public interface. When one of these tests fails after an upgrade, nothing may be broken yet:
+read the named function in the new version beside our use of it, run tests/chaos, and only then
+write the new fingerprint down.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import hashlib
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiokafka
+import faust
+import pytest
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.structs import OffsetAndMetadata
+from faust.streams import Stream
+from faust.transport import consumer as base
+from faust.transport.consumer import Fetcher
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage, Message
+
+from glaim_stream.kafka.offsets import METADATA_PREFIX
+from glaim_stream.worker import transport
+
+# Function, fingerprint of its code in the tested version, and what of it we rely on.
+PINNED: list[tuple[Callable[..., Any], str, str]] = [
+    (base.Consumer.getmany, "6c19542375aa", "overridden: same polling, flow control and generation check, but batches"),
+    (
+        base.Consumer._wait_next_records,
+        "60045b9ed344",
+        "called by our getmany: returns (records by partition, active partitions)",
+    ),
+    (base.Consumer.ack, "3cc87f1e31e7", "overridden: same flags and notification, no arithmetic of offsets"),
+    (base.Consumer._new_offset, "d833d546002c", "overridden: the ledger answers instead"),
+    (base.Consumer._filter_tps_with_pending_acks, "24f0a66c901b", "overridden: every partition that has a ledger"),
+    (
+        base.Consumer._filter_committable_offsets,
+        "f05ad041ca05",
+        "calls our _new_offset and skips what was committed before",
+    ),
+    (base.Consumer._should_commit, "03679bea3b20", "decides on the offset of our _new_offset"),
+    (base.Consumer._commit_tps, "705b91d31721", "commits what _filter_committable_offsets found"),
+    (
+        base.Consumer._commit_offsets,
+        "6ad6a5f367f5",
+        "calls our _commit with offsets by partition, revoked ones left out",
+    ),
+    (base.Consumer.force_commit, "9915874ab4f5", "calls _filter_tps_with_pending_acks"),
+    (base.Consumer._add_gap, "13260a7e377d", "overridden: nothing to do"),
+    (base.Consumer.perform_seek, "ad378ba620dc", "goes back to the commits; sets read offsets, which we do not keep"),
+    (base.Consumer.on_partitions_revoked, "300755751685", "overridden: this, then forgets the revoked ledgers"),
+    (
+        base.Consumer._drain_messages,
+        "3e3742ba998e",
+        "drives getmany; drops what lies below the read offset, of which we keep none",
+    ),
+    (base.ThreadDelegateConsumer._commit, "0002b9f4debc", "carries our commit to the thread"),
+    (driver.AIOKafkaConsumerThread._commit, "e01c0eba9a47", "overridden: the same, with metadata"),
+    (driver.Consumer._new_consumer_thread, "877e2653465d", "overridden: our thread"),
+    (ConsumerMessage.on_final_ack, "0a0f3b85deaa", "calls our ack"),
+    (Message.ack, "fa0c25acc04e", "counts references down and calls on_final_ack"),
+    (Stream.noack, "9fe4e1717d05", "the agent acknowledges by itself"),
+    (
+        SubscriptionState.fetch_context,
+        "b0b057921de5",
+        "entered by our stay: says that the consumer was polled",
+    ),
+    (
+        SubscriptionState.fetcher_idle_time.fget,
+        "016ccdf23df8",
+        "the coordinator asks how long ago that was",
+    ),
+    (
+        GroupCoordinator._heartbeat_routine,
+        "08551ac89935",
+        "leaves the group when that was long ago",
+    ),
+    (faust.App._create_directories, "2ba9fff48bb9", "overridden: makes directories for tables, which we have none of"),
+]
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """Of its code, whatever its comments, docstrings and layout."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12]
+
+
+@pytest.mark.parametrize(("function", "expected", "role"), PINNED, ids=lambda value: getattr(value, "__qualname__", ""))
+def test_what_we_override_or_call_is_what_we_read(function: Callable[..., Any], expected: str, role: str) -> None:
+    found = fingerprint(function)
+    assert found == expected, (
+        f"{function.__module__}.{function.__qualname__} changed ({role}). Read it again beside "
+        f"glaim_stream/worker/transport.py, then pin {found}. "
+        f"Faust {faust.__version__}, aiokafka {aiokafka.__version__}."
+    )
+
+
+def overridden(ours: type, theirs: type) -> Iterator[str]:
+    for name, member in vars(ours).items():
+        if inspect.isfunction(member) and name != "__init__" and hasattr(theirs, name):
+            yield name
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        (
+            transport.Consumer,
+            driver.Consumer,
+            {
+                "_new_consumer_thread", "getmany", "ack", "_filter_tps_with_pending_acks", "_new_offset", "_commit",
+                "_add_gap", "on_partitions_revoked",
+            },
+        ),
+        (transport.ConsumerThread, driver.AIOKafkaConsumerThread, {"_commit"}),
+        (transport.BatchSchema, faust.Schema, {"compile"}),
+    ],
+)  # fmt: skip
+def test_every_override_still_overrides_with_the_same_parameters(ours: type, theirs: type, expected: set[str]) -> None:
+    assert set(overridden(ours, theirs)) == expected, "an override that overrides nothing is silent"
+    for name in expected - {"compile"}:
+        assert list(inspect.signature(getattr(ours, name)).parameters) == list(
+            inspect.signature(getattr(theirs, name)).parameters
+        ), name
+
+
+def test_faust_finds_the_transport_and_the_transport_its_consumer() -> None:
+    assert transport.Transport.Consumer is transport.Consumer
+    assert issubclass(transport.Consumer, driver.Transport.Consumer)
+    app = faust.App("pinned", broker="glaim://nowhere:1", store="memory://")
+    assert isinstance(app.transport, transport.Transport)
+
+
+def test_the_names_that_the_transport_uses_are_there() -> None:
+    source = inspect.getsource(base.Consumer.__init__)
+    for name in ("_unacked_messages", "_waiting_for_ack", "_buffered_partitions", "_committed_offset", "flow_active"):
+        assert name in source or hasattr(base.Consumer, name), f"Consumer.{name} is gone"
+    assert "tp_last_committed_at" in driver.AIOKafkaConsumerThread.__annotations__
+    assert callable(driver.ensure_aiokafka_TP)
+    assert Fetcher is base.Fetcher
+    assert list(OffsetAndMetadata._fields) == ["offset", "metadata"]
+    assert "metadata" in inspect.signature(OffsetAndMetadata).parameters
+
+
+# How our consumer behaves between Faust's parts, without a broker.
+
+
+@dataclass
+class FakeApp:
+    """As much of an app as the consumer asks for."""
+
+    consumer_generation_id: int = 1
+
+
+@dataclass
+class Bare:
+    """The state that our overrides touch, on a consumer that Faust did not build."""
+
+    ledgers: dict[TP, Any] = field(default_factory=dict)
+    commit_metadata: dict[tuple[TP, int], str] = field(default_factory=dict)
+    _unacked_messages: set[Message] = field(default_factory=set)
+    _waiting_for_ack: asyncio.Future[None] | None = None
+    app: FakeApp = field(default_factory=FakeApp)
+
+    _batch_message = transport.Consumer._batch_message
+    _new_offset = transport.Consumer._new_offset
+    _filter_tps_with_pending_acks = transport.Consumer._filter_tps_with_pending_acks
+    ack = transport.Consumer.ack
+
+
+@dataclass(frozen=True)
+class KafkaRecord:
+    """As much of a record as the consumer asks for."""
+
+    offset: int
+    timestamp: int = 5000
+    timestamp_type: int = 0
+
+
+ONE, TWO = TP("in", 1), TP("in", 2)
+
+
+def test_a_poll_becomes_one_message_that_carries_the_batch() -> None:
+    consumer = Bare()
+    records = [KafkaRecord(7), KafkaRecord(9)]
+    message = consumer._batch_message(ONE, records)
+    assert (message.topic, message.partition, message.offset, message.timestamp) == ("in", 1, 9, 5.0)
+    batch = message.value
+    assert isinstance(batch, transport.Batch)
+    assert (batch.records, batch.delivery.first_offset, batch.delivery.next_offset) == (records, 7, 10)
+
+
+def test_commits_come_from_the_ledger_and_carry_their_metadata() -> None:
+    consumer = Bare()
+    first, second = (consumer._batch_message(ONE, [KafkaRecord(offset)]) for offset in (0, 1))
+    assert consumer._new_offset(ONE) is None
+    assert consumer._new_offset(TWO) is None
+    second.value.delivery.answer(1)
+    assert consumer._new_offset(ONE) is None, "the first is not answered"
+    first.value.delivery.answer(0)
+    assert consumer._new_offset(ONE) == 2
+    assert consumer.commit_metadata == {(ONE, 2): f"{METADATA_PREFIX}1"}
+
+
+def test_faust_being_done_with_an_event_commits_nothing() -> None:
+    consumer = Bare()
+    message = consumer._batch_message(ONE, [KafkaRecord(0)])
+    assert consumer.ack(message)
+    assert not consumer.ack(message), "once"
+    assert consumer._new_offset(ONE) is None
+
+
+class Drained:
+    """Enough of a consumer for Faust's loop: it polls what `polls` says, and ends."""
+
+    consumer_stopped_errors = ()
+    should_stop = False
+    _commit_every = None
+    _read_offset = transport.NoReadOffsets()
+
+    def __init__(self, polls: list[list[ConsumerMessage]]) -> None:
+        self.polls, self.passed_on = polls, list[int]()
+        self._stopped = self.suspend_flow = asyncio.Event()
+        self.app = self.diag = self.topics = self
+
+    def set_flag(self, flag: str) -> None: ...
+    def unset_flag(self, flag: str) -> None: ...
+    def acks_enabled_for(self, topic: str) -> bool:
+        return True
+
+    async def _add_gap(self, *_: Any) -> None: ...
+    async def sleep(self, seconds: float) -> None: ...
+
+    async def wait_first(self, coroutine: Any, other: Any) -> None:
+        other.close()
+        await coroutine
+
+    async def callback(self, message: Message) -> None:
+        self.passed_on.append(message.offset)
+
+    async def getmany(self, timeout: float) -> Any:  # noqa: ASYNC109  Faust names it
+        for message in self.polls.pop(0):
+            yield message.tp, message
+        if not self.polls:
+            self._stopped.set()
+
+
+async def test_faust_drops_no_batch_that_comes_again_after_a_seek() -> None:
+    """
+    passed on    [0 .. 99]     then a seek to 50 by Faust's recovery, while its loop notes that 99 was read
+    comes again  [50 .. 79]    below 99: Faust alone would drop it, and no commit would pass 50 any more
+    """
+    consumer = Bare()
+    batches = [consumer._batch_message(ONE, [KafkaRecord(n) for n in range(*part)]) for part in ((0, 100), (50, 80))]
+    drained = Drained([[message] for message in batches])
+    await base.Consumer._drain_messages(drained, drained)
+    assert drained.passed_on == [99, 79]
+
+
+def test_every_partition_with_a_ledger_is_asked_for_its_commit() -> None:
+    consumer = Bare()
+    for tp in (ONE, TWO):
+        consumer._batch_message(tp, [KafkaRecord(0)])
+    assert consumer._filter_tps_with_pending_acks() == [ONE, TWO]
+    assert consumer._filter_tps_with_pending_acks({ONE}) == [ONE]
+    assert consumer._filter_tps_with_pending_acks({"in"}) == [ONE, TWO]
+    assert consumer._filter_tps_with_pending_acks({"other"}) == []

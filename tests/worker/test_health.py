@@ -1,0 +1,203 @@
+"""What a worker says of itself, with a clock of ours; and the pages that say it, over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.worker.health import Health, PartitionState
+from glaim_stream.worker.health_pages import serve_pages
+
+LOOPBACK = "127.0.0.1"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def a_started_one(clock: Clock | None = None) -> Health:
+    health = Health(silence_s=60, now_s=clock or Clock())
+    health.topics_are_there()
+    health.joined()
+    return health
+
+
+def test_a_worker_that_has_just_begun_lives_and_has_not_started() -> None:
+    health = Health()
+    assert health.live
+    assert not health.started
+    assert not health.ready
+    assert len(health.started.why_not) == 2, "no topics, no group"
+
+
+def test_it_has_started_when_topics_group_and_every_model_are_there() -> None:
+    health = Health()
+    health.await_answers(["a", "b"], "triton")
+    health.topics_are_there()
+    health.joined()
+    assert health.started.why_not == (
+        "model a: triton was not asked yet",
+        "model b: triton was not asked yet",
+    )
+    health.answered("a")
+    health.not_answered("b", "triton has not answered yet: connection refused")
+    assert health.started.why_not == ("model b: triton has not answered yet: connection refused",)
+    health.answered("b")
+    assert health.started
+
+
+def test_a_model_that_answered_once_is_not_asked_for_again() -> None:
+    health = a_started_one()
+    health.await_answers(["a"], "triton")
+    health.answered("a")
+    health.not_answered("a", "away")
+    assert health.started
+
+
+def test_a_worker_without_partitions_is_ready() -> None:
+    assert a_started_one().ready
+
+
+@pytest.mark.parametrize("state", list(PartitionState))
+def test_ready_waits_for_every_partition(state: PartitionState) -> None:
+    health = a_started_one()
+    health.watch(lambda: {0: PartitionState.WHOLE, 3: state})
+    settled = state in (PartitionState.WHOLE, PartitionState.IDLE)
+    assert bool(health.ready) is settled
+    assert health.started, "which is another matter"
+    if not settled:
+        assert health.ready.why_not == (f"partition 3: {state}",)
+
+
+def test_a_silent_loop_is_not_live_until_it_turns_again() -> None:
+    clock = Clock()
+    health = a_started_one(clock)
+    assert health.beat(agent_works=True) == 0
+    clock.now_s += 60
+    assert health.live, "60 s are allowed"
+    clock.now_s += 0.5
+    assert not health.live
+    assert "60.5 s" in health.live.why_not[0]
+    assert health.beat(agent_works=True) == 60.5
+    assert health.live
+
+
+def test_an_agent_that_is_dead_for_long_is_not_live_though_the_loop_turns() -> None:
+    clock = Clock()
+    health = a_started_one(clock)
+    health.beat(agent_works=False)
+    clock.now_s += 1000
+    health.beat(agent_works=False)
+    assert health.live, "Faust has not started it yet: for want of Kafka, perhaps"
+    health.beat(agent_works=True)
+    for _ in range(61):
+        clock.now_s += 1
+        health.beat(agent_works=False)
+    assert health.live.why_not == ("no agent has been at work for 61.0 s, 60 s are allowed",)
+    health.beat(agent_works=True)
+    assert health.live
+
+
+def test_a_crash_is_not_live() -> None:
+    health = a_started_one()
+    health.beat(agent_works=True)
+    health.crashed(ValueError("no such thing"))
+    assert health.live.why_not == ("the work ended: ValueError('no such thing')",)
+
+
+def test_a_worker_that_ends_may_be_silent() -> None:
+    clock = Clock()
+    health = a_started_one(clock)
+    health.beat(agent_works=True)
+    health.ending()
+    clock.now_s += 1000
+    assert health.live
+
+
+def ask(port: int, path: str, host: str = LOOPBACK) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as answer:
+            status, body = answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        status, body = error.code, error.read()
+    return status, json.loads(body) if path.startswith("/health") or status >= 400 else body.decode()
+
+
+def test_pages_answer_as_probes_and_people_need_it() -> None:
+    health = Health()
+    port = serve_pages(health, LOOPBACK, 0)
+    assert ask(port, "/health/live") == (200, {"live": True, "why_not": []})
+    status, document = ask(port, "/health/started")
+    assert status == 503
+    assert document["started"] is False
+    assert "Kafka" in document["why_not"][0]
+    health.topics_are_there()
+    health.joined()
+    assert ask(port, "/health/started") == (200, {"started": True, "why_not": []})
+    health.watch(lambda: {1: PartitionState.REBUILDING})
+    assert ask(port, "/health/ready") == (503, {"ready": False, "why_not": ["partition 1: windows are being rebuilt"]})
+    status, document = ask(port, "/health")
+    assert status == 503, "not everything is well"
+    assert (document["live"], document["started"], document["ready"]) == (True, True, False)
+    assert document["partitions"] == {"1": "windows are being rebuilt"}
+
+
+def test_metrics_are_there_as_before_and_say_the_same() -> None:
+    health = Health()
+    port = serve_pages(health, LOOPBACK, 0)
+    status, text = ask(port, "/metrics")
+    assert status == 200
+    assert "glaim_readings_total" in text
+    assert 'glaim_health{page="live"} 1.0' in text
+    assert 'glaim_health{page="started"} 0.0' in text
+    health.topics_are_there()
+    health.joined()
+    assert 'glaim_health{page="started"} 1.0' in ask(port, "/metrics")[1]
+
+
+def test_what_there_is_not_is_told() -> None:
+    port = serve_pages(Health(), LOOPBACK, 0)
+    status, document = ask(port, "/healthz")
+    assert status == 404
+    assert "/health/ready" in document["expected"]
+    request = urllib.request.Request(f"http://{LOOPBACK}:{port}/health", method="POST", data=b"")
+    with pytest.raises(urllib.error.HTTPError, match="405"):
+        urllib.request.urlopen(request, timeout=10)
+
+
+def test_a_silent_client_blocks_nobody() -> None:
+    port = serve_pages(Health(), LOOPBACK, 0)
+    with socket.create_connection((LOOPBACK, port)):
+        assert ask(port, "/health/live")[0] == 200
+
+
+def test_an_address_that_is_taken_is_said_in_a_sentence() -> None:
+    port = serve_pages(Health(), LOOPBACK, 0)
+    with pytest.raises(
+        SettingsError, match=rf"GLAIM_METRICS_PORT: expected an address.*'{LOOPBACK}' port {port} .*use"
+    ):
+        serve_pages(Health(), LOOPBACK, port)
+    with pytest.raises(SettingsError, match="'no such host' port 0 cannot be had"):
+        serve_pages(Health(), "no such host", 0)
+
+
+def test_ipv6_is_listened_on_where_it_is_asked_for() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("no IPv6 here")
+    port = serve_pages(Health(), "::1", 0)
+    assert ask(port, "/health/live", "[::1]")[0] == 200

@@ -1,0 +1,1 @@
+"""Files to series, series to windows, and the cells that training hides in them."""

@@ -1,0 +1,166 @@
+"""What a run's data is: where it lies, the series that come out of it, their parts in time, and their scale.
+
+`training.data.tables` reads the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.feed.times import ORDERS
+from training.errors import DataError
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Where the readings are and how to read them: a run's [data] section.
+
+    `sensors` picks and orders the sensors; empty means all numeric columns (wide) or all names (long). `separator`
+    splits wide columns into group and sensor; empty means a single group, named `group_name`, unless `group` names a
+    column that says it of each row. `sentinels` are numbers that stand for "no value", for all sensors or for one, and
+    `no_value` texts that do (`Bad`, `-`). `date_order` says how dates such as 1/2/2026 are meant, dmy or mdy; empty: as
+    the file's other dates tell. `time` names a column, or two as `Date+Clock`; empty, it takes each row of a wide table
+    as a step. `step_s` is the grid's interval in seconds; 0 takes the median distance of the times. `bucket` says what
+    stands for a step with several readings, as a worker's catalogue does: `last` takes the latest one, `mean` the mean
+    of all. `grid = false` takes the rows of a wide table as they come, one row a step, whatever their times say: the
+    field's benchmarks do. `split` are the shares of rows for training, validation and test, in time order; `rows` gives
+    them as numbers instead, further rows being left out. Windows of the validation and test parts may start up to
+    `history` rows before their part: 0 keeps the parts apart, and the field's convention is a window's length, so that
+    the first row of a part is already seen with a full past.
+    """
+
+    file: str = ""
+    layout: str = "wide"
+    time: str = "time"
+    separator: str = ""
+    group_name: str = "group"
+    group: str = ""
+    sensor: str = "sensor"
+    value: str = "value"
+    sensors: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    sentinels: tuple[float, ...] = ()
+    sensor_sentinels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    no_value: tuple[str, ...] = ()
+    date_order: str = ""
+    step_s: float = 0.0
+    bucket: str = "last"
+    grid: bool = True
+    split: tuple[float, float, float] = (0.7, 0.1, 0.2)
+    rows: tuple[int, ...] = ()
+    history: int = 0
+
+    def __post_init__(self) -> None:
+        if self.layout not in ("wide", "long"):
+            raise ValueError(f"layout must be wide or long, found {self.layout!r}")
+        if self.bucket not in ("last", "mean"):
+            raise ValueError(f"bucket must be last or mean, found {self.bucket!r}")
+        if self.date_order not in ("", *ORDERS):
+            raise ValueError(f"date_order must be {', '.join(ORDERS)} or empty, found {self.date_order!r}")
+        if len(self.split) != 3 or min(self.split) <= 0 or abs(sum(self.split) - 1) > 1e-6:
+            raise ValueError(f"split must be three shares above 0 that sum to 1, found {self.split}")
+        if self.rows and (len(self.rows) != 3 or min(self.rows) < 1):
+            raise ValueError(f"rows must be none or three counts above 0, found {self.rows}")
+        if self.history < 0:
+            raise ValueError(f"history must be 0 rows or more, found {self.history}")
+        if not self.grid and (self.layout == "long" or self.group):
+            raise ValueError("grid = false needs a wide table of one row a time: the steps of others are their grid")
+        if self.group and self.separator:
+            raise ValueError("a group is said by a column or by the columns' names: give group or separator")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Readings of G groups with the same C sensors on one grid of R rows; NaN where there is no value."""
+
+    groups: tuple[str, ...]
+    sensors: tuple[str, ...]
+    units: tuple[str, ...]
+    times_ms: NDArray[np.int64]  # [R], UTC
+    values: Floats  # [G, C, R]
+    step_s: float
+    source: str
+    sha256: str
+
+    @property
+    def rows(self) -> int:
+        """R, the rows of the grid."""
+        return int(self.values.shape[-1])
+
+    def part(self, start: int, stop: int) -> Series:
+        """The rows [start, stop)."""
+        return replace(self, times_ms=self.times_ms[start:stop], values=self.values[:, :, start:stop])
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training, validation and test parts in time order; the latter two begin with their `history` if there is one."""
+
+    train: Series
+    validation: Series
+    test: Series
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and deviation of each sensor's observed training values, in its unit; float64 [C]."""
+
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    minimum: NDArray[np.float64]
+    maximum: NDArray[np.float64]
+
+    def apply(self, values: Floats) -> Floats:
+        """Sensor units -> standardised, [..., C, R]; NaN stays NaN."""
+        return ((values - self.mean[:, None]) / self.std[:, None]).astype(np.float32)
+
+
+def split(series: Series, spec: DataSpec, window: int) -> Split:
+    """Cut in time order as `spec.rows` or `spec.split` says; every part must hold at least one window.
+
+    Raises:
+        DataError: a part is shorter than a window, or the series has fewer rows than `spec.rows` names.
+    """
+    if spec.rows:
+        first, second, last = (sum(spec.rows[:count]) for count in (1, 2, 3))
+        if last > series.rows:
+            raise DataError(f"expected {last} rows in {series.source} for the parts {spec.rows}, found {series.rows}")
+    else:
+        first = round(series.rows * spec.split[0])
+        second = round(series.rows * (spec.split[0] + spec.split[1]))
+        last = series.rows
+    before = max(0, first - spec.history), max(0, second - spec.history)
+    parts = Split(series.part(0, first), series.part(before[0], second), series.part(before[1], last))
+    for name, part in (("training", parts.train), ("validation", parts.validation), ("test", parts.test)):
+        if part.rows < window:
+            raise DataError(
+                f"a window of {window} steps is longer than the {name} part: {part.rows} of the {series.rows} rows "
+                f"of {series.source}; give more data, a shorter window or other shares than {spec.rows or spec.split}"
+            )
+    return parts
+
+
+def fit_scale(train: Series) -> Scale:
+    """Statistics of each sensor over all groups, observed training values only.
+
+    Raises:
+        DataError: a sensor has no observed value in the training part.
+    """
+    stacked = train.values.astype(np.float64).transpose(1, 0, 2).reshape(len(train.sensors), -1)  # (C, G*R)
+    silent = [name for name, row in zip(train.sensors, stacked, strict=True) if not np.isfinite(row).any()]
+    if silent:
+        raise DataError(
+            f"sensors without an observed value in the training part of {train.source}: {', '.join(silent)}; "
+            "leave them out: data.sensors lists those to take"
+        )
+    std = np.nanstd(stacked, axis=1)
+    # A sensor that never moved has no scale of its own; 1 of its unit keeps it as it is.
+    std = np.where(std > 1e-12, std, 1.0)
+    return Scale(np.nanmean(stacked, axis=1), std, np.nanmin(stacked, axis=1), np.nanmax(stacked, axis=1))

@@ -1,0 +1,1 @@
+"""The training run: `python -m training.fit`."""

@@ -1,0 +1,296 @@
+"""Train a GLAIM imputer on a file of sensor readings, score it, and export it for Triton.
+
+    python -m training.fit training/configs/plant-pump.toml
+    python -m training.fit --data mine.csv --minutes 10
+    python -m training.fit training/configs/beijing-air.toml --resume
+    python -m training.fit training/configs/beijing-air.toml --seeds 2021,2022,2023
+    torchrun --nproc-per-node 2 -m training.fit training/configs/beijing-air.toml --device cuda
+
+The file is Parquet or CSV, whose separator, decimal sign, encoding and order of dates are found out. It is wide (a row
+a time, a column a sensor; `<group>.<sensor>` columns pool many groups with --separator .) or long (a row a reading:
+time, sensor, value, and perhaps group). Empty cells and declared sentinels are real gaps: the model sees them as
+missing, no loss or score touches them.
+
+A file that comes without a configuration needs nothing else: time column, layout and groups are guessed and said, the
+network and the number of steps are chosen by the data's size, the pace of this machine and --minutes. What is stated
+stands; --print-config > mine.toml keeps the outcome. groups.yaml in the run's directory is what a worker needs to
+serve the model.
+
+The rows are cut in time order into training, validation and test. Cells that were observed are hidden by the mask
+patterns of the run, and the loss is on those cells alone. After every epoch the model is validated on gaps that never
+change; the best weights are kept, and training stops when they get no better. Then the test part is scored beside
+linear interpolation, last value and mean, and the model is exported.
+
+What is written:
+
+    build/runs/<name>/             the run; another directory with --out
+        last.pt, best.pt           checkpoints, loaded without running code
+        curves.csv, log.jsonl      one line an epoch; the log begins with the configuration, command and machine
+        <name>.md, <name>.json     the scores; also in the directory that --results names
+        report.html, report.json   the run as a page
+        groups.yaml                a catalogue of the exported model for the worker
+        tensorboard/               the same curves as events, with --tensorboard
+        seed-<N>/, seeds.md        with --seeds: each run, and mean and deviation of their scores
+    model_repo/<name>/             what Triton serves; another repository with --model-repo
+
+last.pt is written after every epoch and every few minutes within one (train.checkpoint_minutes). SIGTERM or Ctrl-C
+finishes the iteration, writes it and ends with exit code 143 or 130. --resume goes on from there as if nothing had
+happened: on a CPU the weights are the same to the bit. A directory that holds a run is not trained over
+without --fresh.
+
+Nothing is written when the configuration or the data cannot be used: a sentence on standard error says what was
+expected and what was found, and the exit code is 2. It is 3 when the model is no better than the baselines and is
+therefore not exported.
+
+A configuration is TOML with the sections [data], [model], [masks], [train], [export] and [tune]; every setting of them
+can be given on the command line as --set section.key=value. The settings and their defaults: --print-config. Several
+processes, as torchrun starts them, share each batch: the recipe stays the same. Settings are searched for by
+python -m training.tune.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from glaim_stream.errors import GlaimError
+from glaim_stream.feed.times import ORDERS
+from training import checkpoint as checkpoints
+from training import config as configs
+from training.checkpoint import Checkpoint
+from training.config import RunConfig
+from training.data.series import Series, split
+from training.data.tables import load
+from training.errors import ConfigError, ExportRefused, complain, in_sentences
+from training.evaluate import evaluate_run, markdown, write_report
+from training.export import export_run, rehearse
+from training.fit.command import distributed, logs, loop, seeds
+from training.guess import own
+from training.report import write as write_page
+from training.runtime import Interrupted
+
+SHORTCUTS = {
+    "name": "name",
+    "data": "data.file",
+    "layout": "data.layout",
+    "time": "data.time",
+    "separator": "data.separator",
+    "group": "data.group",
+    "sensor": "data.sensor",
+    "value": "data.value",
+    "bucket": "data.bucket",
+    "sentinel": "data.sentinels",
+    "no_value": "data.no_value",
+    "date_order": "data.date_order",
+    "masks": "masks.pattern",
+    "epochs": "train.epochs",
+    "d_model": "model.d_model",
+    "device": "train.device",
+    "seed": "train.seed",
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m training.fit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("config", nargs="?", type=Path, help="TOML file of the run")
+    data = made.add_argument_group("data")
+    data.add_argument("--data", help="file; a bare name is also looked for in the folder that GLAIM_DATA names")
+    data.add_argument("--layout", choices=["wide", "long"], help="default wide")
+    data.add_argument("--time", help="time column: timestamps, text, epoch ms or seconds (default: guessed)")
+    data.add_argument("--separator", help="wide: splits <group><separator><sensor> column names")
+    data.add_argument("--group", help="long: group column, when there are several groups")
+    data.add_argument("--sensor", help="long: sensor column (default sensor)")
+    data.add_argument("--value", help="long: value column (default value)")
+    data.add_argument(
+        "--bucket", choices=["last", "mean"], help="which of a step's readings stands for it (default last)"
+    )
+    data.add_argument(
+        "--sentinel", type=float, action="append", metavar="NUMBER", help="stands for no value; may be repeated"
+    )
+    data.add_argument(
+        "--no-value", dest="no_value", action="append", metavar="TEXT", help="the same, as text; may be repeated"
+    )
+    data.add_argument(
+        "--date-order", dest="date_order", choices=ORDERS, help="of dates such as 1/2/2026 (default: as others tell)"
+    )
+    run = made.add_argument_group("run")
+    run.add_argument("--name", help="name of the run and of the model")
+    run.add_argument(
+        "--masks", help="random, block, tail_one, tail_several, tail_all, silent or deployment (default block)"
+    )
+    run.add_argument(
+        "--minutes", type=float, default=0.0, help="data without a configuration: time to train in (default 10)"
+    )
+    run.add_argument("--epochs", help="at most so many (default 300)")
+    run.add_argument("--d-model", dest="d_model", help="width of the network (default 128)")
+    run.add_argument("--device", help="cpu or cuda (default cpu)")
+    run.add_argument("--seed", help="default 2021")
+    run.add_argument(
+        "--seeds", type=seeds.parse, default=(), metavar="N,N,...", help="a run for each; the best one is exported"
+    )
+    run.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="any setting; may be repeated"
+    )
+    files = made.add_argument_group("files")
+    files.add_argument("--out", type=Path, help="directory of the run (default build/runs/<name>)")
+    files.add_argument("--results", type=Path, help="a second directory for the scores")
+    files.add_argument("--model-repo", help="model repository to export to (default: export.directory, model_repo)")
+    before = files.add_mutually_exclusive_group()
+    before.add_argument("--resume", action="store_true", help="go on from last.pt; start where there is none")
+    before.add_argument("--fresh", action="store_true", help="train anew; the checkpoints that are there go")
+    files.add_argument("--tensorboard", action="store_true", help="TensorBoard's events too (needs that package)")
+    files.add_argument("--no-export", action="store_true", help="train and score only")
+    files.add_argument(
+        "--force-export", action="store_true", help="export even a model that does not beat the baselines"
+    )
+    files.add_argument("--print-config", action="store_true", help="print the configuration in effect as TOML and end")
+    return made
+
+
+def read_config(given: argparse.Namespace) -> RunConfig:
+    """The run's configuration: file, then shortcuts, then --set; of data that comes alone the rest is settled."""
+    overrides = [f"{key}={value if isinstance(value, str) and value.lstrip('-').isdigit() else json.dumps(value)}"
+                 for name, key in SHORTCUTS.items() if (value := getattr(given, name)) is not None]  # fmt: skip
+    overrides += given.set
+    if given.config is None and given.data:
+        return own.settle(
+            configs.stated(None, overrides), complain if given.print_config else say,
+            minutes=given.minutes, out=given.out, resume=given.resume,
+        )  # fmt: skip
+    if given.minutes:
+        raise ConfigError("--minutes chooses the steps of a file that comes alone; a configuration has its own")
+    return configs.read(given.config, overrides)
+
+
+def goes_on(directory: Path, config: RunConfig, given: argparse.Namespace) -> bool:
+    """Whether the run that lies in a directory is to be resumed; one that is there is never trained over unasked.
+
+    Raises:
+        ConfigError: there is one, and neither --resume nor --fresh was given.
+    """
+    last = directory / "last.pt"
+    if given.resume and not last.is_file():
+        say(f"nothing to resume in {directory}: starting from the beginning")
+    if given.fresh or not last.is_file():
+        return False
+    if not given.resume:
+        state = checkpoints.load(last)
+        why = loop.ended(state, config.train)
+        raise ConfigError(
+            f"{directory} holds a run that is {f'finished ({why})' if why else 'not finished'} after {state.epoch} "
+            "epochs: go on with --resume, train anew with --fresh (its checkpoints go), or give another --out"
+        )
+    return True
+
+
+def train(config: RunConfig, directory: Path, series: Series, given: argparse.Namespace, command: str) -> Checkpoint:
+    """One run; its best checkpoint, with the epochs and seconds of the whole training."""
+    parts = split(series, config.data, config.model.window)
+    resume = goes_on(directory, config, given)
+    first = distributed.world().first
+    created = not directory.exists()
+    listen = logs.tensorboard(directory / "tensorboard") if given.tensorboard and first else logs.nothing
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        best = loop.run(config, series, parts, directory, resume=resume, say=say, command=command, on_epoch=listen)
+    except GlaimError:
+        if first and created and not any(directory.iterdir()):
+            directory.rmdir()
+        raise
+    state = checkpoints.load(directory / "last.pt")
+    return dataclasses.replace(best, seconds=state.seconds, epoch=state.epoch)
+
+
+def score(best: Checkpoint, directory: Path, path: Path, given: argparse.Namespace, command: str) -> dict[str, Any]:
+    """The scores of a run on the test part, written and printed."""
+    say("scoring the test part")
+    report = evaluate_run(best, data=path)
+    for target in {directory, given.results or directory}:
+        write_report(report, command, target)
+    print(markdown(report, command).split("\n## ", 2)[1])
+    return report
+
+
+def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
+    """Train, score, export; nothing is written before the data has been read and understood."""
+    path = configs.data_path(config.data.file)
+    series = load(config.data, path)
+    directory: Path = given.out or Path("build") / "runs" / config.name
+    runs = seeds.runs(config, given.seeds, directory) if given.seeds else {directory: config}
+    if not given.resume:
+        for place, run in runs.items():
+            goes_on(place, run, given)  # refuses before the first of them has cost time
+    if not given.no_export:
+        rehearse(config, series, given.model_repo or "")
+    with distributed.together(config.train.device) as world:
+        trained = {place: train(run, place, series, given, command) for place, run in runs.items()}
+    if not world.first:
+        return
+    if given.seeds:
+        directory = seeds.summarise(trained, directory, path, command, say)
+    best = trained[directory]
+    report = score(best, directory, path, given, command)
+    if given.no_export:
+        write_report_page(directory, path, None, report, command)
+        return
+    say("measuring residuals and exporting")
+    repository = given.model_repo or ""
+    try:
+        exported = export_run(best, report, data=path, directory=repository, force=given.force_export, say=say)
+    except ExportRefused:  # its page shows why
+        write_report_page(directory, path, None, report, command)
+        raise
+    say(f"wrote {exported}")
+    write_report_page(directory, path, exported, report, command)
+    for line in own.next_steps(exported, series.groups, directory, config.data.bucket):
+        say(line)
+
+
+def write_report_page(directory: Path, data: Path, exported: Path | None, report: dict[str, Any], command: str) -> None:
+    """The run as a page, with the intervals that were exported if they were."""
+    page = write_page(directory, data=data, contract=exported, evaluation=report, command=command)
+    say(f"wrote {page}")
+
+
+def say(text: str) -> None:
+    """A line at once, also into a file; once, however many processes there are."""
+    if os.environ.get("RANK", "0") == "0":
+        print(text, flush=True)
+
+
+@in_sentences
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns 0, or another exit code with a sentence on standard error."""
+    given = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        config = read_config(given)
+        if given.print_config:
+            print(config.to_toml(), end="")
+            return 0
+        fit(config, given, logs.command_line("python -m training.fit", words))
+    except Interrupted as stop:
+        return told(str(stop), 128 + (stop.signal or signal.SIGINT))
+    except KeyboardInterrupt:
+        return told("stopped; go on with --resume", 130)
+    return 0
+
+
+def told(sentence: str, code: int) -> int:
+    """The code, once the sentence stands on standard error."""
+    complain(sentence)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""What learns: the network, the average of its weights and the optimiser; and its way into a checkpoint and back."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from training.checkpoint import Checkpoint
+from training.config import TrainSpec
+from training.fit.average import Average
+from training.fit.distributed import World
+from training.network.model import GLAIM, GLAIMConfig
+
+
+class Learner:
+    """A seeded network on a device with its average and its optimiser; `fill` is the network as training calls it."""
+
+    def __init__(self, model: GLAIMConfig, spec: TrainSpec, device: torch.device, world: World) -> None:
+        torch.manual_seed(spec.seed)
+        self.device, self.world, self.decay = device, world, spec.ema
+        self.model = GLAIM(model).to(device)
+        self.average = Average(self.model, spec.ema)
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=spec.learning_rate)
+        self._graphs = spec.compile and device.type == "cuda" and world.size == 1
+        whole: nn.Module = self.model
+        if spec.compile:  # CUDA graphs and the communication hooks of several processes do not go together
+            whole = torch.compile(self.model, mode="reduce-overhead" if self._graphs else "default")
+        self._network = world.parallel(whole, device)
+
+    def fill(self, values: Tensor, observed: Tensor) -> Tensor:
+        """The network's answer to a batch [B, C, T], with dropout and gradients."""
+        if self._graphs:
+            torch.compiler.cudagraph_mark_step_begin()
+        filled: Tensor = self._network(values, observed)
+        return filled
+
+    def seed(self, seed: int) -> None:
+        """Start dropout's random numbers, each process its own."""
+        torch.manual_seed(seed + 1_000_000_007 * self.world.rank)
+
+    def step(self, loss: Tensor, iteration: int, rate: float, clip_norm: float) -> None:
+        """One update of the weights and of their average; nothing here waits for the device."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.zero_grad(set_to_none=True)
+        (loss * self.world.size).backward()  # the processes' gradients are averaged, their losses add up
+        if clip_norm:
+            nn.utils.clip_grad_norm_(self.model.parameters(), clip_norm)
+        self.optimiser.step()
+        if self.decay:
+            self.average.update(self.model, iteration)
+
+    def averaged(self) -> nn.Module:
+        """The network to validate."""
+        if not self.decay:
+            self.average.update(self.model, 0)
+        return self.average.model
+
+    def capture(self, state: Checkpoint) -> None:
+        """Weights and optimiser into the state."""
+        state.weights, state.averaged = on_host(self.model), on_host(self.averaged())
+        state.optimiser = self.optimiser.state_dict()
+
+    def capture_random(self, state: Checkpoint) -> None:
+        """Dropout's random states into the state, of all processes. All must call."""
+        state.torch_states = self.world.every(torch.get_rng_state())
+        if self.device.type == "cuda":
+            state.cuda_states = self.world.every(torch.cuda.get_rng_state(self.device))
+
+    def restore(self, state: Checkpoint) -> None:
+        """The state's weights and optimiser."""
+        self.model.load_state_dict(state.weights)
+        self.average.model.load_state_dict(state.averaged)
+        if state.optimiser:
+            self.optimiser.load_state_dict(state.optimiser)
+
+    def restore_random(self, state: Checkpoint) -> bool:
+        """Dropout goes on where it was; False when the state is of another number of processes or kind of device."""
+        rank, size = self.world.rank, self.world.size
+        if len(state.torch_states) != size or (self.device.type == "cuda" and len(state.cuda_states) != size):
+            return False
+        torch.set_rng_state(state.torch_states[rank])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state.cuda_states[rank], self.device)
+        return True
+
+
+def on_host(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of a model's weights in the host's memory."""
+    return {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}

@@ -1,0 +1,284 @@
+"""The training loop, read top to bottom: epochs of windows with holes, a fixed validation, the best weights kept.
+
+Each epoch draws its order, its gaps and its dropout from (seed, epoch) alone, and a checkpoint within an epoch carries
+the states of these draws. So a run that was interrupted anywhere and resumed ends, on a CPU, in the same weights to the
+bit as one that was not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from training import checkpoint as checkpoints
+from training import config as configs
+from training.checkpoint import Checkpoint
+from training.config import RunConfig, TrainSpec
+from training.data.batches import DeviceWindows, Drawn, HostWindows, ahead, draw, tensors, windows_on
+from training.data.series import Scale, Series, Split, fit_scale
+from training.data.windows import Batch, WindowSet, fixed_batches
+from training.errors import ConfigError, TrainingError
+from training.fit.command import distributed
+from training.fit.keeper import ADVICE, Keeper
+from training.fit.learner import Learner, on_host
+from training.fit.logs import Row, RunLog, nothing
+from training.progress import Progress, describe
+from training.runtime import StopRequest, device, keep_memory
+
+Say = Callable[[str], None]
+
+
+def hidden_loss(
+    filled: Tensor, truth: Tensor, hidden: Tensor, mae_weight: float = 0.0, balance: float = 0.0, total: float = 0.0
+) -> Tensor:
+    """Error over hidden cells only, tensors [B, C, T].
+
+    With the defaults this is the paper's loss: the mean of squared errors over all hidden cells of the batch. `total`
+    replaces the weight of these windows' hidden cells by that of a larger batch, of which they are a share: the
+    losses of all shares then add up to the loss of the batch.
+    """
+    error = torch.where(hidden, filled - truth, torch.zeros_like(truth))
+    cost = error.square() + mae_weight * error.abs() if mae_weight else error.square()
+    per_window = cost.sum(dim=(1, 2))
+    count = hidden.sum(dim=(1, 2)).to(cost.dtype)
+    weight = torch.where(count > 0, count.clamp(min=1.0).pow(-balance), torch.zeros_like(count))
+    if total:
+        return (weight * per_window).sum() / total
+    return (weight * per_window).sum() / (weight * count).sum().clamp(min=1e-9)
+
+
+def hidden_weight(drawn: Drawn, balance: float) -> float:
+    """What `hidden_loss` divides by, for a whole batch, without the device."""
+    count = drawn.hidden.sum(axis=(1, 2))
+    return float(np.power(count[count > 0], 1.0 - balance, dtype=np.float64).sum()) or 1e-9
+
+
+def learning_rate(spec: TrainSpec, iteration: int, total: int) -> float:
+    """Linear warm-up, then constant, or half a cosine down to a hundredth."""
+    if iteration < spec.warmup:
+        return spec.learning_rate * (iteration + 1) / spec.warmup
+    if spec.schedule == "constant":
+        return spec.learning_rate
+    progress = min(1.0, (iteration - spec.warmup) / max(1, total - spec.warmup))
+    return spec.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
+
+
+@torch.inference_mode()
+def validate(model: nn.Module, batches: Iterable[Batch], device: torch.device) -> tuple[float, float]:
+    """MSE and MAE over all hidden cells of the batches, standardised; in fp32, as the model is served."""
+    model.eval()
+    squared = absolute = count = 0.0
+    for batch in batches:
+        values, observed, truth, hidden = tensors(batch, device)
+        error = (model(values, observed) - truth)[hidden].double()
+        squared += float(error.square().sum())
+        absolute += float(error.abs().sum())
+        count += error.numel()
+    return squared / max(count, 1), absolute / max(count, 1)
+
+
+def ended(state: Checkpoint, spec: TrainSpec) -> str:
+    """Why there is no further epoch, as a line; empty when there is one."""
+    if state.epoch >= spec.epochs:
+        return f"all {spec.epochs} epochs are done"
+    if state.epoch - state.best_epoch >= spec.patience:
+        return f"no better for {spec.patience} epochs: stopped"
+    if spec.max_minutes and state.seconds > 60 * spec.max_minutes:
+        return f"{spec.max_minutes:g} minutes are over: stopped"
+    return ""
+
+
+def run(
+    config: RunConfig, series: Series, parts: Split, directory: Path, *, resume: bool = False, say: Say = print,
+    command: str = "", on_epoch: Callable[[Row], None] = nothing,
+) -> Checkpoint:  # fmt: skip
+    """Fit a model; returns the best checkpoint, which also lies in `directory`/best.pt.
+
+    Args:
+        config: The run; its number of sensors is taken from the series.
+        series: The whole of the data.
+        parts: The series, cut in time order.
+        directory: Receives last.pt, best.pt, curves.csv and log.jsonl after every epoch, last.pt also within one. What
+            a former run left there goes, unless this one resumes it.
+        resume: Go on from last.pt; its run must be this one but for what `config.MAY_CHANGE` names.
+        say: Takes one line an epoch, and one each half minute within it when there is no terminal.
+        command: What the log says started the run; empty: the command line of this process.
+        on_epoch: Gets the numbers of each epoch once they are written, and may raise to end the run there.
+
+    Raises:
+        ConfigError: `resume` without a checkpoint, or with one of another run or other data.
+        DataError: no window has enough observed cells.
+        TrainingError: the loss is not a number any more; what was written is from before.
+        Interrupted: by SIGTERM or Ctrl-C, after the iteration at hand; last.pt says where.
+    """
+    spec, world = config.train, distributed.world()
+    keep_memory()
+    torch.set_num_threads(spec.threads)
+    place = device(spec.device, world.on_machine)
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, num_variables=len(series.sensors)))
+    window = config.model.window
+    scale = fit_scale(parts.train)
+    values = scale.apply(parts.train.values)
+    windows = WindowSet(values, window, spec.stride, spec.minimum_observed)
+    held_out = WindowSet(scale.apply(parts.validation.values), window, spec.validation_stride, spec.minimum_observed)
+    masks = config.masks.fitted(np.isfinite(values), window)
+    key = f"{series.source}|{config.masks.pattern}|{config.masks.rate_bounds}|{window}"
+    validation = fixed_batches(held_out, masks, 64, spec.validation_windows, key) if world.first else []
+    per_epoch = max(1, len(windows) // spec.batch_size)
+    if spec.iterations:
+        per_epoch = min(per_epoch, spec.iterations)
+    if min(spec.batch_size, len(windows)) < world.size:
+        raise ConfigError(f"expected batches of {world.size} windows or more, one a process, found {spec.batch_size}")
+
+    learner = Learner(config.model, spec, place, world)
+    state = _fresh(config, series, scale, learner)
+    if resume:
+        state = _resumed(directory / "last.pt", config, series)
+        learner.restore(state)
+    elif world.first:
+        for name in ("last.pt", "best.pt"):  # a former run's; its best must not be taken for this one's
+            (directory / name).unlink(missing_ok=True)
+    log = RunLog(directory, state, command)
+    say = say if world.first else (lambda _: None)
+    say(
+        f"{len(series.groups)} groups of {len(series.sensors)} sensors, {series.rows} rows; windows: "
+        f"{len(windows)} to train, {len(held_out)} to validate; {sum(p.numel() for p in learner.model.parameters()):,} "
+        f"parameters; {per_epoch} iterations of {spec.batch_size} an epoch"
+        f"{f', shared by {world.size} processes' if world.size > 1 else ''}"
+    )
+    if state.batch and len(state.torch_states) != world.size:
+        say(f"dropout starts anew within epoch {state.epoch + 1}: {len(state.torch_states)} processes wrote its state")
+    progress = Progress(say, hidden=not world.first)
+    source = windows_on(place, values, windows)
+    with StopRequest() as stop:
+        keeper = Keeper(directory / "last.pt", state, learner, stop, spec.checkpoint_minutes)
+        while not (why := ended(state, spec)):
+            batches = draw(
+                windows, masks, spec.batch_size, spec.seed, state.epoch, state.numpy_state or None, state.batch
+            )
+            _epoch(learner, batches, source, spec, per_epoch, keeper, progress)
+            mse, mae = _validated(learner, validation, keeper, progress)
+            rate = learning_rate(spec, state.epoch * per_epoch, per_epoch * spec.epochs)
+            better = _book(state, state.loss_sum / per_epoch, mse, mae, rate, keeper.seconds)
+            learner.capture(state)
+            if world.first and better:  # first: a crash in between leaves a last.pt that makes this epoch again
+                checkpoints.save(state, directory / "best.pt")
+            keeper.save()
+            row = state.history[-1]
+            left = state.seconds / state.epoch * (spec.epochs - state.epoch)
+            say(
+                f"epoch {state.epoch}/{spec.epochs}  loss {row['loss']:.4f}  validation mse {mse:.4f} mae {mae:.4f}"
+                f"{' *' if better else ''}  {describe(state.seconds)}, at most {describe(left)} left"
+            )
+            if world.first:
+                log.write(state)
+                on_epoch(row)
+    say(why)
+    world.any(False)  # the others read what the first one has written
+    return checkpoints.load(directory / "best.pt")
+
+
+def _epoch(
+    learner: Learner, batches: Iterator[Drawn], source: HostWindows | DeviceWindows, spec: TrainSpec, per_epoch: int,
+    keeper: Keeper, progress: Progress,
+) -> None:  # fmt: skip
+    """What is left of the epoch that the state is in.
+
+    Nothing in here waits for a GPU: losses are added up there, and read at the end and when a checkpoint is written.
+    """
+    state, world, on = keeper.state, learner.world, learner.device
+    learner.seed(spec.seed * 100_003 + state.epoch)
+    learner.restore_random(state)
+    losses = torch.full((), state.loss_sum if world.first else 0.0, device=on)
+    if on.type == "cuda":
+        batches = ahead(batches, 8)
+    progress.begin(f"epoch {state.epoch + 1}/{spec.epochs}", per_epoch, state.batch)
+    learner.model.train()
+    for batch, drawn in zip(range(state.batch, per_epoch), batches, strict=False):
+        iteration = state.epoch * per_epoch + batch
+        values, observed, truth, hidden = source.tensors(drawn, world.share(len(drawn.windows)))
+        with torch.autocast(on.type, torch.bfloat16, enabled=spec.precision == "bf16"):
+            filled = learner.fill(values, observed)
+        total = hidden_weight(drawn, spec.balance) if world.size > 1 else 0.0
+        loss = hidden_loss(filled.float(), truth, hidden, spec.mae_weight, spec.balance, total)
+        learner.step(loss, iteration, learning_rate(spec, iteration, per_epoch * spec.epochs), spec.clip_norm)
+        losses += loss.detach()
+        keeper.passed(batch + 1, losses, drawn.after)
+        progress.step(keeper.so_far)
+        if keeper.wanted(batch + 1):
+            keeper.write()
+    progress.end()
+    keeper.settle()
+
+
+def _validated(learner: Learner, batches: Sequence[Batch], keeper: Keeper, progress: Progress) -> tuple[float, float]:
+    """MSE and MAE of the averaged weights, by the first process for all; asked to stop, the run ends here.
+
+    Raises:
+        Interrupted: the resumed run begins with this validation.
+        TrainingError: the score is not a number.
+    """
+    world, state = learner.world, keeper.state
+
+    def until_stopped() -> Iterator[Batch]:
+        progress.begin(f"epoch {state.epoch + 1}, validation", len(batches))
+        for batch in batches:
+            if keeper.stop.asked:
+                break
+            yield batch
+            progress.step()
+        progress.end()
+
+    model = learner.averaged()
+    scores = validate(model, until_stopped(), learner.device) if world.first else (0.0, 0.0)
+    if world.any(keeper.stop.asked):
+        keeper.write()
+    mse, mae = world.told(list(scores))
+    if not math.isfinite(mse):
+        raise TrainingError(f"epoch {state.epoch + 1}: the validation MSE is {mse}; {ADVICE}")
+    return mse, mae
+
+
+def _book(state: Checkpoint, loss: float, mse: float, mae: float, rate: float, seconds: float) -> bool:
+    """Count the epoch as done; returns whether it is the best so far."""
+    state.epoch += 1
+    state.seconds = seconds
+    state.batch, state.loss_sum, state.numpy_state, state.torch_states, state.cuda_states = 0, 0.0, {}, [], []
+    state.history.append(
+        {"epoch": state.epoch, "loss": loss, "validation_mse": mse, "validation_mae": mae, "learning_rate": rate,
+         "seconds": round(seconds, 1)}
+    )  # fmt: skip
+    if mse >= state.best_score:
+        return False
+    state.best_score, state.best_epoch = mse, state.epoch
+    return True
+
+
+def _resumed(path: Path, config: RunConfig, series: Series) -> Checkpoint:
+    """The checkpoint to go on from, if its run is this one."""
+    state = checkpoints.load(path)
+    found = configs.changes(configs.build(json.loads(state.config)), config)
+    if found:
+        raise ConfigError(f"{path} was written by another configuration ({'; '.join(found)}); give a new --out")
+    if (state.source_sha256, state.sensors) != (series.sha256, list(series.sensors)):
+        raise ConfigError(f"{path} was written by a run on other data: {series.source} has changed; give a new --out")
+    state.config = config.to_json()
+    return state
+
+
+def _fresh(config: RunConfig, series: Series, scale: Scale, learner: Learner) -> Checkpoint:
+    numbers = {name: [float(x) for x in getattr(scale, name)] for name in ("mean", "std", "minimum", "maximum")}
+    weights = on_host(learner.model)
+    return Checkpoint(
+        config=config.to_json(), sensors=list(series.sensors), units=list(series.units), scale=numbers,
+        step_s=series.step_s, source=series.source, source_sha256=series.sha256, rows=series.rows, epoch=0,
+        weights=weights, averaged=dict(weights), optimiser={}, best_score=math.inf, best_epoch=0, history=[],
+        seconds=0.0, git_commit=checkpoints.git_commit(),
+    )  # fmt: skip

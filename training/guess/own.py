@@ -1,0 +1,156 @@
+"""A file and nothing else: its data guessed, a recipe chosen, everything said. `fit` calls it without a configuration.
+
+What a person states on the command line is never changed; the rest is settled from the file. `--print-config` gives
+the outcome as a configuration that makes the same run again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glaim_stream.feed.files import CSV, CsvForm, csv_form
+from glaim_stream.feed.words import some
+from glaim_stream.models.contract import read_contract
+from training import checkpoint as checkpoints
+from training.config import RunConfig, build, data_path
+from training.data.series import DataSpec, split
+from training.data.tables import load, read_table
+from training.data.windows import WindowSet
+from training.errors import ConfigError
+from training.guess.catalogue_entry import entry
+from training.guess.guess import Guess, guess
+from training.guess.no_value import words_among_numbers
+from training.guess.pace import seconds_a_step
+from training.guess.recipe import MINUTES, choose, window_of
+
+Say = Callable[[str], None]
+Tables = Mapping[str, Any]
+
+
+def settle(
+    stated: Tables, say: Say, *, minutes: float = 0.0, out: Path | None = None, resume: bool = False
+) -> RunConfig:
+    """The run of a file that comes without a configuration.
+
+    Args:
+        stated: What the command line says, as nested tables; `data.file` is in it.
+        say: Takes each guess as a line.
+        minutes: Time to train in; 0 for the default, or for what the stated steps take.
+        out: The run's directory, when it is not build/runs/<name>.
+        resume: Go on with the settings of the checkpoint that lies there: a pace measured anew would be another one.
+
+    Raises:
+        DataError: the file cannot be read or understood.
+        ConfigError: what was stated cannot be used.
+    """
+    path = data_path(str(stated.get("data", {}).get("file", "")))
+    named = {"name": re.sub(r"[^A-Za-z0-9_.-]+", "-", path.stem).strip("-.") or "run", **stated}
+    last = (out or Path("build") / "runs" / str(named["name"])) / "last.pt"
+    if resume and last.is_file():
+        return build(_over(json.loads(checkpoints.load(last).config), named))
+    given = build(named)  # what was stated is checked before the file is read
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            "each of several processes would measure and choose for itself: settle one configuration first, with "
+            "--print-config > mine.toml in a single process, and give them that"
+        )
+    if minutes < 0:
+        raise ConfigError(f"expected --minutes above 0, found {minutes:g}")
+    found = look(path, given.data, stated.get("data", {}))
+    for line in found.said:
+        say(f"guessed: {line}")
+    for line in found.warnings:
+        say(f"warning: {line}")
+    tables = _recipe(found.spec, path, given, stated, minutes or MINUTES, say, steps=not _stated_steps(stated, minutes))
+    guessed = {name: value for name, value in dataclasses.asdict(found.spec).items() if value != _plain(name)}
+    return build(_over(_over(tables, {"data": guessed}), named))
+
+
+def look(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
+    """What a file probably is: its form, the words in it that stand for no value, and what its columns are."""
+    said = []
+    table = read_table(path, given.no_value)
+    if path.suffix.lower() in CSV:
+        form = csv_form(path)
+        said += [] if form == CsvForm() else [str(form)]
+        if form.units and "units" not in stated:
+            given = dataclasses.replace(given, units=form.units)
+        words = words_among_numbers(table) if "no_value" not in stated else {}
+        if words:
+            given = dataclasses.replace(given, no_value=tuple(dict.fromkeys(chain.from_iterable(words.values()))))
+            table = read_table(path, given.no_value)
+            said.append(
+                f"no value: {some([repr(each) for each in given.no_value])}, among the numbers of {some([*words])}"
+            )
+    found = guess(table, path, given, stated)
+    return dataclasses.replace(found, said=(*said, *found.said))
+
+
+def next_steps(exported: Path, groups: Sequence[str], directory: Path, bucket: str) -> list[str]:
+    """Write groups.yaml into a run's directory, and say with which commands the exported model goes to work."""
+    contract = read_contract(exported)
+    catalogue = directory / "groups.yaml"
+    catalogue.write_text(entry(contract, groups, bucket))
+    common = f"{catalogue} --model-repository {exported.parent}"
+    return [
+        f"wrote {catalogue}; look at its comments, then",
+        f"  glaim-stream catalogue check {common}",
+        f"  glaim-stream worker --imputer local --catalogue {common}   # or --triton HOST:PORT for --imputer local",
+    ]
+
+
+def _recipe(
+    spec: DataSpec, path: Path, given: RunConfig, stated: Tables, minutes: float, say: Say, *, steps: bool
+) -> Tables:
+    """The recipe's tables, from the size of what is in the file."""
+    series = load(spec, path)
+    window = given.model.window if "window" in stated.get("model", {}) else window_of(series.rows)
+    shares = (
+        spec if {"split", "rows"} & set(stated.get("data", {})) else dataclasses.replace(spec, split=(0.7, 0.15, 0.15))
+    )
+    train = split(series, shares, window).train
+    windows = len(WindowSet(train.values, window, given.train.stride, given.train.minimum_observed))
+    missing = float(np.mean(~np.isfinite(series.values)))
+    say(
+        f"found: {len(series.groups)} group(s) of {len(series.sensors)} sensors, {series.rows} steps of "
+        f"{series.step_s:g} s, {missing:.1%} missing; {windows} windows to train on"
+    )
+
+    def pace(model: Mapping[str, Any], batch: int) -> float:
+        wanted = {**model, **stated.get("model", {})}
+        batch = stated.get("train", {}).get("batch_size", batch)
+        return seconds_a_step(wanted, len(series.sensors), batch, given.train.threads, given.train.device)
+
+    cuda = given.train.device.startswith("cuda")
+    chosen = choose(series.rows, windows, window, pace, minutes=minutes, cuda=cuda, steps=steps)
+    say(f"chosen: {chosen.said}; deployment masks")
+    return chosen.tables
+
+
+def _stated_steps(stated: Tables, minutes: float) -> bool:
+    return not minutes and bool({"epochs", "iterations"} & set(stated.get("train", {})))
+
+
+def _plain(name: str) -> Any:
+    return getattr(DataSpec(), name)
+
+
+def _over(below: Tables, above: Tables) -> dict[str, Any]:
+    """Nested tables, those of `above` winning setting by setting."""
+    merged = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping) and key in _SECTIONS
+        merged[key] = {**merged[key], **value} if both else value
+    return merged
+
+
+_SECTIONS = ("data", "model", "masks", "train", "export", "tune")

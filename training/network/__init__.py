@@ -1,0 +1,1 @@
+"""The GLAIM network and its fast kernels."""

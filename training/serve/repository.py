@@ -1,0 +1,91 @@
+"""A model's place in the repository that Triton serves: which version a new one becomes, and how it gets there.
+
+model_repo/<name>/contract.json     what the newest version promises
+config.pbtxt      one configuration for all versions, hence one shape of windows
+1/ 2/ ...         the versions, each with its own contract; Triton serves the two highest
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from glaim_stream.models.contract import CONTRACT_FILE, read_contract
+from glaim_stream.models.local import highest_ever, join, move, staging, versions
+from training.config import ExportSpec
+from training.errors import ExportError
+
+__all__ = ["placed", "put", "staging", "versions"]
+
+
+def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float) -> ExportSpec:
+    """The spec with its version settled: 0 becomes the number after the highest that is there or was withdrawn.
+
+    Cheap, so that a training can ask before it begins.
+
+    Raises:
+        ExportError: the versions that are there take other windows, or a higher one is there, which Triton would go
+            on serving beside a contract that speaks of the lower.
+    """
+    target = Path(spec.directory) / spec.name
+    present = versions(target)
+    version = spec.version or highest_ever(target) + 1
+    if version < 0:
+        raise ExportError(f"expected export.version 1 or higher, or 0 for the next one, found {spec.version}")
+    if present and present[-1] > version:
+        raise ExportError(
+            f"{target} holds version {present[-1]} and Triton serves the highest, so version {version} would not be "
+            f"served: give export.version = {present[-1] + 1}, or 0 for the next one"
+        )
+    if (target / CONTRACT_FILE).is_file():
+        before = read_contract(target)
+        wanted: dict[str, Any] = {
+            "sensors": list(sensors), "window": window, "step_s": step_s, "emitted_steps": spec.emitted_steps,
+        }  # fmt: skip
+        there: dict[str, Any] = {
+            "sensors": before.sensor_ids, "window": before.window, "step_s": before.step_s,
+            "emitted_steps": before.emitted_steps,
+        }  # fmt: skip
+        differing = [f"{name} {there[name]}, found {wanted[name]}" for name in wanted if wanted[name] != there[name]]
+        if differing:
+            raise ExportError(
+                f"{target} holds version {before.version} with {'; '.join(differing)}: all versions of a model share "
+                f"one Triton configuration and one catalogue entry. Give another export.name, or remove {target} first"
+            )
+    return dataclasses.replace(spec, version=version)
+
+
+def put(made: Path, target: Path, version: int) -> None:
+    """Move a finished model directory into the repository; other versions that are there are kept.
+
+    Args:
+        made: The whole directory of the model with the one new version, below `staging(target.parent)`.
+        target: model_repo/<name>.
+        version: The new version.
+    """
+    present = versions(target)
+    if present and version not in present:
+        join(made, target, version)
+        return
+    for other in present:
+        if other != version:
+            shutil.copytree(target / str(other), made / str(other))
+    _swap(made, target)
+
+
+def _swap(made: Path, target: Path) -> None:
+    """Put the new directory in the place of the old one; the old one is gone only when the new one stands."""
+    if not target.exists():
+        move(made, target)
+        return
+    old = made.with_name(made.name + ".old")
+    move(target, old)
+    try:
+        made.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old)
