@@ -1,9 +1,9 @@
-"""What the side windows cost: windows asked, the worker's own CPU, and the time of the whole, at several shares.
+"""What the probe windows cost: windows asked, the worker's own CPU, and the time of the whole, at several shares.
 
     python -m benchmarks.scores --groups 200
 
 A simulated plant with holes goes through the pipeline as the worker drives it, with the real Triton behind it. The CPU
-is this process's: decoding, windows, side windows, the calls, blending and encoding; Triton's is not in it.
+is this process's: decoding, windows, probe windows, the calls, blending and encoding; Triton's is not in it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def run(settings: Settings, records: list[_Record]) -> dict[str, Any]:
     for at in range(0, len(records), _BATCH):
         batch = records[at : at + _BATCH]
         applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
-        pipeline.messages(pipeline.settle(scores, await pipeline.ask(applied.closed, applied.sides)))
+        pipeline.messages(pipeline.settle(scores, await pipeline.ask(applied.closed, applied.probes)))
     out = {
         "share": settings.score_share,
         "cpu_s": round(time.process_time() - cpu, 2),
@@ -104,7 +104,7 @@ def main(arguments: list[str] | None = None) -> None:
     command = f"python -m benchmarks.scores --groups {given.groups} --steps {given.steps} --rounds {given.rounds}"
     result = machine.describe(command) | {"groups": given.groups, "shares": list(best.values())}
     machine.append("scores", result)
-    table = Table("share", "windows for holes", "side windows", "worker CPU, s", "whole, s", title=command)
+    table = Table("share", "windows for holes", "probe windows", "worker CPU, s", "whole, s", title=command)
     for each in best.values():
         columns = ("share", "hole_windows", "side_windows", "cpu_s", "wall_s")
         table.add_row(*(f"{each[name]:,}" for name in columns))

@@ -53,7 +53,7 @@ async def bytes_a_row(groups: int) -> dict[str, float]:
     for step in range(_STEPS):
         batch = records[step * groups : (step + 1) * groups]
         applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
-        answered = pipeline.settle(scores, await pipeline.ask(applied.closed, applied.sides))
+        answered = pipeline.settle(scores, await pipeline.ask(applied.closed, applied.probes))
         sizes += [(message.rows, len(message.value)) for message in pipeline.messages(answered)]
     await ladder.close()
     rows = sum(count for count, _ in sizes)

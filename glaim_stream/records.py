@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
@@ -17,34 +16,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.errors import RecordError
-from glaim_stream.status import Status, severity
+from glaim_stream.vocabulary import METHODS as METHODS
+from glaim_stream.vocabulary import QUALITIES as QUALITIES
+from glaim_stream.vocabulary import Method as Method
+from glaim_stream.vocabulary import Quality as Quality
+from glaim_stream.vocabulary import Status, severity
 
 SCHEMA_VERSION = "2"
 CONTENT_TYPE = b"application/vnd.apache.arrow.stream"
 MAX_ROWS_A_MESSAGE = 20_000  # rows compress to some 10 to 20 bytes each, so this is well below Kafka's usual 1 MB
-
-
-class Method(IntEnum):
-    """Who made a value."""
-
-    OBSERVED = 0
-    MODEL = 1
-    BLEND = 2
-    INTERPOLATION = 3
-    LAST_VALUE = 4
-    NONE = 5
-
-
-class Quality(IntEnum):
-    """How far a value can be trusted: observed, imputed or doubted by its sensor, or not known at all."""
-
-    GOOD = 0
-    UNCERTAIN = 1
-    BAD = 2
-
-
-METHODS = [method.name.lower() for method in Method]
-QUALITIES = [quality.name.lower() for quality in Quality]
 
 # Each column is compressed for itself, in some 10 us whatever its length (zstd). The writer's own threads cost more
 # than they bring: 570 us a message of one row with them, 226 without, and 14 uncompressed (AMD EPYC, 2026-11-21).
@@ -66,7 +46,7 @@ SCHEMA = pa.schema(
         pa.field("observed", pa.bool_(), nullable=False),  # a reading arrived
         pa.field("method", _FLAG, nullable=False),  # who made the value
         pa.field("quality", _FLAG, nullable=False),  # the severity of the status
-        pa.field("status", pa.uint32(), nullable=False),  # OPC UA StatusCode, see status.py
+        pa.field("status", pa.uint32(), nullable=False),  # OPC UA StatusCode, see vocabulary.py
         pa.field("lower", pa.float32()),  # the model's interval; null for every other method
         pa.field("upper", pa.float32()),
         pa.field("gap_age", pa.uint16(), nullable=False),  # steps since the sensor's last observation

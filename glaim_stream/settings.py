@@ -158,6 +158,11 @@ class Settings(BaseSettings):
         return self.imputer in ("triton", "local")
 
     @property
+    def scored(self) -> bool:
+        """Whether probes are asked and experts blended: a single model-free answer has nothing to be blended with."""
+        return self.needs_model and self.score_share > 0
+
+    @property
     def dlq_topic(self) -> str:
         """Name of the dead-letter topic."""
         return self.dead_letter_topic or self.input_topic + DEAD_LETTER_SUFFIX

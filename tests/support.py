@@ -19,8 +19,7 @@ from glaim_stream.decode.readings import Readings
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.models.contract import Contract, sensors_digest
 from glaim_stream.output.announcements import Announcement
-from glaim_stream.output.messages import Origin, Output
-from glaim_stream.pipeline.pipeline import Message
+from glaim_stream.output.messages import Message, Origin, Output
 from glaim_stream.records import Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from glaim_stream import records
 from glaim_stream.errors import RecordError
 from glaim_stream.records import METHODS, QUALITIES, SCHEMA, Method, Rows, encode, newest_revisions, read_rows
-from glaim_stream.status import Status
+from glaim_stream.vocabulary import Status
 
 GROUPS, SENSORS, VERSIONS = ["g0", "g\u00e9", "g2"], ["s0", "s1"], ["", "3"]
 

@@ -16,8 +16,8 @@ from glaim_stream.decode.groups import UNKNOWN_GROUP, GroupIndex
 from glaim_stream.errors import RecordError
 from glaim_stream.models.contract import Contract
 from glaim_stream.output.repair import SensorTable
-from glaim_stream.records import METHODS, read_rows
-from glaim_stream.status import severity
+from glaim_stream.records import read_rows
+from glaim_stream.vocabulary import METHODS, severity
 
 Ints = NDArray[np.int64]
 

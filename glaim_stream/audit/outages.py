@@ -20,7 +20,7 @@ from glaim_stream.audit.columns import Cells
 from glaim_stream.audit.report import Finding, Offence
 from glaim_stream.decode.readings import Readings
 from glaim_stream.errors import SettingsError
-from glaim_stream.feed.times import moment_ms
+from glaim_stream.times import moment_ms
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

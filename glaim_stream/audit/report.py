@@ -33,7 +33,7 @@ class Offence:
     detail: str = ""
 
     def __str__(self) -> str:
-        from glaim_stream.feed.times import text_of_ms
+        from glaim_stream.times import text_of_ms
 
         where = [f"partition {self.partition}"]
         if self.offset is not None:

@@ -14,11 +14,10 @@ import numpy as np
 from glaim_stream.audit.books import PartitionBooks
 from glaim_stream.audit.columns import UNTOLD_MS
 from glaim_stream.audit.keys import Bools, Expected, Ints, PartitionAudit, among, distinct, ramps, starts
-from glaim_stream.blend.mixture import HORIZON
-from glaim_stream.feed.times import text_of_ms
-from glaim_stream.records import QUALITIES, Method
+from glaim_stream.times import text_of_ms
+from glaim_stream.vocabulary import QUALITIES, UPGRADED, Method
 from glaim_stream.windows.clock import NEVER_MS
-from glaim_stream.windows.upgrades import UPGRADED
+from glaim_stream.windows.history import HORIZON
 
 
 class PartitionRules(PartitionBooks):

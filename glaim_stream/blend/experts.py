@@ -20,8 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.mixture import HORIZON
 from glaim_stream.blend.recent import RecentSums
+from glaim_stream.windows.history import HORIZON
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

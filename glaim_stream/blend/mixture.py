@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.blend.recent import RecentSums
+from glaim_stream.windows.history import HORIZON
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -31,7 +32,6 @@ Doubles = NDArray[np.float64]
 # On the validation part of Illness neither number is delicate: a memory of 0.9 to 0.95 and a caution of 0.5 to 8 move
 # the MSE of a row by at most 7 %, the MAE by 2 %. The shorter memory is for a level that drifts faster than there.
 MEMORY = 0.9  # of a step: what happened 10 steps ago has a third of the say
-HORIZON = 96  # steps
 CAUTION = 2.0  # how many errors of the better method's size the pull towards START is worth
 START = 0.5  # the model's share while no error is known
 

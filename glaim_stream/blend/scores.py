@@ -1,6 +1,6 @@
 """What a partition knows of recent errors, and the weights that follow from it. Arithmetic only.
 
-Errors of the side windows (glaim_stream.windows.probes), pooled over the groups, go to the experts
+Errors of the probe windows (glaim_stream.windows.probes), pooled over the groups, go to the experts
 (glaim_stream.blend.experts).
 """
 
@@ -26,8 +26,8 @@ class Answers:
 
     step: Ints  # [n] that closed as the question was asked, ascending
     sensor: Ints  # [n]
-    age: Ints  # [n] class of the gap age (sides.age_class)
-    place: Ints  # [n] sides.Place
+    age: Ints  # [n] class of the gap age (probes.age_class)
+    place: Ints  # [n] probes.Place
     model: Doubles  # [n] sensor units; NaN where the model did not answer
     baseline: Doubles  # [n]
 
@@ -57,7 +57,7 @@ class ModelScores:
 
         Args:
             holes: cells to be filled.
-            questions: of side windows.
+            questions: of probe windows.
             truth: [questions] what was hidden.
 
         Returns:

@@ -9,7 +9,7 @@ from glaim_stream.check.findings import Finding, Outcome, Subject
 from glaim_stream.check.models import answer_findings, catalogue_findings, contract_findings
 from glaim_stream.models.contract import Contract
 from glaim_stream.settings import Settings
-from glaim_stream.worker.rebuild import history_ms
+from glaim_stream.windows.history import history_ms
 
 
 async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[Finding]:
@@ -27,7 +27,7 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
     if Subject.CATALOGUE not in wanted:
         said = [finding for finding in said if finding.outcome is Outcome.FAILED and Subject.TRITON in wanted]
     if Subject.KAFKA in wanted:
-        said += kafka_findings(settings, None if catalogue is None else history_ms(settings, catalogue))
+        said += kafka_findings(settings, None if catalogue is None else history_ms(catalogue, scored=settings.scored))
     if Subject.TRITON in wanted:
         said += await answer_findings(settings, contracts)
     return said

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from glaim_stream.windows.history import history_steps
+
 Shape = Literal["single", "batch", "arrow"]
 
 # benchmarks/results/stream.jsonl, `python -m benchmarks.stream --rounds 2 --seconds 6`
@@ -24,9 +26,9 @@ WINDOW_CORE_S = (0.59 - 0.39) / 3547
 WORKER_BASE_BYTES = 316e6
 WORKER_MOST_BYTES = 0.75 * 2**31  # three quarters of the chart's limit of 2 GiB
 
-WINDOW = 96  # steps
-REMEMBERED = 96  # steps before them, whose errors the blend of model and baseline remembers
-EMITTED = 9  # steps that a model answers for: the newest and `revise_after` 8 before it
+WINDOW, REVISE_AFTER = 96, 8  # steps, the catalogue's defaults
+EMITTED = REVISE_AFTER + 1  # steps that a model answers for
+HISTORY = history_steps(WINDOW, scored=True)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def size(load: Load) -> Sizing:
     # A worker that starts reads the windows again, and before them the steps whose errors the blend remembers. That it
     # publishes nothing meanwhile makes it faster than this (1,000 groups of `step` records: 0.62 s a window).
     sensors = load.groups * load.sensors
-    rebuild_all_s = sensors * (1 - load.missing) * (WINDOW + REMEMBERED) / READINGS_A_CORE_S[load.shape]
+    rebuild_all_s = sensors * (1 - load.missing) * HISTORY / READINGS_A_CORE_S[load.shape]
     read_cores = readings_s / READINGS_A_CORE_S[load.shape]
     workers = max(
         2,
@@ -99,13 +101,13 @@ def size(load: Load) -> Sizing:
         1 + math.ceil(rebuild_all_s / load.rebuild_s),
     )
     partitions = workers * load.growth
-    # Side windows of a partition: a share of its groups, 4 to 32.
-    sides = min(32.0, max(4.0, 0.05 * load.groups / partitions))
-    windows_s = hole_windows_s + sides * partitions / load.step_s
+    # probe windows of a partition: a share of its groups, 4 to 32.
+    probes = min(32.0, max(4.0, 0.05 * load.groups / partitions))
+    windows_s = hole_windows_s + probes * partitions / load.step_s
     cores = read_cores + windows_s * WINDOW_CORE_S
     gpus = None if load.windows_a_gpu_s is None else max(2, math.ceil(2 * windows_s / load.windows_a_gpu_s))
 
-    retention_h = ((WINDOW + REMEMBERED) * load.step_s + load.lateness_s) / 3600 + load.outage_h
+    retention_h = (HISTORY * load.step_s + load.lateness_s) / 3600 + load.outage_h
     in_bytes_s = readings_s * BYTES_A_READING[load.shape]
     rows_a_message = sensors / partitions
     return Sizing(

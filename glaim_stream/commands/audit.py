@@ -50,8 +50,8 @@ def audit(
 ) -> None:
     """Hold output, dead letters and late topic against the input. Exit code 0: clean, 1: something is lost or wrong."""
     from glaim_stream.audit import audit as run
-    from glaim_stream.feed.times import moment_ms
     from glaim_stream.settings import read_settings
+    from glaim_stream.times import moment_ms
 
     settings = read_settings(
         kafka=kafka,

@@ -138,7 +138,7 @@ def _filter(
     places: list[str] | None = None,
 ) -> Filter:
     from glaim_stream.dlq.letters import Filter, place_of
-    from glaim_stream.feed.times import moment_ms
+    from glaim_stream.times import moment_ms
 
     return Filter(
         causes or (),
@@ -153,7 +153,7 @@ def _print_counts(topic: str, found: Survey) -> None:
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
-    from glaim_stream.feed.times import text_of_ms
+    from glaim_stream.times import text_of_ms
 
     table = Table("cause", "partition", "letters", "readings", "came back", "requeued", "first written", "last written")
     for (cause, partition), line in sorted(found.lines.items()):
@@ -173,7 +173,7 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
     from glaim_stream.commands.console import result_console
     from glaim_stream.dlq.letters import Letter
     from glaim_stream.dlq.topic import letters_of
-    from glaim_stream.feed.times import text_of_ms
+    from glaim_stream.times import text_of_ms
 
     table = Table("letter", "written", "cause", "group", "original", "detail")
     more = 0

@@ -52,10 +52,10 @@ def dump(
     from glaim_stream.catalogue import read_catalogue
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.errors import SettingsError
-    from glaim_stream.feed.times import text_of_ms
     from glaim_stream.kafka.dump import ENDINGS
     from glaim_stream.kafka.dump import dump as write
     from glaim_stream.settings import read_settings
+    from glaim_stream.times import text_of_ms
 
     if out.suffix not in ENDINGS:
         raise SettingsError(f"expected a file ending in {' or '.join(ENDINGS)}, found {out}")
@@ -100,7 +100,7 @@ def moment_or_ago_ms(text: str, now_ms: int) -> int:
         SettingsError: it is neither.
     """
     from glaim_stream.errors import SettingsError
-    from glaim_stream.feed.times import moment_ms
+    from glaim_stream.times import moment_ms
 
     span = _SPAN.fullmatch(text.strip())
     if span is not None:

@@ -158,7 +158,7 @@ def _speed(text: str) -> float | None:
 
 
 def _print_plan(report: ProduceReport, source: Source, withheld: int) -> None:
-    from glaim_stream.feed.times import text_of_ms
+    from glaim_stream.times import text_of_ms
 
     print(
         f"would send {report.readings} readings ({report.nulls} null) of {report.groups} groups "

@@ -187,9 +187,9 @@ async def _ranges(
     timezone: str,
 ) -> list[tuple[Range, Range]]:
     from glaim_stream.catalogue import read_catalogue
-    from glaim_stream.feed.times import moment_ms
     from glaim_stream.kafka.ranges import ranges_of, reader
     from glaim_stream.replay.warmup import nothing_before, warm_up_range
+    from glaim_stream.times import moment_ms
 
     catalogue = read_catalogue(settings.catalogue)
     async with reader(settings) as consumer:
@@ -247,8 +247,8 @@ def _raw(file: Path) -> tuple[Messages, int, str]:
 
 def _planned(source: Source, input_format: Format, batch: int) -> tuple[Messages, int, str]:
     from glaim_stream.feed.messages import InputFormat, plan_messages
-    from glaim_stream.feed.times import text_of_ms
     from glaim_stream.replay.files import planned
+    from glaim_stream.times import text_of_ms
 
     plan = plan_messages(source, InputFormat(input_format.value), batch=batch)
     first, last = text_of_ms(int(source.time_ms[0])), text_of_ms(int(source.time_ms[-1]))

@@ -87,7 +87,7 @@ def schema() -> None:
 
     from glaim_stream.commands.console import result_console
     from glaim_stream.records import SCHEMA
-    from glaim_stream.status import Status
+    from glaim_stream.vocabulary import Status
 
     print(_INPUT)
     print(_OUTPUT)

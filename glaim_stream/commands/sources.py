@@ -104,7 +104,7 @@ def within(source: Source, since: str | None, until: str | None, timezone: str) 
         SettingsError: there are none.
     """
     from glaim_stream.errors import SettingsError
-    from glaim_stream.feed.times import moment_ms, text_of_ms
+    from glaim_stream.times import moment_ms, text_of_ms
 
     first, last = source.time_ms[0], source.time_ms[-1]
     chosen = source.between(

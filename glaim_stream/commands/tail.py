@@ -119,7 +119,7 @@ class _CsvPrinter:
 def _print_jsonl(table: pa.Table) -> None:
     import json
 
-    from glaim_stream.feed.times import text_of_ms
+    from glaim_stream.times import text_of_ms
 
     times = ("ts", "event_time")
     for name in times:
@@ -137,7 +137,7 @@ def _style(row: dict[str, Any]) -> str | None:
 
 
 def _symbol(status: int) -> str:
-    from glaim_stream.status import Status
+    from glaim_stream.vocabulary import Status
 
     return Status(status).symbol if status in list(Status) else f"0x{status:08X}"
 
@@ -154,7 +154,7 @@ class _TablePrinter:
     def __call__(self, table: pa.Table) -> None:
         from rich.table import Table
 
-        from glaim_stream.feed.times import text_of_ms
+        from glaim_stream.times import text_of_ms
 
         shown = Table(box=None, show_header=self._first, padding=(0, 2, 0, 0), pad_edge=False)
         for name, width in _WIDTHS.items():

@@ -17,11 +17,10 @@ from glaim_stream.decode.groups import NO_GROUP, GroupIndex
 from glaim_stream.decode.json_records import parse_json
 from glaim_stream.decode.parsed import Parsed, joined
 from glaim_stream.decode.readings import Readings, no_readings
-from glaim_stream.records import Quality
+from glaim_stream.times import EARLIEST_MS, LATEST_MS
+from glaim_stream.vocabulary import Quality
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
-# Years 1900 to 2200: outside of them a stamp is an error of unit (seconds, microseconds), not a time.
-_EARLIEST_MS, _LATEST_MS = -2_208_988_800_000, 7_258_118_400_000
 
 
 class Decoder:
@@ -70,7 +69,7 @@ class Decoder:
         sensor = index.rows(model, parsed.sensor)
         known = (parsed.group >= 0) & (sensor >= 0)
         # NaN, no time, compares false both ways; NaN, a dropout, does too and stays: it has no limits to break.
-        timed = (parsed.time_ms >= _EARLIEST_MS) & (parsed.time_ms <= _LATEST_MS)
+        timed = (parsed.time_ms >= EARLIEST_MS) & (parsed.time_ms <= LATEST_MS)
         # Ahead of the record's time, not of the wall clock: a rebuild reads the same records later, and must refuse
         # the same readings.
         ahead = parsed.time_ms >= produced_ms + (self._max_ahead_ms[model] + 1)

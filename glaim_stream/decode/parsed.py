@@ -89,7 +89,7 @@ def times_ms(times: Sequence[Time]) -> NDArray[np.float64]:
 
 
 def qualities(stated: Sequence[Stated]) -> NDArray[np.int8] | None:
-    """records.Quality of each; None where nothing is stated of any."""
+    """vocabulary.Quality of each; None where nothing is stated of any."""
     return _by_kind(stated, quality_of, np.int8) if any(stated) else None
 
 

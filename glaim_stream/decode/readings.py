@@ -24,7 +24,7 @@ class Readings:
     value: NDArray[np.float32]
     offset: NDArray[np.int64]  # of the record that carried it
     position: NDArray[np.int32]  # of the reading inside its record
-    quality: NDArray[np.int8]  # records.Quality; 2, bad, where and only where it holds no value
+    quality: NDArray[np.int8]  # vocabulary.Quality; BAD where and only where it holds no value
     produced_ms: NDArray[np.int64]  # Kafka's time of its record; wall time when the record has none
     requeued: NDArray[np.bool_]  # of a dead letter that was sent back: no row has told of it yet
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.dlq.letters import Letter
-from glaim_stream.feed.times import text_of_ms
+from glaim_stream.times import text_of_ms
 
 _HEX_BYTES = 512
 _TEXT_CHARS = 4000

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.files import read_file
 from glaim_stream.feed.kinds import is_number
-from glaim_stream.feed.times import column_ms, joined
+from glaim_stream.feed.time_columns import column_ms, joined
 from glaim_stream.feed.words import some
 
 DEFAULT_MISSING = ("-9999",)
@@ -86,7 +86,7 @@ def read_source(
         group: the group of every column of a wide file, or row of a long one, that names none itself.
         missing: numbers and texts that mean "no reading".
         timezone: zone of stamps that carry none.
-        date_order: of stamps that do not begin with their year (glaim_stream.feed.times.ORDERS); default: they tell.
+        date_order: order of dates that do not begin with their year, one of time_columns.ORDERS; empty: the dates tell.
 
     Raises:
         SettingsError: the file cannot be read, or is neither wide nor long.

@@ -12,7 +12,7 @@ import numpy as np
 from glaim_stream.errors import ImputerError, ImputerUnavailable
 from glaim_stream.imputers.breaker import Breaker, State
 from glaim_stream.imputers.protocol import Imputed, Rung, Windows
-from glaim_stream.records import Method
+from glaim_stream.vocabulary import Method
 
 log = logging.getLogger(__name__)
 

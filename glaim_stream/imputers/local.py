@@ -16,7 +16,7 @@ from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.models.contract import Contract, read_contract, verify_weights
 from glaim_stream.models.versions import Contracts
-from glaim_stream.records import Method
+from glaim_stream.vocabulary import Method
 
 log = logging.getLogger(__name__)
 

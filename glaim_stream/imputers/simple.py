@@ -6,7 +6,7 @@ import numpy as np
 
 from glaim_stream.imputers.baselines import interpolation, last_value
 from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.records import Method
+from glaim_stream.vocabulary import Method
 
 
 class Interpolation:

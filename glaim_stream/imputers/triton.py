@@ -15,7 +15,7 @@ from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.models.contract import IMPUTED, OBSERVED, VALUES, Contract
 from glaim_stream.models.versions import Contracts
-from glaim_stream.records import Method
+from glaim_stream.vocabulary import Method
 
 # UNAVAILABLE: restarting or unreachable. NOT_FOUND: what a draining server answers, or one that still loads.
 _RETRIED = ("StatusCode.UNAVAILABLE", "StatusCode.NOT_FOUND")

@@ -16,8 +16,8 @@ from glaim_stream.errors import MessageTooLarge
 from glaim_stream.output.announcements import CONTENT_TYPE as DOCUMENT_TYPE
 from glaim_stream.output.messages import Output
 from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION, halves
+from glaim_stream.retry import pauses_s
 from glaim_stream.settings import Settings
-from glaim_stream.worker.partition import FIRST_PAUSE_S, LONGEST_PAUSE_S
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class KafkaPublisher:
         One row is 3 to 5 kB, names of 249 characters included. A topic that takes no such message takes no row at all:
         that is a fault of its configuration, and the row waits for its end as it would for a broker that is away.
         """
-        pause_s = FIRST_PAUSE_S
+        pauses = pauses_s()
         while True:
             try:
                 return await self._send(self._output_topic, None, value, partition, headers)
@@ -77,12 +77,12 @@ class KafkaPublisher:
                 if len(parts) > 1:
                     break
             metrics.publish_retries.inc()
+            pause_s = next(pauses)
             log.error(
                 "%s refuses a single row of %d bytes, trying again in %.1f s: raise its max.message.bytes",
                 self._output_topic, len(value), pause_s,
             )  # fmt: skip
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         log.warning("%s refuses a message of %d bytes: sent in halves", self._output_topic, len(value))
         for part in parts:
             await self._send_rows(part, partition, headers)
@@ -107,7 +107,7 @@ class KafkaPublisher:
     async def _send(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers
     ) -> None:
-        pause_s = FIRST_PAUSE_S
+        pauses = pauses_s()
         while True:
             try:
                 async with self._turn[topic, partition]:
@@ -119,6 +119,6 @@ class KafkaPublisher:
                 if isinstance(error.__cause__ or error, _TOO_LARGE):
                     raise MessageTooLarge(f"{topic} refuses a message of {len(value or b'')} bytes") from error
                 metrics.publish_retries.inc()
+                pause_s = next(pauses)
                 log.warning("%s did not take a message, trying again in %.1f s: %r", topic, pause_s, error)
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

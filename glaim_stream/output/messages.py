@@ -8,7 +8,15 @@ from typing import Protocol
 
 from glaim_stream.decode.dead_letters import DeadLetter
 from glaim_stream.output.announcements import Announcement
-from glaim_stream.pipeline.pipeline import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message for the output topic."""
+
+    value: bytes
+    rows: int
+    model: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from glaim_stream.catalogue import Model
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.models.contract import Contract
-from glaim_stream.records import Method, Quality, Rows
-from glaim_stream.status import Status
+from glaim_stream.records import Rows
+from glaim_stream.vocabulary import Method, Quality, Status
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 
 Floats = NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""Live accuracy: what the questions of the side windows show, as metrics that PromQL divides."""
+"""Live accuracy: what the questions of the probe windows show, as metrics that PromQL divides."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from glaim_stream import metrics
 from glaim_stream.blend.scores import Answers
 from glaim_stream.output.repair import SensorTable, intervals
-from glaim_stream.windows.probes import Place, Sides
+from glaim_stream.windows.probes import Place, Probes
 
 
 def count_accuracy(
     model: str,
     sensor_ids: Sequence[str],
     table: SensorTable,
-    sides: Sides,
+    probes: Probes,
     answers: Answers,
     blended: NDArray[np.float64],
 ) -> None:
@@ -27,14 +27,14 @@ def count_accuracy(
         model: its name.
         sensor_ids: of its sensors, by row.
         table: of its sensors.
-        sides: the questions.
+        probes: the questions.
         answers: the model's and the baseline's.
         blended: [questions] what would have been published.
     """
     known = np.flatnonzero(np.isfinite(answers.model))
     if len(known) == 0:
         return
-    truth = sides.truth[known].astype(np.float64)
+    truth = probes.truth[known].astype(np.float64)
     shape = (len(sensor_ids), len(Place))
     key = answers.sensor[known] * len(Place) + answers.place[known]
     counts = np.bincount(key, minlength=shape[0] * shape[1])
@@ -46,7 +46,9 @@ def count_accuracy(
             metrics.score_error.labels(model, sensor, method, position).inc(error)
     for (sensor, position), count in zip(labels, counts[asked].tolist(), strict=True):
         metrics.score_questions.labels(model, sensor, position).inc(count)
-    lower, upper = intervals(blended[known], answers.sensor[known], sides.gap_age[known], sides.lag[known] == 0, table)
+    lower, upper = intervals(
+        blended[known], answers.sensor[known], probes.gap_age[known], probes.lag[known] == 0, table
+    )
     drawn = np.isfinite(lower)
     for place in Place:
         here = drawn & (answers.place[known] == place)

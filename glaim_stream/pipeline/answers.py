@@ -12,9 +12,9 @@ from glaim_stream.blend.scores import Answers
 from glaim_stream.imputers.baselines import interpolation_at
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.repair import SensorTable, publishable
-from glaim_stream.records import Method
+from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
-from glaim_stream.windows.probes import Place, Sides, age_class, places
+from glaim_stream.windows.probes import Place, Probes, age_class, places
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -57,23 +57,23 @@ def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -
     return HoleAnswers(cells, window, at)
 
 
-def side_answers(sides: Sides, imputed: Imputed, table: SensorTable) -> Answers:
-    """Answers to the questions of side windows.
+def probe_answers(probes: Probes, imputed: Imputed, table: SensorTable) -> Answers:
+    """Answers to the questions of probe windows.
 
     Rounded and limited as published values are: a model's last bits depend on the batch that a window came in, and
     weights must not.
     """
-    at = imputed.values.shape[2] - 1 - sides.lag
-    model = imputed.values[sides.window, sides.sensor, at].astype(np.float64)
-    model[imputed.method[sides.window, sides.sensor, at] != Method.MODEL] = np.nan
-    baseline = _baseline(sides.values, sides.observed, sides.window, sides.sensor, sides.lag)
+    at = imputed.values.shape[2] - 1 - probes.lag
+    model = imputed.values[probes.window, probes.sensor, at].astype(np.float64)
+    model[imputed.method[probes.window, probes.sensor, at] != Method.MODEL] = np.nan
+    baseline = _baseline(probes.values, probes.observed, probes.window, probes.sensor, probes.lag)
     return Answers(
-        sides.step,
-        sides.sensor,
-        age_class(sides.gap_age),
-        places(sides.observed, sides.window, sides.sensor, sides.lag),
-        publishable(model, sides.sensor, table),
-        publishable(baseline, sides.sensor, table),
+        probes.step,
+        probes.sensor,
+        age_class(probes.gap_age),
+        places(probes.observed, probes.window, probes.sensor, probes.lag),
+        publishable(model, probes.sensor, table),
+        publishable(baseline, probes.sensor, table),
     )
 
 

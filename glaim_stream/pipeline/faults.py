@@ -14,17 +14,18 @@ from dataclasses import fields
 
 import numpy as np
 
-from glaim_stream.blend.mixture import HORIZON
 from glaim_stream.blend.scores import Scores
 from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline.pipeline import Applied, Asked, Message, Pipeline
-from glaim_stream.records import Method, Rows
-from glaim_stream.status import Status
+from glaim_stream.output.messages import Message
+from glaim_stream.pipeline.pipeline import Applied, Asked, Pipeline
+from glaim_stream.records import Rows
+from glaim_stream.vocabulary import Method, Status
 from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import Sides, newest_steps
+from glaim_stream.windows.probes import Probes, newest_steps
 
 
 def copied(pipeline: Pipeline, windows: PartitionWindows) -> PartitionWindows:
@@ -103,7 +104,7 @@ class Rebuild:
         self._windows = pipeline.windows()
         self._windows.rebuilding = True
         self._apart = Apart(pipeline, self._windows) if careful else None
-        self.sides: list[Sides] = []  # of the steps whose errors are not forgotten
+        self.probes: list[Probes] = []  # of the steps whose errors are not forgotten
 
     def done(self) -> PartitionWindows:
         """The windows after what was applied; what they close from now on is new."""
@@ -126,7 +127,7 @@ class Rebuild:
             raise CannotApply from error
 
     def _keep(self, applied: Applied) -> None:
-        self.sides = newest_steps([*self.sides, *applied.sides], HORIZON)
+        self.probes = newest_steps([*self.probes, *applied.probes], HORIZON)
 
 
 async def messages_whatever_fails(

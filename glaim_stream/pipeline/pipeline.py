@@ -23,16 +23,17 @@ from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.models.contract import Contract
 from glaim_stream.output.announcements import Announcement, announce
+from glaim_stream.output.messages import Message
 from glaim_stream.output.repair import publishable, repair
 from glaim_stream.output.tables import Tables
 from glaim_stream.pipeline.accuracy import count_accuracy
-from glaim_stream.pipeline.answers import blended, hole_answers, holes_of, side_answers
-from glaim_stream.records import Method, Rows, encode
-from glaim_stream.status import Status
+from glaim_stream.pipeline.answers import blended, hole_answers, holes_of, probe_answers
+from glaim_stream.records import Rows, encode
+from glaim_stream.vocabulary import Method, Status
 from glaim_stream.windows.closing import Closed, concatenate
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import FEWEST_WINDOWS, Sides, joined
+from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, joined
 from glaim_stream.windows.upgrades import Upgrades
 
 GAP_AGES = (1, 4, 16, 48)  # steps; the last of each class of glaim_filled_rows_total
@@ -52,7 +53,7 @@ class Applied:
     readings: int = 0  # that went into windows
     dropouts: int = 0  # of these, the ones that hold no value
     superseded: int = 0  # of these, the ones for whose sensor and step another one stands
-    sides: list[Sides] = field(default_factory=list)  # questions whose answers are known
+    probes: list[Probes] = field(default_factory=list)  # questions whose answers are known
     outages: list[Outage] = field(default_factory=list)
     skewed: int = 0  # readings stamped ahead of their record's time
 
@@ -64,18 +65,9 @@ class Asked:
     model_index: int
     closed: Closed | None  # rows, some of which are holes
     imputed: Imputed | None  # for these, None when there are none
-    sides: Sides | None  # questions whose answers are known
-    side_imputed: Imputed | None
+    probes: Probes | None  # questions whose answers are known
+    probe_imputed: Imputed | None
     upgrade: bool = False  # these rows were published before, made by a lower rung
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message for the output topic."""
-
-    value: bytes
-    rows: int
-    model: str
 
 
 class Pipeline:
@@ -148,7 +140,7 @@ class Pipeline:
             len(readings) - len(late),
             fed.dropouts,
             fed.superseded,
-            fed.sides,
+            fed.probes,
             fed.outages,
             fed.skewed,
         )
@@ -169,15 +161,15 @@ class Pipeline:
         return windows.made_again(scores.upgrades) if self._upgrades else []
 
     async def ask(
-        self, closed: Sequence[Closed], sides: Sequence[Sides] = (), upgrades: Sequence[Closed] = ()
+        self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()
     ) -> list[Asked]:
         """Ask the imputer for what closed steps lack, and what is known beside it; any number may be in flight."""
-        if not closed and not sides and not upgrades:
+        if not closed and not probes and not upgrades:
             return []
         start = time.perf_counter()
-        models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in sides])
+        models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in probes])
         asked = await asyncio.gather(
-            *(self._ask(model_index, closed, sides) for model_index in models),
+            *(self._ask(model_index, closed, probes) for model_index in models),
             *(self._ask(each.model_index, [each], (), upgrade=True) for each in upgrades),
         )
         metrics.impute_seconds.observe(time.perf_counter() - start)
@@ -223,10 +215,10 @@ class Pipeline:
         return out
 
     async def _ask(
-        self, model_index: int, closed: Sequence[Closed], sides: Sequence[Sides], *, upgrade: bool = False
+        self, model_index: int, closed: Sequence[Closed], probes: Sequence[Probes], *, upgrade: bool = False
     ) -> Asked:
         rows = concatenate([each for each in closed if each.model_index == model_index])
-        questions = [each for each in sides if each.model_index == model_index]
+        questions = [each for each in probes if each.model_index == model_index]
         side = joined(questions) if questions else None
         holes = 0 if rows is None else len(rows.window_values)
         count = 0 if side is None else len(side)
@@ -256,15 +248,15 @@ class Pipeline:
         if self._score_share > 0:
             holes = hole_answers(asked.closed, imputed, model.step_ms)
             questions, truth = Answers.none(), np.empty(0, np.float32)
-            if asked.sides is not None and asked.side_imputed is not None:
-                questions, truth = side_answers(asked.sides, asked.side_imputed, table), asked.sides.truth
+            if asked.probes is not None and asked.probe_imputed is not None:
+                questions, truth = probe_answers(asked.probes, asked.probe_imputed, table), asked.probes.truth
             of_hole, of_question = scores.models[asked.model_index].walk(holes.cells, questions, truth)
             if imputed is not None:
                 imputed = blended(imputed, holes, of_hole)
-            if asked.sides is not None and asked.side_imputed is not None and not again:
+            if asked.probes is not None and asked.probe_imputed is not None and not again:
                 mixed = publishable(blend(questions.model, questions.baseline, of_question), questions.sensor, table)
-                answered = next((version for version in asked.side_imputed.version if version), "")
-                count_accuracy(model.name, model.sensor_ids, table_of(answered), asked.sides, questions, mixed)
+                answered = next((version for version in asked.probe_imputed.version if version), "")
+                count_accuracy(model.name, model.sensor_ids, table_of(answered), asked.probes, questions, mixed)
         if self._upgrades:
             _note(scores.upgrades[asked.model_index], asked)
         if asked.closed is None:
@@ -289,9 +281,9 @@ class Pipeline:
 def _note(upgrades: Upgrades, asked: Asked) -> None:
     """Remember which finals a lower rung has made, and whether the model answers now."""
     rows, by_model = holes_of(asked.closed, asked.imputed)
-    of_sides = asked.side_imputed is not None and bool((asked.side_imputed.method == Method.MODEL).any())
-    if len(rows) or asked.side_imputed is not None:
-        upgrades.heard(back=of_sides or bool(by_model.any()))
+    of_probes = asked.probe_imputed is not None and bool((asked.probe_imputed.method == Method.MODEL).any())
+    if len(rows) or asked.probe_imputed is not None:
+        upgrades.heard(back=of_probes or bool(by_model.any()))
     if asked.closed is not None:
         upgrades.wait_for(asked.closed, rows[~by_model])
 

@@ -97,12 +97,12 @@ class PartitionReplay:
             except Exception as error:  # the steps that are open stay so
                 self._fault(0, error)
             else:
-                await self._ask(Applied(end.closed, [], sides=end.sides, outages=end.outages), [], publish=True)
+                await self._ask(Applied(end.closed, [], probes=end.probes, outages=end.outages), [], publish=True)
         while self._waiting:
             await self._settle(self._waiting.popleft())
 
     async def _ask(self, applied: Applied, records: Sequence[InputRecord], *, publish: bool) -> None:
-        answers = asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides))
+        answers = asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.probes))
         self._waiting.append(_Asked(applied.closed, answers, applied.rejects, applied.outages, records, publish))
         while len(self._waiting) > self._in_flight:
             await self._settle(self._waiting.popleft())

@@ -11,22 +11,13 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from glaim_stream.blend.mixture import HORIZON
-from glaim_stream.catalogue import Catalogue, Model
+from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.kafka.ranges import Range, read_range
+from glaim_stream.windows.history import history_ms
 
 _PROBE_RECORDS = 2000
-
-
-def span_ms(model: Model) -> int:
-    """Event time that the rows of a step may depend on, milliseconds.
-
-    One window for the values, before it the steps whose errors the blend weighs, each of which was made with a window
-    of its own, and what closes late.
-    """
-    return (model.window + HORIZON + 2 * model.revise_after + 2) * model.step_ms + model.lateness_ms
 
 
 def nothing_before(part: Range) -> Range:
@@ -49,7 +40,7 @@ async def warm_up_range(consumer: Any, part: Range, catalogue: Catalogue) -> Ran
     if newest_ms is None:
         return before
     # The newest reading just before the range is at most the newest of all: from it the bound lies too early at worst.
-    bound_ms = newest_ms - max(map(span_ms, catalogue.models)) - int(catalogue.max_ahead_s * 1000)
+    bound_ms = newest_ms - history_ms(catalogue, scored=True)
     at = (await consumer.offsets_for_times({part.tp: max(0, bound_ms)})).get(part.tp)
     return replace(before, begin=min(max(part.oldest, at.offset), part.begin)) if at is not None else before
 

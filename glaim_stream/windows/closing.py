@@ -8,10 +8,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.vocabulary import FIRST_CORRECTION, PROVISIONAL
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.holes import (
-    FIRST_CORRECTION,
-    PROVISIONAL,
     Bools,
     Ints,
     Look,

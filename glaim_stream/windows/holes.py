@@ -11,13 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.vocabulary import FINAL, PROVISIONAL
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.rings import Rings
 
-# Revisions say what made a row, not how many came before it: so they too follow from the topic alone, and a worker
-# that rebuilt its windows numbers its rows as the one before it would have.
-# 2 is an upgrade: a final that a lower rung had made, made again by a better one; no window knows of it.
-PROVISIONAL, FINAL, FIRST_CORRECTION = 0, 1, 3
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 

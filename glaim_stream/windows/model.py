@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.mixture import HORIZON
 from glaim_stream.catalogue import Model
 from glaim_stream.decode.readings import Readings
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.clock import Closers
 from glaim_stream.windows.closing import Closed, close_step, concatenate, correct
+from glaim_stream.windows.history import history_steps
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.outages import Hearing, Outage
-from glaim_stream.windows.probes import SideAsker, Sides
+from glaim_stream.windows.probes import Prober, Probes
 from glaim_stream.windows.rings import Cells, Rings
 
 Ints = NDArray[np.int64]
@@ -38,7 +38,7 @@ class ModelWindows:
         self.rebuilding = False  # nobody wants the rows of what closes
         # A reading may lie this many steps beyond the newest closed one: lateness and skew, rounded up, and its own.
         self._ahead = -(-(model.lateness_ms + max_ahead_ms) // model.step_ms) + 1
-        self.rings = self._rings()
+        self.rings = self._rings(scored=False)
         self.rules = Rules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
         self._hearing = Hearing(self.rules)
         cadences = np.array(model.cadences, np.int64)
@@ -49,19 +49,18 @@ class ModelWindows:
             )
         self._closers = Closers(model.window, model.step_ms, model.lateness_ms) if shared_clock else None
         self._provisional_through: int | None = None  # newest step that the wall clock has published
-        self._asker: SideAsker | None = None
-        self._sides: list[Sides] = []
+        self._asker: Prober | None = None
+        self._probes: list[Probes] = []
         self._outages: list[Outage] = []
 
-    def ask_sides(self, share: float, least: int, group_names: Sequence[str]) -> None:
-        """Make side windows from now on; before the first reading.
+    def start_probing(self, share: float, least: int, group_names: Sequence[str]) -> None:
+        """Make probe windows from now on; before the first reading.
 
-        Their errors count for HORIZON steps, so a rebuild has to make those of as many steps again, each of which
-        needs the window before it: offsets are remembered for so much longer.
+        A rebuild has to ask the probes of the last HORIZON steps again, so offsets are remembered for longer.
         """
         model = self.model
-        self.rings = self._rings(offsets_back=HORIZON)
-        self._asker = SideAsker(
+        self.rings = self._rings(scored=True)
+        self._asker = Prober(
             self.model_index,
             window=model.window,
             revise_after=model.revise_after,
@@ -71,18 +70,19 @@ class ModelWindows:
             names=group_names,
         )
 
-    def take_sides(self) -> list[Sides]:
-        """Side windows made since the last call."""
-        sides, self._sides = self._sides, []
-        return sides
+    def take_probes(self) -> list[Probes]:
+        """Probe windows made since the last call."""
+        probes, self._probes = self._probes, []
+        return probes
 
     def take_outages(self) -> list[Outage]:
         """Outages found since the last call."""
         outages, self._outages = self._outages, []
         return outages
 
-    def _rings(self, *, offsets_back: int = 0) -> Rings:
+    def _rings(self, *, scored: bool) -> Rings:
         model = self.model
+        offsets_back = history_steps(model.window, scored=scored) - model.window
         mean = model.bucket == "mean"
         return Rings(len(model.sensors), model.window, self._ahead, mean=mean, offsets_back=offsets_back)
 
@@ -167,8 +167,8 @@ class ModelWindows:
         for step in range(rings.closable, busy_until):
             published = self._provisional_through is not None and step <= self._provisional_through
             parts.append(self._close(step, published=published, by_clock=False))
-            if self._asker is not None and (sides := self._asker.ask(rings, step)) is not None:
-                self._sides.append(sides)
+            if self._asker is not None and (probes := self._asker.ask(rings, step)) is not None:
+                self._probes.append(probes)
             self._advance(step + 1)
         self._advance(closable)
         return parts

@@ -19,7 +19,7 @@ from glaim_stream.windows.clock import NEVER_MS, EventClock, counted_ms
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.probes import FEWEST_WINDOWS, Sides
+from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes
 from glaim_stream.windows.upgrades import Upgrades
 
 
@@ -32,7 +32,7 @@ class Fed:
     late_by_ms: NDArray[np.int64]  # how far behind the watermark each of them was when it came
     dropouts: int = 0  # readings that hold no value
     superseded: int = 0  # readings for whose sensor and step another one stands
-    sides: list[Sides] = field(default_factory=list)  # one for each model and step that was asked about
+    probes: list[Probes] = field(default_factory=list)  # one for each model and step that was asked about
     outages: list[Outage] = field(default_factory=list)  # in the order of their steps, model by model
     skewed: int = 0  # readings stamped ahead of their record's time
 
@@ -53,8 +53,8 @@ class PartitionWindows:
         Args:
             catalogue: the models.
             score_share: share of the groups probed at each step (glaim_stream.windows.probes); 0: none.
-            score_least: side windows at each step all the same.
-            group_names: by group code; may grow. Needed for side windows only.
+            score_least: probe windows at each step all the same.
+            group_names: by group code; may grow. Needed for probe windows only.
         """
         self.clock = EventClock()
         shared = len(catalogue.models) > 1
@@ -66,7 +66,7 @@ class PartitionWindows:
         ]
         if score_share > 0:
             for windows in self._models:
-                windows.ask_sides(score_share, score_least, group_names)
+                windows.start_probing(score_share, score_least, group_names)
 
     @property
     def rebuilding(self) -> bool:
@@ -103,7 +103,7 @@ class PartitionWindows:
             fed.superseded += superseded
             if closed is not None:
                 fed.closed.append(closed)
-            fed.sides += windows.take_sides()
+            fed.probes += windows.take_probes()
             fed.outages += windows.take_outages()
         fed.too_late = readings.where(late)
         fed.late_by_ms = newest_ms[late] - self._lateness_ms[fed.too_late.model] - fed.too_late.event_time_ms

@@ -1,4 +1,4 @@
-"""Side windows: questions whose answers are known, asked beside the holes. Pure: numpy only.
+"""Probe windows: questions whose answers are known, asked beside the holes. Pure: numpy only.
 
 At each step that event time closes a share of the groups is chosen, some of what they observed is hidden in a copy of
 their windows, and the imputer is asked for it. Its answer is never published; it shows how far the imputer is off now.
@@ -30,7 +30,7 @@ AGES = (1, 2, 4, 8, 16)  # steps hidden; also the classes in which errors are ke
 MOST_WINDOWS = 32  # of one model and step: pooled over groups, more questions add cost and no knowledge
 FEWEST_WINDOWS = 4  # fewer show too little of what drifts
 _HIDDEN_SHARE = 4  # one sensor in so many is hidden: more, and the window would be another case
-_MODES = np.uint64(8)  # of so many side windows one hides the whole newest row, one a whole row inside
+_MODES = np.uint64(8)  # of so many probe windows one hides the whole newest row, one a whole row inside
 # The finaliser of SplitMix64. Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
 _WEYL, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
@@ -46,8 +46,8 @@ class Place(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
-    """Side windows of one model: w windows of C sensors and T steps, q questions in the order of their steps."""
+class Probes:
+    """Probe windows of one model: w windows of C sensors and T steps, q questions in the order of their steps."""
 
     model_index: int
     values: NDArray[np.float32]  # [w, C, T] sensor units, 0 where not observed or hidden
@@ -63,27 +63,27 @@ class Sides:
         return len(self.values)
 
 
-def joined(parts: Sequence[Sides]) -> Sides:
-    """Side windows of one model as one, in their order; of one part at least."""
+def joined(parts: Sequence[Probes]) -> Probes:
+    """Probe windows of one model as one, in their order; of one part at least."""
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(part) for part in parts[:-1])])
     columns = {
         column.name: np.concatenate([getattr(part, column.name) for part in parts])
-        for column in fields(Sides)
+        for column in fields(Probes)
         if column.name not in ("model_index", "window")
     }
     window = np.concatenate([part.window + start for part, start in zip(parts, starts, strict=True)])
-    return Sides(model_index=parts[0].model_index, window=window, **columns)
+    return Probes(model_index=parts[0].model_index, window=window, **columns)
 
 
-def newest_steps(sides: Sequence[Sides], count: int) -> list[Sides]:
-    """Of side windows, each of one step, those of each model's newest `count` steps."""
-    newest = {each.model_index: int(each.step[-1]) for each in sides}  # the last one of a model is its newest
-    return [each for each in sides if each.step[0] > newest[each.model_index] - count]
+def newest_steps(probes: Sequence[Probes], count: int) -> list[Probes]:
+    """Of probe windows, each of one step, those of each model's newest `count` steps."""
+    newest = {each.model_index: int(each.step[-1]) for each in probes}  # the last one of a model is its newest
+    return [each for each in probes if each.step[0] > newest[each.model_index] - count]
 
 
-class SideAsker:
+class Prober:
     """Asks for one model's groups."""
 
     def __init__(
@@ -109,7 +109,7 @@ class SideAsker:
         self._ages = np.array([age for age in AGES if age <= max_gap and age + revise_after < window] or [1])
         self._behind = np.arange(window - 1, -1, -1)  # steps before the newest one, by place in the window
 
-    def ask(self, rings: Rings, step: int) -> Sides | None:
+    def ask(self, rings: Rings, step: int) -> Probes | None:
         """Questions of a step as it closes; None when nobody speaks at it."""
         speaking = np.flatnonzero(rings.observed[: len(rings.groups), :, step % rings.length].any(axis=1))
         if len(speaking) == 0:
@@ -134,7 +134,7 @@ class SideAsker:
         window = (np.cumsum(used) - 1)[window]
         values = rings.past(rings.values, chosen[used], step)
         visible = visible[used]
-        return Sides(
+        return Probes(
             self._model_index,
             np.where(visible, values, np.float32(0)),
             visible,

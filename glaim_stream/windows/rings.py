@@ -8,9 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.vocabulary import Quality
+
 Ints = NDArray[np.int64]
 _FIRST_ROWS = 8
-_BAD = 2  # records.Quality.BAD; nothing of the records may be imported here
 _ARRAYS = ("values", "observed", "corrections", "stamp", "mark")
 _NO_OFFSET = np.iinfo(np.int64).max
 _MOST_CORRECTIONS = 30_000  # fits 16 bits; further ones keep the number, and the later of equal ones wins
@@ -216,7 +217,7 @@ class Rings:
         """Remember readings that hold no value, where nothing else is observed."""
         self.marked = True
         flat = self.cell_codes(row, sensor, step)
-        self.mark.reshape(-1)[flat[~self.observed.reshape(-1)[flat]]] = _BAD
+        self.mark.reshape(-1)[flat[~self.observed.reshape(-1)[flat]]] = Quality.BAD
 
     def correct(self, cells: Cells) -> NDArray[np.int16]:
         """Count a correction of each cell, none of which occurs twice; returns how many each has had, int16 [k]."""

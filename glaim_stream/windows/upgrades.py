@@ -14,11 +14,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.vocabulary import UPGRADED
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.rings import Rings
 
-UPGRADED = 2  # the revision: between a final and the corrections by late readings
 MOST_ROWS = 512  # of one batch, so that catching up delays nothing
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -28,10 +28,10 @@ from glaim_stream.settings import Settings
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_watch import watch
 from glaim_stream.worker.lag import watch_lag
+from glaim_stream.worker.log_limit import LogLimit
+from glaim_stream.worker.metric_series import create_series
 from glaim_stream.worker.partition import PartitionWorker, Work
 from glaim_stream.worker.rebuild import KafkaRebuilder
-from glaim_stream.worker.repeats import Repeats
-from glaim_stream.worker.series import begin_series
 from glaim_stream.worker.transport import Batch, BatchSchema
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     """
     health = health or Health()
     pipeline, ladder = create_pipeline(settings, catalogue)
-    begin_series(pipeline.catalogue, pipeline.contracts, [rung.name for rung in ladder.rungs], scored=pipeline.scored)
+    create_series(pipeline.catalogue, pipeline.contracts, [rung.name for rung in ladder.rungs], scored=pipeline.scored)
     app = WorkerApp(
         settings.consumer_group,
         broker=faust_broker(settings),
@@ -132,7 +132,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         root = logging.getLogger()
         root.setLevel(settings.log_level.upper())
         for handler in root.handlers:
-            handler.addFilter(Repeats())
+            handler.addFilter(LogLimit())
         for rung in ladder.rungs:
             if isinstance(rung, TritonImputer):
                 await _check_served(rung)
@@ -172,13 +172,12 @@ def create_pipeline(settings: Settings, catalogue: Catalogue | None = None) -> t
     contracts = _contracts(settings, catalogue)
     ladder = create_ladder(settings, contracts)
     largest = settings.max_message_bytes - _ENVELOPE_BYTES
-    share = settings.score_share if settings.needs_model else 0.0  # one answer needs no blend
     return Pipeline(
         catalogue,
         contracts,
         ladder,
         max_message_bytes=largest,
-        score_share=share,
+        score_share=settings.score_share if settings.scored else 0.0,
         score_least=settings.score_least,
         upgrades=settings.needs_model,
     ), ladder

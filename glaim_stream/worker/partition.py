@@ -23,6 +23,7 @@ from glaim_stream.kafka.offsets import Delivery
 from glaim_stream.output.messages import Origin, Output, Publisher
 from glaim_stream.pipeline.faults import Apart, CannotApply, Rebuild, messages_whatever_fails, unpublished
 from glaim_stream.pipeline.pipeline import Applied, Asked, Pipeline
+from glaim_stream.retry import pauses_s
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import PartitionWindows
@@ -32,7 +33,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 IDLE_CHECK_S = 1.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
 
 
 class Rebuilder(Protocol):
@@ -67,7 +67,7 @@ class _Applied:
     rebuild_from: int
     origin: Origin
     work: Work | None  # None for steps that the wall clock closed
-    learnt_again: bool = False  # side windows of a rebuild: errors to take in, nothing to publish
+    learnt_again: bool = False  # probe windows of a rebuild: errors to take in, nothing to publish
 
 
 class PartitionWorker:
@@ -161,8 +161,8 @@ class PartitionWorker:
         self._windows, self._scores = None, self._pipeline.scores()  # until they are whole again
         self.rebuilding = True
         rebuild = await self._rebuilt(delivery.first_offset)
-        if rebuild.sides:  # the weights follow from their errors: asked again, and settled before anything else is
-            asked = asyncio.ensure_future(self._pipeline.ask([], rebuild.sides))
+        if rebuild.probes:  # the weights follow from their errors: asked again, and settled before anything else is
+            asked = asyncio.ensure_future(self._pipeline.ask([], rebuild.probes))
             learnt = _Applied([], asked, self._scores, [], [], [], 0, self._last, None, learnt_again=True)
             await self._applied.put(learnt)
         self._windows = rebuild.done()
@@ -171,7 +171,7 @@ class PartitionWorker:
 
     async def _rebuilt(self, next_offset: int) -> Rebuild:
         """Windows made of the records below `next_offset`; tries until the input can be read."""
-        pause_s = FIRST_PAUSE_S
+        pauses = pauses_s()
         careful = False
         with metrics.rebuild_seconds.time():
             while True:
@@ -185,11 +185,11 @@ class PartitionWorker:
                     continue
                 except Exception:
                     metrics.rebuild_failures.inc()
+                    pause_s = next(pauses)
                     log.exception(
                         "%s-%d: cannot rebuild, trying again in %.1f s", self._topic, self._partition, pause_s
                     )
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _apply_apart(self, work: Work) -> tuple[PartitionWindows, Applied]:
         """Apply a batch of which some records fail, from windows that are whole again."""
@@ -216,7 +216,7 @@ class PartitionWorker:
         upgrades = self._or_none(len(work.records), lambda: self._pipeline.upgrades(windows, self._scores))
         return _Applied(
             applied.closed,
-            asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.sides, upgrades)),
+            asyncio.ensure_future(self._pipeline.ask(applied.closed, applied.probes, upgrades)),
             self._scores,
             applied.rejects,
             applied.outages,

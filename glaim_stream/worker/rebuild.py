@@ -14,26 +14,16 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from glaim_stream import metrics
-from glaim_stream.blend.mixture import HORIZON
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.offsets import rebuild_from_metadata
 from glaim_stream.settings import Settings
+from glaim_stream.windows.history import history_ms
 
 log = logging.getLogger(__name__)
 
 _POLL_MS = 1000
-
-
-def history_ms(settings: Settings, catalogue: Catalogue) -> int:
-    """How much record time of the input the windows and the blend's memory are made of, milliseconds."""
-    # Scores remember the errors of HORIZON steps, and the first of their side windows looks a window further back.
-    remembered = HORIZON if settings.score_share > 0 else 0
-    return max(
-        (model.window + remembered) * model.step_ms + model.lateness_ms + catalogue.max_ahead_ms(model)
-        for model in catalogue.models
-    )
 
 
 class KafkaRebuilder:
@@ -41,7 +31,7 @@ class KafkaRebuilder:
 
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self._settings = settings
-        self._span_ms = history_ms(settings, catalogue)
+        self._span_ms = history_ms(catalogue, scored=settings.scored)
 
     async def rebuild(
         self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]

@@ -11,10 +11,10 @@ from glaim_stream.catalogue import read_catalogue
 from glaim_stream.check.broker import notable_topics
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings, read_settings
+from glaim_stream.windows.history import history_ms
 from glaim_stream.worker.app import create_app
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_pages import serve_pages
-from glaim_stream.worker.rebuild import history_ms
 
 log = logging.getLogger(__name__)
 _app: faust.App | None = None
@@ -57,6 +57,6 @@ def _prepared(settings: Settings) -> faust.App:
     log.info("metrics and health on port %d", port)
     ensure_topics(settings)
     health.topics_are_there()
-    for finding in notable_topics(settings, history_ms(settings, catalogue)):
+    for finding in notable_topics(settings, history_ms(catalogue, scored=settings.scored)):
         log.warning("%s", finding)
     return app

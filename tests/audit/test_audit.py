@@ -24,7 +24,7 @@ from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import Method
-from glaim_stream.windows.upgrades import UPGRADED
+from glaim_stream.vocabulary import UPGRADED
 
 STEP_MS = 60_000
 START_MS = 1_767_225_600_000

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.blend.experts import SHARES, Experts
-from glaim_stream.blend.mixture import HORIZON
+from glaim_stream.windows.history import HORIZON
 
 
 def told(

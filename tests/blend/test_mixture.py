@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from glaim_stream.blend.mixture import HORIZON, START, RecentError, blend
+from glaim_stream.blend.mixture import START, RecentError, blend
+from glaim_stream.windows.history import HORIZON
 
 number = st.floats(-1e6, 1e6)
 error = st.one_of(st.floats(-1e3, 1e3), st.just(float("nan")))

@@ -1,4 +1,4 @@
-"""Scores: errors of the side windows decide over the rows of later steps, in what is published."""
+"""Scores: errors of the probe windows decide over the rows of later steps, in what is published."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from glaim_stream.blend.mixture import HORIZON, START, blend
+from glaim_stream.blend.mixture import START, blend
 from glaim_stream.blend.scores import Answers, ModelScores, Scores
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import METHODS, Method, Rows
+from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import AGES, Place, Sides, newest_steps
+from glaim_stream.windows.probes import AGES, Place, Probes, newest_steps
 from tests.support import Neighbours, Record, catalogue, contract, json_record
 
 NOW_MS = 10**9
@@ -88,7 +89,7 @@ async def rows_of(imputer: Imputer, share: float, topic: list[Record], **options
     parts = []
     for start in range(0, len(topic), 50):
         applied = pipeline.apply(windows, topic[start : start + 50], now_ms=NOW_MS)
-        parts += [rows for _, rows in pipeline.settle(scores, await pipeline.ask(applied.closed, applied.sides))]
+        parts += [rows for _, rows in pipeline.settle(scores, await pipeline.ask(applied.closed, applied.probes))]
     return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))
 
 
@@ -156,14 +157,14 @@ def test_a_rebuilt_partition_has_the_same_weights_to_the_bit(
     pipeline = Pipeline(RULES, {}, Neighbours(), score_share=0.5)
 
     def run(records: list[Record], *, batch: int, again: bool) -> tuple[PartitionWindows, Scores]:
-        windows, scores, sides = pipeline.windows(), pipeline.scores(), list[Sides]()
+        windows, scores, probes = pipeline.windows(), pipeline.scores(), list[Probes]()
         for start in range(0, len(records), batch):
             applied = pipeline.apply(windows, records[start : start + batch], now_ms=NOW_MS)
-            sides += applied.sides
+            probes += applied.probes
             if not again:
-                pipeline.settle(scores, asyncio.run(pipeline.ask(applied.closed, applied.sides)))
+                pipeline.settle(scores, asyncio.run(pipeline.ask(applied.closed, applied.probes)))
         if again:
-            pipeline.settle(scores, asyncio.run(pipeline.ask([], newest_steps(sides, HORIZON))), again=True)
+            pipeline.settle(scores, asyncio.run(pipeline.ask([], newest_steps(probes, HORIZON))), again=True)
         return windows, scores
 
     windows, live = run(topic, batch=31, again=False)

@@ -45,7 +45,7 @@ def test_a_plain_load_by_hand() -> None:
     assert need.readings_s == pytest.approx(cells * 0.95)
     assert need.rows_s == pytest.approx(cells * 1.05)
     assert (need.workers, need.partitions) == (2, 8)
-    # A hole in some of 8 sensors, asked for twice, and of 250 groups a partition 12.5 side windows a step
+    # A hole in some of 8 sensors, asked for twice, and of 250 groups a partition 12.5 probe windows a step
     assert need.windows_s == pytest.approx(2000 / 60 * 2 * (1 - 0.95**8) + 12.5 * 8 / 60)
     assert need.retention_h == pytest.approx(192 / 60 + 24)
     assert need.gpus is None
@@ -73,7 +73,7 @@ def test_what_is_proposed_holds_what_it_promises(groups: int) -> None:
     assert need.worker_bytes <= sizing.WORKER_MOST_BYTES
     assert need.rebuild_s <= load.rebuild_s
     assert need.workers >= 2
-    assert need.cores <= 0.55 * need.workers  # side windows come on top of the half
+    assert need.cores <= 0.55 * need.workers  # probe windows come on top of the half
     assert need.gpus is not None
     assert need.gpus >= 2
     assert need.windows_s <= need.gpus * 500 / 2

@@ -15,7 +15,7 @@ import pytest
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.tail import PLAIN_SCHEMA, Filter, RowFile
 from glaim_stream.records import newest_revisions
-from glaim_stream.status import Status
+from glaim_stream.vocabulary import Status
 
 CATALOGUE = """
 models:

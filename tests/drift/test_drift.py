@@ -1,6 +1,6 @@
 """On streams that drift no sensor's blend is worse than the better of model and baseline by more than a margin.
 
-Everything goes the way of a live reading: windows, side windows, weights, rows. What was withheld is compared.
+Everything goes the way of a live reading: windows, probe windows, weights, rows. What was withheld is compared.
 """
 
 from __future__ import annotations

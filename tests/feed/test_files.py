@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.files import CsvForm, csv_form, read_file
 from glaim_stream.feed.sources import read_source
-from glaim_stream.feed.times import column_ms, text_of_ms
+from glaim_stream.feed.time_columns import column_ms
+from glaim_stream.times import text_of_ms
 
 
 def written(tmp_path: Path, text: str, *, name: str = "data.csv", encoding: str = "utf-8") -> Path:

@@ -17,7 +17,7 @@ from glaim_stream.feed.dropouts import KINDS, hide, write_hidden
 from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, InputFormat, plan_messages
 from glaim_stream.feed.produce import dry_run
 from glaim_stream.feed.sources import Source, plant_source, read_source
-from glaim_stream.feed.times import moment_ms, text_of_ms
+from glaim_stream.times import moment_ms, text_of_ms
 from tests.support import Record
 
 T0 = 1_486_000_800_000  # 2017-02-02T02:00:00Z

@@ -30,7 +30,7 @@ from glaim_stream.feed.sources import plant_source
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
-from glaim_stream.windows.closing import FIRST_CORRECTION
+from glaim_stream.vocabulary import FIRST_CORRECTION
 from tests.integration.worker_process import WorkerProcess, run_command, wait_until_committed
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.models.contract import read_contract
 from glaim_stream.pipeline import pipeline
 from glaim_stream.records import Method, Rows
-from glaim_stream.status import Status
-from glaim_stream.worker.series import begin_series
+from glaim_stream.vocabulary import Status
+from glaim_stream.worker.metric_series import create_series
 
 
 def value(name: str, **labels: str) -> float | None:
@@ -24,7 +24,7 @@ def value(name: str, **labels: str) -> float | None:
 def test_every_cause_method_and_sensor_has_its_series_before_anything_happens() -> None:
     catalogue = read_catalogue(CHECKOUT / "deploy" / "catalogues" / "plant.yaml")
     contract = read_contract(CHECKOUT / "model_repo" / "plant-pump")
-    begin_series(catalogue, {"plant-pump": contract}, ["triton", "interpolation"], scored=True)
+    create_series(catalogue, {"plant-pump": contract}, ["triton", "interpolation"], scored=True)
     for cause in DeadLetterCause:
         counted_elsewhere = cause is DeadLetterCause.TOO_LATE
         assert (value("glaim_dead_letters_total", cause=cause.value) is None) == counted_elsewhere

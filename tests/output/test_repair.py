@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.repair import SensorTable, repair
 from glaim_stream.records import Method, Quality, Rows
-from glaim_stream.status import Status, severity
+from glaim_stream.vocabulary import Status, severity
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from tests.support import catalogue, contract
 

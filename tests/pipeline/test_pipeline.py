@@ -16,7 +16,7 @@ from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Applied, Pipeline
 from glaim_stream.records import Method, read_rows
-from glaim_stream.status import Status
+from glaim_stream.vocabulary import Status
 from glaim_stream.windows.outages import Outage
 from tests.support import Record, catalogue, contract, json_record
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glaim_stream.vocabulary import FINAL, PROVISIONAL
 from glaim_stream.windows.closing import NO_WINDOW, Closed, close_step, concatenate, correct
-from glaim_stream.windows.holes import FINAL, PROVISIONAL, Rules, look_back
+from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.rings import Cells, Rings
 
 RULES = Rules(window=6, revise_after=2, max_gap=3, step_ms=1000, model_index=0)

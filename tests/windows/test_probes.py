@@ -1,4 +1,4 @@
-"""Side windows: what they hide, whom they ask, and that a second reading of the topic asks the same."""
+"""Probe windows: what they hide, whom they ask, and that a second reading of the topic asks the same."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.blend.mixture import HORIZON
 from glaim_stream.catalogue import Catalogue
+from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import AGES, FEWEST_WINDOWS, MOST_WINDOWS, Place, Sides, age_class, places
+from glaim_stream.windows.probes import AGES, FEWEST_WINDOWS, MOST_WINDOWS, Place, Probes, age_class, places
 from tests.support import STEP_MS, Event, catalogue, columns
 
 NAMES = [f"g{n}" for n in range(100)]
@@ -33,11 +33,11 @@ def full_stream(steps: int, *, groups: int = 1, sensors: int = 8) -> list[Event]
     ]
 
 
-def fed(windows: PartitionWindows, events: Sequence[Event], **place: int) -> list[Sides]:
-    return windows.feed(columns(events, **place), arrival_ms=0).sides
+def fed(windows: PartitionWindows, events: Sequence[Event], **place: int) -> list[Probes]:
+    return windows.feed(columns(events, **place), arrival_ms=0).probes
 
 
-def as_bytes(sides: Sequence[Sides]) -> dict[int, list[bytes]]:
+def as_bytes(probes: Sequence[Probes]) -> dict[int, list[bytes]]:
     """By step, everything a step's questions are made of."""
     return {
         int(each.step[0]): [
@@ -46,7 +46,7 @@ def as_bytes(sides: Sequence[Sides]) -> dict[int, list[bytes]]:
                 each.values, each.observed, each.window, each.sensor, each.lag, each.gap_age, each.truth,
             )
         ]
-        for each in sides
+        for each in probes
     }  # fmt: skip
 
 
@@ -54,12 +54,12 @@ WIDE = catalogue(sensors=8, window=48, revise_after=4, max_gap=20)
 
 
 def test_what_is_asked_is_hidden_and_its_truth_is_what_was_read() -> None:
-    sides = fed(asking(WIDE), full_stream(120, groups=5))
-    asked_at = [int(each.step[0]) for each in sides]
+    probes = fed(asking(WIDE), full_stream(120, groups=5))
+    asked_at = [int(each.step[0]) for each in probes]
     assert asked_at[-100:] == list(range(19, 119)), "at every step that has a past"
     assert asked_at[0] > 0
     found: set[tuple[int, int]] = set()
-    for each in sides:
+    for each in probes:
         newest = int(each.step[0])
         at = each.observed.shape[2] - 1 - each.lag
         assert not each.observed[each.window, each.sensor, at].any()
@@ -101,8 +101,8 @@ def test_few_sensors_are_hidden_at_a_time_but_where_the_whole_row_is() -> None:
 def test_the_share_of_the_groups_is_asked_few_at_least_and_not_all_of_many(
     share: float, groups: int, expected: int
 ) -> None:
-    sides = fed(asking(WIDE, share), full_stream(60, groups=groups))
-    assert [len(each.values) for each in sides[-30:]] == [expected] * 30
+    probes = fed(asking(WIDE, share), full_stream(60, groups=groups))
+    assert [len(each.values) for each in probes[-30:]] == [expected] * 30
 
 
 def test_every_group_has_its_turn() -> None:
@@ -114,8 +114,8 @@ def test_every_group_has_its_turn() -> None:
 
 
 def test_a_single_sensor_is_asked_too() -> None:
-    sides = fed(asking(catalogue(sensors=1)), full_stream(20, sensors=1))
-    lags = {int(lag) for each in sides for lag in each.lag}
+    probes = fed(asking(catalogue(sensors=1)), full_stream(20, sensors=1))
+    lags = {int(lag) for each in probes for lag in each.lag}
     assert lags == {0, 2}
 
 

@@ -11,8 +11,9 @@ from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import METHODS
+from glaim_stream.vocabulary import UPGRADED
 from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.upgrades import MOST_ROWS, UPGRADED
+from glaim_stream.windows.upgrades import MOST_ROWS
 from tests.support import Neighbours, Record, catalogue, json_record
 
 NOW_MS = 10**9
@@ -62,7 +63,7 @@ class Partition:
         out: list[Row] = []
         applied = self.pipeline.apply(self.windows, records, now_ms=NOW_MS)
         upgrades = self.pipeline.upgrades(self.windows, self.scores)
-        asked = await self.pipeline.ask(applied.closed, applied.sides, upgrades)
+        asked = await self.pipeline.ask(applied.closed, applied.probes, upgrades)
         for _, rows in self.pipeline.settle(self.scores, asked):
             out += [
                 (self.pipeline.index.names[group], sensor, ts // 1000, revision, METHODS[method], final)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.files import read_file
 from glaim_stream.feed.kinds import is_number
-from glaim_stream.feed.times import column_ms, joined
+from glaim_stream.feed.time_columns import column_ms, joined
 from training.data.series import DataSpec, Floats, Series
 from training.errors import DataError
 

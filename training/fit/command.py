@@ -61,7 +61,7 @@ from pathlib import Path
 from typing import Any
 
 from glaim_stream.errors import GlaimError
-from glaim_stream.feed.times import ORDERS
+from glaim_stream.feed.time_columns import ORDERS
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.checkpoint import Checkpoint

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from glaim_stream.feed.kinds import is_number, is_text
-from glaim_stream.feed.times import joined
+from glaim_stream.feed.time_columns import joined
 from glaim_stream.feed.words import some
 from training.data.series import DataSpec
 from training.errors import DataError

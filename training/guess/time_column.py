@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.kinds import is_text
-from glaim_stream.feed.times import ORDERS, column_ms, in_seconds, text_of_ms
+from glaim_stream.feed.time_columns import ORDERS, column_ms, in_seconds
 from glaim_stream.feed.words import some
+from glaim_stream.times import text_of_ms
 from training.data.series import DataSpec
 from training.data.tables import times_of
 from training.errors import DataError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from glaim_stream.worker.repeats import Repeats
+from glaim_stream.worker.log_limit import LogLimit
 
 
 class Log:
@@ -12,7 +12,7 @@ class Log:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self.repeats = Repeats(most=2, every_s=10, clock=lambda: self.now_s)
+        self.repeats = LogLimit(most=2, every_s=10, clock=lambda: self.now_s)
 
     def said(self, message: str, *values: object, name: str = "aiokafka.client", level: int = logging.ERROR) -> str:
         record = logging.LogRecord(name, level, __file__, 1, message, values, None)

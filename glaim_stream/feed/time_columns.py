@@ -1,11 +1,9 @@
-"""Times as people and files write them, into epoch milliseconds. A zone is never guessed, only given."""
+"""Columns of times, as files write them, to epoch milliseconds. The zone is given, never guessed."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +12,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.kinds import is_text
+from glaim_stream.times import EARLIEST_MS, LATEST_MS, zone_of
 
-# Years 1900 to 2200 in milliseconds: outside of them a number is seconds or microseconds, not milliseconds.
-_EARLIEST_MS, _LATEST_MS = -2_208_988_800_000, 7_258_118_400_000
 # A column of numbers between these is one of seconds, 1989 to 2103: as milliseconds they would be weeks of 1970.
 _SECONDS = (600_000_000, 4_200_000_000)
 ORDERS = ("dmy", "mdy")  # of dates that do not begin with their year
@@ -24,27 +21,6 @@ _WRITTEN = (
     r"^(?P<first>\d{1,4})(?P<mark>[-/.])(?P<second>\d{1,2})[-/.](?P<third>\d{1,4})"
     r"(?:[ T]+(?P<hour>\d{1,2})(?P<rest>:\d{2}(?::\d{2}(?:\.\d{1,9})?)?) *(?P<half>[AaPp][Mm])?)?$"
 )
-
-
-def moment_ms(text: str, *, timezone: str = "UTC") -> int:
-    """Epoch milliseconds of an ISO 8601 moment; one without a zone is taken in `timezone`.
-
-    Raises:
-        SettingsError: it is no such moment, or the zone is unknown.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise SettingsError(f"expected a time such as 2017-02-01T05:00:00Z, found {text!r}") from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=_zone(timezone))
-    return round(moment.timestamp() * 1000)
-
-
-def text_of_ms(time_ms: int) -> str:
-    """A moment for people: `2017-02-01T05:00:00Z`, with milliseconds only where there are any."""
-    text = str(np.datetime64(time_ms, "ms"))
-    return text.removesuffix(".000") + "Z"
 
 
 def column_ms(column: Any, *, timezone: str, what: str, order: str = "") -> NDArray[np.int64]:
@@ -62,7 +38,7 @@ def column_ms(column: Any, *, timezone: str, what: str, order: str = "") -> NDAr
     Raises:
         SettingsError: a row has no time, or one that cannot be read, or the order of the dates cannot be told.
     """
-    _zone(timezone)
+    zone_of(timezone)
     if is_text(column.type):
         column = _parsed(pc.utf8_trim_whitespace(column), what, order)
     if pa.types.is_date(column.type):
@@ -80,7 +56,7 @@ def column_ms(column: Any, *, timezone: str, what: str, order: str = "") -> NDAr
     elif not pa.types.is_integer(column.type):
         raise SettingsError(f"{what}: expected timestamps, text, epoch milliseconds or seconds, found {column.type}")
     times = pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False)
-    if len(times) and not _EARLIEST_MS <= int(times.min()) <= int(times.max()) <= _LATEST_MS:
+    if len(times) and not EARLIEST_MS <= int(times.min()) <= int(times.max()) <= LATEST_MS:
         raise SettingsError(f"{what}: expected epoch milliseconds of 1900 to 2200, found {int(times[0])}")
     return times  # type: ignore[no-any-return]
 
@@ -149,10 +125,3 @@ def _clock(hour: Any, rest: Any, half: Any) -> Any:
     number = pc.if_else(pc.equal(half, ""), number, after_noon)
     padded = pc.utf8_lpad(pc.cast(number, pa.string()), 2, "0")
     return pc.binary_join_element_wise(padded, pc.if_else(pc.equal(rest, ""), ":00", rest), "")
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise SettingsError(f"expected a time zone such as Europe/Berlin, found {name!r}") from error

@@ -18,7 +18,7 @@ class _Kind:
     held: int = 0
 
 
-class Repeats(logging.Filter):
+class LogLimit(logging.Filter):
     """Lets so many warnings of a kind pass in a while; the first one after it says how many were held back.
 
     While a broker is away its driver logs every attempt of every task, hundreds a second, and the lines that say what

@@ -14,13 +14,13 @@ from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.models.contract import Contract
 from glaim_stream.pipeline.pipeline import GAP_AGE_NAMES
-from glaim_stream.records import Method
+from glaim_stream.vocabulary import Method
 from glaim_stream.windows.probes import Place
 
 SCORED_METHODS = ("model", "baseline", "blend")
 
 
-def begin_series(
+def create_series(
     catalogue: Catalogue, contracts: Mapping[str, Contract], rungs: Iterable[str], *, scored: bool
 ) -> None:
     """Begin every series of one worker with 0.
@@ -29,7 +29,7 @@ def begin_series(
         catalogue: its models and their sensors are labels.
         contracts: of the models, by name; what `glaim_model_info` tells of.
         rungs: names of the ladder's imputers.
-        scored: whether side windows are asked, so that there is a live accuracy.
+        scored: whether probe windows are asked, so that there is a live accuracy.
     """
     metrics.build_info.labels(_program_version()).set(1)
     for cause in DeadLetterCause:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.records import QUALITIES
-from glaim_stream.status import Status, severity
+from glaim_stream.vocabulary import Status, severity
 
 # Name and number as the OPC Foundation's StatusCode.csv has them.
 STANDARD = {

@@ -1,0 +1,46 @@
+"""Moments as text and as epoch milliseconds, and the years in which a moment is believed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+from glaim_stream.errors import SettingsError
+
+# Years 1900 to 2200. A number outside them has another unit (seconds, microseconds), not another century.
+EARLIEST_MS, LATEST_MS = -2_208_988_800_000, 7_258_118_400_000
+
+
+def moment_ms(text: str, *, timezone: str = "UTC") -> int:
+    """Epoch milliseconds of an ISO 8601 moment; one without a zone is taken in `timezone`.
+
+    Raises:
+        SettingsError: it is no such moment, or the zone is unknown.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise SettingsError(f"expected a time such as 2017-02-01T05:00:00Z, found {text!r}") from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=zone_of(timezone))
+    return round(moment.timestamp() * 1000)
+
+
+def text_of_ms(time_ms: int) -> str:
+    """A moment for people: `2017-02-01T05:00:00Z`, with milliseconds only where there are any."""
+    text = str(np.datetime64(time_ms, "ms"))
+    return text.removesuffix(".000") + "Z"
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of that name.
+
+    Raises:
+        SettingsError: the zone is unknown.
+    """
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise SettingsError(f"expected a time zone such as Europe/Berlin, found {name!r}") from error

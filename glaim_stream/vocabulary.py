@@ -1,0 +1,74 @@
+"""The words of a row: method, quality, status and revision. Every package uses these; this module imports numpy alone.
+
+The two top bits of a status are its severity, and a row's quality is that severity, so the two cannot contradict each
+other. Texts in quotes are the standard's own.
+
+Source: OPC UA Part 4, 7.39 (severity), Part 8 (data access) and Part 11, with the numbers of the OPC Foundation's
+StatusCode.csv. One meaning differs: the standard's substitute value is entered by a person, ours is computed by a
+method. The standard has no code for that, and this is the one that existing systems display correctly.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SEVERITY_BITS = 30
+
+# Revisions name the event that made a row; they do not count the rows before it. So they are a function of the topic,
+# and a worker that rebuilt its windows numbers rows as its predecessor did.
+PROVISIONAL = 0  # the first estimate, made when the step closes
+FINAL = 1  # made `revise_after` steps later, with observations on both sides of the hole
+UPGRADED = 2  # a final of a lower rung, made again by a better one
+FIRST_CORRECTION = 3  # a late reading changed the cell; each further one counts up
+
+
+class Method(IntEnum):
+    """How a value was made."""
+
+    OBSERVED = 0
+    MODEL = 1
+    BLEND = 2
+    INTERPOLATION = 3
+    LAST_VALUE = 4
+    NONE = 5
+
+
+class Quality(IntEnum):
+    """How far a value can be trusted."""
+
+    GOOD = 0  # observed
+    UNCERTAIN = 1  # imputed, or reported as doubtful by its sensor
+    BAD = 2  # unknown
+
+
+METHODS = [method.name.lower() for method in Method]
+QUALITIES = [quality.name.lower() for quality in Quality]
+
+
+class Status(IntEnum):
+    """An OPC UA StatusCode; the name is its symbolic id in this project's spelling."""
+
+    GOOD = 0x00000000  # observed
+    UNCERTAIN = 0x40000000  # observed, and reported as uncertain by the reading itself
+    UNCERTAIN_LAST_USABLE_VALUE = 0x40900000  # last value: "whatever was updating this value has stopped doing so"
+    UNCERTAIN_SUBSTITUTE_VALUE = 0x40910000  # made by the model, the blend or interpolation
+    BAD = 0x80000000  # no further detail: rows of schema 1
+    BAD_NO_COMMUNICATION = 0x80310000  # null: silent for longer than max_gap; "no last known value available"
+    BAD_SENSOR_FAILURE = 0x808C0000  # null, and a reading of this step reported that it holds no value
+    BAD_NO_DATA = 0x809B0000  # null: the sensor is absent from the whole window; "no data exists for the time range"
+    BAD_DATA_UNAVAILABLE = 0x809E0000  # null: no imputer answered; "temporary unavailability"
+    BAD_AGGREGATE_INVALID_INPUTS = 0x80D60000  # null: the interval exceeds max_interval; "could not be derived"
+
+    @property
+    def symbol(self) -> str:
+        """OPC UA's symbolic id, such as BadNoData."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+def severity(status: NDArray[np.uint32]) -> NDArray[np.int8]:
+    """The severity of each status: 0 good, 1 uncertain, 2 bad (the standard reserves 3, which also means bad)."""
+    codes: NDArray[np.int8] = np.minimum(status >> np.uint32(_SEVERITY_BITS), 2).astype(np.int8)
+    return codes
