@@ -46,7 +46,7 @@ def plant_records(groups: int, steps: int) -> list[_Record]:
     """One record a group and step."""
     plant = simulate(steps / 1440, groups=groups, seed=3)
     shown = np.random.default_rng(3).random(plant.values.shape) >= _DROPPED
-    out = []
+    out: list[_Record] = []
     for step, ts in enumerate(plant.times_ms.tolist()):
         for row, group in enumerate(plant.groups):
             values = {

@@ -96,7 +96,7 @@ def iterations(way: Way, config: GLAIMConfig, device: torch.device, seed: int = 
             filled = call(values, observed)
         loss = hidden_loss(filled.float(), truth, ~observed)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call] # torch's own annotation lacks it
+        loss.backward()
         optimiser.step()
         return loss.detach().clone()
 

@@ -43,7 +43,7 @@ def readme(chart: Path) -> str:
     Raises:
         ChartDocsError: helm-docs refuses the chart; with what it said.
     """
-    command = [helm_docs(), "--dry-run", "--sort-values-order", "file", "--log-level", "warning"]
+    command = [str(helm_docs()), "--dry-run", "--sort-values-order", "file", "--log-level", "warning"]
     # It takes the charts below its working directory, and ends with 0 also where it skips one.
     run = subprocess.run(command, cwd=chart, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if run.returncode != 0 or not run.stdout.strip():

@@ -28,7 +28,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 from pip_requirements_parser import RequirementsFile
 
 from deploy.cache import CHECKOUT, file_sha256
@@ -120,7 +120,7 @@ def _components(lock: Path) -> Iterator[Component]:
             )
         else:
             component.licenses.update(_licences(described))
-            component.description = described.get("Summary")
+            component.description = _field(described, "Summary")
         yield component
 
 
@@ -133,21 +133,29 @@ def _installed(name: str, version: str) -> metadata.PackageMetadata | None:
     return described if described["Version"] == version else None
 
 
+def _field(described: metadata.PackageMetadata, name: str) -> str | None:
+    """A metadata field, or None if the package does not set it."""
+    # PackageMetadata promises no `get` before Python 3.12, and indexing an absent field is deprecated.
+    return described[name] if name in described else None  # noqa: SIM401
+
+
 def _licences(described: metadata.PackageMetadata) -> list[License]:
-    """As the package says it: an SPDX expression, else its licence field, else what its classifiers name."""
-    expression = described.get("License-Expression")
+    """The SPDX expression of a package, else its licence field, else the licences among its classifiers."""
+    expression = _field(described, "License-Expression")
     if expression:
         return [LicenseFactory().make_from_string(expression)]
-    field = (described.get("License") or "").strip()
+    field = (_field(described, "License") or "").strip()
     if field and "\n" not in field and len(field) <= 60:  # some hold the whole text
         return [LicenseFactory().make_from_string(field)]
     named = [each for each in described.get_all("Classifier") or [] if each.startswith("License :: ")]
     return [LicenseFactory().make_from_string(each.rsplit(" :: ", 1)[1]) for each in named]
 
 
-def _edges(direct: list[Requirement], components: dict[str, Component]) -> dict[str, set[str]]:
-    """Who needs whom: package -> packages, followed from our own requirements with the extras that they ask for."""
-    edges: dict[str, set[str]] = {}
+def _edges(
+    direct: list[Requirement], components: dict[NormalizedName, Component]
+) -> dict[NormalizedName, set[NormalizedName]]:
+    """The dependencies of each package, starting from the project's requirements and following requested extras."""
+    edges: dict[NormalizedName, set[NormalizedName]] = {}
     waiting = [(canonicalize_name(each.name), frozenset(each.extras)) for each in direct]
     seen = set(waiting)
     while waiting:
