@@ -151,7 +151,7 @@ class Load:
 
 def stream(columns: Columns) -> bytes:
     """One Arrow IPC stream."""
-    import pyarrow as pa  # where other engines run there is none
+    import pyarrow as pa  # imported here: absent from the environments of other engines
 
     batch = pa.record_batch(columns)
     sink = pa.BufferOutputStream()

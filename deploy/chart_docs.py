@@ -13,9 +13,9 @@ import subprocess
 from pathlib import Path
 
 from deploy import gotools
-from deploy.bring import CANNOT_RUN_HERE, fetch
 from deploy.cache import CHECKOUT
 from deploy.errors import DeployError
+from deploy.fetch import CANNOT_RUN_HERE, fetch
 
 VERSION = "v1.14.2"
 PACKAGE = "github.com/norwoodj/helm-docs/cmd/helm-docs"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.bring import bring
+from deploy.fetch import fetch_command
 from deploy.gotools import GoUnavailable, build
 
 PACKAGE = "github.com/compose-spec/compose-go/v2/cmd"
@@ -28,7 +28,7 @@ def find_loader() -> Path:
 
 def main(arguments: list[str] | None = None) -> int:
     """Build the loader and print its path."""
-    return bring(
+    return fetch_command(
         "compose_spec",
         "Build the loader of compose files.",
         lambda: f"Compose Specification: {find_loader()}",

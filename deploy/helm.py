@@ -11,8 +11,8 @@ import shutil
 from pathlib import Path
 
 from deploy import gotools
-from deploy.bring import bring
 from deploy.errors import DeployError
+from deploy.fetch import fetch_command
 
 VERSION = "v3.21.4"
 PACKAGE = "helm.sh/helm/v3/cmd/helm"
@@ -40,7 +40,7 @@ def find_helm() -> Path:
 
 def main(arguments: list[str] | None = None) -> int:
     """Find or build helm and print its path."""
-    return bring(
+    return fetch_command(
         "helm",
         "Find or build Helm, which checks the chart.",
         lambda: f"Helm: {find_helm()}",

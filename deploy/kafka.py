@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from deploy.bring import fetch
 from deploy.cache import Report, try_lock
 from deploy.errors import ServerFailed
+from deploy.fetch import fetch
 from deploy.java import find_java
 from deploy.kafka_artifacts import kafka_jars
 from deploy.ports import LOOPBACK, choose_port, claim_port, is_free
@@ -109,9 +109,9 @@ class LocalKafka(LocalServer):
         report: Report = print,
     ) -> None:
         super().__init__()
-        self._asked_port = port
+        self._requested_port = port
         self._by_proxy = by_proxy
-        self._asked_dir = data_dir
+        self._requested_dir = data_dir
         self._properties = {**DEFAULT_PROPERTIES, **(properties or {})}
         self._heap = heap
         self._jvm_options = list(jvm_options)
@@ -178,7 +178,7 @@ class LocalKafka(LocalServer):
                 ],
                 environment=os.environ,
                 log=self.log,
-                orphan_dirs=[self.data_dir] if self._asked_dir is None else [],
+                orphan_dirs=[self.data_dir] if self._requested_dir is None else [],
             )
             self._ports = ports
             self._process.start(keep_open=[lock.fileno()])
@@ -189,13 +189,13 @@ class LocalKafka(LocalServer):
         """Shut the broker down, with SIGKILL after 20 s, and delete a temporary data directory. Idempotent."""
         if self._process is not None:
             self._process.stop()
-        if self._asked_dir is None and self.data_dir is not None:
+        if self._requested_dir is None and self.data_dir is not None:
             shutil.rmtree(self.data_dir, ignore_errors=True)
             self.data_dir = None
 
     def _choose_ports(self) -> tuple[int, int]:
         if self._ports is None:
-            clients = claim_port(self._asked_port, "Kafka", "--port")
+            clients = claim_port(self._requested_port, "Kafka", "--port")
             return clients, choose_port()
         clients, controller = self._ports
         # Clients know the first port; the second is internal and may change.

@@ -37,17 +37,17 @@ def choose_port(host: str = LOOPBACK) -> int:
     raise PortInUse(f"no free port found between {_FIRST_PORT} and {_LAST_PORT} on {host}")
 
 
-def claim_port(asked: int | None, purpose: str, option: str, host: str = LOOPBACK) -> int:
-    """The requested port if it is free, or any free port if `asked` is None.
+def claim_port(requested: int | None, purpose: str, option: str, host: str = LOOPBACK) -> int:
+    """The requested port if it is free, or any free port if `requested` is None.
 
     Raises:
         PortInUse: If the requested port is taken; names the purpose and the option that changes it.
     """
-    if asked is None:
+    if requested is None:
         return choose_port(host)
-    if not is_free(asked, host):
+    if not is_free(requested, host):
         raise PortInUse(
-            f"port {asked} on {host} is in use, {purpose} cannot listen there: stop the process that uses it, choose "
-            f"another port with {option}, or omit {option} to use a free one"
+            f"port {requested} on {host} is in use, {purpose} cannot listen there: stop the process that uses it, "
+            f"choose another port with {option}, or omit {option} to use a free one"
         )
-    return asked
+    return requested

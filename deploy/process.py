@@ -64,7 +64,7 @@ class ServerProcess:
         self._orphan_dirs = [str(directory) for directory in orphan_dirs]
         self._noise = noise
         self._guard: subprocess.Popen[bytes] | None = None
-        self._line: socket.socket | None = None
+        self._guard_socket: socket.socket | None = None
         self.pid: int | None = None
 
     def start(self, keep_open: Sequence[int] = ()) -> None:
@@ -79,7 +79,7 @@ class ServerProcess:
         if self.running:
             raise ServerFailed(f"{self.name} runs already (pid {self.pid})")
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        ours, guards = socket.socketpair()
+        own_end, guard_end = socket.socketpair()
         options: list[str] = []
         for pattern in self._clean_globs:
             options += ["--clean", pattern]
@@ -88,22 +88,22 @@ class ServerProcess:
         for directory in self._orphan_dirs:
             options += ["--orphan-dir", directory]
         # -I -S: the guard starts in 40 ms and ignores the server's PYTHONPATH.
-        arguments = [sys.executable, "-I", "-S", str(_GUARD), str(guards.fileno()), *options, "--", *self._command]
-        with guards, self.log.open("ab") as log:
+        arguments = [sys.executable, "-I", "-S", str(_GUARD), str(guard_end.fileno()), *options, "--", *self._command]
+        with guard_end, self.log.open("ab") as log:
             self._guard = subprocess.Popen(
                 arguments,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=[guards.fileno(), *keep_open],
+                pass_fds=[guard_end.fileno(), *keep_open],
                 start_new_session=True,
             )
-        self._line = ours
-        with ours.makefile("r") as lines:
+        self._guard_socket = own_end
+        with own_end.makefile("r") as lines:
             answer = lines.readline()
         if not answer.strip().isdigit():
-            self._forget()
+            self._release()
             raise ServerFailed(f"{self.name}: its guard did not start; its log ends with\n{self._tail()}")
         self.pid = int(answer)
 
@@ -159,14 +159,14 @@ class ServerProcess:
         self.signal(signal.SIGTERM)
         if not self._wait(grace_s):
             self.kill()
-        self._forget()
+        self._release()
 
     def kill(self) -> None:
         """Send SIGKILL, which like a crash gives the server no chance to clean up."""
         self.signal(signal.SIGKILL)
         if not self._wait(10.0):
             raise ServerFailed(f"{self.name} (pid {self.pid}) survived SIGKILL for 10 s")
-        self._forget()
+        self._release()
 
     def _tail(self) -> str:
         return log_tail(self.log, noise=self._noise)
@@ -181,9 +181,9 @@ class ServerProcess:
             return False
         return True
 
-    def _forget(self) -> None:
-        if self._line is not None:
-            self._line.close()  # makes the guard, if it still runs, kill the process group
+    def _release(self) -> None:
+        if self._guard_socket is not None:
+            self._guard_socket.close()  # makes the guard, if it still runs, kill the process group
         if self._guard is not None:
             self._guard.wait()
-        self._line = self._guard = self.pid = None
+        self._guard_socket = self._guard = self.pid = None

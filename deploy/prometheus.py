@@ -15,11 +15,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import yaml
 
-from deploy.bring import bring
+from deploy.fetch import fetch_command
 from deploy.gotools import GoUnavailable
 from deploy.ports import LOOPBACK, choose_port
 from deploy.process import ServerProcess
@@ -34,7 +34,7 @@ class _Monitor(LocalServer):
 
     name = ""
 
-    def __init__(self, configuration: Mapping[str, Any]) -> None:
+    def __init__(self, configuration: Mapping[str, object]) -> None:
         super().__init__()
         self.configuration = configuration
         self._directory: Path | None = None
@@ -135,7 +135,7 @@ class LocalAlertmanager(_Monitor):
 
 def main(arguments: list[str] | None = None) -> int:
     """Find or fetch the programs and print their paths."""
-    return bring(
+    return fetch_command(
         "prometheus",
         "Find or fetch Prometheus, Alertmanager and their tools.",
         lambda: f"Prometheus: {find_prometheus().server}\nAlertmanager: {find_alertmanager().server}",

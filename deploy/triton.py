@@ -28,9 +28,9 @@ from typing import Literal, Self
 
 import tritonclient.grpc as grpc_client
 
-from deploy.bring import fetch
 from deploy.cache import Report
 from deploy.errors import ServerFailed, TritonUnavailable
+from deploy.fetch import fetch
 from deploy.ports import LOOPBACK, claim_port
 from deploy.process import ServerProcess
 from deploy.runner import LocalServer, run_in_foreground
@@ -97,7 +97,7 @@ class LocalTriton(LocalServer):
     ) -> None:
         super().__init__()
         self.model_repository = model_repository.resolve()
-        self._asked_ports = (grpc_port, http_port, metrics_port)
+        self._requested_ports = (grpc_port, http_port, metrics_port)
         self._models = list(models) if models is not None else None
         self._config_name = config_name
         self._control_mode = control_mode
@@ -153,10 +153,10 @@ class LocalTriton(LocalServer):
         if not wanted and self._models is None:
             raise ServerFailed(f"{self.model_repository} holds no model (a subdirectory with a config.pbtxt)")
         installation = install_triton(self._report)
-        asked = self._ports or self._asked_ports
+        requested = self._ports or self._requested_ports
         port_options = ("--grpc-port", "--http-port", "--metrics-port")
         grpc_port, http_port, metrics_port = (
-            claim_port(port, "Triton", option) for port, option in zip(asked, port_options, strict=True)
+            claim_port(port, "Triton", option) for port, option in zip(requested, port_options, strict=True)
         )
         if self._run_dir is None:
             self._run_dir = Path(tempfile.mkdtemp(prefix="glaim-triton-"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import tritonclient.grpc as grpc_client
+from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
 
@@ -18,7 +19,7 @@ class TensorMetadata(Protocol):
     shape: Sequence[int]
 
 
-def zero_arrays(inputs: Sequence[TensorMetadata], batch: int = 1) -> dict[str, np.ndarray[Any, Any]]:
+def zero_arrays(inputs: Sequence[TensorMetadata], batch: int = 1) -> dict[str, NDArray[np.generic]]:
     """Arrays of zeros (False, empty strings) for a model's inputs, with `batch` windows and size 1 on open axes.
 
     Triton puts the batch axis first, as -1. Zeros with OBSERVED all False are also an edge case that models tend to

@@ -10,7 +10,7 @@ from deploy.errors import FetchError
 
 
 def find_uv() -> str:
-    """The `uv` beside this interpreter, else the one on PATH.
+    """The `uv` beside this interpreter, or the one on PATH.
 
     Raises:
         FetchError: There is neither.

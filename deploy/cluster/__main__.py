@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from deploy.bring import fetch
 from deploy.cluster import ClusterUnavailable, LocalCluster, control_plane
 from deploy.cluster.crds import definitions
+from deploy.fetch import fetch
 from deploy.runner import run_in_foreground
 
 

@@ -58,7 +58,7 @@ class Api:
         try:
             made: Object = resource.create(body=thing, namespace=namespace, query_params=query).to_dict()
         except DynamicApiError as error:
-            raise Refused(error.status, _sentence(error)) from error
+            raise Refused(error.status, _message(error)) from error
         return made
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object | None:
@@ -124,7 +124,7 @@ class Api:
         return found
 
 
-def _sentence(error: Any) -> str:
+def _message(error: DynamicApiError) -> str:
     try:
         return str(error.summary())
     except (AttributeError, ValueError, TypeError):

@@ -42,7 +42,7 @@ class LocalCluster(LocalServer):
 
     def __init__(self, port: int | None = None, *, custom_resources: bool = True, report: Report = print) -> None:
         super().__init__()
-        self._asked_port = port
+        self._requested_port = port
         self._custom_resources = custom_resources
         self._report = report
         self._processes: list[ServerProcess] = []
@@ -84,7 +84,7 @@ class LocalCluster(LocalServer):
         """
         programs = control_plane(self._report)
         home = Path(tempfile.mkdtemp(prefix="glaim-cluster-"))
-        port = claim_port(self._asked_port, "the API server", "--port")
+        port = claim_port(self._requested_port, "the API server", "--port")
         self._layout = layout = Layout(home, choose_port(), choose_port(), port)
         self._write_files(layout)
         etcd = self._run("etcd", parts.etcd(programs, layout))
@@ -95,7 +95,7 @@ class LocalCluster(LocalServer):
         self._run("kube-controller-manager", parts.controller_manager(programs, layout))
         self._run("kube-scheduler", parts.scheduler(programs, layout))
         kwok = self._run("kwok", parts.kwok(programs, layout))
-        self._furnish()
+        self._create_initial_objects()
         kwok.wait_ready(lambda: _unready(self.api), _START_S)
         return self
 
@@ -135,7 +135,7 @@ class LocalCluster(LocalServer):
         self._processes.append(process)
         return process
 
-    def _furnish(self) -> None:
+    def _create_initial_objects(self) -> None:
         for thing in [*nodes(), *storage()]:
             self.api.create(thing)
         if self._custom_resources:

@@ -11,7 +11,7 @@ from deploy.demo import bars, panels
 from deploy.demo.measure import Measured
 from deploy.demo.scenario import Scenario
 from deploy.demo.score import CONTENDERS, gain_percent
-from deploy.demo.summary import KIND_WORDS, MEANING, Summary
+from deploy.demo.summary import KIND_LABELS, MEANING, Summary
 from training.svg import element, number
 
 _KEY = "0 0 28 14"
@@ -145,7 +145,7 @@ def _errors(summary: Summary, measured: Measured) -> str:
     labelled = [
         ("final value", measured.final),
         ("first estimate, newest step", measured.provisional),
-        *((f"final: {KIND_WORDS[kind]}", part) for kind, part in measured.by_kind.items()),
+        *((f"final: {KIND_LABELS[kind]}", part) for kind, part in measured.by_kind.items()),
     ]
     marks = "".join(
         f"<span>{element('svg', element('rect', class_=f'bar {name}', x=2, y=2, width=24, height=10), viewBox=_KEY)}"

@@ -152,7 +152,7 @@ def _errors(summary: Summary) -> Table:
     for label, score in (
         ("final value", summary.scores["final"]),
         ("first estimate, newest step", summary.scores["provisional"]),
-        *((f"final, {KIND_WORDS[kind]}", part) for kind, part in summary.scores["by_kind"].items() if part["cells"]),
+        *((f"final, {KIND_LABELS[kind]}", part) for kind, part in summary.scores["by_kind"].items() if part["cells"]),
     ):
         table.add_row(
             label,
@@ -162,7 +162,7 @@ def _errors(summary: Summary) -> Table:
     return table
 
 
-KIND_WORDS = {"reading": "single readings lost", "sensor": "one sensor silent", "group": "whole group silent"}
+KIND_LABELS = {"reading": "single readings lost", "sensor": "one sensor silent", "group": "whole group silent"}
 
 
 def _best_bold(errors: list[float | None]) -> list[str]:

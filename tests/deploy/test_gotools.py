@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from deploy import gotools, helm
-from deploy.bring import CANNOT_RUN_HERE
 from deploy.cache import cache_dir
 from deploy.errors import FetchError
+from deploy.fetch import CANNOT_RUN_HERE
 from deploy.gotools import GoUnavailable, build, build_in, find_go, module_directory
 from deploy.helm import HelmUnavailable, find_helm
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from deploy import prometheus
-from deploy.bring import CANNOT_RUN_HERE
 from deploy.cache import cache_dir
 from deploy.errors import FetchError
+from deploy.fetch import CANNOT_RUN_HERE
 from deploy.prometheus_install import PrometheusUnavailable, Tools, find_alertmanager, find_prometheus
 
 

@@ -34,7 +34,7 @@ def fetch(find: Callable[[], str], *, named: str, unavailable: _Errors = ()) -> 
     return 0
 
 
-def bring(
+def fetch_command(
     part: str,
     description: str,
     find: Callable[[], str],
