@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from benchmarks.machine import append, describe
 from deploy.cache import CHECKOUT
+from deploy.demo.summary import KIND_LABELS
 from glaim_stream.app import create_pipeline
 from glaim_stream.contract import read_contract
 from glaim_stream.feed.dropouts import KINDS, Hidden, hide
@@ -38,7 +39,6 @@ HOUR_MS = 3_600_000
 CATALOGUE = CHECKOUT / "deploy" / "catalogues" / "beijing.yaml"
 MODEL = "beijing-air"
 AGES = ((1, 1), (2, 3), (4, 8), (9, 24))
-CASES = {"reading": "single readings lost", "sensor": "one sensor silent", "group": "whole group silent"}
 Cell = tuple[str, str, int]  # group, sensor, step
 
 
@@ -119,7 +119,7 @@ def table(source: Source, hidden: Hidden, answers: Mapping[Imputer, Revisions]) 
         "|---|" + "---|" * (len(columns) + 2),
     ]
     chosen: list[tuple[str, NDArray[np.bool_]]] = [("all", np.ones(len(age), np.bool_))]
-    chosen += [(text, kind == KINDS.index(name)) for name, text in CASES.items()]
+    chosen += [(text, kind == KINDS.index(name)) for name, text in KIND_LABELS.items()]
     chosen += [
         (f"silent for {low} h" if low == high else f"silent for {low} to {high} h", (age >= low) & (age <= high))
         for low, high in AGES

@@ -15,6 +15,7 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from deploy.cache import Report
 from deploy.demo.scenario import Scenario
 from deploy.errors import TritonUnavailable
 from deploy.java import find_java
@@ -45,7 +46,7 @@ class Stage:
 Phase = Callable[[str], object]
 
 
-def fetch_parts(imputer: str, report: Callable[[str], None]) -> str | None:
+def fetch_parts(imputer: str, report: Report) -> str | None:
     """Fetch the missing parts; returns the reason why Triton cannot run here, or None if it can.
 
     Raises:
@@ -71,7 +72,7 @@ def running_stage(
     model_repository: Path,
     folder: Path,
     phase: Phase,
-    report: Callable[[str], None],
+    report: Report,
 ) -> Iterator[Stage]:
     """Start all parts; when this yields, the worker is ready to consume.
 
@@ -102,9 +103,7 @@ def running_stage(
             overrides |= {"imputer": "local"}
             served = "the same TorchScript inside the worker"
             if triton_problem is not None:
-                notes.append(
-                    f"No Triton: {triton_problem}. The worker runs {served.replace('inside the worker', 'itself')}."
-                )
+                notes.append(f"No Triton: {triton_problem}. The worker runs the same TorchScript itself.")
         settings = read_settings(
             kafka=kafka.bootstrap_servers,
             input_topic=prefix + "sensor-readings",
