@@ -124,8 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     console = Console()
     try:
-        with bench(console) as where:
-            result = measure(where, plan, options.poll_records)
+        with prepared(console) as bench:
+            result = measure(bench, plan, options.poll_records)
     except EngineFailed as error:
         console.print(f"error: {error}", style="red", markup=False)
         return 1
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def bench(console: Console) -> Iterator[Bench]:
+def prepared(console: Console) -> Iterator[Bench]:
     """Run a broker on one core and leave another one free."""
     cores = sorted(os.sched_getaffinity(0))
     broker_core, engine_core = ({cores[0]}, {cores[1]}) if len(cores) > 1 else (None, None)
@@ -159,18 +159,18 @@ def bench(console: Console) -> Iterator[Bench]:
 Result = dict[str, float | str | None]
 
 
-def measure(where: Bench, plan: Plan, poll_records: int) -> Result:
+def measure(bench: Bench, plan: Plan, poll_records: int) -> Result:
     """All measurements, as the columns of the result."""
     singles: list[Engine] = [Glaim("single", poll_records), AIOKAFKA, FAUST, QUIX, BYTEWAX]
-    rates = rates_of(where, plan, "single", singles)
+    rates = rates_of(bench, plan, "single", singles)
     for shape in plan.shapes:
         # As many readings per poll as with single messages: a larger poll would only add waiting time.
         poll = max(1, poll_records // Load.readings_a_message(shape))
-        rates |= rates_of(where, plan, shape, [Glaim(shape, poll)])
-    result = columns(rates, where.console)
+        rates |= rates_of(bench, plan, shape, [Glaim(shape, poll)])
+    result = columns(rates, bench.console)
     half = statistics.median(rate.per_s for rate in rates["single"]) / 2
-    delay = delay_of(where, plan, Glaim("delay", poll_records), Load(0), half, "latency")
-    state = state_of(where)
+    delay = delay_of(bench, plan, Glaim("delay", poll_records), Load(0), half, "latency")
+    state = state_of(bench)
     result |= {
         "latency_ms_p50": delay.p50_ms,
         "latency_ms_p99": delay.p99_ms,
@@ -181,41 +181,41 @@ def measure(where: Bench, plan: Plan, poll_records: int) -> Result:
         "whole_latency_ms_p99": None,
     }
     if plan.whole:
-        result |= whole(where, plan, poll_records)
+        result |= whole(bench, plan, poll_records)
     for name in ("latency", "recovery", "mb", "whole"):
         for column in [column for column in result if column.startswith(name)]:
-            where.console.print(f"{column}: {result[column]}")
+            bench.console.print(f"{column}: {result[column]}")
     return result
 
 
-def rates_of(where: Bench, plan: Plan, shape: Shape, engines: Sequence[Engine]) -> dict[str, list[Rate]]:
+def rates_of(bench: Bench, plan: Plan, shape: Shape, engines: Sequence[Engine]) -> dict[str, list[Rate]]:
     """Run all engines in turn, so that a slower phase of the machine affects all of them; skip absent engines."""
     load = Load(int((plan.seconds + plan.warm_up_s) * _EXPECTED_PER_S[shape]), shape=shape)
-    topic, filled = where.fill(load)
+    topic, filled = bench.fill(load)
     rates: dict[str, list[Rate]] = {engine.name: [] for engine in engines}
     for round_ in range(plan.rounds):
         for engine in engines:
             if engine.missing:
-                where.console.print(f"{engine.name}: skipped, {engine.missing}")
+                bench.console.print(f"{engine.name}: skipped, {engine.missing}")
                 continue
-            job = where.job(load, filled, topic, f"{engine.name}-{round_}")
-            rate = run(engine, job, cores=where.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds)
+            job = bench.job(load, filled, topic, f"{engine.name}-{round_}")
+            rate = run(engine, job, cores=bench.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds)
             rates[engine.name].append(rate)
-            where.console.print(f"{engine.name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
+            bench.console.print(f"{engine.name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
     return rates
 
 
-def delay_of(where: Bench, plan: Plan, engine: Engine, load: Load, per_s: float, name: str) -> latency.Latency:
+def delay_of(bench: Bench, plan: Plan, engine: Engine, load: Load, per_s: float, name: str) -> latency.Latency:
     """Measure the delay from the reading that closes a step to its rows, at a steady rate."""
     load = replace(load, readings=int(per_s * (plan.latency_s + 3) + 3 * load.readings_a_step))
-    job = where.job(load, None, f"{where.name}-{name}", f"{name}-out")
-    return latency.run(engine, job, per_s=per_s, seconds=plan.latency_s, warm_up_s=1, cores=where.engine_core)
+    job = bench.job(load, None, f"{bench.name}-{name}", f"{name}-out")
+    return latency.run(engine, job, per_s=per_s, seconds=plan.latency_s, warm_up_s=1, cores=bench.engine_core)
 
 
-def state_of(where: Bench) -> dict[str, float]:
+def state_of(bench: Bench) -> dict[str, float]:
     """Measure recovery and memory, in a separate process on the engine's core."""
-    command = [sys.executable, "-m", "benchmarks.state", where.servers]
-    with where.on_engine_core():
+    command = [sys.executable, "-m", "benchmarks.state", bench.servers]
+    with bench.on_engine_core():
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise EngineFailed(f"benchmarks.state ended with status {done.returncode}\n{done.stderr[-2000:]}")
@@ -223,7 +223,7 @@ def state_of(where: Bench) -> dict[str, float]:
     return found
 
 
-def whole(where: Bench, plan: Plan, poll_records: int) -> Result:
+def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
     """Measure the worker with the demo's model behind Triton, which shares the broker's core."""
     repository = Path(__file__).parent.parent / "model_repo"
     load = whole_load(repository)
@@ -236,12 +236,12 @@ def whole(where: Bench, plan: Plan, poll_records: int) -> Result:
                 "GLAIM_TRITON_DEADLINE_S": "60",  # no fallback, to measure the rate of the model
             }
             engine = Glaim("whole", min(poll_records, 2000), settings)
-            topic, filled = where.fill(load)
-            job = where.job(load, filled, topic, "whole-0")
-            rate = run(engine, job, cores=where.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds)
-            delay = delay_of(where, plan, engine, load, rate.per_s / 2, "whole-latency")
+            topic, filled = bench.fill(load)
+            job = bench.job(load, filled, topic, "whole-0")
+            rate = run(engine, job, cores=bench.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds)
+            delay = delay_of(bench, plan, engine, load, rate.per_s / 2, "whole-latency")
     except DeployError as error:
-        where.console.print(f"whole: skipped, {error}")
+        bench.console.print(f"whole: skipped, {error}")
         return {}
     return {
         "whole_model": MODEL,
