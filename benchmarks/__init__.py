@@ -1,1 +1,1 @@
-"""Measurements, one script a claim. Results are appended to benchmarks/results, never replaced."""
+"""Measurements, one script per claim. Results are appended to benchmarks/results, never replaced."""

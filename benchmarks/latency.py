@@ -1,4 +1,4 @@
-"""How long after the reading that closes a step its rows are out, while readings come at a steady rate."""
+"""The delay from the reading that closes a step to the rows of that step, at a steady rate of readings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
 from kafka import KafkaConsumer, TopicPartition
 
-from benchmarks.engines import Engine, Job
+from benchmarks.engines import Engine, Job, Output
 from benchmarks.load import FIRST_STEP_MS, Load
 from benchmarks.measure import EngineFailed, started
 from benchmarks.topics import BATCH_BYTES, make_topic, read_topic
@@ -21,29 +21,29 @@ from glaim_stream.records import read_rows
 
 TICK_S = 0.01
 _START_S = 60.0
-_REST_S = 2.0  # for the last outputs
+_REST_S = 2.0  # wait for the last outputs
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds from the broker's time of the closing reading to its time of the rows, over steps and partitions."""
+    """Delays over all steps and partitions, from the broker's time of the closing reading to that of the rows."""
 
     p50_ms: float
     p99_ms: float
     samples: int
-    per_s: float  # readings, as it turned out
+    per_s: float  # readings per second actually sent
 
 
 @dataclass(frozen=True)
 class _Tick:
-    """What is sent at once: a batch a partition, and the steps whose first reading of the partition it holds."""
+    """One burst: a batch per partition, and the steps whose first reading in a partition it contains."""
 
     builders: dict[int, BatchBuilder]
     begins: list[tuple[int, int]]  # (partition, step)
 
 
 def run(engine: Engine, job: Job, *, per_s: float, seconds: float, warm_up_s: float, cores: set[int] | None) -> Latency:
-    """Send at `per_s` readings a second for warm-up and `seconds`; the load's shape must keep steps in order."""
+    """Send `per_s` readings per second for `warm_up_s` and `seconds`; the load's shape must keep steps in order."""
     make_topic(job.servers, job.input_topic, job.load.partitions)
     make_topic(job.servers, job.output_topic, job.load.partitions)
     with started(engine, job, cores):
@@ -51,21 +51,25 @@ def run(engine: Engine, job: Job, *, per_s: float, seconds: float, warm_up_s: fl
     outputs = read_topic(job.servers, job.output_topic, job.load.partitions)
     latencies = _latencies(outputs, begun_ms, min(begun_ms.values(), default=0) + warm_up_s * 1000, job.load.step_ms)
     if not len(latencies):
-        raise EngineFailed(f"{engine.name}: nothing came out in time")
+        raise EngineFailed(f"{engine.name}: no output within the measured time")
     p50, p99 = np.percentile(latencies, [50, 99])
     return Latency(float(p50), float(p99), len(latencies), sent_per_s)
 
 
+class _Acknowledgement(Protocol):
+    timestamp: int
+
+
 async def _send(job: Job, per_s: float, seconds: float) -> tuple[dict[tuple[int, int], int], float]:
-    """Returns the broker's time at which each step of each partition began, and the readings a second."""
+    """Send the load; returns the broker's time of the start of each (partition, step), and the readings per second."""
     producer = AIOKafkaProducer(bootstrap_servers=job.servers, max_batch_size=BATCH_BYTES)
     await producer.start()
     try:
         first, *ticks = _ticks(producer, job.load, max(1, int(per_s * TICK_S)), int(seconds / TICK_S))
-        for partition, builder in first.builders.items():  # opens every partition's clock
+        for partition, builder in first.builders.items():  # starts the clock of every partition
             await producer.send_batch(builder, job.input_topic, partition=partition)
         await asyncio.to_thread(_wait_for_join, job)
-        acknowledged: list[tuple[list[tuple[int, int]], int, asyncio.Future[Any]]] = []
+        acknowledged: list[tuple[list[tuple[int, int]], int, asyncio.Future[_Acknowledgement]]] = []
         start_s = time.perf_counter()
         for number, tick in enumerate(ticks):
             await asyncio.sleep(max(0.0, start_s + number * TICK_S - time.perf_counter()))
@@ -85,7 +89,7 @@ async def _send(job: Job, per_s: float, seconds: float) -> tuple[dict[tuple[int,
 
 
 def _ticks(producer: AIOKafkaProducer, load: Load, messages: int, count: int) -> list[_Tick]:
-    """A first tick of two whole steps, then `count` of so many messages; made before the clock starts."""
+    """A first tick of two whole steps, then `count` ticks of `messages` messages, built before the clock starts."""
     ticks = [_Tick(defaultdict(producer.create_batch), [])]
     seen: set[tuple[int, int]] = set()
     left = 0
@@ -105,7 +109,7 @@ def _ticks(producer: AIOKafkaProducer, load: Load, messages: int, count: int) ->
 
 
 def _wait_for_join(job: Job) -> None:
-    """Until the engine has put something out."""
+    """Wait until the engine has produced output in every partition."""
     consumer = KafkaConsumer(bootstrap_servers=job.servers)
     partitions = [TopicPartition(job.output_topic, number) for number in range(job.load.partitions)]
     deadline_s = time.monotonic() + _START_S
@@ -118,9 +122,11 @@ def _wait_for_join(job: Job) -> None:
         consumer.close()
 
 
-def _latencies(outputs: list[Any], begun_ms: dict[tuple[int, int], int], from_ms: float, step_ms: int) -> list[float]:
-    """Of every step and partition whose end came after `from_ms`: a step ends as the partition's next one begins."""
-    latencies = []
+def _latencies(
+    outputs: list[Output], begun_ms: dict[tuple[int, int], int], from_ms: float, step_ms: int
+) -> list[float]:
+    """Delays of all steps that ended after `from_ms`; a step ends when the next one of its partition begins."""
+    latencies: list[float] = []
     for output in outputs:
         rows = read_rows(output.value)
         first = rows.filter(np.asarray(rows["revision"]) == 0)["ts"].cast("int64").unique().to_pylist()

@@ -1,17 +1,18 @@
-"""The readings that every engine gets, in the shapes of the input format."""
+"""The readings for all engines, in the shapes of the input format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 FIRST_STEP_MS = 1_700_006_400_000  # a whole hour
 Shape = Literal["single", "batch", "step", "arrow", "wide"]
 ARROW_HEADERS = [("content-type", b"application/vnd.apache.arrow.stream")]
+Columns = dict[str, Sequence[str | int | float | None]]
 BATCH = 50
 ARROW_ROWS = 1000
 
@@ -29,13 +30,13 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True)
 class Load:
-    """Readings of a plant: step by step, in each step group by group, some of them missing."""
+    """Readings of a plant, ordered by step and then by group, some of them missing."""
 
     readings: int
     shape: Shape = "single"
     groups: int = 400
     sensors: tuple[str, ...] = tuple(f"sensor-{number:02d}" for number in range(11))
-    around: tuple[float, ...] = (25.0,) * 11  # each sensor's middle
+    around: tuple[float, ...] = (25.0,) * 11  # mean of each sensor
     model: str = "plant"
     partitions: int = 4
     step_ms: int = 60_000
@@ -43,22 +44,22 @@ class Load:
 
     @property
     def lateness_steps(self) -> int:
-        """How far a group's readings come behind others': a batch waits until it has 50."""
+        """How many steps a group's readings lag behind those of others, since a batch waits until it has 50."""
         return -(-BATCH // len(self.sensors)) + 1 if self.shape == "batch" else 0
 
     @staticmethod
     def readings_a_message(shape: Shape) -> int:
-        """About."""
+        """The approximate number of readings in a message."""
         return {"single": 1, "step": 10, "batch": BATCH}.get(shape, ARROW_ROWS)
 
     @property
     def readings_a_step(self) -> float:
-        """Of all groups, without the missing ones."""
+        """The mean number of readings of all groups in a step, without the missing ones."""
         return self.groups * len(self.sensors) * (1 - self.missing)
 
     @property
     def catalogue(self) -> str:
-        """groups.yaml for this load."""
+        """The content of groups.yaml for this load."""
         sensors = "".join(f"      - {{id: {sensor}}}\n" for sensor in self.sensors)
         return (
             f"models:\n  - name: {self.model}\n    step_s: {self.step_ms // 1000}\n    window: 96\n"
@@ -67,7 +68,7 @@ class Load:
         )
 
     def messages(self) -> Iterator[Sent]:
-        """All of it, in order."""
+        """All messages, in order."""
         sent = 0
         for message in getattr(self, f"_{self.shape}")():
             yield message
@@ -76,17 +77,17 @@ class Load:
                 return
 
     def _steps(self) -> Iterator[tuple[int, int, list[tuple[str, list[tuple[str, float]]]]]]:
-        """(step, its time, for each group its name and the sensors that spoke with their values)."""
+        """Yield (step, its time, [(group, [(sensor, value)])]) with the readings that are not missing."""
         random = np.random.default_rng(7)
         names = [f"station-{group:04d}" for group in range(self.groups)]
         middle = np.array(self.around)
         step = 0
         while True:
             values = middle * random.uniform(0.8, 1.2, (self.groups, len(self.sensors)))
-            spoke = (random.random(values.shape) >= self.missing).tolist()
+            present = (random.random(values.shape) >= self.missing).tolist()
             rows = [
                 (name, list(compress(zip(self.sensors, row, strict=True), seen)))
-                for name, row, seen in zip(names, values.round(4).tolist(), spoke, strict=True)
+                for name, row, seen in zip(names, values.round(4).tolist(), present, strict=True)
             ]
             yield step, FIRST_STEP_MS + step * self.step_ms, rows
             step += 1
@@ -107,7 +108,7 @@ class Load:
                 yield Sent(group % self.partitions, name.encode(), text.encode(), [], len(readings), step)
 
     def _batch(self) -> Iterator[Sent]:
-        """A gateway a group, which sends whenever it has 50 readings."""
+        """One gateway per group, which sends whenever it has 50 readings."""
         waiting: list[list[str]] = [[] for _ in range(self.groups)]
         begun = [0] * self.groups
         for step, time_ms, rows in self._steps():
@@ -123,7 +124,7 @@ class Load:
                         yield Sent(group % self.partitions, name.encode(), text.encode(), [], BATCH, begun[group])
 
     def _arrow(self) -> Iterator[Sent]:
-        """A gateway a partition, which sends whenever it has 1,000 readings: long streams."""
+        """One gateway per partition, which sends a long stream whenever it has 1,000 readings."""
         waiting: list[list[tuple[str, str, int, float]]] = [[] for _ in range(self.partitions)]
         for step, time_ms, rows in self._steps():
             for group, (name, readings) in enumerate(rows):
@@ -137,20 +138,20 @@ class Load:
                     yield Sent(group % self.partitions, b"", value, ARROW_HEADERS, ARROW_ROWS, step)
 
     def _wide(self) -> Iterator[Sent]:
-        """A gateway a partition, which sends each step as one table, a row a group."""
+        """One gateway per partition, which sends each step as one table with a row per group."""
         for step, time_ms, rows in self._steps():
             for partition in range(self.partitions):
                 mine = rows[partition :: self.partitions]
-                said = [dict(readings) for _, readings in mine]
-                columns: dict[str, Sequence[Any]] = {"group": [name for name, _ in mine], "ts": [time_ms] * len(mine)}
-                columns |= {sensor: [each.get(sensor) for each in said] for sensor in self.sensors}
-                count = sum(map(len, said))
+                values = [dict(readings) for _, readings in mine]
+                columns: Columns = {"group": [name for name, _ in mine], "ts": [time_ms] * len(mine)}
+                columns |= {sensor: [each.get(sensor) for each in values] for sensor in self.sensors}
+                count = sum(map(len, values))
                 yield Sent(partition, b"", stream(columns), ARROW_HEADERS, count, step)
 
 
-def stream(columns: dict[str, Sequence[Any]]) -> bytes:
+def stream(columns: Columns) -> bytes:
     """One Arrow IPC stream."""
-    import pyarrow as pa  # where other engines run there is none
+    import pyarrow as pa  # imported here: absent from the environments of other engines
 
     batch = pa.record_batch(columns)
     sink = pa.BufferOutputStream()

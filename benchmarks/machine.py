@@ -1,4 +1,4 @@
-"""What a result has to say about where it came from, without naming the host."""
+"""The origin of a result, without the host name, and the files of results."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def describe(command: str, measured: str = "glaim_stream") -> dict[str, Any]:
-    """Date, machine, command, commit and versions; `measured` is the package whose source the result depends on."""
+def describe(command: str, measured: str = "glaim_stream") -> dict[str, object]:
+    """Date, machine, command, commit and Python version; `measured` is the package that the result depends on."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "machine": {"cpu": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
@@ -24,8 +24,8 @@ def describe(command: str, measured: str = "glaim_stream") -> dict[str, Any]:
     }
 
 
-def append(name: str, result: dict[str, Any]) -> Path:
-    """Add one line to benchmarks/results/<name>.jsonl."""
+def append(name: str, result: Mapping[str, object]) -> Path:
+    """Append one line to benchmarks/results/<name>.jsonl."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.jsonl"
     with path.open("a") as file:
@@ -41,7 +41,7 @@ def _cpu_model() -> str:
 
 
 def _commit(measured: str) -> str:
-    """Short commit, with a plus where the working tree differs in what is measured."""
+    """The short commit, with a plus if the working tree of the measured package has changes."""
     here = Path(__file__).parent.parent
 
     def git(*arguments: str) -> str:

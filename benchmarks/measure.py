@@ -1,4 +1,4 @@
-"""Runs one engine on a topic that is already full, and reads its rate off the output it left behind."""
+"""Runs one engine on a topic that is already full, and derives its rate from the output."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from benchmarks.engines import Engine, Job
+from benchmarks.engines import Engine, Job, Output
 from benchmarks.topics import make_topic, read_topic
 
-_START_S = 60.0  # the first output must come within this
-_QUIET_S = 3.0  # without new output for so long, the engine has reached the end
+_START_S = 60.0  # time limit for the first output
+_QUIET_S = 3.0  # after this time without new output the engine has reached the end
 _PAUSE_S = 0.25
-_LEAST_S = 0.05  # the broker tells times in milliseconds: a rate over less would be off by more than 2 %
+_LEAST_S = 0.05  # the broker's times are in milliseconds: over a shorter time a rate would be off by more than 2 %
 _TICKS_A_S = os.sysconf("SC_CLK_TCK")
 
 
 class EngineFailed(Exception):
-    """An engine ended by itself or put nothing out."""
+    """An engine ended by itself or produced no output."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """What was measured between the end of the warm-up and the last output."""
+    """The measurement between the end of the warm-up and the last output."""
 
     readings: int
     seconds: float
@@ -37,17 +36,17 @@ class Rate:
 
     @property
     def per_s(self) -> float:
-        """Readings a second."""
+        """Readings per second."""
         return self.readings / self.seconds
 
     @property
     def per_cpu_s(self) -> float:
-        """Readings a second of its own CPU time: what a busy machine disturbs least."""
+        """Readings per second of the engine's CPU time, which depends least on other load of the machine."""
         return self.readings / self.cpu_s
 
 
 def run(engine: Engine, job: Job, *, cores: set[int] | None, warm_up_s: float, seconds: float) -> Rate:
-    """Start the engine on `cores`, let it work for `seconds` after its warm-up or to the topic's end, stop it."""
+    """Run the engine on `cores` for `seconds` after its warm-up, or until the end of the topic."""
     make_topic(job.servers, job.output_topic, job.load.partitions)
     with started(engine, job, cores) as process:
         cpu = _watch(process, job, warm_up_s + seconds)
@@ -57,7 +56,7 @@ def run(engine: Engine, job: Job, *, cores: set[int] | None, warm_up_s: float, s
 
 @contextmanager
 def started(engine: Engine, job: Job, cores: set[int] | None) -> Iterator[subprocess.Popen[bytes]]:
-    """The engine's process on `cores`, ended with the block; what it wrote last is part of an EngineFailed."""
+    """Run the engine's process on `cores` during the block; an EngineFailed includes the end of its log."""
     log_path = job.directory / f"{engine.name}.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(
@@ -72,12 +71,12 @@ def started(engine: Engine, job: Job, cores: set[int] | None) -> Iterator[subpro
         except EngineFailed as error:
             raise EngineFailed(f"{engine.name}: {error}\n{log_path.read_text(errors='replace')[-2000:]}") from error
         finally:
-            process.kill()  # nothing it could still say counts, and a graceful end takes some seconds
+            process.kill()  # later output does not count, and a graceful shutdown takes some seconds
             process.wait()
 
 
 def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float) -> list[tuple[float, float]]:
-    """Wait until the engine is done; returns (wall time, its CPU seconds) every half second."""
+    """Wait until the engine is done; returns a sample (wall time, its CPU seconds) for every half second."""
     consumer = KafkaConsumer(bootstrap_servers=job.servers)
     partitions = [TopicPartition(job.output_topic, number) for number in range(job.load.partitions)]
     samples: list[tuple[float, float]] = []
@@ -106,19 +105,19 @@ def _cpu_s(pid: int) -> float:
 
 
 def _rate(
-    engine: Engine, counts: Sequence[int], outputs: Sequence[Any], cpu: list[tuple[float, float]], warm_up_s: float
+    engine: Engine, counts: Sequence[int], outputs: Sequence[Output], cpu: list[tuple[float, float]], warm_up_s: float
 ) -> Rate:
     at_s = [output.timestamp / 1000 for output in outputs]
     begin = next((n for n, time_s in enumerate(at_s) if time_s >= at_s[0] + warm_up_s), len(at_s) - 1)
     end = len(at_s) - 1
-    # An engine that works and writes in turns is measured from the end of one turn to that of another.
-    turns = [n for n in range(begin, end) if at_s[n + 1] - at_s[n] > _PAUSE_S]
-    if len(turns) > 1:
-        begin, end = turns[0], turns[-1]
+    # An engine that writes in bursts is measured from the end of one burst to the end of another.
+    burst_ends = [n for n in range(begin, end) if at_s[n + 1] - at_s[n] > _PAUSE_S]
+    if len(burst_ends) > 1:
+        begin, end = burst_ends[0], burst_ends[-1]
     seconds, readings = at_s[end] - at_s[begin], counts[end] - counts[begin]
     if seconds < _LEAST_S or readings <= 0:
         raise EngineFailed(
-            f"{engine.name}: the topic was empty after {at_s[-1] - at_s[0]:.1f} s; give it more readings"
+            f"{engine.name}: the end of the topic was reached after {at_s[-1] - at_s[0]:.1f} s; use more readings"
         )
     return Rate(readings, seconds, _interpolated(cpu, at_s[end]) - _interpolated(cpu, at_s[begin]))
 

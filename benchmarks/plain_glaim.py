@@ -1,14 +1,14 @@
-"""GLAIM as one would write it down from the paper: the library's modules, the paper's layout, nothing rearranged.
+"""A direct implementation of GLAIM from the paper: torch's own modules and the paper's layout, without optimisation.
 
-`benchmarks.training` measures `training.network.model` against it, and a test shows that both give the same numbers
-and the same gradients: two spellings of one paper. Hidden states are [B, C, D, T], variables first. Where the paper
-leaves a size open, the reading is that of `training.network.model`, so that the parameter counts are the same.
+`benchmarks.training` compares `training.network.model` with it, and a test shows that both give the same values and
+gradients. Hidden states are [B, C, D, T], variables first. Sizes that the paper does not specify are those of
+`training.network.model`, so that the parameter counts are equal.
 """
 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - the name everybody reads
+import torch.nn.functional as F  # noqa: N812 - the conventional name
 from torch import Tensor, nn
 
 from training.network.model import GLAIM, GLAIMConfig
@@ -28,7 +28,7 @@ class PlainPriEmb(nn.Module):
         self.projection = nn.Conv1d(2, config.d_model, 1, bias=False)
 
     def interpolate(self, values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """P^(0), D^L and D^R, each [B, C, T]; an empty side takes the other side's value, at distance 1."""
+        """P^(0), D^L and D^R, each [B, C, T]; a side without values gets the other side's value, at distance 1."""
         steps = torch.arange(values.size(-1), device=values.device).expand_as(values)
         end = values.size(-1)
         left = torch.where(observed > 0, steps, -1).cummax(-1).values
@@ -152,7 +152,7 @@ class PlainGLAIM(nn.Module):
         self.out = nn.Linear(config.d_recon, 1)
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
-        """The window filled out; a row without observations keeps mean 0 and deviation 1."""
+        """Fill the window; rows without observations use mean 0 and standard deviation 1."""
         mask = observed.to(values.dtype)
         known = torch.where(observed, values, 0.0)
         count = mask.sum(-1, keepdim=True)
@@ -167,7 +167,7 @@ class PlainGLAIM(nn.Module):
         return torch.where(observed, values, reconstruction * std + mean)
 
 
-_NAMES = (  # of training.network.model -> of this file, applied in order
+_NAMES = (  # name in training.network.model -> name in this file, applied in order
     ("gaterecon.", ""),
     ("priemb.embedding", "priemb.projection"),
     ("priemb.router_temporal", "priemb.router.0"),
@@ -199,9 +199,9 @@ _NAMES = (  # of training.network.model -> of this file, applied in order
 
 
 def plain_name(name: str) -> str:
-    """The name here of a parameter of `training.network.model.GLAIM`."""
+    """The name in this file of a parameter of `training.network.model.GLAIM`."""
     parts = name.split(".")
-    if parts[0] == "layers":  # layers.0.staglo.x: the halves of a layer lie in two lists here
+    if parts[0] == "layers":  # layers.0.staglo.x: the two halves of a layer are in two lists here
         name = ".".join(parts[2:])
     for ours, plain in _NAMES:
         name = name.replace(ours, plain)
@@ -212,19 +212,19 @@ def plain_name(name: str) -> str:
 
 
 def copied(model: GLAIM, config: GLAIMConfig) -> PlainGLAIM:
-    """A plain network with the weights of `model`, a full one.
+    """A plain network with the weights of `model`, which must be the full model.
 
     Raises:
-        ValueError: `config` is that of an ablation or of the residual variant, which are not written here.
+        ValueError: `config` is an ablation or the residual variant, which this file does not implement.
     """
     if config.residual or not (config.use_staglo and config.use_sacoref and config.use_prior and config.use_gate):
-        raise ValueError(f"only the paper's full model has a plain spelling, found {config}")
+        raise ValueError(f"expected the paper's full model, found {config}")
     plain = PlainGLAIM(config)
     shapes = {name: parameter.shape for name, parameter in plain.named_parameters()}
     weights = {}
     for name, parameter in model.named_parameters():
         there = plain_name(name)
-        # The same numbers; a 1x1 convolution and a linear map differ by axes of one.
+        # A view, because the shapes of a 1x1 convolution and a linear layer differ by axes of size 1.
         weights[there] = parameter.detach().view(shapes[there])
     plain.load_state_dict(weights)
     return plain

@@ -1,8 +1,8 @@
-"""How much better a hole's final value is than its provisional one: hidden truth, through the stream itself.
+"""How much better the final value of a hole is than its provisional one, measured on withheld readings.
 
-Readings of real stations are withheld as `produce --drop` withholds them, the rest goes through the worker's pipeline
-with the model in this process, and both revisions of each withheld cell are held against the truth, beside last value
-and interpolation on the very same windows.
+Readings of real stations are withheld in the manner of `produce --drop`. The rest goes through the worker's pipeline
+with the model in this process. Both revisions of each withheld cell are compared with the truth, and so are last value
+and interpolation on the same windows.
 
     GLAIM_DATA=... python -m benchmarks.revisions --groups 3 --hours 500
 """
@@ -13,14 +13,17 @@ import argparse
 import asyncio
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.machine import append, describe
 from deploy.cache import CHECKOUT
+from deploy.demo.summary import KIND_LABELS
 from glaim_stream.feed.dropouts import KINDS, Hidden, hide
 from glaim_stream.feed.messages import InputFormat, plan_messages
 from glaim_stream.feed.sources import Source, read_source
@@ -36,15 +39,14 @@ HOUR_MS = 3_600_000
 CATALOGUE = CHECKOUT / "deploy" / "catalogues" / "beijing.yaml"
 MODEL = "beijing-air"
 AGES = ((1, 1), (2, 3), (4, 8), (9, 24))
-CASES = {"reading": "single readings lost", "sensor": "one sensor silent", "group": "whole group silent"}
 Cell = tuple[str, str, int]  # group, sensor, step
 
 
 @dataclass
 class Revisions:
-    """A publisher that keeps both words on each cell: (value, gap age) by cell and revision."""
+    """A publisher that keeps both estimates of each cell: (value, gap age) by cell and revision."""
 
-    said: dict[tuple[Cell, int], tuple[float, int]] = field(default_factory=dict)
+    estimates: dict[tuple[Cell, int], tuple[float, int]] = field(default_factory=dict)
 
     async def publish(self, output: Output) -> None:
         """See output.Publisher."""
@@ -62,12 +64,16 @@ class Revisions:
             )
             for group, sensor, ts, revision, value, gap_age, observed in rows:
                 if not observed and value is not None and revision < 2:
-                    self.said[(group, sensor, ts), revision] = value, gap_age
+                    self.estimates[(group, sensor, ts), revision] = value, gap_age
 
 
-async def streamed(source: Source, imputer: str) -> Revisions:
-    """Both revisions of what the stream filled."""
-    settings = Settings(catalogue=CATALOGUE, model_repository=CHECKOUT / "model_repo", imputer=imputer)  # type: ignore[arg-type]
+Imputer = Literal["local", "last_value", "interpolation"]
+IMPUTERS: tuple[Imputer, ...] = ("local", "last_value", "interpolation")
+
+
+async def streamed(source: Source, imputer: Imputer) -> Revisions:
+    """Both revisions of all filled cells."""
+    settings = Settings(catalogue=CATALOGUE, model_repository=CHECKOUT / "model_repo", imputer=imputer)
     pipeline, ladder = create_pipeline(settings)
     kept = Revisions()
     replay = PartitionReplay(pipeline, kept, Counts(), topic="readings", partition=0, in_flight=4)
@@ -82,20 +88,29 @@ async def streamed(source: Source, imputer: str) -> Revisions:
 Errors = dict[str, dict[str, float]]  # by row and column of the table
 
 
-def table(source: Source, hidden: Hidden, answers: dict[str, Revisions]) -> tuple[list[str], Errors]:
-    """Mean absolute errors in deviations of each sensor, on the cells that all columns have; as Markdown, and as is."""
+def table(source: Source, hidden: Hidden, answers: Mapping[Imputer, Revisions]) -> tuple[list[str], Errors]:
+    """Mean absolute errors in standard deviations of each sensor, on the cells for which all columns have a value.
+
+    Returns:
+        The lines of a Markdown table, and the errors.
+    """
     std = {sensor.id: sensor.std for sensor in read_contract(CHECKOUT / "model_repo" / MODEL).sensors}
-    columns = [("provisional", "local", 0), ("final", "local", 1), ("last value", "last_value", 0),
-               ("interpolation", "interpolation", 1)]  # fmt: skip
+    columns: list[tuple[str, Imputer, int]] = [
+        ("provisional", "local", 0),
+        ("final", "local", 1),
+        ("last value", "last_value", 0),
+        ("interpolation", "interpolation", 1),
+    ]
     errors, ages, kinds = [], [], []
     for row in np.flatnonzero(hidden.mask).tolist():
         group, sensor = source.cells[source.cell[row]]
         cell = (group, sensor, int(source.time_ms[row]) // HOUR_MS * HOUR_MS)
-        said = [answers[imputer].said.get((cell, revision)) for _, imputer, revision in columns]
-        if all(each is not None for each in said):
+        found = [answers[imputer].estimates.get((cell, revision)) for _, imputer, revision in columns]
+        estimates = [each for each in found if each is not None]
+        if len(estimates) == len(columns):
             truth = float(source.value[row])
-            errors.append([abs(each[0] - truth) / std[sensor] for each in said if each is not None])
-            ages.append(said[0][1] if said[0] is not None else 0)
+            errors.append([abs(value - truth) / std[sensor] for value, _ in estimates])
+            ages.append(estimates[0][1])
             kinds.append(int(hidden.kind[row]))
     error, age, kind = np.array(errors), np.array(ages), np.array(kinds)
     result: Errors = {}
@@ -104,7 +119,7 @@ def table(source: Source, hidden: Hidden, answers: dict[str, Revisions]) -> tupl
         "|---|" + "---|" * (len(columns) + 2),
     ]
     chosen: list[tuple[str, NDArray[np.bool_]]] = [("all", np.ones(len(age), np.bool_))]
-    chosen += [(text, kind == KINDS.index(name)) for name, text in CASES.items()]
+    chosen += [(text, kind == KINDS.index(name)) for name, text in KIND_LABELS.items()]
     chosen += [
         (f"silent for {low} h" if low == high else f"silent for {low} to {high} h", (age >= low) & (age <= high))
         for low, high in AGES
@@ -122,13 +137,17 @@ def table(source: Source, hidden: Hidden, answers: dict[str, Revisions]) -> tupl
 
 
 def main() -> None:
-    """See the module."""
+    """Measure, print the table, and append one line to results/revisions.jsonl."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--groups", type=int, default=3, help="stations")
-    parser.add_argument("--hours", type=int, default=500, help="the last ones of the data, the model's test part")
-    parser.add_argument("--drop", type=float, default=0.15, help="share of the readings that is withheld")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--look", action="store_true", help="append nothing to the results")
+    parser.add_argument("--groups", type=int, default=3, help="number of stations (default: %(default)s)")
+    parser.add_argument(
+        "--hours", type=int, default=500, help="last hours of the data, the model's test part (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--drop", type=float, default=0.15, help="share of the readings to withhold (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the withheld readings (default: 0)")
+    parser.add_argument("--look", action="store_true", help="do not append to the results")
     given = parser.parse_args()
     path = Path(os.environ.get("GLAIM_DATA", ".")) / "beijing_multisite.parquet"
     source = read_source(path)
@@ -138,7 +157,7 @@ def main() -> None:
     hidden = hide(source, given.drop, seed=given.seed)
     start_s = time.monotonic()
     sent = source.where(~hidden.mask)
-    answers = {each: asyncio.run(streamed(sent, each)) for each in ("local", "last_value", "interpolation")}
+    answers = {each: asyncio.run(streamed(sent, each)) for each in IMPUTERS}
     rows, result = table(source, hidden, answers)
     print("\n".join(rows))
     print(f"\n{len(sent):,} readings, {int(hidden.mask.sum()):,} hidden, {time.monotonic() - start_s:.0f} s")

@@ -1,9 +1,9 @@
-"""What the probe windows cost: windows asked, the worker's own CPU, and the time of the whole, at several shares.
+"""The cost of side windows at several shares: number of windows, CPU time of the worker, and total time.
 
     python -m benchmarks.scores --groups 200
 
-A simulated plant with holes goes through the pipeline as the worker drives it, with the real Triton behind it. The CPU
-is this process's: decoding, windows, probe windows, the calls, blending and encoding; Triton's is not in it.
+A simulated plant with holes goes through the worker's pipeline with a real Triton behind it. CPU time is that of this
+process: decoding, windows, side windows, calls, blending and encoding; it excludes Triton.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from rich.console import Console
@@ -30,7 +30,7 @@ from glaim_stream.worker.app import create_pipeline
 SHARES = (0.0, 0.05, 0.1, 0.25)
 _MODEL = "plant-pump"
 _BATCH = 2_000
-_DROPPED = 0.02  # of the readings; each hole asks for a window twice
+_DROPPED = 0.02  # share of the readings; each hole needs a window twice
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,21 @@ class _Record:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+class Cost(TypedDict):
+    """The cost of one pass."""
+
+    share: float
+    cpu_s: float
+    wall_s: float
+    hole_windows: int
+    side_windows: int
+
+
 def plant_records(groups: int, steps: int) -> list[_Record]:
-    """One record a group and step."""
+    """One record per group and step."""
     plant = simulate(steps / 1440, groups=groups, seed=3)
     shown = np.random.default_rng(3).random(plant.values.shape) >= _DROPPED
-    out = []
+    out: list[_Record] = []
     for step, ts in enumerate(plant.times_ms.tolist()):
         for row, group in enumerate(plant.groups):
             values = {
@@ -58,8 +68,8 @@ def plant_records(groups: int, steps: int) -> list[_Record]:
     return out
 
 
-async def run(settings: Settings, records: list[_Record]) -> dict[str, Any]:
-    """One pass over the records, one batch after the other."""
+async def run(settings: Settings, records: list[_Record]) -> Cost:
+    """Process all records once, batch by batch."""
     pipeline, ladder = create_pipeline(settings)
     windows, scores = pipeline.windows(), pipeline.scores()
     holes, sides = metrics.windows._value.get(), metrics.side_windows._value.get()
@@ -68,7 +78,7 @@ async def run(settings: Settings, records: list[_Record]) -> dict[str, Any]:
         batch = records[at : at + _BATCH]
         applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
         pipeline.messages(pipeline.settle(scores, await pipeline.ask(applied.closed, applied.probes)))
-    out = {
+    cost: Cost = {
         "share": settings.score_share,
         "cpu_s": round(time.process_time() - cpu, 2),
         "wall_s": round(time.perf_counter() - start, 2),
@@ -76,18 +86,20 @@ async def run(settings: Settings, records: list[_Record]) -> dict[str, Any]:
         "side_windows": int(metrics.side_windows._value.get() - sides),
     }
     await ladder.close()
-    return out
+    return cost
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure each share and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scores", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--groups", type=int, default=200, help="groups of one partition (default 200)")
-    parser.add_argument("--steps", type=int, default=200, help="steps of a minute (default 200)")
-    parser.add_argument("--rounds", type=int, default=3, help="passes of each share; the quickest counts (default 3)")
+    parser.add_argument("--groups", type=int, default=200, help="groups of one partition (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=200, help="steps of one minute (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="passes per share; the fastest counts (default: %(default)s)"
+    )
     given = parser.parse_args(arguments)
     records = plant_records(given.groups, given.steps)
-    best: dict[float, dict[str, Any]] = {}
+    best: dict[float, Cost] = {}
     with triton_from_environment(CHECKOUT / "model_repo", models=[_MODEL]) as triton:
         for _ in range(given.rounds):
             for share in SHARES:
@@ -104,10 +116,10 @@ def main(arguments: list[str] | None = None) -> None:
     command = f"python -m benchmarks.scores --groups {given.groups} --steps {given.steps} --rounds {given.rounds}"
     result = machine.describe(command) | {"groups": given.groups, "shares": list(best.values())}
     machine.append("scores", result)
-    table = Table("share", "windows for holes", "probe windows", "worker CPU, s", "whole, s", title=command)
+    table = Table("share", "windows for holes", "side windows", "worker CPU, s", "total, s", title=command)
     for each in best.values():
-        columns = ("share", "hole_windows", "side_windows", "cpu_s", "wall_s")
-        table.add_row(*(f"{each[name]:,}" for name in columns))
+        numbers = (each["share"], each["hole_windows"], each["side_windows"], each["cpu_s"], each["wall_s"])
+        table.add_row(*(f"{number:,}" for number in numbers))
     Console().print(table)
 
 

@@ -1,10 +1,10 @@
-"""How many windows a second a Triton answers: what the number of GPUs follows from.
+"""The number of windows per second that a Triton imputes, from which the number of GPUs follows.
 
     python -m benchmarks.serving                                    the local Triton, on the CPU
-    python -m benchmarks.serving --triton triton:8001 --model mine  any other, through the worker's own client
+    python -m benchmarks.serving --triton triton:8001 --model mine  any other Triton, with the worker's client
 
-Windows are of noise around each sensor's mean with 5 % missing; what is in them does not change the time. Each size of
-a call runs with so many calls in flight as the worker keeps (`triton.client.batch` and `.inFlight` in the chart).
+The windows contain noise around each sensor's mean, with 5 % missing; their content does not affect the time. Each
+batch size runs with as many calls in flight as the worker uses (`triton.client.batch` and `.inFlight` in the chart).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import asyncio
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -33,7 +32,7 @@ _WARM_UP_S = 1.0
 
 
 def windows_of(contract: Contract, count: int) -> Windows:
-    """`count` windows that look like the model's own readings."""
+    """`count` windows with the means and deviations of the model's training data."""
     random = np.random.default_rng(7)
     shape = (count, len(contract.sensors), contract.window)
     means = np.array([sensor.mean for sensor in contract.sensors])[:, None]
@@ -43,8 +42,8 @@ def windows_of(contract: Contract, count: int) -> Windows:
     return Windows(contract.name, values.astype(np.float32), observed, contract.emitted_steps)
 
 
-async def measure(address: str, contract: Contract, batch: int, in_flight: int, seconds: float) -> dict[str, Any]:
-    """Windows answered a second, and how long a call takes, after a second of warming up."""
+async def measure(address: str, contract: Contract, batch: int, in_flight: int, seconds: float) -> dict[str, float]:
+    """Windows per second and the duration of a call, after a second of warm-up."""
     client = TritonImputer(address, {contract.name: contract}, deadline_s=60)
     windows = windows_of(contract, batch)
     begin = time.perf_counter() + _WARM_UP_S
@@ -71,20 +70,22 @@ async def measure(address: str, contract: Contract, batch: int, in_flight: int, 
 def main() -> None:
     """Measure, print, and append one line to results/serving.jsonl."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__.splitlines()[0])
-    parser.add_argument("--triton", help="host:port of gRPC; the local one, started for this, when not given")
-    parser.add_argument("--model", default="plant-pump", help="(default: %(default)s)")
-    parser.add_argument("--repository", type=Path, default=CHECKOUT / "model_repo", help="where its contract lies")
-    parser.add_argument("--in-flight", type=int, default=8, help="calls at a time (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=10, help="for each size (default: %(default)s)")
+    parser.add_argument("--triton", help="host:port of a gRPC endpoint (default: start a local Triton)")
+    parser.add_argument("--model", default="plant-pump", help="name of the model (default: %(default)s)")
+    parser.add_argument(
+        "--repository", type=Path, default=CHECKOUT / "model_repo", help="directory of the models and contracts"
+    )
+    parser.add_argument("--in-flight", type=int, default=8, help="concurrent calls (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=10, help="duration for each batch size (default: %(default)s)")
     given = parser.parse_args()
     contract = read_contract(given.repository / given.model)
     with ExitStack() as stack:
         address = given.triton or stack.enter_context(triton_from_environment(given.repository)).grpc_url
         sizes = [asyncio.run(measure(address, contract, batch, given.in_flight, given.seconds)) for batch in BATCHES]
     command = f"python -m benchmarks.serving --model {given.model} --in-flight {given.in_flight}"
-    where = "the Triton named" if given.triton else "Triton on this machine's CPU"
+    where = "external" if given.triton else "Triton on this machine's CPU"
     result = machine.describe(command) | {"model": given.model, "triton": where, "sizes": sizes}
-    table = Table("windows a call", "calls in flight", "windows/s", "call, ms (half)", "call, ms (99 %)")
+    table = Table("windows per call", "calls in flight", "windows/s", "call, ms (p50)", "call, ms (p99)")
     for line in sizes:
         table.add_row(*map(str, line.values()))
     Console().print(table)

@@ -1,6 +1,6 @@
-"""What a thousand groups cost: the time to rebuild their windows from the topic, and the memory they take.
+"""The cost of a thousand groups: the time to rebuild their windows from the topic, and their memory.
 
-python -m benchmarks.state SERVERS    prints one JSON line; benchmarks.stream starts it on the engine's core
+python -m benchmarks.state SERVERS    prints one JSON line; benchmarks.stream runs it on the engine's core
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -24,7 +23,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from benchmarks.load import Load
 from benchmarks.topics import Filled, fill_topic
-from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Echo
 from glaim_stream.kafka.offsets import Commit
@@ -36,11 +35,11 @@ from glaim_stream.worker.rebuild import KafkaRebuilder
 from glaim_stream.worker.run import quieten_garbage_collector
 
 GROUPS = 1000
-STEPS = 120  # a window of 96, and what came before it
+STEPS = 120  # a window of 96 and some earlier steps
 
 
 def main(servers: str) -> None:
-    """Fill a topic, commit as a worker would, rebuild, weigh."""
+    """Fill a topic, commit like a worker, rebuild the windows and measure their memory."""
     load = Load(int(GROUPS * 11 * STEPS * 0.95), shape="step", groups=GROUPS)
     name = f"bench-state-{uuid.uuid4().hex[:8]}"
     filled = fill_topic(servers, name, load)
@@ -51,7 +50,7 @@ def main(servers: str) -> None:
 
 
 async def measure(servers: str, name: str, load: Load, filled: Filled, directory: Path) -> dict[str, float]:
-    """Recovery in seconds, of all partitions, and megabytes of the windows."""
+    """The recovery time of all partitions in seconds, and the memory of the windows in megabytes."""
     (directory / "groups.yaml").write_text(load.catalogue)
     settings = Settings(
         kafka=servers, input_topic=name, consumer_group=name, catalogue=directory / "groups.yaml", imputer="echo"
@@ -60,7 +59,7 @@ async def measure(servers: str, name: str, load: Load, filled: Filled, directory
     ends = [len(counts) for counts in filled.through]
     rebuilder = KafkaRebuilder(settings, catalogue)
     await commit(settings, {number: Commit(end, 0) for number, end in enumerate(ends)})
-    _, needed = await rebuilt(rebuilder, catalogue, name, ends)  # from the beginning: says what is needed
+    _, needed = await rebuilt(rebuilder, catalogue, name, ends)  # from the beginning, to find the needed offsets
     await commit(settings, {number: Commit(end, needed[number]) for number, end in enumerate(ends)})
     start_s = time.perf_counter()
     windows, _ = await rebuilt(rebuilder, catalogue, name, ends)
@@ -72,9 +71,9 @@ async def measure(servers: str, name: str, load: Load, filled: Filled, directory
 
 
 async def rebuilt(
-    rebuilder: KafkaRebuilder, catalogue: Any, topic: str, ends: Sequence[int]
+    rebuilder: KafkaRebuilder, catalogue: Catalogue, topic: str, ends: Sequence[int]
 ) -> tuple[list[PartitionWindows], list[int]]:
-    """Windows of every partition, all rebuilt at the same time as by a worker, and the offsets that they need."""
+    """The windows of all partitions, rebuilt concurrently as in a worker, and the offsets that a rebuild needs."""
     pipeline = Pipeline(catalogue, {}, Ladder([Echo()], batch=64, in_flight=8))
     making = [Rebuild(pipeline, lambda: time.time_ns() // 1_000_000, careful=False) for _ in ends]
     await asyncio.gather(
@@ -85,7 +84,7 @@ async def rebuilt(
 
 
 async def commit(settings: Settings, commits: dict[int, Commit]) -> None:
-    """Commit as the worker does, with what the windows need in the metadata."""
+    """Commit like the worker, with the offset that a rebuild needs in the metadata."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings.kafka, group_id=settings.consumer_group, enable_auto_commit=False
     )
@@ -103,7 +102,7 @@ async def commit(settings: Settings, commits: dict[int, Commit]) -> None:
 
 
 def resident_mb() -> float:
-    """Resident memory of this process once what is free has gone back to the system."""
+    """The resident memory of this process after free memory has been returned to the system."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -1,4 +1,4 @@
-"""Topics of a benchmark: made, filled, read back."""
+"""Creates, fills and reads back the topics of a benchmark."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 
+from benchmarks.engines import Output
 from benchmarks.load import Load, Sent
 
 BATCH_BYTES = 900_000
@@ -20,15 +20,15 @@ BATCH_BYTES = 900_000
 
 @dataclass(frozen=True)
 class Filled:
-    """A topic that holds a load."""
+    """A topic that contains a load."""
 
     readings: int
     size_bytes: int
-    through: Sequence[Sequence[int]]  # by partition and offset: readings up to and with that record
+    through: Sequence[Sequence[int]]  # by partition and offset: readings up to and including that record
 
 
 def make_topic(servers: str, topic: str, partitions: int) -> None:
-    """A topic whose records bear the broker's own time of arrival, which is the benchmark's clock."""
+    """Create a topic whose records have the broker's time of arrival, which is the clock of the benchmark."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     try:
         admin.create_topics([NewTopic(topic, partitions, 1, topic_configs={"message.timestamp.type": "LogAppendTime"})])
@@ -37,7 +37,7 @@ def make_topic(servers: str, topic: str, partitions: int) -> None:
 
 
 def fill_topic(servers: str, topic: str, load: Load) -> Filled:
-    """Write the load."""
+    """Create a topic and write the load into it."""
     make_topic(servers, topic, load.partitions)
     return asyncio.run(_fill(servers, topic, load.partitions, load.messages()))
 
@@ -67,14 +67,14 @@ async def _fill(servers: str, topic: str, partitions: int, messages: Iterable[Se
     return Filled(sum(counts[-1] for counts in through if counts), size_bytes, through)
 
 
-def read_topic(servers: str, topic: str, partitions: int) -> list[Any]:
-    """Every message, in order of its arrival at the broker."""
+def read_topic(servers: str, topic: str, partitions: int) -> list[Output]:
+    """All messages, in order of arrival at the broker."""
     consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
     assigned = [TopicPartition(topic, number) for number in range(partitions)]
     try:
         consumer.assign(assigned)
         ends = consumer.end_offsets(assigned)
-        messages: list[Any] = []
+        messages: list[Output] = []
         while any(consumer.position(partition) < ends[partition] for partition in assigned):
             for records in consumer.poll(timeout_ms=500).values():
                 messages += records

@@ -1,12 +1,12 @@
-"""How many training iterations a second the network makes, beside the same network written plainly, in the same run.
+"""The training iterations per second of the network, compared with a plain implementation of it in the same run.
 
-    python -m benchmarks.training              a quarter of an hour of one core
+    python -m benchmarks.training              a quarter of an hour on one core
     python -m benchmarks.training --quick      seven sensors, two rounds
-    python -m benchmarks.training --losses     are the losses alike too? A small network, 60 iterations four times each
+    python -m benchmarks.training --losses     compares the losses: a small network, 60 iterations, four times each
 
-An iteration is all of it: forward with dropout, the loss over the hidden cells, backward, Adam. On a CPU the plain
-network, ours in fp32 and ours in bf16 take turns; with `--compile` (minutes) the compiled one too. Where there is a
-GPU everything runs there, and ours also as torch.compile with CUDA graphs. Method and limits: benchmarks/README.md.
+An iteration includes forward with dropout, the loss over the hidden cells, backward and Adam. On a CPU the plain
+network, ours in fp32 and ours in bf16 take turns; `--compile` (minutes) adds compiled ones. If there is a GPU, all
+variants run there, and the compiled ones use CUDA graphs. Method and limits: benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from training.fit.loop import hidden_loss
 from training.network.model import GLAIM, GLAIMConfig
 from training.runtime import keep_memory
 
-_BATCH = 16  # the paper's
+_BATCH = 16  # as in the paper
 _LEARNING_RATE = 1e-3
-_DRAWS = 4  # of dropout, when losses are compared
+_DRAWS = 4  # dropout seeds in a comparison of losses
 Windows = tuple[Tensor, Tensor, Tensor]  # truth and values, float [B, C, T]; observed, bool [B, C, T]
 
 
@@ -57,14 +57,14 @@ COMPILED = (
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one iteration: by the clock, and of this process's CPU time."""
+    """The wall time and the CPU time of one iteration."""
 
     wall_s: float
     cpu_s: float
 
 
 def windows(config: GLAIMConfig, batch: int, device: torch.device, seed: int) -> Windows:
-    """Sensors that share three slow waves, with noise; three cells in ten are hidden."""
+    """Windows of sensors that mix three slow waves, with noise; three cells in ten are hidden."""
     generator = torch.Generator().manual_seed(seed)
     steps = torch.arange(config.window, dtype=torch.float32)
     period = torch.tensor([12.0, 31.0, 77.0]).view(3, 1)
@@ -78,7 +78,7 @@ def windows(config: GLAIMConfig, batch: int, device: torch.device, seed: int) ->
 
 
 def iterations(way: Way, config: GLAIMConfig, device: torch.device, seed: int = 2021) -> Callable[[Windows], Tensor]:
-    """A network of its own with its optimiser; each call is one iteration and returns its loss, not waited for."""
+    """A function that trains a new network; each call runs one iteration and returns its loss without synchronising."""
     torch.manual_seed(seed)
     ours = GLAIM(config)
     network: nn.Module = (copied(ours, config) if way.plain else ours).to(device).train()
@@ -96,7 +96,7 @@ def iterations(way: Way, config: GLAIMConfig, device: torch.device, seed: int = 
             filled = call(values, observed)
         loss = hidden_loss(filled.float(), truth, ~observed)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call] # torch's own annotation lacks it
+        loss.backward()
         optimiser.step()
         return loss.detach().clone()
 
@@ -106,7 +106,7 @@ def iterations(way: Way, config: GLAIMConfig, device: torch.device, seed: int = 
 def measure(
     ways: Sequence[Way], config: GLAIMConfig, device: torch.device, rounds: int, each: int, console: Console
 ) -> dict[str, list[Cost]]:
-    """`rounds` rounds in which each way makes `each` iterations in turn, after two unmeasured ones."""
+    """Run `rounds` rounds in which each way makes `each` iterations in turn, after two or three unmeasured ones."""
     batch = windows(config, _BATCH, device, seed=1)
     running = {way.name: iterations(way, config, device) for way in ways}
     costs: dict[str, list[Cost]] = {way.name: [] for way in ways}
@@ -129,10 +129,10 @@ def measure(
 
 
 def losses(ways: Sequence[Way], config: GLAIMConfig, device: torch.device, count: int) -> dict[str, float]:
-    """Mean loss of the last third of `count` iterations from the same weights on the same batches, by way.
+    """The mean loss of the last third of `count` iterations, by way, from the same weights on the same batches.
 
-    The ways draw their dropout differently, so they can only agree within what other draws change: each is the mean
-    over several of them, and "noise" the standard deviation of the plain network's.
+    The ways draw dropout differently, so they agree only within its random variation: each result is the mean over
+    several seeds, and "noise" is the standard deviation of the plain network over these seeds.
     """
     batches = [windows(config, _BATCH, device, seed) for seed in range(count)]
 
@@ -152,19 +152,19 @@ def _settle(device: torch.device) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print tables, append a line for each number of sensors to results/training.jsonl."""
+    """Measure, print tables and append one line per number of sensors to results/training.jsonl."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="seven sensors, two rounds")
     parser.add_argument("--losses", action="store_true", help="compare losses instead of speed")
-    parser.add_argument("--variables", type=int, nargs="+", default=[7, 21], help="sensors (default: 7 21)")
+    parser.add_argument("--variables", type=int, nargs="+", default=[7, 21], help="numbers of sensors (default: 7 21)")
     parser.add_argument("--d-model", type=int, default=64, help="hidden features (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=1, help="of the processor (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds; the median counts (default: %(default)s)")
-    parser.add_argument("--iterations", type=int, default=3, help="iterations a round and way (default: %(default)s)")
-    parser.add_argument("--compile", action="store_true", help="torch.compile too; always on a GPU")
+    parser.add_argument("--iterations", type=int, default=3, help="iterations per round and way (default: %(default)s)")
+    parser.add_argument("--compile", action="store_true", help="add torch.compile; always added on a GPU")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
-    keep_memory()  # as every run of ours does; the plain network profits too
+    keep_memory()  # as in every training run; the plain network benefits too
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     ways = (*WAYS, *(COMPILED if options.compile or device.type == "cuda" else ()))
     command = "python -m benchmarks.training " + " ".join(sys.argv[1:] if arguments is None else arguments)
@@ -175,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     console = Console()
     if options.losses:
-        # So small that four times 60 iterations of each way take a minute; dropout and all parts are in it.
+        # Small enough that four times 60 iterations of each way take a minute, with dropout and all parts of the model.
         config = GLAIMConfig(7, window=48, d_model=16, ffn=64, heads=4, d_psi=32, large_kernel=31)
         found = losses(WAYS if device.type == "cpu" else ways, config, device, 60)
         result = origin | {"losses": {name: round(loss, 5) for name, loss in found.items()}, "iterations": 60}
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def report(
     ways: Sequence[Way], costs: dict[str, list[Cost]], title: str, console: Console
 ) -> dict[str, dict[str, float]]:
-    """The table; returns iterations a second and a CPU second, and both as multiples of the plain network's."""
+    """Print the table; returns iterations per second and per CPU second, also as multiples of the plain network's."""
     per_s = {name: 1 / statistics.median(cost.wall_s for cost in each) for name, each in costs.items()}
     per_cpu_s = {name: 1 / statistics.median(cost.cpu_s for cost in each) for name, each in costs.items()}
     table = Table("network", "iterations/s", "times plain", "iterations per CPU second", "times plain", title=title)

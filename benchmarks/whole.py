@@ -1,4 +1,4 @@
-"""The load of the run with a real model: plants whose sensors are those of the model's contract."""
+"""The load for the run with a real model: groups with the sensors of the model's contract."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GROUPS = 40
 
 
 def whole_load(repository: Path) -> Load:
-    """Single readings around each sensor's mean."""
+    """Single readings around the mean of each sensor."""
     contract = read_contract(repository / MODEL)
     return Load(
         _READINGS,

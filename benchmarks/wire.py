@@ -1,9 +1,9 @@
-"""What a reading weighs on its way in, and a row on its way out, in bytes before Kafka's own.
+"""The size of an input reading and of an output row, in bytes without Kafka's overhead.
 
     python -m benchmarks.wire
 
-In: the load of benchmarks.stream in each shape, value and key. Out: simulated plants through the worker's own pipeline
-(imputer interpolation, so that nothing but this process is needed), a message for what a step of so many groups yields.
+Input: key and value of the load of benchmarks.stream, in each shape. Output: simulated plants in the worker's pipeline
+(with interpolation as imputer, so that only this process is needed), one message for a step of several groups.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from deploy.cache import CHECKOUT
 from glaim_stream.settings import Settings
 from glaim_stream.worker.app import create_pipeline
 
-GROUPS = (1, 10, 100, 1000)  # of a partition, closing a step together
+GROUPS = (1, 10, 100, 1000)  # groups of a partition that close a step together
 _STEPS = 24
 _READINGS = 50_000
 
 
 def bytes_a_reading() -> dict[str, float]:
-    """Shape -> bytes of key and value for each reading."""
+    """Shape -> bytes of key and value per reading."""
     found = {}
     for shape in get_args(Shape):
         total = readings = 0
@@ -40,7 +40,7 @@ def bytes_a_reading() -> dict[str, float]:
 
 
 async def bytes_a_row(groups: int) -> dict[str, float]:
-    """Of the output topic, where a partition holds so many groups and each step is closed for all of them at once."""
+    """The size of output rows if a partition has `groups` groups and each step closes for all of them at once."""
     settings = Settings(
         catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
         model_repository=CHECKOUT / "model_repo",
@@ -65,20 +65,19 @@ async def bytes_a_row(groups: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Weigh, print, and append one line to results/wire.jsonl."""
+    """Measure, print, and append one line to results/wire.jsonl."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.wire", description=__doc__.splitlines()[0])
     parser.parse_args()
-    result = machine.describe("python -m benchmarks.wire") | {
-        "bytes_a_reading": bytes_a_reading(),
-        "output": [asyncio.run(bytes_a_row(groups)) for groups in GROUPS],
-    }
+    inputs = bytes_a_reading()
+    outputs = [asyncio.run(bytes_a_row(groups)) for groups in GROUPS]
+    result = machine.describe("python -m benchmarks.wire") | {"bytes_a_reading": inputs, "output": outputs}
     console = Console()
-    table = Table("shape", "bytes a reading")
-    for shape, size in result["bytes_a_reading"].items():
+    table = Table("shape", "bytes per reading")
+    for shape, size in inputs.items():
         table.add_row(shape, str(size))
     console.print(table)
-    table = Table("groups a partition", "rows a message", "bytes a row")
-    for line in result["output"]:
+    table = Table("groups per partition", "rows per message", "bytes per row")
+    for line in outputs:
         table.add_row(*map(str, line.values()))
     console.print(table)
     print(f"appended to {machine.append('wire', result)}")

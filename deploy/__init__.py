@@ -1,1 +1,1 @@
-"""What a running system needs around the worker: local Kafka and Triton, container files, monitoring."""
+"""Deployment tools around the worker: local Kafka and Triton servers, container images, monitoring."""

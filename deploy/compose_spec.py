@@ -1,15 +1,15 @@
-"""The loader of the Compose Specification, below `docker compose` too: its schema, merging and defaults, no daemon.
+"""The reference loader of the Compose Specification, which `docker compose` uses too. It needs no daemon.
 
     python -m deploy.compose_spec --fetch-only
 
-builds it (some 20 s on two cores, once), so that no test waits for it.
+builds it (once, about 20 s on two cores), so that no test has to wait for it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.bring import bring
+from deploy.fetch import fetch_command
 from deploy.gotools import GoUnavailable, build
 
 PACKAGE = "github.com/compose-spec/compose-go/v2/cmd"
@@ -17,22 +17,22 @@ VERSION = "v2.16.2"
 
 
 def find_loader() -> Path:
-    """The program that reads a compose file and prints what it means, or what is wrong with it.
+    """The program that loads a compose file and prints it with schema defaults applied, or its errors.
 
     Raises:
-        GoUnavailable: there is no go to build it with.
-        FetchError: the build failed.
+        GoUnavailable: There is no go to build it.
+        FetchError: The build failed.
     """
     return build(PACKAGE, VERSION, "cmd")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build the loader and say where it is."""
-    return bring(
+    """Build the loader and print its path."""
+    return fetch_command(
         "compose_spec",
-        "Bring the loader of compose files.",
+        "Build the loader of compose files.",
         lambda: f"Compose Specification: {find_loader()}",
-        named="the loader of compose files",
+        named="The loader of compose files",
         unavailable=GoUnavailable,
         arguments=arguments,
     )

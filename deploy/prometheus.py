@@ -1,9 +1,9 @@
-"""A real Prometheus and a real Alertmanager on this machine: no containers, nothing installed.
+"""Runs a real Prometheus and a real Alertmanager on this machine, without containers or installation.
 
     with LocalAlertmanager(config) as alertmanager, LocalPrometheus(config_of(alertmanager)) as prometheus:
         print(prometheus.url)
 
-`python -m deploy.prometheus --fetch-only` brings the programs, so that no test waits for them.
+`python -m deploy.prometheus --fetch-only` fetches the programs, so that no test has to wait for them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import yaml
 
-from deploy.bring import bring
+from deploy.fetch import fetch_command
 from deploy.gotools import GoUnavailable
 from deploy.ports import LOOPBACK, choose_port
 from deploy.process import ServerProcess
@@ -30,11 +30,11 @@ _START_DEADLINE_S = 60.0
 
 
 class _Monitor(LocalServer):
-    """What the two have in common: a configuration, a port, a temporary directory, a page that says ready."""
+    """A server with a YAML configuration, one port, a temporary directory and a `/-/ready` page."""
 
     name = ""
 
-    def __init__(self, configuration: Mapping[str, Any]) -> None:
+    def __init__(self, configuration: Mapping[str, object]) -> None:
         super().__init__()
         self.configuration = configuration
         self._directory: Path | None = None
@@ -42,12 +42,12 @@ class _Monitor(LocalServer):
 
     @property
     def address(self) -> str:
-        """`host:port`, once started."""
+        """`host:port`, known once the server has been started."""
         return f"{LOOPBACK}:{self._port}"
 
     @property
     def url(self) -> str:
-        """Base of its HTTP API."""
+        """Base URL of the HTTP API."""
         return f"http://{self.address}"
 
     def command(self, configuration: Path, data: Path) -> list[str]:
@@ -55,12 +55,12 @@ class _Monitor(LocalServer):
         raise NotImplementedError
 
     def start(self) -> Self:
-        """Start it and wait until it says that it is ready.
+        """Start the server and wait until it reports that it is ready.
 
         Raises:
-            PrometheusUnavailable, GoUnavailable: this machine has none and cannot bring it.
-            FetchError: it could not be brought.
-            ServerFailed: it ended or did not get ready, with the tail of its log.
+            PrometheusUnavailable, GoUnavailable: The program is absent, and this machine cannot fetch it.
+            FetchError: The program could not be fetched.
+            ServerFailed: The server ended or did not become ready; the message ends with the tail of its log.
         """
         self._port = self._port or choose_port()
         if self._directory is None:
@@ -75,15 +75,11 @@ class _Monitor(LocalServer):
             orphan_dirs=[self._directory],
         )
         self._process.start()
-        try:
-            self._process.wait_ready(self._missing, _START_DEADLINE_S)
-        except BaseException:
-            self._process.kill()
-            raise
+        self._process.wait_ready(self._missing, _START_DEADLINE_S)
         return self
 
     def stop(self) -> None:
-        """SIGTERM; its directory is deleted. Idempotent."""
+        """Stop the server and delete its directory. Idempotent."""
         if self._process is not None:
             self._process.stop()
         if self._directory is not None:
@@ -92,14 +88,18 @@ class _Monitor(LocalServer):
 
     def _missing(self) -> str | None:
         try:
-            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=2):  # noqa: S310, our own http address
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=2):  # noqa: S310, a local http address
                 return None
         except (urllib.error.URLError, OSError) as error:
-            return f"{self.url}/-/ready does not say yes: {error}"
+            return f"{self.url}/-/ready failed: {error}"
 
 
 class LocalPrometheus(_Monitor):
-    """One Prometheus that ends with this process; `configuration` as of prometheus.yml, paths in it absolute."""
+    """One Prometheus that ends with this process.
+
+    Args:
+        configuration: The content of prometheus.yml, with absolute paths.
+    """
 
     name = "Prometheus"
 
@@ -114,7 +114,11 @@ class LocalPrometheus(_Monitor):
 
 
 class LocalAlertmanager(_Monitor):
-    """One Alertmanager, without a cluster, that ends with this process; `configuration` as of alertmanager.yml."""
+    """One Alertmanager, without clustering, that ends with this process.
+
+    Args:
+        configuration: The content of alertmanager.yml.
+    """
 
     name = "Alertmanager"
 
@@ -130,12 +134,12 @@ class LocalAlertmanager(_Monitor):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Find or fetch the programs and say where they are."""
-    return bring(
+    """Find or fetch the programs and print their paths."""
+    return fetch_command(
         "prometheus",
-        "Bring Prometheus and its tools.",
+        "Find or fetch Prometheus, Alertmanager and their tools.",
         lambda: f"Prometheus: {find_prometheus().server}\nAlertmanager: {find_alertmanager().server}",
-        named="Prometheus and Alertmanager",
+        named="Prometheus with Alertmanager",
         unavailable=(PrometheusUnavailable, GoUnavailable),
         arguments=arguments,
     )

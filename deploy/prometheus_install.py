@@ -1,8 +1,9 @@
-"""Brings Prometheus and Alertmanager with their tools: those on PATH, else Debian's Prometheus and our own build.
+"""Finds or fetches Prometheus and Alertmanager with their tools, without root.
 
-Each comes the way that works without root. Debian's package of Prometheus runs from anywhere; that of Alertmanager
-wants a template below /usr/share. Alertmanager builds with `go install`, once, in some two minutes of two cores;
-Prometheus does not, for its module excludes versions of others. apt checks Debian's signatures, Go its checksums.
+The programs on PATH come first. Otherwise Prometheus comes from Debian's package, which runs from any directory, and
+Alertmanager is built with `go install`, once, in about two minutes on two cores. The other way round does not work:
+Debian's Alertmanager needs a template below /usr/share, and `go install` rejects Prometheus because its go.mod contains
+exclude directives. apt verifies Debian's signatures, Go verifies its checksums.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ _TIMEOUT_S = 300
 
 
 class PrometheusUnavailable(DeployError):
-    """No Prometheus on this machine, and no apt to fetch Debian's with."""
+    """There is no Prometheus on this machine, and no apt to fetch Debian's package."""
 
 
 @dataclass(frozen=True)
 class Tools:
-    """Where a server and its tool are: Prometheus and promtool, or Alertmanager and amtool."""
+    """Paths of a server and its command-line tool: Prometheus and promtool, or Alertmanager and amtool."""
 
     server: Path
     tool: Path
 
 
 def find_prometheus() -> Tools:
-    """Prometheus and promtool: on PATH, else unpacked earlier, else Debian's fetched now (19 MB, some seconds).
+    """Prometheus and promtool: on PATH, from the cache, or from Debian's package (19 MB, a few seconds).
 
     Raises:
-        PrometheusUnavailable: they are not there, and this machine has no apt-get and dpkg to fetch them with.
-        FetchError: apt could not fetch them; the message ends with what it said.
+        PrometheusUnavailable: They are absent, and this machine lacks apt-get or dpkg to fetch them.
+        FetchError: apt could not fetch them; the message ends with its output.
     """
     server, tool = shutil.which("prometheus"), shutil.which("promtool")
     if server and tool:
@@ -56,18 +57,18 @@ def find_prometheus() -> Tools:
 
 
 def find_alertmanager() -> Tools:
-    """Alertmanager and amtool: on PATH, else built now or earlier.
+    """Alertmanager and amtool: on PATH, or built earlier or now.
 
     Raises:
-        GoUnavailable: they are not there, and no Go to build them with.
-        FetchError: the build failed; the message ends with what the compiler said.
+        GoUnavailable: They are absent, and there is no Go to build them.
+        FetchError: The build failed; the message ends with the compiler's output.
     """
     server = shutil.which("alertmanager") or shutil.which("prometheus-alertmanager")
     tool = shutil.which("amtool")
     if server and tool:
         return Tools(Path(server), Path(tool))
     built = [
-        # Without the tag it looks for its templates and pages beside its own source.
+        # Without the tag the server looks for its templates and pages in its source tree.
         build(ALERTMANAGER + name, ALERTMANAGER_VERSION, name, tags="builtinassets")
         for name in ("alertmanager", "amtool")
     ]
@@ -78,14 +79,14 @@ def _unpack(target: Path) -> None:
     absent = [program for program in ("apt-get", "dpkg") if shutil.which(program) is None]
     if absent:
         raise PrometheusUnavailable(
-            "expected prometheus and promtool on PATH, or apt-get and dpkg to fetch Debian's package with; "
+            "expected prometheus and promtool on PATH, or apt-get and dpkg to fetch Debian's package; "
             f"found no {' and no '.join(absent)}"
         )
     with tempfile.TemporaryDirectory(dir=target.parent) as directory:
         work = Path(directory)
         download = ["apt-get", "-o", "APT::Sandbox::User=", "download", PACKAGE]
         if _run(download, work).returncode != 0:
-            # No lists of packages, as in a fresh container. They are read into a place of ours: no root is needed.
+            # The package lists are absent, as in a fresh container. A private directory for them needs no root.
             state = _private_state(work)
             update, fetched = _run(["apt-get", *state, "update"], work), _run([*download, *state], work)
             if fetched.returncode != 0:
@@ -97,7 +98,7 @@ def _unpack(target: Path) -> None:
             done = _run(["dpkg", "-x", str(package), str(tree)], work)
             if done.returncode != 0:
                 raise FetchError(f"{package.name} cannot be unpacked: {done.stderr.strip()[-1000:]}")
-        tree.replace(target)  # whole or not at all
+        tree.replace(target)  # atomic: an existing target is complete
 
 
 def _private_state(work: Path) -> list[str]:

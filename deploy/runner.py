@@ -1,4 +1,4 @@
-"""What the local servers have in common: a life cycle, and a program that keeps one in the foreground."""
+"""The base class of the local servers, and a program that runs one in the foreground."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from deploy.process import ServerProcess
 
 
 class LocalServer(ABC):
-    """A real server that ends with this process; `with` starts and stops it."""
+    """A server that ends with this process; as a context manager it starts and stops itself."""
 
     def __init__(self) -> None:
         self._process: ServerProcess | None = None
 
     @abstractmethod
     def start(self) -> Self:
-        """Start it and wait until it truly answers."""
+        """Start the server and wait until it answers a real request."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it in order and delete what was temporary. Idempotent."""
+        """Shut the server down and delete its temporary files. Idempotent."""
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would; what it had written stays for `restart`."""
+        """Send SIGKILL to simulate a crash; the server's data stays for `restart`."""
         if self._process is not None:
             self._process.kill()
 
     def restart(self) -> Self:
-        """Start again with the same data and ports; a server that still runs is stopped in order first."""
+        """Start again with the same data and ports, after shutting down a server that still runs."""
         if self._process is not None:
             self._process.stop()
         return self.start()
 
     @property
     def pid(self) -> int | None:
-        """Process id of the server, None while it does not run."""
+        """Process id of the server; None while it does not run."""
         return self._process.pid if self.running and self._process is not None else None
 
     @property
     def running(self) -> bool:
-        """True while the server's process is there."""
+        """True while the server's process exists."""
         return self._process is not None and self._process.running
 
     def __enter__(self) -> Self:
         try:
             return self.start()
         except BaseException:
-            # Ctrl-C during the start included: nothing may stay behind.
+            # Includes Ctrl-C during the start: nothing may stay behind.
             self.stop()
             raise
 
@@ -63,9 +63,10 @@ class LocalServer(ABC):
 
 
 def run_in_foreground(server: LocalServer, name: str, describe: Callable[[], str]) -> int:
-    """Start a server, say where it is, keep it until Ctrl-C, SIGTERM or SIGHUP; returns the exit status.
+    """Start a server, print its address and keep it running until Ctrl-C, SIGTERM or SIGHUP.
 
-    Status 1 means that the server could not start or ended by itself.
+    Returns:
+        The exit status: 1 if the server could not start or ended by itself, else 0.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:

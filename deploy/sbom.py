@@ -1,11 +1,11 @@
-"""What the images are made of: a CycloneDX document for the worker's and the training image's Python packages.
+"""Writes the SBOMs of the worker and the training image: CycloneDX documents of their Python packages.
 
     python -m deploy.sbom --out dist          # or make sbom
 
-From requirements/core.txt and training.txt, the very files that the images are installed from: name, version and the
-hashes that the installer accepts. Licences and who needs whom come from the metadata of the same versions in this
-environment; where another version is installed here they are left out, and the document says so. The base image's own
-packages are not among them: ask the built image for those (`syft` does).
+Names, versions and accepted hashes come from requirements/core.txt and training.txt, the files from which the images
+are installed. Licences and dependencies come from the metadata of the same versions in this environment; where another
+version is installed, the document omits them and says so. Packages of the base image are not included; scan the built
+image for those, for example with `syft`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 from pip_requirements_parser import RequirementsFile
 
 from deploy.cache import CHECKOUT, file_sha256
 from deploy.errors import DeployError
 
-# What the images are (deploy/images), whatever machine this runs on: the lock files serve other platforms too.
+# The platform of the images (deploy/images). The lock files cover other platforms as well, so markers are needed.
 TARGET = {
     "implementation_name": "cpython",
     "os_name": "posix",
@@ -45,16 +45,16 @@ TARGET = {
     "python_version": "3.11",
     "sys_platform": "linux",
 }
-_NAMESPACE = uuid.UUID("8f0d9d0e-62a5-5c0f-9e43-6d0a4a4f4a11")  # of the documents' serial numbers
+_NAMESPACE = uuid.UUID("8f0d9d0e-62a5-5c0f-9e43-6d0a4a4f4a11")  # for the documents' serial numbers
 
 
 class SbomInvalid(DeployError):
-    """The document is not what the schema of CycloneDX asks for."""
+    """The document violates the CycloneDX schema."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """An image's Python packages: the lock file that it is installed from, and the extras of ours that it has."""
+    """The Python packages of an image: its lock file, and the extras of glaim-stream that it includes."""
 
     image: str
     lock: Path
@@ -68,10 +68,10 @@ CONTENTS = (
 
 
 def document(content: Content) -> str:
-    """The CycloneDX 1.6 document of an image as JSON, checked against the schema.
+    """The CycloneDX 1.6 document of an image as JSON, validated against the schema.
 
     Raises:
-        SbomInvalid: it is not valid; the message ends with what the schema says.
+        SbomInvalid: The document is invalid; the message ends with the validation error.
     """
     components = {canonicalize_name(each.name): each for each in _components(content.lock)}
     bom = Bom(serial_number=uuid.uuid5(_NAMESPACE, f"{content.image} {file_sha256(content.lock)}"))
@@ -106,7 +106,7 @@ def _components(lock: Path) -> Iterator[Component]:
         files = ExternalReference(
             type=ExternalReferenceType.DISTRIBUTION,
             url=XsUri(purl.to_string()),
-            comment="the installer takes any file with one of these hashes",
+            comment="the installer accepts any file with one of these hashes",
             hashes=[HashType(alg=HashAlgorithm.SHA_256, content=each.split(":")[1]) for each in line.hash_options],
         )
         component = Component(
@@ -120,12 +120,12 @@ def _components(lock: Path) -> Iterator[Component]:
             )
         else:
             component.licenses.update(_licences(described))
-            component.description = described.get("Summary")
+            component.description = _field(described, "Summary")
         yield component
 
 
 def _installed(name: str, version: str) -> metadata.PackageMetadata | None:
-    """The metadata of this very version, if it is installed in this environment."""
+    """The metadata of exactly this version, or None if it is not installed in this environment."""
     try:
         described = metadata.metadata(name)
     except metadata.PackageNotFoundError:
@@ -133,21 +133,29 @@ def _installed(name: str, version: str) -> metadata.PackageMetadata | None:
     return described if described["Version"] == version else None
 
 
+def _field(described: metadata.PackageMetadata, name: str) -> str | None:
+    """A metadata field, or None if the package does not set it."""
+    # PackageMetadata promises no `get` before Python 3.12, and indexing an absent field is deprecated.
+    return described[name] if name in described else None  # noqa: SIM401
+
+
 def _licences(described: metadata.PackageMetadata) -> list[License]:
-    """As the package says it: an SPDX expression, else its licence field, else what its classifiers name."""
-    expression = described.get("License-Expression")
+    """The SPDX expression of a package, else its licence field, else the licences among its classifiers."""
+    expression = _field(described, "License-Expression")
     if expression:
         return [LicenseFactory().make_from_string(expression)]
-    field = (described.get("License") or "").strip()
-    if field and "\n" not in field and len(field) <= 60:  # some hold the whole text
+    field = (_field(described, "License") or "").strip()
+    if field and "\n" not in field and len(field) <= 60:  # some packages put the whole licence text there
         return [LicenseFactory().make_from_string(field)]
     named = [each for each in described.get_all("Classifier") or [] if each.startswith("License :: ")]
     return [LicenseFactory().make_from_string(each.rsplit(" :: ", 1)[1]) for each in named]
 
 
-def _edges(direct: list[Requirement], components: dict[str, Component]) -> dict[str, set[str]]:
-    """Who needs whom: package -> packages, followed from our own requirements with the extras that they ask for."""
-    edges: dict[str, set[str]] = {}
+def _edges(
+    direct: list[Requirement], components: dict[NormalizedName, Component]
+) -> dict[NormalizedName, set[NormalizedName]]:
+    """The dependencies of each package, starting from the project's requirements and following requested extras."""
+    edges: dict[NormalizedName, set[NormalizedName]] = {}
     waiting = [(canonicalize_name(each.name), frozenset(each.extras)) for each in direct]
     seen = set(waiting)
     while waiting:

@@ -1,12 +1,14 @@
-"""A real Triton server on this machine, from a PyPI wheel: no containers, CPU, TorchScript through the python backend.
+"""Runs a real Triton server on this machine, from a PyPI wheel, without containers.
+
+It runs on the CPU and serves TorchScript through the python backend.
 
     with LocalTriton(Path("model_repo")) as triton:
         print(triton.grpc_url)
 
-From a terminal, until Ctrl-C: `python -m deploy.triton --model-repository model_repo`.
+From a terminal: `python -m deploy.triton --model-repository model_repo`. Ctrl-C stops it.
 
-The same repository serves a GPU image: `config.pbtxt` of a model is for its libtorch backend, `configs/python.pbtxt`
-for this one, and the server is told by name which to take.
+The same repository serves a GPU image: a model's `config.pbtxt` is for the libtorch backend of that image,
+`configs/python.pbtxt` for this server, which selects it by name.
 """
 
 from __future__ import annotations
@@ -26,30 +28,31 @@ from typing import Literal, Self
 
 import tritonclient.grpc as grpc_client
 
-from deploy.bring import CANNOT_RUN_HERE
-from deploy.errors import DeployError, ServerFailed, TritonUnavailable
+from deploy.cache import Report
+from deploy.errors import ServerFailed, TritonUnavailable
+from deploy.fetch import fetch
 from deploy.ports import LOOPBACK, claim_port
 from deploy.process import ServerProcess
 from deploy.runner import LocalServer, run_in_foreground
-from deploy.triton_install import Report, install_triton
+from deploy.triton_install import install_triton
 from deploy.triton_probe import model_problem
 
 ControlMode = Literal["none", "poll", "explicit"]
 
-# The header that opens the admin API of an explicit server, over HTTP; over gRPC it carries Triton's own prefix.
+# The HTTP header that gives access to the admin API in explicit mode; over gRPC Triton adds a prefix to its name.
 ADMIN_HEADER = "glaim-admin"
 _GRPC_ADMIN_HEADER = f"triton-grpc-protocol-{ADMIN_HEADER}"
 
-# gRPC waits 1 s and more between attempts to connect, which would show in every start.
-_IMPATIENT = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
+# By default gRPC waits at least 1 s between attempts to connect, which would slow every start down.
+_QUICK_RECONNECT = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
 
-# The table of options, two columns wide, comes last and pushes the cause of a failure out of sight.
+# The two-column table of options comes last in the log and would push the cause of a failure out of the tail.
 _LOG_NOISE = re.compile(r"^\+[-+]+\+$|^\| [^|]+\| [^|]+\|$|^$|NVML|DCGM")
 
 
 @dataclass(frozen=True)
 class ExternalTriton:
-    """A Triton that somebody else runs; only its gRPC address is known."""
+    """A Triton that was started elsewhere; only its gRPC address is known."""
 
     grpc_url: str
     http_url: None = None
@@ -60,19 +63,20 @@ class LocalTriton(LocalServer):
     """One Triton server that ends with this process.
 
     Args:
-        model_repository: Directory with one directory a model.
-        grpc_port, http_port, metrics_port: None: a free one, the same again after `restart`.
-        models: The models that must answer before `start` returns. None: every one of the repository.
-        config_name: Which configuration of a model to take: `configs/<name>.pbtxt`; where a model has none,
-            its `config.pbtxt`.
-        control_mode: `none`: what is there at the start is served, for ever. `poll`: the repository is looked at every
-            `poll_s` seconds, new versions are taken up. `explicit`: `models` are loaded, the rest by the admin API,
-            which needs `admin_headers` (a load request can carry files: it is as good as running code here).
-        poll_s: Whole seconds.
+        model_repository: Directory with one subdirectory per model.
+        grpc_port, http_port, metrics_port: None: a free port, which stays the same after `restart`.
+        models: The models that must answer before `start` returns. None: all models of the repository.
+        config_name: Name of the model configuration, `configs/<name>.pbtxt`; models without such a file use
+            `config.pbtxt`.
+        control_mode: `none`: the models present at the start are served, without changes. `poll`: the server scans the
+            repository every `poll_s` seconds and loads new versions. `explicit`: the server loads `models`, and others
+            on request of the admin API, which needs `admin_headers` (a load request can carry files, so it amounts to
+            running code on this machine).
+        poll_s: Scan interval, in whole seconds.
         environment: Additions to the server's environment, such as OMP_NUM_THREADS.
-        options: More arguments of the server.
-        start_deadline_s: How long a start may take: 4 to 8 s are usual, more when torch is read from a cold disk.
-        report: Receives the lines of a set-up's progress.
+        options: More arguments for the server.
+        start_deadline_s: Time limit of a start; usually 4 to 8 s, longer when torch is read from a cold disk.
+        report: Receives the progress lines of the installation.
     """
 
     def __init__(
@@ -93,7 +97,7 @@ class LocalTriton(LocalServer):
     ) -> None:
         super().__init__()
         self.model_repository = model_repository.resolve()
-        self._asked_ports = (grpc_port, http_port, metrics_port)
+        self._requested_ports = (grpc_port, http_port, metrics_port)
         self._models = list(models) if models is not None else None
         self._config_name = config_name
         self._control_mode = control_mode
@@ -108,27 +112,27 @@ class LocalTriton(LocalServer):
 
     @property
     def grpc_url(self) -> str:
-        """`host:port`, as tritonclient.grpc wants it."""
+        """`host:port` for tritonclient.grpc."""
         return f"{LOOPBACK}:{self._known_ports()[0]}"
 
     @property
     def http_url(self) -> str:
-        """`host:port`, as tritonclient.http wants it."""
+        """`host:port` for tritonclient.http."""
         return f"{LOOPBACK}:{self._known_ports()[1]}"
 
     @property
     def metrics_url(self) -> str:
-        """Where Prometheus reads."""
+        """The URL that Prometheus scrapes."""
         return f"http://{LOOPBACK}:{self._known_ports()[2]}/metrics"
 
     @property
     def admin_headers(self) -> dict[str, str]:
-        """Headers that open the model repository API over gRPC, in explicit mode; `ADMIN_HEADER` names HTTP's."""
+        """Headers for access to the model repository API over gRPC in explicit mode; over HTTP use `ADMIN_HEADER`."""
         return {_GRPC_ADMIN_HEADER: self._admin_token} if self._control_mode == "explicit" else {}
 
     @property
     def log(self) -> Path:
-        """What the server writes."""
+        """The server's log file."""
         if self._run_dir is None:
             raise ServerFailed("Triton has not been started")
         return self._run_dir / "triton.log"
@@ -137,25 +141,26 @@ class LocalTriton(LocalServer):
         """Start the server and wait until every model has answered an inference.
 
         Raises:
-            TritonUnavailable: If this machine cannot run it: serve the TorchScript in the worker instead.
-            FetchError: If something of it could not be brought.
-            PortInUse: If an asked port is taken.
-            ServerFailed: If it ends, or a model does not answer in time, with the tail of its log.
+            TritonUnavailable: This machine cannot run it; serve the TorchScript in the worker instead.
+            FetchError: A download failed.
+            PortInUse: A requested port is taken.
+            ServerFailed: The server ended, or a model did not answer in time; the message ends with the tail of its
+                log.
         """
         if self.running:
             raise ServerFailed(f"Triton runs already at {self.grpc_url}")
         wanted = self._models if self._models is not None else models_of(self.model_repository)
         if not wanted and self._models is None:
-            raise ServerFailed(f"{self.model_repository} holds no model (a directory with a config.pbtxt)")
+            raise ServerFailed(f"{self.model_repository} holds no model (a subdirectory with a config.pbtxt)")
         installation = install_triton(self._report)
-        asked = self._ports or self._asked_ports
+        requested = self._ports or self._requested_ports
         port_options = ("--grpc-port", "--http-port", "--metrics-port")
         grpc_port, http_port, metrics_port = (
-            claim_port(port, "Triton", option) for port, option in zip(asked, port_options, strict=True)
+            claim_port(port, "Triton", option) for port, option in zip(requested, port_options, strict=True)
         )
         if self._run_dir is None:
             self._run_dir = Path(tempfile.mkdtemp(prefix="glaim-triton-"))
-        # Unique a start: a killed server leaves its shared memory, and the next must not take it over.
+        # Unique for each start: a killed server leaves its shared memory behind, and the next one must not reuse it.
         shared_memory = f"glaim_triton_{secrets.token_hex(4)}_"
         command = [
             str(installation.server),
@@ -163,9 +168,9 @@ class LocalTriton(LocalServer):
             f"--model-config-name={self._config_name}",
             f"--backend-directory={installation.backends}",
             f"--backend-config=python,shm-region-prefix-name={shared_memory}",
-            # Our configurations are complete; completing them would import torch once more for every model.
+            # The configurations are complete; auto-completion would import torch once more for every model.
             "--disable-auto-complete-config",
-            # One model that does not load must not make the others look unready.
+            # A model that fails to load must not make the others unready.
             "--strict-readiness=false",
             f"--grpc-address={LOOPBACK}",
             f"--http-address={LOOPBACK}",
@@ -189,20 +194,15 @@ class LocalTriton(LocalServer):
         )
         self._ports = (grpc_port, http_port, metrics_port)
         if self._control_mode == "poll":
-            # The server's first import would write the byte code itself, and the poll take that for a new model.
+            # Otherwise the server's first import would write the byte code, and the next scan take it for a new model.
             compileall.compile_dir(self.model_repository, maxlevels=2, quiet=2)
         self._process.start()
-        try:
-            with grpc_client.InferenceServerClient(self.grpc_url, channel_args=_IMPATIENT) as client:
-                self._process.wait_ready(lambda: self._missing(client, wanted), self._start_deadline_s)
-        except BaseException:
-            # Ctrl-C while waiting included: a failed start leaves nothing running.
-            self._process.kill()
-            raise
+        with grpc_client.InferenceServerClient(self.grpc_url, channel_args=_QUICK_RECONNECT) as client:
+            self._process.wait_ready(lambda: _first_problem(client, wanted), self._start_deadline_s)
         return self
 
     def stop(self) -> None:
-        """SIGTERM, which lets requests in flight finish; SIGKILL to everything after 20 s. Idempotent."""
+        """Send SIGTERM, which lets requests in flight finish, and SIGKILL after 20 s. Idempotent."""
         if self._process is not None:
             self._process.stop()
         if self._run_dir is not None:
@@ -217,7 +217,7 @@ class LocalTriton(LocalServer):
     def _control_options(self, wanted: Sequence[str]) -> list[str]:
         if self._control_mode == "none":
             return []
-        # A bad new version is reported by its model, and is no reason to end the server that serves the old one.
+        # A new version that fails to load must not end the server, which still serves the old one.
         options = ["--exit-on-error=false"]
         if self._control_mode == "poll":
             return [*options, f"--repository-poll-secs={self._poll_s}"]
@@ -229,17 +229,15 @@ class LocalTriton(LocalServer):
             f"--http-restricted-api={restricted}",
         ]
 
-    @staticmethod
-    def _missing(client: grpc_client.InferenceServerClient, models: Sequence[str]) -> str | None:
-        for model in models:
-            problem = model_problem(client, model)
-            if problem is not None:
-                return problem
-        return None
+
+def _first_problem(client: grpc_client.InferenceServerClient, models: Sequence[str]) -> str | None:
+    """None if every model answers an inference, otherwise a description of the first problem."""
+    problems = (model_problem(client, model) for model in models)
+    return next((problem for problem in problems if problem is not None), None)
 
 
 def models_of(model_repository: Path) -> list[str]:
-    """The names of the models in a repository: its directories that hold a `config.pbtxt`, hidden ones aside."""
+    """The names of the models in a repository: its directories that contain a `config.pbtxt`, except hidden ones."""
     names = (path.parent.name for path in model_repository.glob("*/config.pbtxt"))
     return sorted(name for name in names if not name.startswith("."))
 
@@ -252,18 +250,17 @@ def triton_from_environment(
     environment: Mapping[str, str] | None = None,
     report: Report = print,
 ) -> Iterator[LocalTriton | ExternalTriton]:
-    """The Triton whose gRPC address is in `GLAIM_TRITON` if that is set, else a `LocalTriton` of these arguments.
+    """The Triton at the gRPC address in `GLAIM_TRITON` if that is set, or a `LocalTriton` with these arguments.
 
     Raises:
-        ServerFailed: If one of `models` does not answer at `GLAIM_TRITON`.
+        ServerFailed: One of `models` does not answer at `GLAIM_TRITON`.
     """
     address = os.environ.get("GLAIM_TRITON")
     if address:
         with grpc_client.InferenceServerClient(address) as client:
-            for model in models or models_of(model_repository):
-                problem = model_problem(client, model)
-                if problem is not None:
-                    raise ServerFailed(f"GLAIM_TRITON={address}: {problem}")
+            problem = _first_problem(client, models or models_of(model_repository))
+        if problem is not None:
+            raise ServerFailed(f"GLAIM_TRITON={address}: {problem}")
         yield ExternalTriton(address)
         return
     with LocalTriton(model_repository, models=models, environment=environment, report=report) as triton:
@@ -282,20 +279,13 @@ def main(arguments: list[str] | None = None) -> int:
         "--model-control-mode",
         choices=("none", "poll", "explicit"),
         default="none",
-        help="none: serve what is there; poll: take up new versions; explicit: by the admin API (default: %(default)s)",
+        help="none: serve the models present at the start; poll: load new versions; explicit: load models on request "
+        "of the admin API (default: %(default)s)",
     )
-    parser.add_argument("--fetch-only", action="store_true", help="set the server up, start nothing")
+    parser.add_argument("--fetch-only", action="store_true", help="install the server and exit")
     options = parser.parse_args(arguments)
     if options.fetch_only:
-        try:
-            print(f"Triton: {install_triton().server}")
-        except TritonUnavailable as error:
-            print(f"Triton cannot run here: {error}")
-            return CANNOT_RUN_HERE
-        except DeployError as error:
-            print(f"error: {error}")
-            return 1
-        return 0
+        return fetch(lambda: f"Triton: {install_triton().server}", named="Triton", unavailable=TritonUnavailable)
     triton = LocalTriton(
         options.model_repository,
         grpc_port=options.grpc_port,

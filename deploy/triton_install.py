@@ -1,12 +1,11 @@
-"""Sets up a real Triton server from a PyPI wheel, and an interpreter with TorchScript for its python backend.
+"""Installs a real Triton server from a PyPI wheel, and an interpreter with TorchScript for its python backend.
 
-The wheel holds `tritonserver`, the python backend, and a stub of that backend for each Python version. It is unpacked,
-not installed: nothing in our own environment depends on it.
+The wheel contains `tritonserver`, the python backend, and a stub of that backend for each Python version. It is
+unpacked into the cache instead of installed, so the project's own environment does not depend on it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shutil
@@ -14,27 +13,26 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.cache import CHECKOUT, cache_dir, exclusive
+from deploy.cache import CHECKOUT, Report, cache_dir, exclusive, file_sha256
 from deploy.errors import FetchError, TritonUnavailable
+from deploy.uv import find_uv
 
 WHEEL_REQUIREMENTS = CHECKOUT / "requirements" / "triton-wheel.txt"
 SERVING_REQUIREMENTS = CHECKOUT / "requirements" / "serving.txt"
 
-# Of the wheel's tag, manylinux_2_35; Debian 12 and Ubuntu 22.04 have it.
+# From the wheel's tag, manylinux_2_35; Debian 12 and Ubuntu 22.04 have it.
 _MINIMUM_GLIBC = (2, 35)
-# numpy must stay below 2 (requirements/serving.in), and numpy 1.26 has wheels for these.
+# numpy must stay below 2 (requirements/serving.in), and numpy 1.26 has wheels for these versions.
 _PYTHONS = ((3, 11), (3, 12))
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class TritonInstallation:
-    """A server that is ready to run."""
+    """An installed server, its backends and the environment to run it in."""
 
     server: Path
     backends: Path
@@ -42,7 +40,7 @@ class TritonInstallation:
 
 
 def unsupported_reason() -> str | None:
-    """Why this machine cannot run the wheel's Triton, in words; None if it can. Costs nothing, fetches nothing."""
+    """Why this machine cannot run the Triton wheel, or None if it can. Fast, and downloads nothing."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
         return f"the Triton wheel is for Linux x86-64, this is {platform.system()} {platform.machine()}"
     libc, version = platform.libc_ver()
@@ -62,11 +60,11 @@ def unsupported_reason() -> str | None:
 
 
 def install_triton(report: Report = print) -> TritonInstallation:
-    """Bring the server and its interpreter, once; later calls take a few milliseconds.
+    """Install the server and its interpreter, unless they are in the cache; later calls take a few milliseconds.
 
     Raises:
-        TritonUnavailable: If this machine cannot run it; says why.
-        FetchError: If the wheel or a package of the interpreter did not come.
+        TritonUnavailable: This machine cannot run it; the message gives the reason.
+        FetchError: The wheel or a package of the interpreter could not be downloaded.
     """
     reason = unsupported_reason()
     if reason is not None:
@@ -83,13 +81,13 @@ def install_triton(report: Report = print) -> TritonInstallation:
 
 def _unpack_wheel(report: Report) -> Path:
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    root = cache_dir() / "triton" / f"server-{tag}-{_digest(WHEEL_REQUIREMENTS)}"
+    root = cache_dir() / "triton" / f"server-{tag}-{file_sha256(WHEEL_REQUIREMENTS)[:12]}"
     if (root / ".ready").exists():
         return root
     shutil.rmtree(root, ignore_errors=True)
     started = time.monotonic()
     report(f"Triton: fetching the server's wheel (55 MB) into {root}")
-    # Copied, not hard-linked: we change modes below, and those of the installer's cache are not ours.
+    # Copied, not hard-linked: the modes change below, and the files in uv's cache must keep theirs.
     _uv("pip", "install", "--target", str(root), "--link-mode", "copy", "--no-deps", "--require-hashes", "-r",
         str(WHEEL_REQUIREMENTS))  # fmt: skip
     packed = root / "pytriton" / "tritonserver"
@@ -99,7 +97,7 @@ def _unpack_wheel(report: Report) -> Path:
     stub = packed / "python_backend_stubs" / version / "triton_python_backend_stub"
     if not stub.exists():
         raise TritonUnavailable(f"the Triton wheel has no python backend for Python {version}")
-    # Linked, not copied: libtriton_python.so and the stub find the wheel's libraries relative to where they really are.
+    # Linked, not copied: libtriton_python.so and the stub locate the wheel's libraries relative to their real paths.
     for source in (
         stub,
         packed / "backends" / "python" / "libtriton_python.so",
@@ -114,15 +112,15 @@ def _unpack_wheel(report: Report) -> Path:
 
 
 def _serving_venv(report: Report) -> Path:
-    """The interpreter that loads TorchScript: numpy below 2, hence not our own environment."""
+    """The environment that loads TorchScript; separate from the project's because it needs numpy below 2."""
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    venv = cache_dir() / "triton" / f"serving-{tag}-{_digest(SERVING_REQUIREMENTS)}"
+    venv = cache_dir() / "triton" / f"serving-{tag}-{file_sha256(SERVING_REQUIREMENTS)[:12]}"
     if (venv / ".ready").exists() and (venv / "bin" / "python3").exists():
         return venv
     shutil.rmtree(venv, ignore_errors=True)
     started = time.monotonic()
     report(
-        f"Triton: making the environment that runs TorchScript (torch is linked from the installer's cache) in {venv}"
+        f"Triton: creating the environment that runs TorchScript (torch is linked from the installer's cache) in {venv}"
     )
     _uv("venv", "--quiet", "--python", sys.executable, str(venv))
     _uv("pip", "install", "--python", str(venv / "bin" / "python3"), "--require-hashes", "-r",
@@ -134,7 +132,7 @@ def _serving_venv(report: Report) -> Path:
 
 def _server_environment(root: Path, venv: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    # The stub embeds an isolated interpreter that takes its prefix from the first `python3` on PATH.
+    # The stub embeds an isolated interpreter, which derives its prefix from the first `python3` on PATH.
     environment["PATH"] = os.pathsep.join([str(venv / "bin"), environment.get("PATH", os.defpath)])
     environment["VIRTUAL_ENV"] = str(venv)
     libpython = _libpython_dir()
@@ -145,7 +143,11 @@ def _server_environment(root: Path, venv: Path) -> dict[str, str]:
 
 
 def _check_libraries(root: Path, environment: dict[str, str]) -> None:
-    """Name the system libraries that are missing, once, instead of a server that ends without a word."""
+    """Check once for missing system libraries, without which the server would end without a message.
+
+    Raises:
+        TritonUnavailable: Libraries are missing; the message names them.
+    """
     checked = root / ".libraries-checked"
     if checked.exists():
         return
@@ -165,12 +167,12 @@ def _missing_libraries(program: Path, environment: dict[str, str]) -> set[str]:
     try:
         listing = subprocess.run(["ldd", program], env=environment, capture_output=True, text=True, check=False).stdout  # noqa: S607
     except FileNotFoundError:
-        return set()  # no ldd: the server itself will say what it lacks
+        return set()  # no ldd: leave the error to the server
     return {line.split("=>")[0].strip() for line in listing.splitlines() if "not found" in line}
 
 
 def _libpython_dir() -> Path | None:
-    """The directory of this Python version's shared library: the interpreter's own, else the system's."""
+    """The directory of this Python version's shared library: the interpreter's own, or the system's."""
     name = f"libpython{sys.version_info.major}.{sys.version_info.minor}.so.1.0"
     multiarch = sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu"
     for directory in (
@@ -187,20 +189,12 @@ def _libpython_dir() -> Path | None:
     return None
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-
-
 def _uv(*arguments: str) -> None:
     """Run the pinned installer; its progress goes to the terminal."""
-    beside = Path(sys.executable).with_name("uv")
-    program = str(beside) if beside.exists() else shutil.which("uv")
-    if program is None:
-        raise FetchError("the installer uv is not there: run `make setup`, which brings it")
-    if _run([program, *arguments]) != 0:
+    if _run([find_uv(), *arguments]) != 0:
         raise FetchError(
             f"`uv {' '.join(arguments)}` failed, see above. Try again; behind a proxy set HTTPS_PROXY (and "
-            "SSL_CERT_FILE for its certificate); with a package mirror of your own set UV_DEFAULT_INDEX to its address"
+            "SSL_CERT_FILE for its certificate); to use a package mirror set UV_DEFAULT_INDEX to its address"
         )
 
 

@@ -1,12 +1,13 @@
-"""Is a model truly served? Asks it for an inference: health endpoints stay green while its interpreter is dead."""
+"""Checks that a model is served by running an inference: health endpoints stay green while its interpreter is dead."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import tritonclient.grpc as grpc_client
+from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
 
@@ -18,10 +19,11 @@ class TensorMetadata(Protocol):
     shape: Sequence[int]
 
 
-def zero_arrays(inputs: Sequence[TensorMetadata], batch: int = 1) -> dict[str, np.ndarray[Any, Any]]:
-    """Arrays of zeros (False, empty strings) for a model's inputs; the batch and every open axis get `batch` and 1.
+def zero_arrays(inputs: Sequence[TensorMetadata], batch: int = 1) -> dict[str, NDArray[np.generic]]:
+    """Arrays of zeros (False, empty strings) for a model's inputs, with `batch` windows and size 1 on open axes.
 
-    Triton puts the batch axis first, as -1. Zeros with OBSERVED all False are also the case that models get wrong.
+    Triton puts the batch axis first, as -1. Zeros with OBSERVED all False are also an edge case that models tend to
+    get wrong.
     """
     arrays = {}
     for tensor in inputs:
@@ -38,7 +40,7 @@ def model_problem(
     timeout_s: float = 10.0,
     headers: Mapping[str, str] | None = None,
 ) -> str | None:
-    """None if a model answers an inference on zeros with all its outputs; else what is wrong, in words."""
+    """None if an inference on zeros returns all outputs of a model, otherwise a description of the problem."""
     options = {"client_timeout": timeout_s, "headers": dict(headers or {})}
     try:
         metadata = client.get_model_metadata(model, **options)
@@ -54,7 +56,7 @@ def model_problem(
         return f"model {model}: {error.message()}"
     for tensor in metadata.outputs:
         answer = result.as_numpy(tensor.name)
-        # What numpy 2 inside the server does: every health check green, every output of 0 bytes.
+        # With numpy 2 inside the server every health check is green and every output has 0 bytes.
         if answer is None or answer.size == 0:
-            return f"model {model}: output {tensor.name} came back empty"
+            return f"model {model}: output {tensor.name} is empty"
     return None

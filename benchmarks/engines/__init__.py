@@ -1,11 +1,11 @@
-"""What is measured: one module an engine, each with an `Engine` of this shape."""
+"""The stream processors that are compared, and the protocol that they share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -14,48 +14,58 @@ from benchmarks.load import Load
 
 @dataclass(frozen=True)
 class Job:
-    """Where one run of one engine reads and writes."""
+    """The input and output of one run of one engine."""
 
     servers: str
     input_topic: str
     output_topic: str
     consumer_group: str
     load: Load
-    through: Sequence[Sequence[int]]  # by input partition and offset: readings up to and with that record
+    through: Sequence[Sequence[int]]  # by input partition and offset: readings up to and including that record
     directory: Path  # for files of the run
 
 
+class Output(Protocol):
+    """A message read back from the output topic."""
+
+    partition: int
+    offset: int
+    timestamp: int  # the broker's time in milliseconds
+    value: bytes
+    headers: Sequence[tuple[str, bytes]]
+
+
 class Engine(Protocol):
-    """A stream processor that is started as a process of its own."""
+    """A stream processor that runs in its own process."""
 
     name: str  # the prefix of its columns in the results
 
     @property
     def missing(self) -> str | None:
-        """What has to be installed before it can run; None when nothing."""
+        """What has to be installed before it can run; None if nothing is missing."""
         ...
 
     def command(self, job: Job) -> list[str]:
-        """The process to start."""
+        """The command that starts it."""
         ...
 
     def environment(self, job: Job) -> Mapping[str, str]:
-        """Environment variables over the inherited ones."""
+        """Environment variables to add to the inherited ones."""
         ...
 
-    def readings_after(self, job: Job, outputs: Sequence[Any]) -> list[int]:
-        """Readings consumed once each output message was out; outputs are in order of arrival at the broker."""
+    def readings_after(self, job: Job, outputs: Sequence[Output]) -> list[int]:
+        """Number of readings consumed up to each output message; outputs are in order of arrival at the broker."""
         ...
 
 
-def counted(outputs: Sequence[Any]) -> list[int]:
-    """`readings_after` of an engine whose every message says in a header how many readings it holds."""
+def counted(outputs: Sequence[Output]) -> list[int]:
+    """`readings_after` of an engine that writes the number of readings into a header of each message."""
     counts: list[int] = np.cumsum([int(dict(output.headers)["readings"]) for output in outputs]).tolist()
     return counts
 
 
 def job_environment(job: Job) -> dict[str, str]:
-    """The job as the programs of the plain engines read it."""
+    """The job as environment variables for the programs of this package."""
     return {
         "BENCH_KAFKA": job.servers,
         "BENCH_INPUT": job.input_topic,

@@ -1,39 +1,16 @@
-"""The bare driver below Faust: fetch, count, say how many; nothing is decoded. What a Python worker cannot exceed."""
+"""The bare driver below Faust: fetches and counts records without decoding them, the upper limit of a Python worker."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from benchmarks.engines import Job, counted, job_environment
-
-
-class BareAiokafka:
-    """The loop below, as a process."""
-
-    name = "aiokafka"
-    missing = None
-
-    def command(self, job: Job) -> list[str]:
-        """See Engine."""
-        return [sys.executable, "-m", "benchmarks.engines.bare_aiokafka"]
-
-    def environment(self, job: Job) -> Mapping[str, str]:
-        """See Engine."""
-        return job_environment(job)
-
-    def readings_after(self, job: Job, outputs: Sequence[Any]) -> list[int]:
-        """See Engine."""
-        return counted(outputs)
-
 
 async def consume(environment: Mapping[str, str]) -> None:
-    """Until the process ends."""
+    """Consume until the process is killed."""
     servers = environment["BENCH_KAFKA"]
     consumer = AIOKafkaConsumer(
         environment["BENCH_INPUT"],

@@ -1,13 +1,13 @@
-"""The same windows in Bytewax: a tumbling window a step and group, the last value of each sensor, a ring of 96.
+"""The same windows in Bytewax: a tumbling window per step and group, the last value of each sensor, a ring of 96.
 
-Without recovery, which is quicker and starts again from nothing. Fills no holes.
+It runs without a recovery store, which is faster but loses the state in a crash. It fills no holes.
 """
 
 from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Protocol
 
 import bytewax.operators as op
 import bytewax.operators.windowing as win
@@ -23,14 +23,24 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Reading = tuple[datetime, str, float]
 
 
-def parse(message: Any) -> tuple[str, Reading]:
+class Message(Protocol):
+    """The part of Bytewax's Kafka message that is used here."""
+
+    value: bytes
+
+
+def parse(message: Message) -> tuple[str, Reading]:
     """Key and reading of a message."""
-    said = orjson.loads(message.value)
-    return said["group"], (datetime.fromtimestamp(said["ts"] / 1000, UTC), said["sensor"], said["value"])
+    document = orjson.loads(message.value)
+    return document["group"], (
+        datetime.fromtimestamp(document["ts"] / 1000, UTC),
+        document["sensor"],
+        document["value"],
+    )
 
 
 def create_flow() -> Dataflow:
-    """From the one topic to the other."""
+    """The dataflow from the input topic to the output topic."""
     brokers = [os.environ["BENCH_KAFKA"]]
     rings = Rings(STEP_MS)
 
@@ -38,8 +48,8 @@ def create_flow() -> Dataflow:
         group, (step, readings) = item
         values = {sensor: value for _, sensor, value in readings}
         rings.put(group, step * STEP_MS, values)
-        said = orjson.dumps({"ts": step * STEP_MS, "values": values})
-        return KafkaSinkMessage(group.encode(), said, headers=[("readings", str(len(readings)).encode())])
+        value = orjson.dumps({"ts": step * STEP_MS, "values": values})
+        return KafkaSinkMessage(group.encode(), value, headers=[("readings", str(len(readings)).encode())])
 
     flow = Dataflow("steps")
     source = KafkaSource(brokers, [os.environ["BENCH_INPUT"]], batch_size=10_000)

@@ -1,16 +1,15 @@
-"""Our worker: decoding, windows, Arrow and commits as always; with the echo imputer, or with a model behind Triton."""
+"""The glaim-stream worker as shipped, with the echo imputer or with a model behind Triton."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from benchmarks.engines import Job
+from benchmarks.engines import Job, Output
 
 
 class Glaim:
-    """`glaim-stream worker`."""
+    """The command `glaim-stream worker`."""
 
     missing = None
 
@@ -37,8 +36,8 @@ class Glaim:
             "GLAIM_LOG_LEVEL": "warning",
         } | self._settings
 
-    def readings_after(self, job: Job, outputs: Sequence[Any]) -> list[int]:
-        """Each message names its input partition and the last offset that it includes."""
+    def readings_after(self, job: Job, outputs: Sequence[Output]) -> list[int]:
+        """See Engine; the headers of each message contain its input partition and the last offset it covers."""
         through = [0] * job.load.partitions
         counts = []
         for output in outputs:

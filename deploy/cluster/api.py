@@ -1,4 +1,4 @@
-"""The API server, asked in the shapes that the tests need; objects are plain dictionaries, as in a manifest."""
+"""A client of the API server with the operations that the tests need."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError, ResourceNotFoundError
 
-Object = dict[str, Any]
+from deploy.cluster.manifest import Object
 
 
 class Refused(Exception):
-    """The API server took it not; the message is what it said.
+    """The API server rejected a request.
 
     Args:
-        status: Of HTTP: 403 forbidden, 422 invalid, 429 not now.
-        message: The server's sentence.
+        status: The HTTP status: 403 forbidden, 422 invalid, 429 not now.
+        message: The server's error message.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -28,12 +28,12 @@ class Refused(Exception):
 
 
 class Api:
-    """Requests as the user of a kubeconfig."""
+    """Sends requests as the user of a kubeconfig."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._client = config.new_client_from_config(str(kubeconfig))
-        # What the server offers: kept beside the kubeconfig, for the client's own place is by address, and another
-        # cluster may have had this port.
+        # The discovery cache is kept beside the kubeconfig. By default the client names it after the server's address,
+        # and another cluster may have used the same port before.
         self._cache = kubeconfig.with_suffix(".discovery")
 
     @cached_property
@@ -44,25 +44,25 @@ class Api:
         try:
             return self._dynamic.resources.get(api_version=api_version, kind=kind)
         except ResourceNotFoundError:
-            self._dynamic.resources.invalidate_cache()  # defined since
+            self._dynamic.resources.invalidate_cache()  # the resource may have been defined since
             return self._dynamic.resources.get(api_version=api_version, kind=kind)
 
     def create(self, thing: Object, namespace: str | None = None, *, strict_dry_run: bool = False) -> Object:
-        """Make an object; with `strict_dry_run` only have it checked, unknown and doubled fields refused.
+        """Create an object, or with `strict_dry_run` only validate it and reject unknown and duplicate fields.
 
         Raises:
-            Refused: With the server's status and sentence.
+            Refused: The server rejected the object.
         """
         query = [("dryRun", "All"), ("fieldValidation", "Strict")] if strict_dry_run else []
         resource = self._resource(thing["apiVersion"], thing["kind"])
         try:
             made: Object = resource.create(body=thing, namespace=namespace, query_params=query).to_dict()
         except DynamicApiError as error:
-            raise Refused(error.status, _sentence(error)) from error
+            raise Refused(error.status, _message(error)) from error
         return made
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object | None:
-        """The object, or None where there is none."""
+        """The object, or None if it does not exist."""
         try:
             found: Object = self._resource(api_version, kind).get(name=name, namespace=namespace).to_dict()
         except NotFoundError:
@@ -70,13 +70,13 @@ class Api:
         return found
 
     def listed(self, api_version: str, kind: str, namespace: str | None = None, selector: str = "") -> list[Object]:
-        """All objects of a kind, of one namespace or of all, that a label selector chooses."""
+        """All objects of a kind that match a label selector, in one namespace or in all."""
         answer = self._resource(api_version, kind).get(namespace=namespace, label_selector=selector)
         items: list[Object] = answer.to_dict()["items"]
         return items
 
     def delete(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> None:
-        """Delete an object; nothing happens where there is none."""
+        """Delete an object; does nothing if it does not exist."""
         try:
             self._resource(api_version, kind).delete(name=name, namespace=namespace)
         except NotFoundError:
@@ -92,16 +92,16 @@ class Api:
         *,
         status: bool = False,
     ) -> None:
-        """Merge changes into an object, or into its status; None takes a field away."""
+        """Merge changes into an object or into its status; None removes a field."""
         resource = self._resource(api_version, kind)
         part = resource.status if status else resource
         part.patch(body=changes, name=name, namespace=namespace, content_type="application/merge-patch+json")
 
     def evict(self, pod: str, namespace: str) -> None:
-        """Ask a pod to go, as a drain of its node does.
+        """Evict a pod, as draining its node does.
 
         Raises:
-            Refused: With 429 where a disruption budget forbids it.
+            Refused: With status 429 if a disruption budget forbids it.
         """
         eviction = client.V1Eviction(metadata=client.V1ObjectMeta(name=pod, namespace=namespace))
         try:
@@ -110,11 +110,11 @@ class Api:
             raise Refused(error.status, str(error.body)) from error
 
     def version(self) -> str:
-        """What the server says that it is, such as `v1.34.4`."""
+        """The version reported by the server, such as `v1.34.4`."""
         return str(client.VersionApi(self._client).get_code().git_version)
 
     def everything(self, namespace: str, selector: str) -> list[Object]:
-        """Every object of the namespace that the selector chooses, of every kind that can be listed."""
+        """All objects in the namespace that match the selector, of every kind that can be listed."""
         found = []
         for resource in self._dynamic.resources.search():
             listable = "list" in (getattr(resource, "verbs", None) or [])
@@ -124,7 +124,7 @@ class Api:
         return found
 
 
-def _sentence(error: Any) -> str:
+def _message(error: DynamicApiError) -> str:
     try:
         return str(error.summary())
     except (AttributeError, ValueError, TypeError):

@@ -1,13 +1,13 @@
-"""The custom resources that the chart uses where they are there, as their projects publish them."""
+"""The definitions of the custom resources that the chart uses where available, as published by their projects."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from deploy import gotools
+from deploy.cluster.manifest import Object
 
 _SOURCES = {
     ("github.com/prometheus-operator/prometheus-operator", "v0.85.0", "example/prometheus-operator-crd"): (
@@ -22,16 +22,16 @@ _SOURCES = {
 }
 
 
-def definitions() -> list[dict[str, Any]]:
+def definitions() -> list[Object]:
     """CustomResourceDefinitions of the Prometheus operator and of KEDA.
 
     Raises:
-        GoUnavailable: There is no go to fetch them with.
-        FetchError: One did not come.
+        GoUnavailable: There is no go to download them.
+        FetchError: A download failed.
     """
     files: list[Path] = []
     for (module, version, folder), names in _SOURCES.items():
         directory = gotools.module_directory(module, version) / folder
         files += [directory / f"{name}.yaml" for name in names]
-    # By libyaml: these files are long, and Python's own reader takes seconds.
+    # libyaml's loader, because these files are long and the pure Python loader takes seconds.
     return [yaml.load(file.read_text(), yaml.CSafeLoader) for file in files]

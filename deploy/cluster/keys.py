@@ -1,4 +1,4 @@
-"""Who may speak to the local API server: a token and a kubeconfig for each part, made anew for each cluster."""
+"""Credentials of the local API server: a token and a kubeconfig for each component, new for each cluster."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-# User -> Kubernetes' own name for it and its groups: RBAC is on, and each part has the rights that upstream gives it.
+# User -> (Kubernetes user name, groups). RBAC is on, and each component has its upstream permissions.
 USERS = {
     "admin": ("admin", "system:masters"),
     "controller-manager": ("system:kube-controller-manager", ""),
     "scheduler": ("system:kube-scheduler", ""),
-    "kwok": ("kwok", "system:masters"),  # plays every node's kubelet
+    "kwok": ("kwok", "system:masters"),  # acts as every node's kubelet
 }
 
 
 def write_signing_key(path: Path) -> None:
-    """The RSA key that service account tokens are signed with."""
+    """Write a new RSA key for signing service account tokens."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
     path.touch(mode=0o600)
@@ -27,7 +27,7 @@ def write_signing_key(path: Path) -> None:
 
 
 def write_tokens(path: Path) -> dict[str, str]:
-    """The API server's `--token-auth-file`; returns user -> token."""
+    """Write the API server's `--token-auth-file` and return user -> token."""
     tokens = {user: secrets.token_urlsafe(24) for user in USERS}
     path.touch(mode=0o600)
     lines = [f'{tokens[user]},{name},{user},"{groups}"' for user, (name, groups) in USERS.items()]
@@ -36,7 +36,7 @@ def write_tokens(path: Path) -> dict[str, str]:
 
 
 def write_kubeconfig(path: Path, server: str, authority: Path, user: str, token: str) -> None:
-    """How a user finds and trusts the server; JSON, which is YAML."""
+    """Write the kubeconfig of a user, as JSON, which is valid YAML."""
     path.touch(mode=0o600)
     path.write_text(
         json.dumps(

@@ -1,4 +1,4 @@
-"""One local cluster: its processes, and what is in it before anybody installs anything."""
+"""One local cluster: its processes and its initial objects."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from deploy.cache import Report
 from deploy.cluster import crds, parts
-from deploy.cluster.api import Api, Object
+from deploy.cluster.api import Api
 from deploy.cluster.keys import USERS, write_kubeconfig, write_signing_key, write_tokens
+from deploy.cluster.manifest import Object
 from deploy.cluster.nodes import nodes, storage
 from deploy.cluster.parts import Layout
-from deploy.cluster.programs import Report, control_plane
+from deploy.cluster.programs import control_plane
 from deploy.cluster.stages import write_stages
 from deploy.errors import ServerFailed
 from deploy.ports import choose_port, claim_port
 from deploy.process import ServerProcess
 from deploy.runner import LocalServer
 
-_START_S = 90.0  # 3 s are usual
+_START_S = 90.0  # usually 3 s
 
 
 class LocalCluster(LocalServer):
-    """A control plane, six fake nodes and volumes; everything ends with this process.
+    """A control plane with six fake nodes and some volumes; everything ends with this process.
 
     Args:
-        port: Where the API server listens. None: a free one.
-        custom_resources: Begin with the definitions of the Prometheus operator and of KEDA.
-        report: Receives the lines of a build's progress.
+        port: Port of the API server. None: a free port.
+        custom_resources: Install the custom resources of the Prometheus operator and of KEDA at the start.
+        report: Receives the progress lines of a build.
     """
 
     def __init__(self, port: int | None = None, *, custom_resources: bool = True, report: Report = print) -> None:
         super().__init__()
-        self._asked_port = port
+        self._requested_port = port
         self._custom_resources = custom_resources
         self._report = report
         self._processes: list[ServerProcess] = []
@@ -48,10 +50,10 @@ class LocalCluster(LocalServer):
 
     @property
     def layout(self) -> Layout:
-        """Files and ports.
+        """The cluster's files and ports.
 
         Raises:
-            ServerFailed: Before the start.
+            ServerFailed: The cluster has not been started.
         """
         if self._layout is None:
             raise ServerFailed("the local cluster has not been started")
@@ -59,30 +61,30 @@ class LocalCluster(LocalServer):
 
     @property
     def kubeconfig(self) -> Path:
-        """Of its administrator, for helm and for kubectl."""
+        """The administrator's kubeconfig, for helm and kubectl."""
         return self.layout.kubeconfig("admin")
 
     @cached_property
     def api(self) -> Api:
-        """The API server, asked as its administrator."""
+        """A client of the API server with the administrator's credentials."""
         return Api(self.kubeconfig)
 
     @property
     def running(self) -> bool:
-        """True while every part is there."""
+        """True while all processes exist."""
         return bool(self._processes) and all(process.running for process in self._processes)
 
     def start(self) -> Self:
-        """Start all parts and wait until the nodes are Ready and a pod could be made.
+        """Start all processes and wait until the nodes are Ready and pods can be created.
 
         Raises:
             ClusterUnavailable: This machine cannot build the programs.
             FetchError: A build failed.
-            ServerFailed: A part did not start; with the end of its log.
+            ServerFailed: A process did not start; the message ends with the tail of its log.
         """
         programs = control_plane(self._report)
         home = Path(tempfile.mkdtemp(prefix="glaim-cluster-"))
-        port = claim_port(self._asked_port, "the API server", "--port")
+        port = claim_port(self._requested_port, "the API server", "--port")
         self._layout = layout = Layout(home, choose_port(), choose_port(), port)
         self._write_files(layout)
         etcd = self._run("etcd", parts.etcd(programs, layout))
@@ -93,24 +95,24 @@ class LocalCluster(LocalServer):
         self._run("kube-controller-manager", parts.controller_manager(programs, layout))
         self._run("kube-scheduler", parts.scheduler(programs, layout))
         kwok = self._run("kwok", parts.kwok(programs, layout))
-        self._furnish()
+        self._create_initial_objects()
         kwok.wait_ready(lambda: _unready(self.api), _START_S)
         return self
 
     def stop(self) -> None:
-        """End all parts, the newest first, and delete their files. Idempotent."""
+        """Stop all processes, the newest first, and delete their files. Idempotent."""
         while self._processes:
             self._processes.pop().stop(5.0)
         if self._layout is not None:
             shutil.rmtree(self._layout.home, ignore_errors=True)
         self._layout = None
-        vars(self).pop("api", None)  # another start has other ports and tokens
+        vars(self).pop("api", None)  # the next start uses other ports and tokens
 
     def define(self, definitions: Sequence[Object]) -> None:
-        """Make custom resources known, and wait until objects of them can be made.
+        """Create custom resource definitions and wait until they are served.
 
         Raises:
-            ServerFailed: One is not served after 30 s.
+            ServerFailed: A definition is not served after 30 s.
         """
         api = self.api
         for definition in definitions:
@@ -133,7 +135,7 @@ class LocalCluster(LocalServer):
         self._processes.append(process)
         return process
 
-    def _furnish(self) -> None:
+    def _create_initial_objects(self) -> None:
         for thing in [*nodes(), *storage()]:
             self.api.create(thing)
         if self._custom_resources:
@@ -141,10 +143,10 @@ class LocalCluster(LocalServer):
 
 
 def _missing(address: str, authority: Path | None, headers: dict[str, str]) -> str | None:
-    """None once the address answers 200, else what it does instead."""
+    """None once the address answers with status 200, otherwise a description of the problem."""
     try:
         context = ssl.create_default_context(cafile=authority) if authority is not None else None
-        request = urllib.request.Request(address, headers=headers)  # noqa: S310, addresses of ours
+        request = urllib.request.Request(address, headers=headers)  # noqa: S310, local addresses
         with urllib.request.urlopen(request, timeout=5, context=context):  # noqa: S310
             return None
     except (urllib.error.URLError, OSError) as error:
@@ -152,7 +154,7 @@ def _missing(address: str, authority: Path | None, headers: dict[str, str]) -> s
 
 
 def _unready(api: Api) -> str | None:
-    """None once every node is Ready and pods can have their service account."""
+    """None once every node is Ready and the default service account exists, otherwise a description of the problem."""
     for node in api.listed("v1", "Node"):
         conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions") or []}
         taints = {taint["key"] for taint in node["spec"].get("taints") or []}

@@ -1,13 +1,11 @@
-"""What the local cluster has: three GPU nodes and three others in three zones, and volumes that claims can bind."""
+"""Nodes and storage of the local cluster: a GPU node and a CPU node in each of three zones, and unclaimed volumes."""
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from deploy.cluster.manifest import Object
 
 ZONES = ("a", "b", "c")
-# Five GPUs a node, of which one is cut into slices: the device plugin's "mixed" strategy.
+# A GPU node has five GPUs, one of them partitioned into slices: the device plugin's "mixed" strategy.
 GPUS_OF_A_NODE = 4
 SLICE = "nvidia.com/mig-1g.10gb"
 SLICES_OF_A_NODE = 7
@@ -19,7 +17,7 @@ _VOLUMES = 24
 
 
 def nodes() -> list[Object]:
-    """`gpu-a` to `gpu-c`, tainted as GPU operators do, and `cpu-a` to `cpu-c`."""
+    """`gpu-a` to `gpu-c`, with the taint that GPU operators set, and `cpu-a` to `cpu-c`."""
     made = []
     for zone in ZONES:
         gpu = _GPU_NODE | {"nvidia.com/gpu": str(GPUS_OF_A_NODE), SLICE: str(SLICES_OF_A_NODE)}
@@ -29,9 +27,9 @@ def nodes() -> list[Object]:
 
 
 def storage() -> list[Object]:
-    """A default class without provisioner, and volumes of it made beforehand, for any access mode a claim may ask.
+    """A default storage class without provisioner, and volumes of that class which support every access mode.
 
-    The controller manager binds claims to them; nobody mounts them, for the kubelets are fake.
+    The controller manager binds claims to them. They are never mounted, because the kubelets are fake.
     """
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     storage_class = {

@@ -1,4 +1,4 @@
-"""How each part of the control plane is started."""
+"""The command lines of the control plane's processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deploy.ports import LOOPBACK
 
 @dataclass(frozen=True)
 class Layout:
-    """One cluster's folder and ports."""
+    """The folder and the ports of one cluster."""
 
     home: Path
     etcd_port: int
@@ -20,41 +20,45 @@ class Layout:
 
     @property
     def etcd(self) -> str:
-        """Where the API server finds etcd."""
+        """URL of etcd, for the API server."""
         return f"http://{LOOPBACK}:{self.etcd_port}"
 
     @property
     def server(self) -> str:
-        """Where everybody finds the API server."""
+        """URL of the API server."""
         return f"https://{LOOPBACK}:{self.api_port}"
 
     @property
     def authority(self) -> Path:
-        """The certificate that the API server makes for itself: it signs it too, so clients trust this file."""
+        """The API server's self-signed certificate, which clients use as their certificate authority."""
         return self.home / "certificates" / "apiserver.crt"
 
     @property
     def signing_key(self) -> Path:
-        """What service account tokens are signed and checked with."""
+        """The key that signs and verifies service account tokens."""
         return self.home / "service-accounts.key"
 
     @property
     def tokens(self) -> Path:
-        """Who may log in."""
+        """The tokens of all users."""
         return self.home / "tokens.csv"
 
     @property
     def stages(self) -> Path:
-        """What the fake kubelets do."""
+        """The stages of kwok, which define the behaviour of the fake kubelets."""
         return self.home / "stages.yaml"
 
     def kubeconfig(self, user: str) -> Path:
-        """How this user logs in."""
+        """The kubeconfig of a user."""
         return self.home / f"{user}.kubeconfig"
 
 
 def etcd(programs: Programs, layout: Layout) -> list[str]:
-    """Loopback alone and without a password: whoever is on this machine may read it, so put nothing secret in."""
+    """Command line of etcd.
+
+    It listens on loopback only and without a password. Every user of this machine can read its content, so store no
+    secrets in it.
+    """
     peers = f"http://{LOOPBACK}:{layout.etcd_peer_port}"
     return [
         str(programs.etcd),
@@ -64,13 +68,16 @@ def etcd(programs: Programs, layout: Layout) -> list[str]:
         f"--listen-peer-urls={peers}",
         f"--initial-advertise-peer-urls={peers}",
         f"--initial-cluster=default={peers}",
-        "--unsafe-no-fsync",  # it lives as long as its process
+        "--unsafe-no-fsync",  # the data need not outlive the process
         "--log-level=warn",
     ]
 
 
 def api_server(programs: Programs, layout: Layout) -> list[str]:
-    """RBAC, and the default admission plugins: service accounts, quotas, Pod Security and the others."""
+    """Command line of the API server, with RBAC and the default admission plugins.
+
+    The plugins include service accounts, quotas and Pod Security.
+    """
     return [
         str(programs.api_server),
         f"--etcd-servers={layout.etcd}",
@@ -84,14 +91,14 @@ def api_server(programs: Programs, layout: Layout) -> list[str]:
         f"--service-account-key-file={layout.signing_key}",
         f"--service-account-signing-key-file={layout.signing_key}",
         "--service-cluster-ip-range=10.96.0.0/16",
-        # There is no network in which pods could reach it.
+        # There is no network through which pods could reach the server.
         "--endpoint-reconciler-type=none",
         "--profiling=false",
     ]
 
 
 def controller_manager(programs: Programs, layout: Layout) -> list[str]:
-    """Every controller but those that give out addresses."""
+    """Command line of the controller manager, with all controllers except those that assign addresses."""
     return [
         str(programs.controller_manager),
         f"--kubeconfig={layout.kubeconfig('controller-manager')}",
@@ -99,20 +106,20 @@ def controller_manager(programs: Programs, layout: Layout) -> list[str]:
         f"--root-ca-file={layout.authority}",
         "--use-service-account-credentials",
         "--controllers=*,-node-ipam-controller,-service-lb-controller",
-        "--pvclaimbinder-sync-period=1s",  # 15 s: how long a claim may wait for a volume that is there
+        "--pvclaimbinder-sync-period=1s",  # by default a claim may wait 15 s for an available volume
         "--leader-elect=false",
         "--secure-port=0",
     ]
 
 
 def scheduler(programs: Programs, layout: Layout) -> list[str]:
-    """With its default plugins."""
+    """Command line of the scheduler, with its default plugins."""
     kubeconfig = layout.kubeconfig("scheduler")
     return [str(programs.scheduler), f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0"]
 
 
 def kwok(programs: Programs, layout: Layout) -> list[str]:
-    """The kubelets of the nodes that say that they are fake."""
+    """Command line of kwok, which simulates the kubelets of the nodes annotated as fake."""
     return [
         str(programs.kwok),
         f"--kubeconfig={layout.kubeconfig('kwok')}",

@@ -1,33 +1,31 @@
-"""The programs of a control plane, built from pinned source once (eight minutes of two idle cores), then cached."""
+"""The programs of a control plane, built once from pinned source (eight minutes on two idle cores) and cached."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from deploy import gotools
-from deploy.cache import cache_dir, file_sha256
+from deploy.cache import Report, cache_dir, file_sha256
 from deploy.errors import DeployError
 
 HERE = Path(__file__).parent
-KUBERNETES_SOURCE = HERE / "kubernetes"  # go.mod and go.sum pin every module that goes in
+KUBERNETES_SOURCE = HERE / "kubernetes"  # go.mod and go.sum pin every module
 ETCD_SOURCE = HERE / "etcd"
 KWOK_VERSION = "v0.7.0"
 
-Report = Callable[[str], None]
-
 
 class ClusterUnavailable(DeployError):
-    """No control plane can be built here: the machine has no Go toolchain, and PyPI none for its platform."""
+    """No control plane can be built: there is no Go toolchain on this machine, and PyPI has none for its platform."""
 
 
 @dataclass(frozen=True)
 class Programs:
-    """Where the five programs are."""
+    """Paths of the five programs."""
 
     etcd: Path
     api_server: Path
@@ -37,11 +35,11 @@ class Programs:
 
 
 def control_plane(report: Report = print) -> Programs:
-    """The programs, built if they are not there yet; later calls take milliseconds.
+    """Build the programs unless they are in the cache; later calls take milliseconds.
 
     Raises:
-        ClusterUnavailable: There is no Go toolchain to build them with.
-        FetchError: A build failed; the message ends with what the compiler said.
+        ClusterUnavailable: There is no Go toolchain to build them.
+        FetchError: A build failed; the message ends with the compiler's output.
     """
     try:
         etcd, kwok = _etcd(report), _kwok(report)
@@ -52,7 +50,7 @@ def control_plane(report: Report = print) -> Programs:
 
 
 def kubernetes_version() -> str:
-    """The version that go.mod pins, such as `v1.34.4`."""
+    """The version pinned in go.mod, such as `v1.34.4`."""
     match = re.search(r"k8s\.io/kubernetes (v[0-9.]+)", (KUBERNETES_SOURCE / "go.mod").read_text())
     if match is None:
         raise ClusterUnavailable(f"{KUBERNETES_SOURCE / 'go.mod'} requires no version of k8s.io/kubernetes")
@@ -66,38 +64,39 @@ _COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 def _kubernetes(report: Report) -> list[Path]:
     version = kubernetes_version()
     major, minor = version.removeprefix("v").split(".")[:2]
-    # Upstream's build sets these; without them the API server says v0.0.0, and helm refuses the chart's kubeVersion.
-    said = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    # Upstream's build sets these variables. Without them the API server reports v0.0.0, which does not satisfy the
+    # chart's kubeVersion.
+    variables = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     flags = " ".join(
-        ["-s", "-w", *(f"-X k8s.io/component-base/version.{name}={value}" for name, value in said.items())]
+        ["-s", "-w", *(f"-X k8s.io/component-base/version.{name}={value}" for name, value in variables.items())]
     )
     built = []
-    for name in _COMPONENTS:  # one by one, so that whoever waits is told how far it has come
-        with _told(report, f"{name} {version}"):
+    for name in _COMPONENTS:  # one by one, to report progress
+        with _reported(report, f"{name} {version}"):
             packages = {name: f"k8s.io/kubernetes/cmd/{name}"}
             built += gotools.build_in(KUBERNETES_SOURCE, packages, _directory("kubernetes", KUBERNETES_SOURCE), flags)
     return built
 
 
 def _etcd(report: Report) -> Path:
-    with _told(report, "etcd"):
+    with _reported(report, "etcd"):
         (built,) = gotools.build_in(ETCD_SOURCE, {"etcd": "."}, _directory("etcd", ETCD_SOURCE), "-s -w")
     return built
 
 
 def _kwok(report: Report) -> Path:
-    with _told(report, f"kwok {KWOK_VERSION}"):
+    with _reported(report, f"kwok {KWOK_VERSION}"):
         return gotools.build(_KWOK, KWOK_VERSION, "kwok")
 
 
 def _directory(name: str, source: Path) -> Path:
-    """Of the cache, and another one when a pinned module changes."""
+    """A cache directory whose name changes with the pinned modules."""
     return cache_dir() / "go" / f"{name}-{file_sha256(source / 'go.sum')[:12]}"
 
 
 @contextmanager
-def _told(report: Report, what: str) -> Iterator[None]:
-    """Say how long it took, if it took so long that it was built and not just found."""
+def _reported(report: Report, what: str) -> Iterator[None]:
+    """Report the duration if it was long enough for a build instead of a cache hit."""
     started = time.monotonic()
     yield
     took = time.monotonic() - started

@@ -1,27 +1,27 @@
-"""What kwok's fake kubelets do with a pod: upstream's fast stages, and two things more."""
+"""The stages of kwok's fake kubelets: upstream's fast stages and two additions, for broken pods and for helm tests."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from deploy import gotools
+from deploy.cluster.manifest import Object
 from deploy.cluster.programs import KWOK_VERSION
 
-# A pod with this annotation runs and never becomes Ready: a release that is broken.
+# A pod with this annotation runs and never becomes Ready, as in a broken release.
 NEVER_READY = "local-cluster/never-ready"
-# Upstream's finishes the pods of Jobs; helm's test pods are finished too.
+# Upstream's stage completes only the pods of Jobs; helm's test pods must complete too.
 TEST_HOOK = "helm.sh/hook"
 
 
 def write_stages(path: Path) -> None:
-    """The stages as one file for `kwok --config`.
+    """Write the stages into one file for `kwok --config`.
 
     Raises:
-        FetchError: kwok's source did not come.
+        FetchError: kwok's source could not be downloaded.
     """
     source = gotools.module_directory("sigs.k8s.io/kwok", KWOK_VERSION) / "kustomize" / "stage"
     stages = {file.stem: _stage(file) for file in (source / "pod" / "fast").glob("pod-*.yaml")}
@@ -39,24 +39,24 @@ def write_stages(path: Path) -> None:
     path.write_text("\n---\n".join(json.dumps(stage) for stage in [node, *stages.values(), broken, tests]))
 
 
-def _stage(file: Path) -> dict[str, Any]:
-    stage: dict[str, Any] = yaml.safe_load(file.read_text())
+def _stage(file: Path) -> Object:
+    stage: Object = yaml.safe_load(file.read_text())
     return stage
 
 
-def _expressions(stage: dict[str, Any]) -> list[dict[str, Any]]:
-    expressions: list[dict[str, Any]] = stage["spec"]["selector"]["matchExpressions"]
+def _expressions(stage: Object) -> list[Object]:
+    expressions: list[Object] = stage["spec"]["selector"]["matchExpressions"]
     return expressions
 
 
-def _copied(stage: dict[str, Any], name: str) -> dict[str, Any]:
-    copied: dict[str, Any] = json.loads(json.dumps(stage))
+def _copied(stage: Object, name: str) -> Object:
+    copied: Object = json.loads(json.dumps(stage))
     copied["metadata"]["name"] = name
     return copied
 
 
 def _with_condition_false(template: str, condition: str) -> str:
-    """Upstream writes each condition as `status: "True"` above its `type`."""
+    """Set a condition of a status template to False; upstream writes `status: "True"` above the `type`."""
     true, false = (f'status: "{value}"\n  type: {condition}\n' for value in ("True", "False"))
     if true not in template:
         raise ValueError(f"expected the condition {condition} in kwok's stage pod-ready, found {template[:300]}")

@@ -1,1 +1,1 @@
-"""The demo: everything on this machine with one command, measured, and drawn. `python -m deploy.demo`."""
+"""The demo: `python -m deploy.demo` runs the whole system on this machine, measures it and draws a report."""

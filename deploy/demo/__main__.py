@@ -1,4 +1,4 @@
-"""`python -m deploy.demo`."""
+"""The command `python -m deploy.demo`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from glaim_stream.errors import GlaimError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the demo; returns the exit status: 1 when something failed, was lost or is incomplete."""
+    """Run the demo.
+
+    Returns:
+        The exit status: 1 if a part failed, a reading was lost or the output is incomplete; 130 after Ctrl-C.
+    """
     options = parse(arguments)
     given = sys.argv[1:] if arguments is None else arguments
     console = Console(highlight=False)
@@ -30,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
     console.print(
-        "[bold]glaim-stream demo[/]: Kafka, Triton and the worker on this machine; Ctrl-C stops all of it\n",
+        "[bold]glaim-stream demo[/]: Kafka, Triton and the worker on this machine; Ctrl-C stops all of them\n",
         soft_wrap=True,
     )
     try:
@@ -47,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def verdict(summary: Summary, console: Console) -> int:
-    """The exit status, with a sentence where it is not 0."""
+    """The exit status; prints an error message for each reason that makes it 1."""
     if summary.lost:
         console.print(f"[bold red]error:[/] {summary.lost:,} readings are in neither the output nor the dead letters")
     for problem in summary.problems:

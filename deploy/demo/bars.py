@@ -1,20 +1,19 @@
-"""Errors as bars and as a table. Pure: numbers in, SVG and HTML out."""
+"""Errors as a bar chart in SVG and as a table in HTML. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from deploy.demo.score import Score, SensorScore
+from deploy.demo.score import CONTENDERS, Score, SensorScore, gain_percent
 from training.report.svg import Scale, element, number, text
 
-CONTENDERS = {"model": "model", "interpolation": "interpolation", "last_value": "last value"}
 _WIDTH, _LABEL, _ROOM = 1060, 250, 64
 _BAR, _BETWEEN = 15, 16
 
 
 def draw(scores: Sequence[tuple[str, Score]]) -> str:
-    """One block of bars for each labelled score, all on one scale."""
+    """One block of bars per labelled score, all with the same scale."""
     scores = [(label, each) for label, each in scores if each.cells]
     most = max((error for _, each in scores for error in each.mae.values()), default=1.0)
     x = Scale(0, most, _LABEL, _WIDTH - _ROOM)
@@ -35,7 +34,7 @@ def draw(scores: Sequence[tuple[str, Score]]) -> str:
 
 
 def table(final: Score, provisional: Score) -> str:
-    """Errors of each sensor in its own unit: final values, and first estimates beside them."""
+    """Errors of each sensor in its own unit, for final values and for first estimates."""
     heads = "".join(f"<th>{words}</th>" for words in CONTENDERS.values())
     rows = "".join(_row(one, other) for one, other in zip(final.sensors, provisional.sensors, strict=True) if one.cells)
     total = (
@@ -49,12 +48,6 @@ def table(final: Score, provisional: Score) -> str:
         f"<tr><th>sensor</th><th>unit</th><th>hidden</th>{heads}<th></th>{heads}<th></th></tr></thead>"
         f"<tbody>{rows}{total}</tbody></table>"
     )
-
-
-def gain_percent(mae: Mapping[str, float]) -> float:
-    """Error of the model against the better baseline, in percent; negative is better."""
-    other = min(mae["interpolation"], mae["last_value"])
-    return 100 * (mae["model"] / other - 1) if other > 0 else float("nan")
 
 
 def _row(final: SensorScore, provisional: SensorScore) -> str:

@@ -1,4 +1,4 @@
-"""The baselines on the very same records: the worker's own pipeline with another imputer, in this process."""
+"""Runs the baselines on the same records: the worker's pipeline with another imputer, in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BATCH = 5000
 
 
 def replay(catalogue: Catalogue, imputer: Imputer, records: Records) -> list[pa.Table]:
-    """Output rows of every partition, in order."""
+    """The output rows of every partition, in order."""
     return asyncio.run(_replay(Pipeline(catalogue, {}, imputer), records))
 
 

@@ -1,4 +1,4 @@
-"""Output rows on a regular grid [group, sensor, step]: what scoring and drawing work on. Pure."""
+"""Output rows on a regular grid [group, sensor, step], for scoring and drawing. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Places = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Grid:
-    """Which groups, sensors and steps there are. G groups, C sensors, T steps."""
+    """The axes of the grid: G groups, C sensors, T steps."""
 
     groups: tuple[str, ...]
     sensors: tuple[str, ...]
@@ -38,14 +38,14 @@ class Grid:
         return self.first_ms + self.step_ms * np.arange(self.steps, dtype=np.int64)
 
     def places(self, table: pa.Table) -> tuple[Places, Bools]:
-        """Group, sensor and step index of each row, and which rows lie on the grid; the others' indices are 0."""
+        """Group, sensor and step index of each row, and a mask of the rows on the grid; other rows have index 0."""
         step = (_milliseconds(table["ts"]) - self.first_ms) // self.step_ms
         group, sensor = _codes(table["group"], self.groups), _codes(table["sensor"], self.sensors)
         inside = (step >= 0) & (step < self.steps) & (group >= 0) & (sensor >= 0)
         return (np.where(inside, group, 0), np.where(inside, sensor, 0), np.where(inside, step, 0)), inside
 
     def values(self, table: pa.Table) -> Floats:
-        """The column `value` of a table of group, sensor, ts, value; NaN where the table says nothing."""
+        """The column `value` of a table with group, sensor, ts and value; NaN for cells without a row."""
         places, inside = self.places(table)
         out = np.full(self.shape, np.nan, np.float32)
         out[tuple(place[inside] for place in places)] = _floats(table["value"])[inside]
@@ -54,7 +54,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Layer:
-    """One word on every cell; arrays [G, C, T]. `method` is NO_ROW where the output has no such row."""
+    """One estimate of every cell, as arrays [G, C, T]; `method` is NO_ROW for cells without a row."""
 
     value: Floats
     lower: Floats
@@ -67,22 +67,22 @@ NO_ROW = -1
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the output says of every cell: its value as observed, the first estimate of a hole, the final one."""
+    """The output for every cell: its observed value, or the first and the final estimate of a hole."""
 
     observed: Floats  # NaN where no reading arrived
-    provisional: Layer  # made the moment the step closed: nothing to the right of it was known
+    provisional: Layer  # made when the step closed, before any later step was known
     final: Layer  # made `revise_after` steps later
-    last_word: NDArray[np.int8]  # method of the row with the highest revision, or NO_ROW
+    newest_method: NDArray[np.int8]  # method of the row with the highest revision, or NO_ROW
 
 
 def outcome(grid: Grid, tables: Iterable[pa.Table]) -> Outcome:
-    """Fold output rows, in the order of their topic, onto the grid.
+    """Place output rows, in the order of their topic, on the grid.
 
-    Of rows for the same cell the one with the highest revision stands; of equal revisions the later one.
+    Among the rows of one cell the highest revision counts, and among equal revisions the later row.
     """
     observed = np.full(grid.shape, np.nan, np.float32)
     provisional, final = _empty(grid), _empty(grid)
-    last_word = np.full(grid.shape, NO_ROW, np.int8)
+    newest_method = np.full(grid.shape, NO_ROW, np.int8)
     newest = np.full(grid.shape, -1, np.int32)
     for table in tables:
         places, inside = grid.places(table)
@@ -91,7 +91,7 @@ def outcome(grid: Grid, tables: Iterable[pa.Table]) -> Outcome:
         is_final = table["final"].to_numpy(zero_copy_only=False)
         method = _codes(table["method"], METHODS).astype(np.int8)
         value = _floats(table["value"])
-        # Ascending revision: numpy keeps the last of several assignments to one cell.
+        # Sorted by revision, because numpy keeps the last of several assignments to one cell.
         order = np.flatnonzero(inside)
         order = order[np.argsort(revision[order], kind="stable")]
         cells = _at(places, order)
@@ -99,7 +99,7 @@ def outcome(grid: Grid, tables: Iterable[pa.Table]) -> Outcome:
         order = order[current]
         cells = _at(places, order)
         newest[cells] = revision[order]
-        last_word[cells] = method[order]
+        newest_method[cells] = method[order]
         seen = order[arrived[order]]
         observed[_at(places, seen)] = value[seen]
         for layer, rows in ((provisional, ~arrived & ~is_final), (final, ~arrived & is_final)):
@@ -109,12 +109,12 @@ def outcome(grid: Grid, tables: Iterable[pa.Table]) -> Outcome:
             layer.lower[cells] = _floats(table["lower"])[chosen]
             layer.upper[cells] = _floats(table["upper"])[chosen]
             layer.method[cells] = method[chosen]
-    return Outcome(observed, provisional, final, last_word)
+    return Outcome(observed, provisional, final, newest_method)
 
 
 def holes_by_method(result: Outcome) -> dict[str, int]:
-    """How many holes there were, by the method that has the last word on each."""
-    counts = {name: int((result.last_word == code).sum()) for code, name in enumerate(METHODS)}
+    """The number of holes by the method of their newest row."""
+    counts = {name: int((result.newest_method == code).sum()) for code, name in enumerate(METHODS)}
     return {name: count for name, count in counts.items() if name != Method.OBSERVED.name.lower()}
 
 
@@ -128,7 +128,7 @@ def _empty(grid: Grid) -> Layer:
 
 
 def _codes(column: pa.ChunkedArray, names: Iterable[str]) -> NDArray[np.int64]:
-    """Place of each text in `names`; -1 for another one."""
+    """Index of each text in `names`; -1 if it is not among them."""
     found = pc.index_in(column.cast(pa.string()), value_set=pa.array(list(names), pa.string()))
     return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)
 

@@ -1,12 +1,14 @@
-"""From what came out to numbers: the model and both baselines on the same hidden cells."""
+"""Scores the output: the model and both baselines on the same hidden cells."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from deploy.demo.baselines import replay
 from deploy.demo.grid import Bools, Floats, Grid, Layer, Outcome, outcome
@@ -18,22 +20,20 @@ from glaim_stream.imputers.simple import Interpolation, LastValue
 from glaim_stream.models.contract import Contract
 from glaim_stream.records import Method
 
-CONTENDERS = ("model", "interpolation", "last_value")
-
 
 @dataclass(frozen=True)
 class Measured:
-    """Everything that is drawn and summed up. Arrays [G, C, T]."""
+    """The results for the report and the summary, with arrays [G, C, T]."""
 
     grid: Grid
     truth: Floats  # NaN where nothing was hidden
     result: Outcome
-    contenders: Mapping[str, Outcome]  # the model's outcome again, and the baselines'
+    contenders: Mapping[str, Outcome]  # `result` as "model", and the baselines
     final: Score
     provisional: Score
-    by_kind: Mapping[str, Score]  # final scores by what dropped out: a reading, a sensor, a whole group
+    by_kind: Mapping[str, Score]  # final scores by kind of dropout: a reading, a sensor, a whole group
     interval_coverage: Mapping[str, float]  # share of hidden values inside their interval, final and provisional
-    interval_level: float | None  # the share that was promised
+    interval_level: float | None  # the nominal share
 
 
 def measure(
@@ -46,16 +46,16 @@ def measure(
 ) -> Measured:
     """Score the output.
 
-    Args:
-        grid: groups, sensors, steps.
-        model: of the catalogue.
-        contract: deviations of the training data and the promised interval.
-        tables: output rows.
-        hidden: group, sensor, ts, value and kind of every withheld reading.
-        baselines: outcome of each on the same records.
+    Every filled cell counts, whether the worker chose the model, a baseline or a blend of both for it; the summary's
+    `filled` counts each method. Cells in gaps longer than `max_gap`, which stay empty, do not count.
 
-    Every cell that was filled counts, whoever the stream took for the better one there: the model, a baseline, or a
-    mixture of both. How often each was is in the summary's `filled`; a gap too old for an answer counts for nobody.
+    Args:
+        grid: Groups, sensors and steps.
+        model: The model's entry in the catalogue.
+        contract: Standard deviations of the training data, and the levels of the interval.
+        tables: Output rows.
+        hidden: Group, sensor, ts, value and kind of every withheld reading.
+        baselines: Outcome of each baseline on the same records.
     """
     truth = grid.values(hidden)
     kind = _kinds(grid, hidden)
@@ -63,8 +63,8 @@ def measure(
     contenders = {"model": result, **baselines}
     deviation = np.array([sensor.std for sensor in contract.sensors])
 
-    def scored(word: str, among: Bools) -> Score:
-        layers: dict[str, Layer] = {name: getattr(each, word) for name, each in contenders.items()}
+    def scored(estimate: Literal["final", "provisional"], among: Bools) -> Score:
+        layers: dict[str, Layer] = {name: getattr(each, estimate) for name, each in contenders.items()}
         return score(
             truth,
             {name: layer.value for name, layer in layers.items()},
@@ -101,11 +101,12 @@ def baselines(grid: Grid, catalogue: Catalogue, records: Records) -> dict[str, O
 
 
 def filled(layer: Layer) -> Bools:
-    """Cells that got a value without a reading."""
+    """Cells without a reading that got a value."""
     return np.isin(layer.method, (Method.MODEL, Method.BLEND, Method.INTERPOLATION, Method.LAST_VALUE))
 
 
-def _kinds(grid: Grid, hidden: pa.Table) -> np.ndarray:
+def _kinds(grid: Grid, hidden: pa.Table) -> NDArray[np.int8]:
+    """Index in KINDS of the dropout that hid each cell; -1 for other cells."""
     places, inside = grid.places(hidden)
     kind = np.full(grid.shape, -1, np.int8)
     codes = np.array([KINDS.index(name) for name in hidden["kind"].to_pylist()], np.int8)

@@ -1,4 +1,4 @@
-"""Sensors over time: what was observed, what was hidden, what was filled. Pure: arrays in, SVG out."""
+"""Charts of sensors over time with observed, hidden and filled values, in SVG. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_PANELS = 6
 
 @dataclass(frozen=True)
 class Panel:
-    """A stretch of one sensor; arrays [T]."""
+    """A section of one sensor's series, as arrays [T]."""
 
     group: str
     sensor: str
@@ -36,9 +36,9 @@ class Panel:
 
 
 def choose(measured: Measured) -> list[Panel]:
-    """One stretch for each of the first sensors: where most was hidden, never looking at how well it was filled.
+    """Up to MOST_PANELS sections of different sensors, in turn from different groups.
 
-    Groups take turns, so that the panels show different ones.
+    Of each sensor the section with the most hidden values is chosen, regardless of how well they were filled.
     """
     grid = measured.grid
     width = min(STEPS_SHOWN, grid.steps)
@@ -47,7 +47,7 @@ def choose(measured: Measured) -> list[Panel]:
         column = len(panels) % len(grid.groups)
         hidden = np.isfinite(measured.truth[column, row])
         counts = np.convolve(hidden, np.ones(width), mode="valid")
-        # A stretch that is nearly all hidden shows nothing to compare with.
+        # A section in which nearly all values are hidden leaves no observed values to compare with.
         counts[counts > 0.45 * width] = -1
         start = int(counts.argmax())
         panels.append(_panel(measured, column, row, slice(start, start + width)))
@@ -90,7 +90,7 @@ def _spread(sensors: int) -> list[int]:
 
 def _panel(measured: Measured, column: int, row: int, part: slice) -> Panel:
     def best(name: str, field: str) -> Floats:
-        """The final word, and where none has come yet the first estimate."""
+        """The final estimate, or the first one where there is no final one yet."""
         each = measured.contenders[name]
         final, first = getattr(each.final, field), getattr(each.provisional, field)
         has_final = each.final.method[column, row, part] >= Method.OBSERVED
@@ -125,7 +125,7 @@ def _axes(panel: Panel, x: Scale, y: Scale, low: float, high: float) -> Iterator
 
 
 def _band(panel: Panel, x: Scale, y: Scale, start: int, stop: int) -> str:
-    """The interval of one run of holes, half a step wider on both sides so that a single hole has a width."""
+    """The interval of one run of holes, extended by half a step on both sides so that a single hole is visible."""
     steps = [start - 0.5, *range(start, stop), stop - 0.5]
     edges = [start, *range(start, stop), stop - 1]
     above = [(x(at), y(panel.upper[step])) for at, step in zip(steps, edges, strict=True)]
@@ -145,6 +145,6 @@ def _tip(panel: Panel, step: int, unit: str) -> str:
 
 
 def _runs(mask: Bools) -> list[tuple[int, int]]:
-    """[start, stop) of each run of True."""
+    """The bounds [start, stop) of each run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

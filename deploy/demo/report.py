@@ -1,4 +1,4 @@
-"""demo-output/report.html: one page that needs nothing but itself."""
+"""The report demo-output/report.html: one self-contained page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from deploy.demo import bars, panels
 from deploy.demo.measure import Measured
 from deploy.demo.scenario import Scenario
-from deploy.demo.summary import KIND_WORDS, MEANING, Summary
+from deploy.demo.score import CONTENDERS, gain_percent
+from deploy.demo.summary import KIND_LABELS, MEANING, Summary
 from training.report.svg import element, number
 
 _KEY = "0 0 28 14"
@@ -23,7 +24,7 @@ def write_report(summary: Summary, measured: Measured, scenario: Scenario, file:
 
 
 def page(summary: Summary, measured: Measured, scenario: Scenario) -> str:
-    """The whole page."""
+    """The page as HTML."""
     body = "".join(
         [
             _header(summary),
@@ -44,30 +45,30 @@ def page(summary: Summary, measured: Measured, scenario: Scenario) -> str:
 
 def _header(summary: Summary) -> str:
     machine = summary.machine
-    speed = f"{summary.speed:,.0f} times real time" if summary.speed else "as fast as it goes"
+    speed = f"{summary.speed:,.0f} times real time" if summary.speed else "at full speed"
     where = escape(f"{machine['cores']} cores, {machine['cpu']}")
     meta = f"{summary.date} · {speed} · {where} · <code>{escape(summary.command)}</code>"
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in [*summary.notes, *summary.problems])
     return (
-        f'<header><p class="name">glaim-stream</p><h1>{escape(summary.title)}: the holes, filled live</h1>'
-        f'<p class="soft">{escape(summary.detail)}. {summary.hidden:,} readings were withheld on purpose, and what the '
-        f'stream put in their place is held against them here.</p><p class="meta">{meta}</p></header>{notes}'
+        f'<header><p class="name">glaim-stream</p><h1>{escape(summary.title)}: holes filled live</h1>'
+        f'<p class="soft">{escape(summary.detail)}. {summary.hidden:,} readings were deliberately withheld; this page '
+        f'compares them with the values that the stream filled in.</p><p class="meta">{meta}</p></header>{notes}'
     )
 
 
 def _numbers(summary: Summary) -> str:
     filled = sum(count for name, count in summary.filled.items() if name != "none")
-    percent = bars.gain_percent(summary.mae)
+    percent = gain_percent(summary.mae)
     better = math.isfinite(percent) and percent < 0
     cards = [
         ("", f"{summary.readings_in:,}", f"readings in, {summary.readings_per_second:,.0f} a second"),
         ("bad" if summary.lost else "good", f"{summary.lost:,} lost",
-         f"{summary.readings_out:,} out, {summary.dead_letters:,} dead letters, counted by the audit"),
+         f"{summary.readings_out:,} out, {summary.dead_letters:,} dead letters, according to the audit"),
         ("", f"{filled:,}", f"of {summary.holes:,} holes filled: {_methods(summary)}"),
         ("good" if better else "bad", f"{abs(percent):.0f} %",
          f"{'less' if better else 'more'} error than the better baseline, on hidden values"),
         ("", f"{summary.latency_ms['p50']:,.0f} ms",
-         f"from topic to topic for half of the rows; 99 %: {summary.latency_ms['p99']:,.0f} ms"),
+         f"median latency from topic to topic; 99th percentile {summary.latency_ms['p99']:,.0f} ms"),
     ]  # fmt: skip
     inner = "".join(f'<div class="{kind}"><b>{value}</b><small>{words}</small></div>' for kind, value, words in cards)
     return f'<section class="numbers">{inner}</section>'
@@ -77,20 +78,21 @@ def _methods(summary: Summary) -> str:
     counts = {name.replace("_", " "): count for name, count in summary.filled.items() if name != "none"}
     parts = [f"{count:,} by {name}" for name, count in counts.items() if count]
     too_old = summary.filled.get("none", 0)
-    return ", ".join(parts) + (f"; {too_old:,} too old to answer" if too_old else "")
+    return ", ".join(parts) + (f"; {too_old:,} not filled because the gap was too old" if too_old else "")
 
 
 def _way(summary: Summary, scenario: Scenario) -> str:
     model = scenario.model
     stops = [
-        ("Sensors", f"{len(scenario.source.groups)} groups of {len(model.sensors)}"),
+        ("Sensors", f"{len(scenario.source.groups)} groups of {len(model.sensors)} sensors"),
         ("Kafka", f"<code>sensor-readings</code>, {summary.readings_in:,} messages"),
         ("Worker", f"decodes, keeps windows of {model.window} steps, closes each step by event time"),
-        ("Model", f"{escape(model.name)} on {escape(_server(summary))}: the holes of all groups in one call"),
+        ("Model", f"{escape(model.name)} on {escape(_server(summary))}: fills the holes of all groups in one call"),
         ("Kafka", f"<code>imputed-readings</code>, {summary.rows_out:,} rows as Arrow"),
         (
             "You",
-            f"<code>{escape(Path(summary.arrow_file).name)}</code>, {summary.arrow_rows:,} rows: the last word on each",
+            f"<code>{escape(Path(summary.arrow_file).name)}</code>, {summary.arrow_rows:,} rows: the newest value of "
+            "each cell",
         ),
     ]
     inner = "".join(f"<li><b>{name}</b>{words}</li>" for name, words in stops)
@@ -121,8 +123,8 @@ def _panels(measured: Measured, scenario: Scenario) -> str:
     covered = _coverage(measured)
     return (
         '<section id="sensors"><h2>Observed, hidden, filled</h2>'
-        '<p class="soft">A stretch of one sensor each, chosen by where most was hidden and not by how well it went. '
-        f"Values are final ones, made {scenario.model.revise_after} steps later.{covered}</p>"
+        '<p class="soft">Each chart shows the section of a sensor with the most hidden values, regardless of how well '
+        f"they were filled. Filled values are final ones, made {scenario.model.revise_after} steps later.{covered}</p>"
         f'<div class="legend">{legend}</div>{figures}</section>'
     )
 
@@ -143,19 +145,20 @@ def _errors(summary: Summary, measured: Measured) -> str:
     labelled = [
         ("final value", measured.final),
         ("first estimate, newest step", measured.provisional),
-        *((f"final: {KIND_WORDS[kind]}", part) for kind, part in measured.by_kind.items()),
+        *((f"final: {KIND_LABELS[kind]}", part) for kind, part in measured.by_kind.items()),
     ]
     marks = "".join(
         f"<span>{element('svg', element('rect', class_=f'bar {name}', x=2, y=2, width=24, height=10), viewBox=_KEY)}"
         f"{words}</span>"
-        for name, words in bars.CONTENDERS.items()
+        for name, words in CONTENDERS.items()
     )
     return (
-        '<section id="errors"><h2>Errors beside both baselines</h2>'
-        '<p class="soft">Mean absolute error on the same hidden cells, in deviations of each sensor, so that sensors '
-        "can be averaged; shorter is better. The baselines ran through the same pipeline on the same records.</p>"
+        '<section id="errors"><h2>Errors compared with both baselines</h2>'
+        '<p class="soft">Mean absolute error on the same hidden cells, in standard deviations of each sensor, so that '
+        "sensors can be averaged; shorter is better. The baselines ran in the same pipeline on the same records.</p>"
         f'<div class="legend">{marks}</div><figure>{bars.draw(labelled)}</figure>'
-        '<p class="soft">The same by sensor, in its own unit; percentages: the model against the better baseline.</p>'
+        '<p class="soft">The same errors by sensor, in its own unit. The percentages compare the model with the better '
+        "baseline.</p>"
         f'<div class="scroll">{bars.table(measured.final, measured.provisional)}</div></section>'
     )
 
@@ -165,5 +168,5 @@ def _footer(summary: Summary) -> str:
     words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in MEANING.items())
     return (
         f'<footer><h2>What the numbers mean</h2><dl>{words}</dl><p class="meta">Time by phase: {escape(seconds)}. '
-        f"All of it in <code>summary.json</code>.</p></footer>"
+        f"<code>summary.json</code> contains all numbers.</p></footer>"
     )

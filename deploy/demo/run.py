@@ -1,4 +1,4 @@
-"""The demo from beginning to end."""
+"""Runs the demo from start to finish."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def run(options: Options, screen: Screen, command: str) -> Summary:
     """Run the demo and write its files.
 
     Raises:
-        GlaimError, DeployError: something could not be set up, fetched, started or finished; the message says what.
+        GlaimError, DeployError: A part could not be set up, fetched, started or finished; the message names it.
     """
     out = options.out
     out.mkdir(parents=True, exist_ok=True)
-    screen.phase("fetching what is missing")
-    problem = fetch_parts(options.imputer, screen.say)
+    screen.phase("fetching missing parts")
+    problem = fetch_parts(options.imputer, screen.info)
     screen.phase("preparing the readings")
     scenario = _scenario(options, screen)
     contract = read_contract(options.model_repository / scenario.model.name)
@@ -66,7 +66,7 @@ def run(options: Options, screen: Screen, command: str) -> Summary:
                 model_repository=options.model_repository,
                 folder=out,
                 phase=lambda name: screen.phase(f"starting {name}"),
-                report=screen.say,
+                report=screen.info,
             )
         )
         for note in stage.notes:
@@ -105,9 +105,7 @@ def _scenario(options: Options, screen: Screen) -> Scenario:
         there = options.data is not None and (options.data / BEIJING_FILE).is_file()
         wanted = "beijing" if there else "plant"
         if options.data is not None and not there:
-            screen.warn(
-                f"GLAIM_DATA names {options.data}, which holds no {BEIJING_FILE}: the plant is streamed instead"
-            )
+            screen.warn(f"GLAIM_DATA is {options.data}, which contains no {BEIJING_FILE}: streaming the plant instead")
     if wanted == "plant":
         return plant(hours=options.hours, groups=options.groups, speed=options.speed, seed=options.seed)
     return beijing(options.data or Path(), hours=options.hours, groups=options.groups, speed=options.speed)
@@ -115,7 +113,7 @@ def _scenario(options: Options, screen: Screen) -> Scenario:
 
 @contextlib.contextmanager
 def _counting(screen: Screen, seen: Seen, to_send: int) -> Iterator[Callable[[int, int], None]]:
-    """Yields what `produce` tells its progress; the counters stay on the screen until the block ends."""
+    """Yield the progress callback for `produce`; the counters stay on the screen until the block ends."""
     counters = Counters(to_send=to_send)
 
     def update(sent: int, _: int) -> None:
@@ -130,16 +128,16 @@ def _counting(screen: Screen, seen: Seen, to_send: int) -> Iterator[Callable[[in
 
 
 def _drain(stage: Stage, watcher: Watcher, screen: Screen, sent: ProduceReport, records: Records) -> float:
-    """Wait until every record is answered and the last open steps have been closed by the clock.
+    """Wait until the worker has committed every record and the clock has closed the last open steps.
 
     Returns:
-        Monotonic time at which the last record was answered.
+        Monotonic time of the commit of the last record.
 
     Raises:
-        ServerFailed: the worker ended, or did not finish in time.
+        ServerFailed: The worker ended, or did not finish in time.
     """
     if sent.failed_messages:
-        raise ServerFailed(f"Kafka did not take {sent.failed_messages:,} of {sent.messages:,} messages: {sent.error}")
+        raise ServerFailed(f"Kafka did not accept {sent.failed_messages:,} of {sent.messages:,} messages: {sent.error}")
     give_up_s = time.monotonic() + DRAIN_DEADLINE_S
     answered_s = math.nan
     newest_ms = _newest_input_ms(records)
@@ -159,7 +157,7 @@ def _drain(stage: Stage, watcher: Watcher, screen: Screen, sent: ProduceReport, 
             if time.monotonic() > give_up_s:
                 raise ServerFailed(
                     f"the output was not complete after {DRAIN_DEADLINE_S:.0f} s: {counters.behind:,} records are not "
-                    f"answered; the worker's log is {stage.worker.log}"
+                    f"committed; the worker's log is {stage.worker.log}"
                 )
             time.sleep(0.1)
     screen.stop_counting()
@@ -170,7 +168,7 @@ def _drain(stage: Stage, watcher: Watcher, screen: Screen, sent: ProduceReport, 
 
 
 def _newest_input_ms(records: Records) -> dict[int, int]:
-    """Event time of the newest reading of each partition; they were sent in order of time."""
+    """Event time of the newest reading of each partition; the readings were sent in order of event time."""
     return {partition: int(json.loads(part[-1].value)["ts"]) for partition, part in records.items() if part}
 
 
@@ -181,7 +179,7 @@ def _closed(settings: Settings, seen: Seen, newest_ms: dict[int, int]) -> bool:
 
 
 def _write_arrow(rows: pa.Table, path: Path) -> tuple[Path, int]:
-    """The newest word on every cell, as an Arrow file; returns its path and rows."""
+    """Write the newest row of every cell into an Arrow file; returns its path and number of rows."""
     table = newest_revisions([rows])
     with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
@@ -205,7 +203,7 @@ def _summary(
         title=scenario.title,
         detail=scenario.detail,
         readings_in=sent.readings,
-        readings_out=int((measured.result.last_word == Method.OBSERVED).sum()),
+        readings_out=int((measured.result.newest_method == Method.OBSERVED).sum()),
         dead_letters=seen.dead_letters,
         lost=audited.lost,
         holes=sum(holes.values()),

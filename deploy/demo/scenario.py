@@ -1,4 +1,4 @@
-"""What the demo streams: days of the simulated plant that no model has seen, or the last part of the Beijing years."""
+"""The data that the demo streams: unseen days of the simulated plant, or the last part of the Beijing years."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deploy.cache import CHECKOUT
 from deploy.demo.grid import Grid
@@ -16,26 +17,26 @@ from glaim_stream.feed.sources import Source, plant_source, read_source
 CATALOGUES = CHECKOUT / "deploy" / "catalogues"
 BEIJING_FILE = "beijing_multisite.parquet"
 
-# As much as passes in under a minute at a speed that two cores keep up with: above it, latency would be queueing.
+# Streamed in under a minute, at a speed that two cores keep up with; above it, latency would measure queueing.
 _PLANT_HOURS, _PLANT_SPEED = 24.0, 1800.0
 _BEIJING_HOURS, _BEIJING_SPEED = 640.0, 36_000.0
-# Training takes the first 70 % of the hours, validation the next 10: the last 20 % were seen by nobody.
+# Training uses the first 70 % of the hours and validation the next 10 %; no model has seen the last 20 %.
 _TEST_SHARE = 0.2
 _HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One thing to stream, and the catalogue that describes it."""
+    """Data to stream, and the catalogue that describes it."""
 
     name: str
     title: str
     detail: str
     catalogue_path: Path
     catalogue: Catalogue
-    source: Source  # what really was there, before anything is hidden
+    source: Source  # the complete readings, before any are hidden
     hours: float
-    speed: float | None  # event seconds a second; None: as fast as it goes
+    speed: float | None  # seconds of event time per second; None: as fast as possible
 
     @property
     def model(self) -> Model:
@@ -44,7 +45,7 @@ class Scenario:
 
     @property
     def grid(self) -> Grid:
-        """Every group, sensor and step of it."""
+        """The grid of all groups, sensors and steps."""
         step_ms = self.model.step_ms
         first, last = (int(self.source.time_ms[place]) // step_ms for place in (0, -1))
         groups = tuple(self.source.groups)
@@ -52,13 +53,13 @@ class Scenario:
 
 
 def plant(*, hours: float | None = None, groups: int | None = None, speed: float | None = None, seed: int) -> Scenario:
-    """Simulated pumps on days that are drawn by `seed`; the model learned those of another one.
+    """Simulated pumps on random days; the model was trained on days of another seed.
 
     Args:
-        hours: event time; None: the default.
-        groups: pumps; None: eight.
-        speed: times real time, 0 for as fast as it goes; None: the default.
-        seed: draws demand, valves, weather and noise.
+        hours: Duration in event time; None: the default.
+        groups: Number of pumps; None: eight.
+        speed: Multiple of real time, or 0 for as fast as possible; None: the default.
+        seed: Random seed of demand, valves, weather and noise.
     """
     hours = _PLANT_HOURS if hours is None else hours
     source = plant_source(hours / 24, groups=groups or 8, seed=seed)
@@ -67,7 +68,7 @@ def plant(*, hours: float | None = None, groups: int | None = None, speed: float
     return Scenario(
         "plant",
         "Simulated pump plant",
-        f"{len(source.groups)} pumps of {len(catalogue.models[0].sensors)} sensors, a reading a minute, "
+        f"{len(source.groups)} pumps with {len(catalogue.models[0].sensors)} sensors, one reading per minute, "
         f"{hours:g} hours that the model has not seen",
         path,
         catalogue,
@@ -83,13 +84,13 @@ def beijing(
     """The last hours of the stations' file, with its own gaps.
 
     Args:
-        data: folder that holds the file.
-        hours: event time, counted from the end; None: the default.
-        groups: stations; None: all twelve.
-        speed: times real time, 0 for as fast as it goes; None: the default.
+        data: Folder that contains the file.
+        hours: Duration in event time, counted from the end; None: the default.
+        groups: Number of stations; None: all twelve.
+        speed: Multiple of real time, or 0 for as fast as possible; None: the default.
 
     Raises:
-        SettingsError: the file is not there, or more is asked for than its test part holds.
+        SettingsError: The file does not exist, or its test part is shorter than `hours`.
     """
     file = data / BEIJING_FILE
     if not file.is_file():
@@ -109,7 +110,7 @@ def beijing(
     return Scenario(
         "beijing",
         "Air quality in Beijing",
-        f"{len(stations)} stations of {len(sensors)} sensors, hourly, with gaps of their own: the last {hours:g} hours "
+        f"{len(stations)} stations with {len(sensors)} sensors, hourly, with real gaps: the last {hours:g} hours "
         "of the years 2013 to 2017, which the model has not seen",
         path,
         catalogue,
@@ -119,8 +120,8 @@ def beijing(
     )
 
 
-def _dense_cells(source: Source, wanted: np.ndarray) -> Source:
-    """The same readings with only the wanted cells in the list of cells."""
+def _dense_cells(source: Source, wanted: NDArray[np.bool_]) -> Source:
+    """The same readings, with the list of cells reduced to the wanted ones."""
     code = np.cumsum(wanted) - 1
     cells = [cell for cell, keep in zip(source.cells, wanted.tolist(), strict=True) if keep]
     return Source(cells, code[source.cell].astype(np.int32), source.time_ms, source.value)

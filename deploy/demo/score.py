@@ -1,19 +1,39 @@
-"""Errors on hidden cells: every contender on the very same cells. Pure."""
+"""Errors of every contender on the same hidden cells. Pure functions."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deploy.demo.grid import Bools, Floats
 
+CONTENDERS = {"model": "model", "interpolation": "interpolation", "last_value": "last value"}  # name -> label
+
+
+class SensorDocument(TypedDict):
+    """A `SensorScore` in summary.json."""
+
+    unit: str
+    cells: int
+    mae: dict[str, float | None]
+
+
+class ScoreDocument(TypedDict):
+    """A `Score` in summary.json."""
+
+    cells: int
+    mae: dict[str, float | None]
+    by_sensor: dict[str, SensorDocument]
+
 
 @dataclass(frozen=True)
 class SensorScore:
-    """Mean absolute errors of one sensor, in its unit, by contender; NaN without a cell."""
+    """Mean absolute errors of one sensor, in its unit, by contender; NaN if no cell counts."""
 
     sensor: str
     unit: str
@@ -23,14 +43,14 @@ class SensorScore:
 
 @dataclass(frozen=True)
 class Score:
-    """Mean absolute errors by contender, in units of each sensor's deviation in the training data."""
+    """Mean absolute errors by contender, in standard deviations of each sensor in the training data."""
 
     cells: int
     mae: Mapping[str, float]
     sensors: Sequence[SensorScore]
 
-    def document(self) -> dict[str, object]:
-        """For summary.json; what has no cell is null."""
+    def document(self) -> ScoreDocument:
+        """The score for summary.json; errors without a cell are null."""
         return {
             "cells": self.cells,
             "mae": _rounded(self.mae),
@@ -50,17 +70,15 @@ def score(
     units: Sequence[str],
     deviation: NDArray[np.float64],
 ) -> Score:
-    """Score contenders.
+    """Score the contenders on the hidden cells for which all of them have an estimate.
 
     Args:
-        truth: [G, C, T], the values that were hidden; NaN elsewhere.
-        estimates: by contender, [G, C, T], NaN where it says nothing.
-        eligible: bool [G, C, T], cells that may count, such as those that were filled.
-        sensors: ids, C of them.
-        units: their units.
-        deviation: [C], what an error is divided by to be compared between sensors.
-
-    A cell counts only where every contender has an estimate, so that all are measured on the same ones.
+        truth: [G, C, T], the hidden values; NaN elsewhere.
+        estimates: Contender -> [G, C, T], NaN where it has no estimate.
+        eligible: bool [G, C, T], the cells that may count, such as those that were filled.
+        sensors: The C sensor ids.
+        units: Unit of each sensor.
+        deviation: [C], standard deviation of each sensor, which makes the errors of different sensors comparable.
     """
     cells = np.isfinite(truth) & eligible
     for estimate in estimates.values():
@@ -79,8 +97,14 @@ def score(
     return Score(int(cells.sum()), scaled, per_sensor)
 
 
+def gain_percent(mae: Mapping[str, float]) -> float:
+    """How much larger the model's error is than the better baseline's, in percent; negative is better, NaN unknown."""
+    baseline = min(mae["interpolation"], mae["last_value"])
+    return 100 * (mae["model"] / baseline - 1) if baseline > 0 else math.nan
+
+
 def coverage(truth: Floats, lower: Floats, upper: Floats) -> float:
-    """Share of hidden values inside the interval given for them; NaN where no interval was given."""
+    """Share of hidden values inside their interval; NaN if there is no interval."""
     cells = np.isfinite(truth) & np.isfinite(lower) & np.isfinite(upper)
     return _mean(((truth >= lower) & (truth <= upper))[cells].astype(np.float32))
 

@@ -1,6 +1,6 @@
-"""The demo on the terminal: phases with their times, and counters while it streams.
+"""The demo's output on the terminal: phases with their durations, and live counters while it streams.
 
-Where the output is no terminal these are plain lines.
+If the output is not a terminal, these are plain lines.
 """
 
 from __future__ import annotations
@@ -22,25 +22,23 @@ _PLAIN_EVERY_S = 5.0
 
 @dataclass
 class Counters:
-    """What the stream has done so far."""
+    """Progress of the stream."""
 
     sent: int = 0
     to_send: int = 0
     rows: int = 0
     filled: Mapping[str, int] = field(default_factory=dict)
-    behind: int | None = None  # records that the worker has not answered yet
+    behind: int | None = None  # records that the worker has not committed yet
 
 
 class Screen:
-    """Shows phases one after the other; use it as a context."""
+    """Shows phases one after the other; use it as a context manager."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
         self.seconds: dict[str, float] = {}
         self.counters: Counters | None = None
         self._current: tuple[str, float] | None = None
-        self._lines: list[str] = []
-        self._said: list[str] = []
         self._plain_at = 0.0
         self._spinner = Spinner("dots")
         self._live = Live(self, console=self.console, refresh_per_second=8, transient=True)
@@ -55,12 +53,12 @@ class Screen:
             self._live.stop()
 
     def phase(self, name: str) -> None:
-        """End the current phase and begin another."""
+        """End the current phase and start another."""
         self.end_phase()
         self._current = (name, time.monotonic())
 
     def end_phase(self) -> None:
-        """End the current phase; its time is kept in `seconds` and shown."""
+        """End the current phase, print its duration and store it in `seconds`."""
         if self._current is None:
             return
         name, start_s = self._current
@@ -69,16 +67,16 @@ class Screen:
         self._current = None
         self.console.print(f"  [green]✓[/] {name:<38}[dim]{took_s:>7.1f} s[/]")
 
-    def say(self, line: str) -> None:
-        """A line that stays."""
+    def info(self, line: str) -> None:
+        """Print a line that stays on the screen."""
         self.console.print(f"    [dim]{escape(line)}[/]", soft_wrap=True)
 
     def warn(self, line: str) -> None:
-        """A line that stays and is seen."""
+        """Print a highlighted line that stays on the screen."""
         self.console.print(f"  [yellow]![/] {escape(line)}", soft_wrap=True)
 
     def count(self, counters: Counters) -> None:
-        """Show the stream's counters."""
+        """Show the counters; if the output is not a terminal, print a line every few seconds."""
         self.counters = counters
         if not self.console.is_terminal and time.monotonic() - self._plain_at >= _PLAIN_EVERY_S:
             self._plain_at = time.monotonic()
@@ -90,11 +88,11 @@ class Screen:
             )
 
     def stop_counting(self) -> None:
-        """Take the counters off the screen."""
+        """Remove the counters from the screen."""
         self.counters = None
 
     def __rich__(self) -> RenderableType:
-        """What stands below the lines that stay."""
+        """The live part below the permanent lines."""
         parts: list[RenderableType] = []
         if self._current is not None:
             name, start_s = self._current
@@ -117,5 +115,5 @@ def _counters(counters: Counters) -> Table:
         if count:
             table.add_row("holes filled", f"[bold cyan]{count:,}[/]", f"by {name.replace('_', ' ')}")
     if counters.behind is not None:
-        table.add_row("not answered yet", f"{counters.behind:,}", "")
+        table.add_row("not committed yet", f"{counters.behind:,}", "")
     return table

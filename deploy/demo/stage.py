@@ -1,4 +1,4 @@
-"""The real parts on one machine: Kafka, Triton, the worker; all of them end with the demo, whatever ends it."""
+"""Starts Kafka, Triton and the worker on this machine; all of them end with the demo, even if it is killed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from deploy.cache import Report
 from deploy.demo.scenario import Scenario
 from deploy.errors import TritonUnavailable
 from deploy.java import find_java
@@ -33,23 +34,23 @@ WORKER_DEADLINE_S = 60.0
 
 @dataclass
 class Stage:
-    """What runs: the settings that reach it, the worker's process, and what had to be done differently than asked."""
+    """The running parts and the settings for connecting to them."""
 
     settings: Settings
     worker: ServerProcess
-    kafka: str  # in words
-    imputer: str
-    notes: list[str] = field(default_factory=list)
+    kafka: str  # description for the summary
+    imputer: str  # description for the summary
+    notes: list[str] = field(default_factory=list)  # deviations from the given options
 
 
 Phase = Callable[[str], object]
 
 
-def fetch_parts(imputer: str, report: Callable[[str], None]) -> str | None:
-    """Bring what this machine lacks; returns why Triton cannot run here, None where it can.
+def fetch_parts(imputer: str, report: Report) -> str | None:
+    """Fetch the missing parts; returns the reason why Triton cannot run here, or None if it can.
 
     Raises:
-        DeployError: something could not be fetched; the message says which and what to do.
+        DeployError: A part could not be fetched; the message names it and possible remedies.
     """
     if not os.environ.get("GLAIM_KAFKA"):
         find_java()
@@ -71,18 +72,18 @@ def running_stage(
     model_repository: Path,
     folder: Path,
     phase: Phase,
-    report: Callable[[str], None],
+    report: Report,
 ) -> Iterator[Stage]:
-    """Start everything; the worker is ready to read when this yields.
+    """Start all parts; when this yields, the worker is ready to consume.
 
     Args:
-        scenario: its catalogue and model.
-        imputer: triton, or local for the model inside the worker.
-        triton_problem: why Triton cannot run, if it cannot: then the model runs in the worker, and a note says so.
-        model_repository: where the model lies.
-        folder: for logs.
-        phase: told what is being started.
-        report: receives lines of progress.
+        scenario: Supplies the catalogue and the model.
+        imputer: `triton`, or `local` for the model inside the worker.
+        triton_problem: Why Triton cannot run, or None. If set, the model runs in the worker and a note is added.
+        model_repository: Directory of the models.
+        folder: Directory for logs.
+        phase: Receives the name of each part before it is started.
+        report: Receives progress lines.
     """
     notes: list[str] = []
     with ExitStack() as stack:
@@ -102,9 +103,7 @@ def running_stage(
             overrides |= {"imputer": "local"}
             served = "the same TorchScript inside the worker"
             if triton_problem is not None:
-                notes.append(
-                    f"No Triton: {triton_problem}. The worker runs {served.replace('inside the worker', 'itself')}."
-                )
+                notes.append(f"No Triton: {triton_problem}. The worker runs the same TorchScript itself.")
         settings = read_settings(
             kafka=kafka.bootstrap_servers,
             input_topic=prefix + "sensor-readings",
@@ -114,12 +113,12 @@ def running_stage(
             model_repository=model_repository,
             metrics_host=LOOPBACK,
             metrics_port=choose_port(),
-            # A day goes by in a minute here: side windows of more partitions would outnumber the holes.
+            # A day passes in a minute here: the side windows of more partitions would outnumber the holes.
             partitions=2,
             **overrides,
         )
         if external:
-            # Cleaned up after the worker has ended, hence registered before it.
+            # Registered before the worker, so that it runs after the worker has ended.
             stack.callback(_remove_topics, settings)
         ensure_topics(settings)
         phase("worker")
@@ -131,8 +130,8 @@ def running_stage(
 
 @contextmanager
 def _running_worker(settings: Settings, folder: Path) -> Iterator[ServerProcess]:
-    # All of them, also those at their default: the surroundings may say otherwise. Not the password: it is there
-    # already, and shows as asterisks here.
+    # All settings, even defaults, because the inherited environment may contain others. The password is excluded: the
+    # inherited environment already contains it, and the dump shows asterisks.
     given = settings.model_dump(mode="json", exclude_none=True, exclude={"sasl_password"})
     environment = os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
     log = folder / "worker.log"
@@ -152,7 +151,7 @@ def _running_worker(settings: Settings, folder: Path) -> Iterator[ServerProcess]
 
 
 def _worker_missing(settings: Settings) -> str | None:
-    """None once the worker is a member of its consumer group with every partition of the input."""
+    """None once the worker has joined its consumer group and owns all partitions, otherwise what is missing."""
     try:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{settings.metrics_port}/metrics", timeout=2):
             pass
@@ -172,13 +171,13 @@ def _worker_missing(settings: Settings) -> str | None:
 
 
 def _remove_topics(settings: Settings) -> None:
-    """Take away what was made on somebody else's Kafka; best effort, everything has a name of its own."""
+    """Delete the topics on an external Kafka; failures are ignored, because the topic names are unique to this run."""
     try:
         admin = KafkaAdminClient(**kafka_options(settings))
     except KafkaError:
         return
     try:
-        # The consumer group is not waited for: it is empty only after a session timeout, and the broker drops it then.
+        # The consumer group is left to the broker, which drops it when it is empty, after a session timeout.
         admin.delete_topics(list(settings.topics))
     except KafkaError:
         return

@@ -1,4 +1,4 @@
-"""A topic read back: records by partition, and how far the worker has committed."""
+"""Reads a topic back, and how far the worker has committed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Records = dict[int, list[ConsumerRecord]]
 
 
 def read_topic(settings: Settings, topic: str) -> Records:
-    """All records of a topic by partition, in order of offset."""
+    """All records of a topic by partition, ordered by offset."""
     consumer = KafkaConsumer(**kafka_options(settings), enable_auto_commit=False, max_poll_records=5000)
     try:
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
@@ -30,7 +30,7 @@ def read_topic(settings: Settings, topic: str) -> Records:
 
 
 class Progress:
-    """How many records of the input the worker has still to answer."""
+    """Counts the input records that the worker has not committed yet."""
 
     def __init__(self, settings: Settings) -> None:
         self._group = settings.consumer_group
@@ -49,10 +49,10 @@ class Progress:
         self._consumer.close()
 
     def behind(self) -> int:
-        """Records written but not committed."""
+        """The number of records that are written but not committed."""
         ends = self._consumer.end_offsets(self._partitions)
         try:
             commits = self._admin.list_group_offsets(self._group).get(self._group, {})
         except KafkaError:
-            return sum(ends.values())  # the broker is still making the topic that holds the commits
+            return sum(ends.values())  # the broker is still creating the topic of committed offsets
         return sum(max(0, end - max(0, commits[tp].offset if tp in commits else 0)) for tp, end in ends.items())

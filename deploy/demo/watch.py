@@ -1,4 +1,4 @@
-"""Reads the output and the dead letters while they are written: for the screen, for the Arrow file, for the scores."""
+"""Reads the output and the dead letters while they are written, for the screen, the Arrow file and the scores."""
 
 from __future__ import annotations
 
@@ -21,22 +21,19 @@ _POLL_MS = 200
 
 @dataclass
 class Seen:
-    """What has come out so far. Written by the watcher's thread alone."""
+    """The output so far. Only the watcher's thread writes to it."""
 
-    tables: list[pa.Table] = field(default_factory=list)  # in the order of each partition
+    tables: list[pa.Table] = field(default_factory=list)  # in order within each partition
     rows: int = 0
     filled: Counter[str] = field(default_factory=Counter)  # holes by the method of their first estimate
-    observed: int = 0
     dead_letters: int = 0
     newest_ms: dict[int, int] = field(default_factory=dict)  # newest step of each partition
-    latency_ms: list[int] = field(default_factory=list)  # of each message
-    latency_rows: list[int] = field(default_factory=list)  # rows of each message
-    first_ms: int | None = None  # broker time of the first and the last message
-    last_ms: int | None = None
+    latency_ms: list[int] = field(default_factory=list)  # one entry per message
+    latency_rows: list[int] = field(default_factory=list)  # number of rows of each message
 
 
 class Watcher:
-    """Follows these topics from their beginning, in a thread of its own."""
+    """Follows the output, dead-letter and late topics from their beginning, in a separate thread."""
 
     def __init__(self, settings: Settings) -> None:
         self.seen = Seen()
@@ -64,20 +61,20 @@ class Watcher:
         self._consumer.close()
 
     def check(self) -> None:
-        """Raise what stopped the thread, if anything did."""
+        """Raise the exception that ended the thread, if there was one."""
         if self._failure is not None:
             raise self._failure
 
     def catch_up(self, timeout_s: float) -> bool:
-        """Wait until all that is on the topics now has been read."""
+        """Wait until all present records of the topics have been read; False on timeout."""
         self._caught_up.clear()
         return self._caught_up.wait(timeout_s)
 
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
-                asked = not self._caught_up.is_set()
-                ends = self._consumer.end_offsets(self._partitions) if asked else {}
+                requested = not self._caught_up.is_set()
+                ends = self._consumer.end_offsets(self._partitions) if requested else {}
                 self._read()
                 while ends and not self._stop.is_set():
                     if all(self._consumer.position(tp) >= end for tp, end in ends.items()):
@@ -100,25 +97,21 @@ class Watcher:
         table = read_rows(value)
         seen.tables.append(table)
         seen.rows += table.num_rows
-        first_word = table["revision"].to_numpy() == 0
-        methods = _dictionary_codes(table["method"])[first_word]
+        first_estimate = table["revision"].to_numpy() == 0
+        methods = _dictionary_codes(table["method"])[first_estimate]
         for code, count in zip(*np.unique(methods, return_counts=True), strict=True):
             name = METHODS[code]
-            if name == "observed":
-                seen.observed += int(count)
-            else:
+            if name != "observed":
                 seen.filled[name] += int(count)
         newest = int(table["ts"].cast(pa.int64()).to_numpy().max())
         seen.newest_ms[partition] = max(newest, seen.newest_ms.get(partition, newest))
         source_ms = next(int(text) for name, text in headers if name == HEADER_PREFIX + "input-timestamp-ms")
         seen.latency_ms.append(timestamp_ms - source_ms)
         seen.latency_rows.append(table.num_rows)
-        seen.first_ms = timestamp_ms if seen.first_ms is None else seen.first_ms
-        seen.last_ms = timestamp_ms
 
 
 def latency_percentiles(latency_ms: list[int], rows: list[int], levels: tuple[float, ...]) -> list[float]:
-    """Percentiles of a row's latency: each message counts with its rows. NaN without a row."""
+    """Percentiles of the latency of rows: each message is weighted by its number of rows. NaN without rows."""
     if not rows:
         return [float("nan")] * len(levels)
     order = np.argsort(latency_ms, kind="stable")
@@ -129,6 +122,6 @@ def latency_percentiles(latency_ms: list[int], rows: list[int], levels: tuple[fl
 
 
 def _dictionary_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Codes into METHODS of a dictionary column that was written with exactly these names."""
+    """The codes of a dictionary column whose dictionary is METHODS."""
     chunks = [np.asarray(chunk.indices.to_numpy(zero_copy_only=False), np.int64) for chunk in column.chunks]
     return np.concatenate(chunks) if chunks else np.empty(0, np.int64)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds the three images for a release: base images by digest, version and commit in the labels.
+# Builds the three images for a release, with base images pinned by digest, and with version and commit in the labels.
 #
 #   deploy/images/build.sh                                  glaim-stream/{worker,triton,training}:<version>
-#   REGISTRY=registry.example/team deploy/images/build.sh   the same below a registry of yours
-#   PYTHON_IMAGE=... TRITON_IMAGE=... deploy/images/build.sh   other base images; a name with a digest is taken as it is
+#   REGISTRY=registry.example/team deploy/images/build.sh   the same names prefixed with a registry
+#   PYTHON_IMAGE=... TRITON_IMAGE=... deploy/images/build.sh   other base images; a name with a digest is used unchanged
 #
-# A tag is looked up once, here, and every stage of every image is then built from what it meant at that moment. The
-# digest is printed, so that the same build can be asked for again. Needs Docker with buildx.
+# The script resolves each tag once and builds every stage of every image from that digest. It prints the digest, so that
+# the build can be repeated. Needs Docker with buildx.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -14,7 +14,7 @@ version=$(sed -nE 's/^version = "([^"]+)"$/\1/p' pyproject.toml | head -n 1)
 revision=$(git describe --always --dirty --abbrev=40)
 prefix=${REGISTRY:+$REGISTRY/}glaim-stream
 
-# The default of an ARG in a Containerfile: the tag is written in one place.
+# Reads the default of an ARG from a Containerfile, so that the tag is written in one place only.
 default_of() { sed -nE "s/^ARG $1=(.+)\$/\1/p" "$2" | head -n 1; }
 
 pinned() {

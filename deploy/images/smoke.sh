@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds the images, runs the whole system of deploy/compose.yaml, waits for a filled reading, takes all of it down.
+# Builds the images, runs the whole system of deploy/compose.yaml, waits for a filled reading and stops everything.
 #
 #   deploy/images/smoke.sh            Triton on the CPU
 #   deploy/images/smoke.sh gpu        on a GPU, with NVIDIA's container toolkit
 #   KEEP=1 deploy/images/smoke.sh     leave it running: Grafana at http://localhost:3000
 #
-# Needs Docker with compose 2.24 or later, some 25 GB of disk for Triton's image, and the network.
-# Exit code 0: a model filled a reading. 1: it did not, and the logs say why.
+# Needs Docker with compose 2.24 or later, about 25 GB of disk for Triton's image, and network access.
+# Exit code 0: a model filled a reading. 1: no model did, and the logs show why.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -32,7 +32,7 @@ finish() {
         compose logs --tail 60 worker "triton-$profile" topics producer kafka || true
     fi
     if [ "${KEEP:-0}" = 1 ]; then
-        echo "left running; docker compose -f deploy/compose.yaml --profile $profile down --volumes ends it"
+        echo "left running; stop it with: docker compose -f deploy/compose.yaml --profile $profile down --volumes"
     else
         compose down --volumes
     fi
@@ -40,7 +40,7 @@ finish() {
 }
 trap finish EXIT
 
-# Comes back when the worker has been started, which waits for Triton to answer an inference and for the topics.
+# Returns once the worker has been started, which happens after Triton has answered an inference and the topics exist.
 compose up --build --detach
 
 echo "waiting for the worker to be ready ..."
@@ -53,20 +53,20 @@ until [ "$(compose ps --format '{{.Health}}' worker)" = healthy ]; do
     sleep 3
 done
 
-# A root file system that can be written, or a process of root, would be a mistake in the file.
+# The worker must not run as root, and its root file system must be read-only.
 compose exec -T worker python -c 'import os; assert os.getuid() == 10001, os.getuid()'
 if compose exec -T worker python -c 'open("/opt/glaim/written", "w")' 2> /dev/null; then
-    echo "the worker's root file system can be written" >&2
+    echo "the worker's root file system is writable" >&2
     exit 1
 fi
 
-# The plant's readings of the past hours came at once, so the first rows are soon there; a model must have had a part.
+# The producer sends the readings of the past hours at once, so the first rows appear soon. A model must fill some.
 echo "waiting for filled readings ..."
 rows=$(compose exec -T worker glaim-stream tail --from-beginning --only-imputed --limit 500 --timeout 120 --format jsonl)
 filled=$(grep -cE '"method": "(model|blend)"' <<< "$rows" || true)
 if [ "$filled" -eq 0 ]; then
-    echo "expected rows that a model filled, found none among $(grep -c . <<< "$rows" || true)" >&2
+    echo "expected rows filled by a model, found none among $(grep -c . <<< "$rows" || true)" >&2
     exit 1
 fi
 grep -m 1 -E '"method": "(model|blend)"' <<< "$rows"
-echo "$filled of 500 filled readings are the model's: it works"
+echo "success: a model filled $filled of 500 imputed readings"

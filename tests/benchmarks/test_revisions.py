@@ -23,10 +23,10 @@ def test_errors_are_those_of_the_cells_that_all_have() -> None:
         cell = ("a", sensor, step * HOUR_MS)
         truth = step + 1.0
         for revision, off in ((0, 4.0), (1, 2.0)):
-            answers["local"].said[cell, revision] = (truth + off * std, gap_age)
-        answers["last_value"].said[cell, 0] = (truth - std, gap_age)
-        answers["interpolation"].said[cell, 1] = (truth, gap_age)
-    answers["local"].said[("a", sensor, 2 * HOUR_MS), 0] = (1e9, 3)  # nobody else has this one
+            answers["local"].estimates[cell, revision] = (truth + off * std, gap_age)
+        answers["last_value"].estimates[cell, 0] = (truth - std, gap_age)
+        answers["interpolation"].estimates[cell, 1] = (truth, gap_age)
+    answers["local"].estimates[("a", sensor, 2 * HOUR_MS), 0] = (1e9, 3)  # nobody else has this one
     lines, result = table(source, hidden, answers)
     assert set(result) == {"all", "single readings lost", "one sensor silent", "silent for 1 h", "silent for 2 to 3 h"}
     assert result["all"] == pytest.approx(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.cluster.api import Object
+from deploy.cluster.manifest import Object
 from tests.cluster.release import Release
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from deploy.cache import CHECKOUT
 from deploy.cluster import LocalCluster
-from deploy.cluster.api import Object
+from deploy.cluster.manifest import Object
 
 CHART = CHECKOUT / "helm" / "glaim-stream"
 # All that a first installation gives.

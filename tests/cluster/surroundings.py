@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from deploy.cluster.api import Api, Object
+from deploy.cluster.api import Api
+from deploy.cluster.manifest import Object
 from tests.cluster.release import Release, until
 
 _SECRETS = {

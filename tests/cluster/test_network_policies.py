@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.cluster.api import Object
+from deploy.cluster.manifest import Object
 from tests.cluster.release import Release, labels_of
 from tests.helm.matrix import CONFIG
 

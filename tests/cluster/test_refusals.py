@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from deploy.cluster.api import Object
+from deploy.cluster.manifest import Object
 from tests.cluster.release import Release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

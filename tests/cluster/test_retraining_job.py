@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deploy.cache import CHECKOUT
-from deploy.cluster.api import Object
+from deploy.cluster.manifest import Object
 from tests.cluster.release import Release, conditions_of, merged
 
 pytestmark = pytest.mark.cluster

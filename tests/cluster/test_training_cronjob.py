@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deploy.cluster.api import Object
+from deploy.cluster.manifest import Object
 from deploy.cluster.nodes import ZONES
 from tests.cluster.references import dangling
 from tests.cluster.release import Release, conditions_of

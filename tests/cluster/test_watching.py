@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from deploy.cluster.api import Object
+from deploy.cluster.manifest import Object
 from deploy.errors import FetchError
 from deploy.prometheus import LocalPrometheus
 from deploy.prometheus_install import PrometheusUnavailable, find_prometheus

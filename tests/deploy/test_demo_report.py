@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from deploy.demo import bars, panels
+from deploy.demo import panels
 from deploy.demo.__main__ import verdict
 from deploy.demo.grid import Grid, Layer, Outcome
 from deploy.demo.measure import Measured
 from deploy.demo.report import page
 from deploy.demo.scenario import Scenario, plant
-from deploy.demo.score import score
+from deploy.demo.score import gain_percent, score
 from deploy.demo.summary import Summary, show, write
 from glaim_stream.records import Method
 
@@ -168,7 +168,7 @@ def test_a_stretch_without_any_hole_or_observation_can_be_drawn() -> None:
 
 def test_a_worse_model_is_said_to_be_worse(summary: Summary, measured: Measured, scenario: Scenario) -> None:
     summary.mae = {"model": 2.0, "interpolation": 1.0, "last_value": 3.0}
-    assert bars.gain_percent(summary.mae) == 100
+    assert gain_percent(summary.mae) == 100
     assert "more error than the better baseline" in page(summary, measured, scenario)
 
 

@@ -55,11 +55,11 @@ def test_observed_values_first_estimates_and_final_values_are_told_apart() -> No
     assert found.final.value[0, 0, 1] == 3.0
     assert (found.final.lower[0, 0, 1], found.final.upper[0, 0, 1]) == (2.0, 4.0)
     assert np.isnan(found.observed[0, 0, 1])
-    assert found.last_word[0, 0, 1] == Method.MODEL
-    assert found.last_word[1, 1, 3] == NO_ROW
+    assert found.newest_method[0, 0, 1] == Method.MODEL
+    assert found.newest_method[1, 1, 3] == NO_ROW
 
 
-def test_a_late_reading_replaces_the_estimate_in_the_last_word() -> None:
+def test_a_late_reading_replaces_the_estimate_in_the_newest_method() -> None:
     found = outcome(
         GRID,
         [
@@ -67,7 +67,7 @@ def test_a_late_reading_replaces_the_estimate_in_the_last_word() -> None:
             rows(("a", "x", 1, 9.0, "observed", 2, True)),
         ],
     )
-    assert found.last_word[0, 0, 1] == Method.OBSERVED
+    assert found.newest_method[0, 0, 1] == Method.OBSERVED
     assert found.observed[0, 0, 1] == 9.0
     assert holes_by_method(found) == {name: 0 for name in METHODS if name != "observed"}
 
@@ -75,7 +75,7 @@ def test_a_late_reading_replaces_the_estimate_in_the_last_word() -> None:
 def test_a_lower_revision_that_comes_again_after_a_restart_changes_nothing() -> None:
     again = rows(("b", "y", 2, 1.0, "interpolation", 0, False))
     found = outcome(GRID, [rows(("b", "y", 2, 2.0, "model", 1, True)), again])
-    assert found.last_word[1, 1, 2] == Method.MODEL
+    assert found.newest_method[1, 1, 2] == Method.MODEL
     assert found.final.value[1, 1, 2] == 2.0
     assert holes_by_method(found)["model"] == 1
 
@@ -103,7 +103,7 @@ def test_rows_off_the_grid_are_left_out() -> None:
             )
         ],
     )
-    assert (found.last_word == NO_ROW).all()
+    assert (found.newest_method == NO_ROW).all()
 
 
 def test_messages_of_the_worker_fit() -> None:

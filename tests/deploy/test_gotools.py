@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from deploy import gotools, helm
-from deploy.bring import CANNOT_RUN_HERE
 from deploy.cache import cache_dir
 from deploy.errors import FetchError
+from deploy.fetch import CANNOT_RUN_HERE
 from deploy.gotools import GoUnavailable, build, build_in, find_go, module_directory
 from deploy.helm import HelmUnavailable, find_helm
 
@@ -52,7 +52,7 @@ def test_without_helm_and_go_the_error_names_both(path: Path, capsys: pytest.Cap
     with pytest.raises(HelmUnavailable, match=r"expected helm on PATH, or go .* expected go 1.21 or later on PATH"):
         find_helm()
     assert helm.main(["--fetch-only"]) == CANNOT_RUN_HERE
-    assert "cannot be had here" in capsys.readouterr().out
+    assert "cannot run here" in capsys.readouterr().out
 
 
 def test_a_go_that_is_too_old_is_named(path: Path) -> None:

@@ -137,12 +137,24 @@ def test_a_server_that_ends_shows_its_status_and_log(mark: str, tmp_path: Path) 
         process.wait_ready(lambda: "no answer", deadline_s=10)
 
 
-def test_a_server_that_is_not_ready_in_time_shows_what_is_missing(mark: str, tmp_path: Path) -> None:
+def test_a_server_that_is_not_ready_in_time_shows_what_is_missing_and_is_killed(mark: str, tmp_path: Path) -> None:
     process = server(mark, tmp_path, "import time; print('busy', flush=True); time.sleep(600)")
     process.start()
     with pytest.raises(ServerFailed, match=r"(?s)not ready after 1 s: no answer yet.*busy"):
         process.wait_ready(lambda: "no answer yet", deadline_s=1)
-    process.stop()
+    assert not process.running
+    assert wait_for(0, mark) == 0
+
+
+def test_an_interrupted_wait_leaves_no_server_behind(mark: str, tmp_path: Path) -> None:
+    def interrupt() -> str | None:
+        raise KeyboardInterrupt
+
+    process = server(mark, tmp_path, "import time; time.sleep(600)")
+    process.start()
+    with pytest.raises(KeyboardInterrupt):
+        process.wait_ready(interrupt, deadline_s=10)
+    assert wait_for(0, mark) == 0
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:

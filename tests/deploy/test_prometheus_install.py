@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from deploy import prometheus
-from deploy.bring import CANNOT_RUN_HERE
 from deploy.cache import cache_dir
 from deploy.errors import FetchError
+from deploy.fetch import CANNOT_RUN_HERE
 from deploy.prometheus_install import PrometheusUnavailable, Tools, find_alertmanager, find_prometheus
 
 
@@ -41,7 +41,7 @@ def test_without_apt_the_error_names_what_is_missing(path: Path, capsys: pytest.
     with pytest.raises(PrometheusUnavailable, match="found no apt-get and no dpkg"):
         find_prometheus()
     assert prometheus.main(["--fetch-only"]) == CANNOT_RUN_HERE
-    assert "cannot be had here" in capsys.readouterr().out
+    assert "cannot run here" in capsys.readouterr().out
 
 
 def test_packages_are_fetched_once_and_lists_where_there_are_none(path: Path, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_pages_follow_kafka_and_triton_as_they_come_and_go(topic_prefix: str, tm
     if reason is not None:
         pytest.skip(reason)
     triton = LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"], grpc_port=choose_port())
-    address = f"{LOOPBACK}:{triton._asked_ports[0]}"
+    address = f"{LOOPBACK}:{triton._requested_ports[0]}"
     with LocalKafka(jvm_options=QUICK_START) as kafka:
         settings = watched_settings(
             kafka.bootstrap_servers, topic_prefix, partitions=1, triton=address, triton_deadline_s=0.5

@@ -1,4 +1,4 @@
-// The etcd server: upstream's main package lies in a module that the proxy does not publish by itself.
+// The etcd server. The module of upstream's own main package is not published on the module proxy.
 package main
 
 import (

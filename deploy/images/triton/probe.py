@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Is every model truly served? Asks each for an inference over HTTP; exit code 0, or 1 and a sentence.
+"""Checks that every model is served by running an inference over HTTP; exits with 0, or with 1 and an error message.
 
-    probe.py                    every model that the server calls ready
+    probe.py                    all models that the server lists as ready
     probe.py plant-pump         these models, ready or not
-    probe.py --timeout 2        seconds for each request
+    probe.py --timeout 2        seconds per request
 
-Triton's health endpoints stay 200 while the process that runs a model is dead, so a probe must ask what a client asks.
-The window is of zeros with nothing observed: the least that can be sent, and what models most easily get wrong.
+Triton's health endpoints return 200 even if the process of a model is dead, so the probe sends what a client sends. The
+window contains zeros with nothing observed: the smallest request, and an edge case that models tend to get wrong.
 
-Nothing but Python's standard library is needed: this runs inside NVIDIA's image.
+This script uses only Python's standard library, because it runs inside NVIDIA's image.
 """
 
 import argparse
@@ -21,38 +21,38 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-ADMIN_HEADER = "glaim-admin"  # as deploy/images/triton/serve names it
-ADMIN_FILE = "/tmp/glaim-admin"  # noqa: S108 - the container's own, written by serve, readable for its user alone
+ADMIN_HEADER = "glaim-admin"  # the same name as in deploy/images/triton/serve
+ADMIN_FILE = "/tmp/glaim-admin"  # noqa: S108 - inside the container, written by serve, readable only for its user
 
 
 class NotServedError(Exception):
-    """What is wrong, in a sentence."""
+    """A request failed or returned an invalid answer."""
 
 
 class Server:
-    """A Triton server over HTTP. Every method raises `NotServedError` when it gets no good answer.
+    """An HTTP client of Triton. Every method raises `NotServedError` if it gets no valid answer.
 
     Args:
-        url: Such as http://localhost:8000.
-        timeout_s: For each request.
-        secret: What opens the listing of models, where that is closed.
+        url: Base URL, such as http://localhost:8000.
+        timeout_s: Time limit of each request.
+        secret: Gives access to the list of models where that is restricted.
     """
 
     def __init__(self, url: str, timeout_s: float, secret: str) -> None:
         self._url, self._timeout_s, self._secret = url.rstrip("/"), timeout_s, secret
 
     def ready_models(self) -> "list[str]":
-        """The models with a version that the server calls ready."""
+        """The models with a version that the server lists as ready."""
         listed = self._ask("/v2/repository/index", {"ready": True})
         return sorted({entry["name"] for entry in listed if entry.get("state", "READY") == "READY"})
 
     def infer(self, model: str) -> None:
-        """Ask a model for one inference and look at each of its outputs."""
+        """Run one inference and check all outputs of the model."""
         described = self._ask(f"/v2/models/{model}")
         inputs = [
-            {"name": tensor["name"], "datatype": tensor["datatype"], "shape": shape, "data": _nothing(tensor, shape)}
+            {"name": tensor["name"], "datatype": tensor["datatype"], "shape": shape, "data": _zeros(tensor, shape)}
             for tensor in described["inputs"]
-            for shape in [[max(1, size) for size in tensor["shape"]]]  # -1: any size, the batch's too
+            for shape in [[max(1, size) for size in tensor["shape"]]]  # -1: any size, also for the batch
         ]
         answer = self._ask(f"/v2/models/{model}/infer", {"inputs": inputs})
         outputs = {tensor["name"]: tensor for tensor in answer.get("outputs", [])}
@@ -63,7 +63,7 @@ class Server:
             if len(found) != max(1, expected):
                 raise NotServedError(f"output {name}: expected {max(1, expected)} numbers, found {len(found)}")
             if not all(math.isfinite(number) for number in found if isinstance(number, float)):
-                raise NotServedError(f"output {name}: expected finite numbers, found others")
+                raise NotServedError(f"output {name}: expected finite numbers, found NaN or infinity")
 
     def _ask(self, path: str, body: Any = None) -> Any:
         request = urllib.request.Request(  # noqa: S310 - the address is the operator's
@@ -80,9 +80,9 @@ class Server:
             raise NotServedError(f"{self._url}{path}: no answer within {self._timeout_s:g} s: {error}") from error
 
 
-def _nothing(tensor: "dict[str, Any]", shape: "list[int]") -> "list[Any]":
-    empty: Any = {"BOOL": False, "BYTES": ""}.get(tensor["datatype"], 0)
-    return [empty] * math.prod(shape)
+def _zeros(tensor: "dict[str, Any]", shape: "list[int]") -> "list[object]":
+    zero: object = {"BOOL": False, "BYTES": ""}.get(tensor["datatype"], 0)
+    return [zero] * math.prod(shape)
 
 
 def _secret() -> str:
@@ -91,11 +91,11 @@ def _secret() -> str:
 
 
 def main() -> int:
-    """Probe, and say what was found."""
-    parser = argparse.ArgumentParser(description="Ask the models of a Triton server for an inference each.")
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="default: every model that the server calls ready")
+    """Probe the models and print the result."""
+    parser = argparse.ArgumentParser(description="Run an inference with each model of a Triton server.")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="default: all models that the server lists as ready")
     parser.add_argument("--url", default="http://localhost:8000", help="default: %(default)s")
-    parser.add_argument("--timeout", type=float, default=5.0, help="seconds for each request (default: %(default)s)")
+    parser.add_argument("--timeout", type=float, default=5.0, help="seconds per request (default: %(default)s)")
     given = parser.parse_args()
     server = Server(given.url, given.timeout, _secret())
     try:
@@ -104,7 +104,7 @@ def main() -> int:
         print(f"the models cannot be listed: {error}")
         return 1
     if not models:
-        print("expected a model that is served, found none")
+        print("expected at least one ready model, found none")
         return 1
     problems = []
     for model in models:
