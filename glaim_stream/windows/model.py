@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from glaim_stream.windows.closing import Closed, close_step, concatenate, correc
 from glaim_stream.windows.history import history_steps
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.outages import Hearing, Outage
-from glaim_stream.windows.probes import Prober, Probes
+from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
 
 Ints = NDArray[np.int64]
@@ -24,7 +24,15 @@ Ints = NDArray[np.int64]
 class ModelWindows:
     """The windows of one model's groups in one partition."""
 
-    def __init__(self, model: Model, model_index: int, max_ahead_ms: int = 0, *, shared_clock: bool = False) -> None:
+    def __init__(
+        self,
+        model: Model,
+        model_index: int,
+        max_ahead_ms: int = 0,
+        *,
+        shared_clock: bool = False,
+        sampling: Sampling | None = None,
+    ) -> None:
         """Begin empty.
 
         Args:
@@ -32,43 +40,34 @@ class ModelWindows:
             model_index: in the catalogue.
             max_ahead_ms: how far beyond the newest time that counts a reading may be stamped.
             shared_clock: other models' readings move the clock too.
+            sampling: which groups are probed; None: none. A rebuild has to ask the probes of the last HORIZON steps
+                again, so with probes offsets are remembered for longer.
         """
         self.model = model
         self.model_index = model_index
         self.rebuilding = False  # nobody wants the rows of what closes
         # A reading may lie this many steps beyond the newest closed one: lateness and skew, rounded up, and its own.
         self._ahead = -(-(model.lateness_ms + max_ahead_ms) // model.step_ms) + 1
-        self.rings = self._rings(scored=False)
+        self.rings = Rings(
+            len(model.sensors),
+            model.window,
+            self._ahead,
+            mean=model.bucket == "mean",
+            offsets_back=history_steps(model.window, scored=sampling is not None) - model.window,
+        )
         self.rules = Rules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
-        self._hearing = Hearing(self.rules)
+        self._hearing = Hearing(self.rings, self.rules)
         cadences = np.array(model.cadences, np.int64)
         self._slow = None
         if (cadences > 1).any():
             self._slow = SlowSensors(
-                cadences, revise_after=model.revise_after, ahead=self._ahead, max_gap=model.max_gap
+                self.rings, cadences, revise_after=model.revise_after, ahead=self._ahead, max_gap=model.max_gap
             )
         self._closers = Closers(model.window, model.step_ms, model.lateness_ms) if shared_clock else None
         self._provisional_through: int | None = None  # newest step that the wall clock has published
-        self._asker: Prober | None = None
+        self._prober = None if sampling is None else Prober(self.rings, self.rules, sampling)
         self._probes: list[Probes] = []
         self._outages: list[Outage] = []
-
-    def start_probing(self, share: float, least: int, group_names: Sequence[str]) -> None:
-        """Make probe windows from now on; before the first reading.
-
-        A rebuild has to ask the probes of the last HORIZON steps again, so offsets are remembered for longer.
-        """
-        model = self.model
-        self.rings = self._rings(scored=True)
-        self._asker = Prober(
-            self.model_index,
-            window=model.window,
-            revise_after=model.revise_after,
-            max_gap=model.max_gap,
-            share=share,
-            least=least,
-            names=group_names,
-        )
 
     def take_probes(self) -> list[Probes]:
         """Probe windows made since the last call."""
@@ -79,12 +78,6 @@ class ModelWindows:
         """Outages found since the last call."""
         outages, self._outages = self._outages, []
         return outages
-
-    def _rings(self, *, scored: bool) -> Rings:
-        model = self.model
-        offsets_back = history_steps(model.window, scored=scored) - model.window
-        mean = model.bucket == "mean"
-        return Rings(len(model.sensors), model.window, self._ahead, mean=mean, offsets_back=offsets_back)
 
     def feed(
         self, readings: Readings, newest_ms: Ints, all_newest_ms: Ints, all_offsets: Ints
@@ -167,7 +160,7 @@ class ModelWindows:
         for step in range(rings.closable, busy_until):
             published = self._provisional_through is not None and step <= self._provisional_through
             parts.append(self._close(step, published=published, by_clock=False))
-            if self._asker is not None and (probes := self._asker.ask(rings, step)) is not None:
+            if self._prober is not None and (probes := self._prober.ask(step)) is not None:
                 self._probes.append(probes)
             self._advance(step + 1)
         self._advance(closable)
@@ -176,11 +169,8 @@ class ModelWindows:
     def _close(self, step: int, *, published: bool, by_clock: bool) -> Closed | None:
         rings = self.rings
         look = look_back(rings, self.rules, step)
-        self._hearing.grow(len(rings.groups))
-        if self._slow is not None:
-            self._slow.grow(len(rings.groups))
         tell = self._hearing.close_by_clock if by_clock else self._hearing.close
-        self._outages += tell(look, rings.groups)
+        self._outages += tell(look)
         if self.rebuilding and self._slow is None:  # cadences learn of holes as rows are made
             return None
         return close_step(rings, self.rules, look, self._slow, published=published, by_clock=by_clock)
@@ -191,12 +181,8 @@ class ModelWindows:
         assert rings.closable is not None
         window_over = closable // self.model.window > rings.closable // self.model.window
         rings.advance(closable)
-        if window_over and rings.groups and (kept := rings.evict()) is not None:
-            self._hearing.keep(kept)
-            if self._slow is not None:
-                self._slow.keep(kept)
-            if self._asker is not None:
-                self._asker.keep(kept)
+        if window_over and rings.groups:
+            rings.evict()
 
     def _insert(self, readings: Readings, step: Ints, chosen: Ints) -> tuple[list[Closed | None], int]:
         """Put readings into their steps.

@@ -8,7 +8,6 @@ the same, or takes it back. A worker that dies takes its claims along, so an obs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.windows.holes import Look, Rules
+from glaim_stream.windows.rings import Rings
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -38,57 +38,43 @@ class Outage:
 class Hearing:
     """Which groups of a model are heard, by row of the rings."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._heard = np.zeros(0, np.bool_)  # at the newest step that event time closed
-        self._told = np.zeros(0, np.bool_)  # what the last event said
-        self._silent_from = np.zeros(0, np.int64)  # newest observed step when the clock said dark
+    def __init__(self, rings: Rings, rules: Rules) -> None:
+        self._rings, self._rules = rings, rules
+        self._heard = rings.attach((), np.bool_)  # at the newest step that event time closed
+        self._told = rings.attach((), np.bool_)  # what the last event said
+        self._silent_from = rings.attach((), np.int64)  # newest observed step when the clock said dark
         self._claims = False  # the clock said something of some group that event time has not said yet
 
-    def close(self, look: Look, groups: Sequence[int]) -> list[Outage]:
-        """Events of a step that event time closes; `groups` are the codes by row."""
+    def close(self, look: Look) -> list[Outage]:
+        """Events of a step that event time closes."""
         now = look.group_age <= self._rules.max_gap
-        changed = np.flatnonzero(now != self._heard)
+        heard, told = self._heard.array[: len(now)], self._told.array[: len(now)]
+        changed = np.flatnonzero(now != heard)
         events: list[Outage] = []
         if len(changed):
-            events = self._events(look, groups, changed, now, self._rules.max_gap + 2, by_clock=False)
-            self._heard = now
-            self._told[changed] = now[changed]
+            events = self._events(look, changed, now, self._rules.max_gap + 2, by_clock=False)
+            heard[:] = now
+            told[changed] = now[changed]
         if self._claims:
             # The clock called it dark too soon: event time has not reached the end of its patience, and hears more.
-            newest = look.step - look.group_age
-            back = np.flatnonzero(now & ~self._told & (newest > self._silent_from))
-            since = look.step - self._silent_from[back]
-            events += self._events(look, groups, back, now, since, by_clock=True)
-            self._told[back] = True
-            self._claims = bool((self._told != now).any())
+            newest, silent_from = look.step - look.group_age, self._silent_from.array[: len(now)]
+            back = np.flatnonzero(now & ~told & (newest > silent_from))
+            events += self._events(look, back, now, look.step - silent_from[back], by_clock=True)
+            told[back] = True
+            self._claims = bool((told != now).any())
         return events
 
-    def close_by_clock(self, look: Look, groups: Sequence[int]) -> list[Outage]:
+    def close_by_clock(self, look: Look) -> list[Outage]:
         """Events of a step that the wall clock closes."""
         now = look.group_age <= self._rules.max_gap
-        changed = np.flatnonzero(now != self._told)
-        self._silent_from[changed] = look.step - look.group_age[changed]
-        self._told[changed] = now[changed]
+        told = self._told.array[: len(now)]
+        changed = np.flatnonzero(now != told)
+        self._silent_from.array[changed] = look.step - look.group_age[changed]
+        told[changed] = now[changed]
         self._claims |= len(changed) > 0
-        return self._events(look, groups, changed, now, self._rules.max_gap + 2, by_clock=True)
+        return self._events(look, changed, now, self._rules.max_gap + 2, by_clock=True)
 
-    def grow(self, rows: int) -> None:
-        """Make room for so many rows; a group that is new was not heard before."""
-        missing = rows - len(self._heard)
-        if missing > 0:
-            self._heard = np.concatenate([self._heard, np.zeros(missing, np.bool_)])
-            self._told = np.concatenate([self._told, np.zeros(missing, np.bool_)])
-            self._silent_from = np.concatenate([self._silent_from, np.zeros(missing, np.int64)])
-
-    def keep(self, rows: Ints) -> None:
-        """Keep these rows of the rings, in their order."""
-        rows = rows[rows < len(self._heard)]
-        self._heard, self._told, self._silent_from = self._heard[rows], self._told[rows], self._silent_from[rows]
-
-    def _events(
-        self, look: Look, groups: Sequence[int], rows: Ints, now: Bools, since: int | Ints, *, by_clock: bool
-    ) -> list[Outage]:
+    def _events(self, look: Look, rows: Ints, now: Bools, since: int | Ints, *, by_clock: bool) -> list[Outage]:
         """Events of the rows; what was observed in the newest `since` steps, [k] or one for all, is the return."""
         if len(rows) == 0:
             return []
@@ -102,7 +88,7 @@ class Hearing:
         return [
             Outage(
                 self._rules.model_index,
-                groups[row],
+                self._rings.groups[row],
                 "speaks" if now[row] else "dark",
                 (look.step - back) * step_ms,
                 UNKNOWN_MS if behind < 0 else (look.step - behind) * step_ms,

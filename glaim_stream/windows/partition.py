@@ -19,7 +19,7 @@ from glaim_stream.windows.clock import NEVER_MS, EventClock, counted_ms
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes
+from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, Sampling
 from glaim_stream.windows.upgrades import Upgrades
 
 
@@ -60,13 +60,11 @@ class PartitionWindows:
         shared = len(catalogue.models) > 1
         self._lateness_ms = np.array([model.lateness_ms for model in catalogue.models], np.int64)
         self._max_ahead_ms = np.array([catalogue.max_ahead_ms(model) for model in catalogue.models], np.int64)
+        sampling = Sampling(score_share, score_least, group_names) if score_share > 0 else None
         self._models = [
-            ModelWindows(model, index, catalogue.max_ahead_ms(model), shared_clock=shared)
+            ModelWindows(model, index, catalogue.max_ahead_ms(model), shared_clock=shared, sampling=sampling)
             for index, model in enumerate(catalogue.models)
         ]
-        if score_share > 0:
-            for windows in self._models:
-                windows.start_probing(score_share, score_least, group_names)
 
     @property
     def rebuilding(self) -> bool:

@@ -20,6 +20,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.rings import Rings
 
 Ints = NDArray[np.int64]
@@ -83,48 +84,50 @@ def newest_steps(probes: Sequence[Probes], count: int) -> list[Probes]:
     return [each for each in probes if each.step[0] > newest[each.model_index] - count]
 
 
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Which groups are probed at each step."""
+
+    share: float  # of the groups that were observed at the step
+    fewest: int  # windows probed at a step all the same; at most MOST_WINDOWS are
+    group_names: Sequence[str]  # by group code; may grow
+
+
 class Prober:
     """Asks for one model's groups."""
 
-    def __init__(
-        self, model_index: int, *, window: int, revise_after: int, max_gap: int, share: float, least: int,
-        names: Sequence[str],
-    ) -> None:  # fmt: skip
+    def __init__(self, rings: Rings, rules: Rules, sampling: Sampling) -> None:
         """Build it.
 
         Args:
-            model_index: in the catalogue.
-            window: steps of a window.
-            revise_after: lag of the finals, where interior questions are asked; 0: none are.
-            max_gap: no question is older, as no hole that is filled is.
-            share: of the groups that speak at a step.
-            least: windows asked at a step all the same; at most MOST_WINDOWS are.
-            names: of the groups by code; may grow.
+            rings: state of the model's groups.
+            rules: the model's window rules. Interior questions are asked at the lag `revise_after` of the finals; 0:
+                none are. No question has a gap older than `max_gap`, as no hole that is filled has.
+            sampling: which groups are probed.
         """
-        self._model_index = model_index
-        self._window, self._revise_after, self._max_gap = window, revise_after, max_gap
-        self._share, self._least = share, least
-        self._names = names
-        self._keys: Hashes = np.empty(0, np.uint64)  # by row of the rings
+        self._rings, self._rules, self._sampling = rings, rules, sampling
+        window, revise_after, max_gap = rules.window, rules.revise_after, rules.max_gap
+        self._keys = rings.attach((), np.uint64)  # hash of the group's name; 0 until it is first needed
         self._ages = np.array([age for age in AGES if age <= max_gap and age + revise_after < window] or [1])
         self._behind = np.arange(window - 1, -1, -1)  # steps before the newest one, by place in the window
 
-    def ask(self, rings: Rings, step: int) -> Probes | None:
+    def ask(self, step: int) -> Probes | None:
         """Questions of a step as it closes; None when nobody speaks at it."""
+        rings, rules = self._rings, self._rules
         speaking = np.flatnonzero(rings.observed[: len(rings.groups), :, step % rings.length].any(axis=1))
         if len(speaking) == 0:
             return None
-        key, chosen = self._choose(self._row_keys(rings)[speaking], speaking, step)
+        key, chosen = self._choose(self._row_keys()[speaking], speaking, step)
         seen = rings.past(rings.observed, chosen, step)
         lag, asked, age, ahead = self._questions(key, seen)
         behind = self._behind
         hide = (asked & (behind >= (lag - ahead)[:, :, None])) & (behind < (lag + age)[:, :, None])
         visible = seen & ~hide
-        at = self._window - 1 - lag
+        at = rules.window - 1 - lag
         window, sensor = np.nonzero(asked[:, :, 0] & seen[*np.ogrid[: len(at), : at.shape[1]], at])
         lag = lag[window, sensor]
         gap_age = _gap_age(visible[window, sensor], lag)
-        fair = (gap_age <= self._max_gap) & (gap_age < self._window - lag)
+        fair = (gap_age <= rules.max_gap) & (gap_age < rules.window - lag)
         fair &= (lag == 0) | (visible[window, sensor] & (behind < lag[:, None])).any(axis=1)
         window, sensor, lag, gap_age = window[fair], sensor[fair], lag[fair], gap_age[fair]
         if len(window) == 0:
@@ -135,7 +138,7 @@ class Prober:
         values = rings.past(rings.values, chosen[used], step)
         visible = visible[used]
         return Probes(
-            self._model_index,
+            rules.model_index,
             np.where(visible, values, np.float32(0)),
             visible,
             np.full(len(window), step, np.int64),
@@ -143,30 +146,25 @@ class Prober:
             sensor,
             lag,
             gap_age,
-            values[window, sensor, self._window - 1 - lag],
+            values[window, sensor, rules.window - 1 - lag],
         )
 
-    def keep(self, rows: Ints) -> None:
-        """The rings have dropped all rows but these, int64 [k] ascending."""
-        self._keys = self._keys[rows[rows < len(self._keys)]]
-
-    def _row_keys(self, rings: Rings) -> Hashes:
-        known = len(self._keys)
-        if known < len(rings.groups):
-            added = [_name_key(self._names[code]) for code in rings.groups[known:]]
-            self._keys = np.concatenate([self._keys, np.array(added, np.uint64)])
-        return self._keys
+    def _row_keys(self) -> Hashes:
+        keys: Hashes = self._keys.array[: len(self._rings.groups)]
+        for row in np.flatnonzero(keys == 0).tolist():
+            keys[row] = _name_key(self._sampling.group_names[self._rings.groups[row]])
+        return keys
 
     def _choose(self, keys: Hashes, rows: Ints, step: int) -> tuple[Hashes, Ints]:
         """The groups with the lowest hashes of name and step, lowest first: the same ones in the same order always.
 
         Few groups are asked several times, each time something else.
         """
-        times = -(-self._least // len(rows))
+        times = -(-self._sampling.fewest // len(rows))
         keys = (keys ^ _numbers(0, times)[:, None]).ravel()
         rows = np.tile(rows, times)
         hashes = _mixed(keys ^ _mixed(np.array([step], np.int64).astype(np.uint64)))
-        count = min(len(rows), MOST_WINDOWS, max(self._least, round(self._share * len(rows))))
+        count = min(len(rows), MOST_WINDOWS, max(self._sampling.fewest, round(self._sampling.share * len(rows))))
         lowest = np.argpartition(hashes, count - 1)[:count]
         lowest = lowest[np.argsort(hashes[lowest], kind="stable")]
         return hashes[lowest], rows[lowest]
@@ -176,24 +174,25 @@ class Prober:
 
         A final's gap goes on after its step, mostly: interpolation, which sees the other side, is worse then.
         """
+        window, revise_after = self._rules.window, self._rules.revise_after
         mode = key % _MODES
         draw = _mixed(key[:, None] ^ _numbers(1, seen.shape[1]))
-        row_edge, row_interior = mode == 0, (mode == 1) & (self._revise_after > 0)
+        row_edge, row_interior = mode == 0, (mode == 1) & (revise_after > 0)
         age = self._ages[(_mixed(draw) % np.uint64(len(self._ages))).astype(np.int64)]
         age = np.where((row_edge | row_interior)[:, None], age[:, :1], age)
         edge = seen[:, :, -1]
         total = np.maximum(1, edge.sum(axis=1) // _HIDDEN_SHARE)
         odd = ((key >> np.uint64(8)) % np.uint64(2)).astype(np.int64)
-        edges = (total + odd) // 2 if self._revise_after else total
+        edges = (total + odd) // 2 if revise_after else total
         edge = _lowest(draw, edge, edges)
         inside = np.zeros_like(edge)
-        if self._revise_after:
-            newest = self._window - 1 - self._revise_after
+        if revise_after:
+            newest = window - 1 - revise_after
             inside = _lowest(draw, seen[:, :, newest] & seen[:, :, newest + 1 :].any(axis=2) & ~edge, total - edges)
         edge = np.where(row_edge[:, None], True, edge & ~row_interior[:, None])
         inside = np.where(row_interior[:, None], True, inside & ~row_edge[:, None])
-        lag = np.where(inside, self._revise_after, 0)
-        ahead = (_mixed(_mixed(draw)) % np.uint64(max(1, self._revise_after))).astype(np.int64)
+        lag = np.where(inside, revise_after, 0)
+        ahead = (_mixed(_mixed(draw)) % np.uint64(max(1, revise_after))).astype(np.int64)
         ahead = np.where(inside, np.where(row_interior[:, None], ahead[:, :1], ahead), 0)
         return lag, (edge | inside)[:, :, None], age, ahead
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from glaim_stream.vocabulary import Quality
 
 Ints = NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 _FIRST_ROWS = 8
 _ARRAYS = ("values", "observed", "corrections", "stamp", "mark")
 _NO_OFFSET = np.iinfo(np.int64).max
@@ -34,6 +35,13 @@ class Cells:
     def taken(self) -> int:
         """How many readings changed their cell; the others were repeated or superseded."""
         return int(self.changed.sum())
+
+
+class RowArray(Generic[Scalar]):
+    """An array attached to the rings: entry k belongs to row k, and rows that no group has taken yet hold zeros."""
+
+    def __init__(self, array: NDArray[Scalar]) -> None:
+        self.array = array  # replaced by the rings as rows come and go: never keep a reference to it
 
 
 class Rings:
@@ -71,6 +79,7 @@ class Rings:
         self.marked = False  # no cell has a mark yet: while all is good, marks cost nothing
         self._sum = np.zeros(shape if mean else (0, sensors, self.length), np.float64)
         self._count = np.zeros(self._sum.shape, np.int32)
+        self._attached: list[RowArray[Any]] = []
 
     @property
     def oldest_step(self) -> int:
@@ -95,6 +104,12 @@ class Rings:
         if len(self._codes) != len(self.groups):
             self._codes = np.array(self.groups, np.int32)
         return self._codes
+
+    def attach(self, shape: tuple[int, ...], dtype: type[Scalar]) -> RowArray[Scalar]:
+        """Create an array [rows, *shape] of zeros whose rows come and go with those of the rings."""
+        attached = RowArray(np.zeros((len(self.values), *shape), dtype))
+        self._attached.append(attached)
+        return attached
 
     def slots(self, steps: Ints) -> Ints:
         """Place of each step on the last axis."""
@@ -147,27 +162,26 @@ class Rings:
             for group in dict.fromkeys(groups[rows < 0].tolist()):  # in order of arrival, whatever the batches
                 self._row_of_group[group] = len(self.groups)
                 self.groups.append(group)
-            self._grow(len(self.groups))
+            have = len(self.values)
+            if len(self.groups) > have:
+                self._resize(slice(have), max(len(self.groups), 2 * have))
             rows = self._row_of_group[groups]
         return rows
 
-    def evict(self) -> Ints | None:
-        """Drop the rows of groups of which nothing is held; returns the rows that stay, int64 [k], None when all do."""
+    def evict(self) -> None:
+        """Drop the rows of groups of which nothing is held, here and in every attached array; the order stays."""
         rows = len(self.groups)
         held = self.observed[:rows].reshape(rows, -1).any(axis=1)
         if self.marked:
             held |= self.mark[:rows].reshape(rows, -1).any(axis=1)
         if held.all():
-            return None
+            return
         kept = np.flatnonzero(held)
         self._row_of_group[self.codes] = -1
         self._codes = self.codes[kept]
         self._row_of_group[self._codes] = np.arange(len(kept))
         self.groups = self._codes.tolist()
-        spare = max(0, _FIRST_ROWS - len(kept))
-        for name in self._arrays:
-            setattr(self, name, _extended(getattr(self, name)[kept], spare))
-        return kept
+        self._resize(kept, max(_FIRST_ROWS, len(kept)))
 
     def put(
         self,
@@ -237,18 +251,14 @@ class Rings:
         """Lowest offset that feeds any step held, or one remembered; a huge number when none does."""
         return int(self._lowest.min())
 
-    def _grow(self, rows: int) -> None:
-        have = self.values.shape[0]
-        if rows <= have:
-            return
-        more = max(rows, 2 * have) - have
-        for name in self._arrays:
-            setattr(self, name, _extended(getattr(self, name), more))
-
-    @property
-    def _arrays(self) -> tuple[str, ...]:
-        return (*_ARRAYS, "_sum", "_count") if self._mean else _ARRAYS
+    def _resize(self, kept: slice | Ints, rows: int) -> None:
+        """Keep these rows of all arrays, in their order, and append rows of zeros until there are `rows`."""
+        for name in (*_ARRAYS, "_sum", "_count") if self._mean else _ARRAYS:
+            setattr(self, name, _resized(getattr(self, name), kept, rows))
+        for attached in self._attached:
+            attached.array = _resized(attached.array, kept, rows)
 
 
-def _extended(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    return np.concatenate([array, np.zeros((rows, *array.shape[1:]), array.dtype)])
+def _resized(array: NDArray[Any], kept: slice | Ints, rows: int) -> NDArray[Any]:
+    held = array[kept]
+    return np.concatenate([held, np.zeros((rows - len(held), *array.shape[1:]), array.dtype)])
