@@ -1,11 +1,11 @@
-"""The words of a row: method, quality, status and revision. Every package uses these; this module imports numpy alone.
+"""The codes in a row: method, quality, status and revision. All packages use them; this module imports numpy alone.
 
 The two top bits of a status are its severity, and a row's quality is that severity, so the two cannot contradict each
-other. Texts in quotes are the standard's own.
+other. Quoted texts are the standard's own.
 
 Source: OPC UA Part 4, 7.39 (severity), Part 8 (data access) and Part 11, with the numbers of the OPC Foundation's
-StatusCode.csv. One meaning differs: the standard's substitute value is entered by a person, ours is computed by a
-method. The standard has no code for that, and this is the one that existing systems display correctly.
+StatusCode.csv. One meaning differs: the standard's substitute value is entered by a person, here it is computed by a
+method. The standard has no code for a computed value, and existing systems display this one correctly.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 _SEVERITY_BITS = 30
 
-# Revisions name the event that made a row; they do not count the rows before it. So they are a function of the topic,
-# and a worker that rebuilt its windows numbers rows as its predecessor did.
+# A revision names the event that made the row and does not count the rows before it. So revisions are a function of the
+# topic, and a worker that rebuilt its windows assigns the same ones as its predecessor.
 PROVISIONAL = 0  # the first estimate, made when the step closes
 FINAL = 1  # made `revise_after` steps later, with observations on both sides of the hole
-UPGRADED = 2  # a final of a lower rung, made again by a better one
-FIRST_CORRECTION = 3  # a late reading changed the cell; each further one counts up
+UPGRADED = 2  # a final row of a fallback, made again by the model
+FIRST_CORRECTION = 3  # a late reading changed the cell; each further one adds 1
 
 
 class Method(IntEnum):
-    """How a value was made."""
+    """How a row's value was obtained."""
 
     OBSERVED = 0
     MODEL = 1

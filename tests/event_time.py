@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.partition import Fed, PartitionWindows
+from glaim_stream.windows.partition import FeedResult, PartitionWindows
 from tests.support import STEP_MS, Event, Row, catalogue, columns, rows_of
 
 NAN = math.nan
@@ -53,7 +53,7 @@ def catalogues(draw: st.DrawFn) -> Catalogue:
     )
 
 
-def fed(windows: PartitionWindows, batch: list[Event], first_offset: int = 0, *, arrival_ms: int = 0) -> Fed:
+def fed(windows: PartitionWindows, batch: list[Event], first_offset: int = 0, *, arrival_ms: int = 0) -> FeedResult:
     return windows.feed(columns(batch, first_offset=first_offset), arrival_ms=arrival_ms)
 
 

@@ -44,8 +44,8 @@ class ReferenceWindows:
         rules = self.rules
         produced_ms = event.time_ms if event.produced_ms is None else event.produced_ms
         self.skewed += event.time_ms > produced_ms
-        counted_ms = min(event.time_ms, max(produced_ms, event.time_ms - self.max_ahead_ms))
-        self.newest_ms = counted_ms if self.newest_ms is None else max(self.newest_ms, counted_ms)
+        event_time_ms = min(event.time_ms, max(produced_ms, event.time_ms - self.max_ahead_ms))
+        self.newest_ms = event_time_ms if self.newest_ms is None else max(self.newest_ms, event_time_ms)
         closable = math.floor((self.newest_ms - rules.lateness_ms) / rules.step_ms)
         self.closable = closable if self.closable is None else self.closable
         while self.closable < closable:
@@ -200,10 +200,10 @@ class ReferenceWindows:
     def _row(self, cell: Cell, *, revision: int, gap_age: int, final: bool, **more: Any) -> Row:
         group, sensor, step = cell
         stands = self.stands(*cell)
-        value, stamp, mark = stands if stands is not None else (None, 0, 2 if cell in self.dropouts else 0)
+        value, stamp, quality = stands if stands is not None else (None, 0, 2 if cell in self.dropouts else 0)
         return Row(
             0, step * self.rules.step_ms, group, sensor, revision, stands is not None, value, gap_age, final,
-            stamp=stamp, mark=mark, **more,
+            stamp=stamp, quality=quality, **more,
         )  # fmt: skip
 
     def _window(self, group: int, newest: int) -> tuple[bytes, bytes]:

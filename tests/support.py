@@ -124,7 +124,7 @@ class Row:
     lag: int = 0
     window: tuple[bytes, bytes] | None = None
     stamp: int = 0  # milliseconds into the step
-    mark: int = 0
+    quality: int = 0
 
     @property
     def key(self) -> tuple[int, int, int, int]:
@@ -154,7 +154,7 @@ def rows_of(parts: Iterable[Closed]) -> list[Row]:
                     if window == NO_WINDOW
                     else (part.window_values[window].tobytes(), part.window_observed[window].tobytes()),
                     int(part.stamp_ms[n] - part.ts_ms[n]),
-                    int(part.mark[n]),
+                    int(part.quality[n]),
                 )
             )
     return rows

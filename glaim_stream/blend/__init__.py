@@ -1,1 +1,1 @@
-"""Weights of the experts that fill a hole, learned from their recent errors. Pure numpy."""
+"""Weights of the experts that fill a hole, learned from their recent errors. Arithmetic only."""

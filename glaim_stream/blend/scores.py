@@ -1,7 +1,7 @@
-"""What a partition knows of recent errors, and the weights that follow from it. Arithmetic only.
+"""Recent errors of the imputers in one partition, and the blend weights that follow from them. Arithmetic only.
 
-Errors of the probe windows (glaim_stream.windows.probes), pooled over the groups, go to the experts
-(glaim_stream.blend.experts).
+The errors are those of the probe cells (glaim_stream.windows.probes), pooled over the groups, from which the experts
+(glaim_stream.blend.experts) compute the weights.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What model and baseline say of n cells, in the order of the steps at which they were asked."""
+    """Values of model and baseline for n cells, in the order of the steps at which they were imputed."""
 
-    step: Ints  # [n] that closed as the question was asked, ascending
+    step: Ints  # [n] that closed when the cell was imputed, ascending
     sensor: Ints  # [n]
     age: Ints  # [n] class of the gap age (probes.age_class)
     place: Ints  # [n] probes.Place
-    model: Doubles  # [n] sensor units; NaN where the model did not answer
+    model: Doubles  # [n] sensor units; NaN where the model gave no value
     baseline: Doubles  # [n]
 
     def __len__(self) -> int:
@@ -36,61 +36,65 @@ class Answers:
 
     @classmethod
     def none(cls) -> Answers:
-        """No cell."""
+        """Answers for no cell."""
         ints, doubles = np.empty(0, np.int64), np.empty(0, np.float64)
         return cls(ints, ints, ints, ints, doubles, doubles)
 
 
 class ModelScores:
-    """Recent errors of one model's answers in one partition."""
+    """Recent errors of one model and its baseline in one partition."""
 
     def __init__(self, sensors: int) -> None:
         self._experts = Experts(sensors, len(AGES), len(Place))
-        self._next = 0  # the step after the last one that was walked
+        self._next = 0  # the step after the newest one seen
 
     def weights(self, step: int) -> Doubles:
-        """The model's share by sensor, age class and place for cells asked as `step` closes; steps ascend."""
+        """The model's share for cells imputed as `step` closes, [sensors, ages, places]; steps must ascend."""
         return self._experts.weights(step)
 
-    def walk(self, holes: Answers, questions: Answers, truth: NDArray[np.floating]) -> tuple[Doubles, Doubles]:
-        """Go through the steps in order: weigh what was asked at each, then take in the errors that it showed.
+    def walk(self, holes: Answers, probes: Answers, truth: NDArray[np.floating]) -> tuple[Doubles, Doubles]:
+        """Process the steps in order: compute the weights of each step's cells, then learn the errors of its probes.
 
         Args:
-            holes: cells to be filled.
-            questions: of probe windows.
-            truth: [questions] what was hidden.
+            holes: cells to fill.
+            probes: probe cells.
+            truth: [probes], their hidden values.
 
         Returns:
-            The model's share of each hole and of each question.
+            The model's share of each hole and of each probe cell.
         """
-        model_error, baseline_error = questions.model - truth, questions.baseline - truth
-        every = [int(answers.step[-1]) + 1 for answers in (holes, questions) if len(answers)]
+        model_error, baseline_error = probes.model - truth, probes.baseline - truth
+        every = [int(answers.step[-1]) + 1 for answers in (holes, probes) if len(answers)]
         self._next = max([self._next, *every])
-        of_hole, of_question = np.empty(len(holes)), np.empty(len(questions))
-        for step in np.union1d(holes.step, questions.step).tolist():
+        of_hole, of_probe = np.empty(len(holes)), np.empty(len(probes))
+        for step in np.union1d(holes.step, probes.step).tolist():
             weights = self.weights(step)
-            for answers, out in ((holes, of_hole), (questions, of_question)):
+            for answers, out in ((holes, of_hole), (probes, of_probe)):
                 here = _at(answers, step)
                 out[here] = weights[answers.sensor[here], answers.age[here], answers.place[here]]
             if here.stop > here.start:
-                key = questions.sensor[here], questions.age[here], questions.place[here]
+                key = probes.sensor[here], probes.age[here], probes.place[here]
                 self._experts.learn(step, *key, model_error[here], baseline_error[here])
-        return of_hole, of_question
+        return of_hole, of_probe
 
     def latest(self, cells: Answers) -> Doubles:
-        """The model's share of cells that are filled now, whenever their steps were."""
+        """The model's share of cells that are filled after the newest step seen, whatever their own steps."""
         weights: Doubles = self.weights(self._next)[cells.sensor, cells.age, cells.place]
         return weights
 
 
 class Scores:
-    """Of one partition: recent errors, and finals that wait for a better rung.
+    """Recent errors of a partition's models, and the final rows that wait for an upgrade.
 
-    It belongs to the partition's windows and is made anew with them.
+    It belongs to the partition's windows and is replaced together with them.
     """
 
     def __init__(self, sensors: Sequence[int]) -> None:
-        """Know nothing of models with so many sensors each."""
+        """Start without errors.
+
+        Args:
+            sensors: number of sensors of each model.
+        """
         self.models = [ModelScores(count) for count in sensors]
         self.upgrades = [Upgrades() for _ in sensors]
 

@@ -122,7 +122,7 @@ def _status(
     closed: Closed, method: NDArray[np.int8], wide: NDArray[np.bool_], table: SensorTable
 ) -> NDArray[np.uint32]:
     """What each row is worth, and if it is null, why; see status.py."""
-    status = np.where(closed.mark == Quality.UNCERTAIN, np.uint32(Status.UNCERTAIN), np.uint32(Status.GOOD))
+    status = np.where(closed.quality == Quality.UNCERTAIN, np.uint32(Status.UNCERTAIN), np.uint32(Status.GOOD))
     filled = np.flatnonzero(~closed.observed & (method != Method.NONE))
     last = method[filled] == Method.LAST_VALUE
     status[filled] = np.where(last, Status.UNCERTAIN_LAST_USABLE_VALUE, Status.UNCERTAIN_SUBSTITUTE_VALUE)
@@ -130,7 +130,7 @@ def _status(
     silent = np.where(
         closed.gap_age[null] >= table.window, np.uint32(Status.BAD_NO_DATA), np.uint32(Status.BAD_NO_COMMUNICATION)
     )
-    silent[closed.mark[null] == Quality.BAD] = Status.BAD_SENSOR_FAILURE
+    silent[closed.quality[null] == Quality.BAD] = Status.BAD_SENSOR_FAILURE
     status[null] = np.where(closed.window[null] == NO_WINDOW, silent, np.uint32(Status.BAD_DATA_UNAVAILABLE))
     status[wide] = Status.BAD_AGGREGATE_INVALID_INPUTS
     return status

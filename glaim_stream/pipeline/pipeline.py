@@ -158,7 +158,7 @@ class Pipeline:
 
     def upgrades(self, windows: PartitionWindows, scores: Scores) -> list[Closed]:
         """Finals that a lower rung made, to be made again now."""
-        return windows.made_again(scores.upgrades) if self._upgrades else []
+        return windows.due_upgrades(scores.upgrades) if self._upgrades else []
 
     async def ask(
         self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()
@@ -283,9 +283,9 @@ def _note(upgrades: Upgrades, asked: Asked) -> None:
     rows, by_model = holes_of(asked.closed, asked.imputed)
     of_probes = asked.probe_imputed is not None and bool((asked.probe_imputed.method == Method.MODEL).any())
     if len(rows) or asked.probe_imputed is not None:
-        upgrades.heard(back=of_probes or bool(by_model.any()))
+        upgrades.model_available = of_probes or bool(by_model.any())
     if asked.closed is not None:
-        upgrades.wait_for(asked.closed, rows[~by_model])
+        upgrades.add(asked.closed, rows[~by_model])
 
 
 def _count(rows: Rows) -> None:

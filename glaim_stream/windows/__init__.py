@@ -1,1 +1,1 @@
-"""Columns of readings to closed steps: the sliding windows of one partition. Pure numpy."""
+"""Sliding windows of one partition: columns of readings in, rows of closed steps out. No I/O, no clock."""

@@ -1,56 +1,58 @@
-"""Sensors slower than the step of their model: when they are due, and which of their holes await a last word. Pure."""
+"""Sensors whose interval is longer than the step of their model: when they are due, and what awaits a final row."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.windows.rings import Rings
+
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
 class SlowSensors:
-    """The cadences of a model's sensors, and the holes that were published provisionally.
+    """The cadences of a model's sensors, and their holes that were published provisionally.
 
-    A late reading may fill an interval after its hole was published. The hole is none any more, but its provisional
-    row still waits for a final one; so it is remembered until then, by row of the rings.
+    A late reading can fill an interval after its hole was published. The interval then has no hole any more, but the
+    provisional row still needs a final one, so the cell is remembered until that row is made.
     """
 
-    def __init__(self, cadence: Ints, *, revise_after: int, ahead: int, max_gap: int) -> None:
-        """Begin with none.
+    def __init__(self, rings: Rings, cadence: Ints, *, revise_after: int, ahead: int, max_gap: int) -> None:
+        """Start with no hole published.
 
         Args:
-            cadence: int64 [C], steps of each sensor's interval; 1: due at each step.
-            revise_after: steps until a hole's last word.
+            rings: state of the model's groups.
+            cadence: int64 [C], steps of each sensor's interval; 1: due at every step.
+            revise_after: steps until a hole is final.
             ahead: open steps that readings may lie in.
-            max_gap: so many steps beyond those the wall clock may publish.
+            max_gap: steps beyond those that the wall clock may publish.
         """
         self._cadence = cadence
+        # From the step whose final row is due to the newest that the wall clock may publish, both included.
         self._length = revise_after + ahead + max_gap + 2
-        self._asked = np.zeros((0, len(cadence), self._length), np.bool_)
+        self._awaits_final = rings.attach((len(cadence), self._length), np.bool_)
 
-    def missing(self, step: int, row: Ints, sensor: Ints, age: Ints) -> Bools:
-        """Which of the cells are holes: none was read in the interval that ends here, or so it was said before."""
+    def holes(self, step: int, row: Ints, sensor: Ints, age: Ints) -> Bools:
+        """Find the cells of a step that are holes, bool [n].
+
+        A cell is a hole if the sensor's interval ends at this step without a reading, or if it was published as one.
+
+        Args:
+            step: of all the cells.
+            row: int64 [n], row of the rings.
+            sensor: int64 [n].
+            age: int64 [n], gap age.
+        """
         cadence = self._cadence[sensor]
-        missing: Bools = ((step + 1) % cadence == 0) & (age >= cadence)
-        missing |= self._asked[row, sensor, step % self._length] & (age > 0)
-        return missing
+        holes: Bools = ((step + 1) % cadence == 0) & (age >= cadence)
+        holes |= self._awaits_final.array[row, sensor, step % self._length] & (age > 0)
+        return holes
 
-    def ask(self, step: int, row: Ints, sensor: Ints) -> None:
-        """Remember holes that were published and await their last word."""
-        self._asked[row, sensor, step % self._length] = True
+    def published(self, step: int, row: Ints, sensor: Ints) -> None:
+        """Remember holes that were published provisionally and await their final row."""
+        self._awaits_final.array[row, sensor, step % self._length] = True
 
-    def settle(self, step: int) -> None:
-        """Forget the holes of a step that has had its last word."""
-        self._asked[:, :, step % self._length] = False
-
-    def grow(self, rows: int) -> None:
-        """Make room for so many rows."""
-        missing = rows - len(self._asked)
-        if missing > 0:
-            more = np.zeros((missing, *self._asked.shape[1:]), np.bool_)
-            self._asked = np.concatenate([self._asked, more])
-
-    def keep(self, rows: Ints) -> None:
-        """Keep these rows of the rings, in their order."""
-        self._asked = self._asked[rows[rows < len(self._asked)]]
+    def finalised(self, step: int) -> None:
+        """Forget the holes of a step whose final rows are made."""
+        self._awaits_final.array[:, :, step % self._length] = False

@@ -1,4 +1,4 @@
-"""Event time of one input partition. Pure: nothing here reads a clock, wall time is handed in."""
+"""Event time of one input partition. Nothing here reads a clock: wall time is an argument."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
-NEVER_MS = np.iinfo(np.int64).min // 4  # far below any stamp, and lateness can still be subtracted from it
+NEVER_MS = np.iinfo(np.int64).min // 4  # far below any time stamp, and lateness can still be subtracted from it
 
 
-def counted_ms(event_time_ms: Int64s, produced_ms: Int64s, most_ahead_ms: Int64s) -> tuple[Int64s, int]:
-    """What each reading counts for the clock, and how many readings are stamped ahead of their record.
-
-    Not more than its record's own time: one sensor whose clock is ahead must not close the steps of all the others.
+def limit_skew(event_time_ms: Int64s, produced_ms: Int64s, max_ahead_ms: Int64s) -> tuple[Int64s, int]:
+    """Limit event times to the time of their records, so that a sensor whose clock is fast closes no other's steps.
 
     Args:
         event_time_ms: int64 [n].
         produced_ms: int64 [n], Kafka's time of each reading's record.
-        most_ahead_ms: int64 [n] or one for all: how far ahead there is room for, which the count keeps to.
+        max_ahead_ms: int64 [n], or [1] for all: how far beyond the newest limited time the rings have room. A reading
+            stamped further ahead than that moves the clock up to `max_ahead_ms` before itself, so that it fits.
+
+    Returns:
+        int64 [n], the times that move the clock, and how many readings are stamped ahead of their record.
     """
     skewed = event_time_ms > produced_ms
     if not skewed.any():
         return event_time_ms, 0
-    counted = np.minimum(event_time_ms, np.maximum(produced_ms, event_time_ms - most_ahead_ms))
-    return counted, int(skewed.sum())
+    limited = np.minimum(event_time_ms, np.maximum(produced_ms, event_time_ms - max_ahead_ms))
+    return limited, int(skewed.sum())
 
 
 class EventClock:
-    """The newest event time of a partition, from which each model's watermark is drawn.
+    """The newest event time of a partition, from which each model's watermark is derived.
 
     The watermark of a model is this time less the model's allowed lateness; it never goes back.
     """
@@ -37,15 +39,15 @@ class EventClock:
         self.last_arrival_ms: int | None = None
 
     def observe(self, event_time_ms: Int64s, arrival_ms: int) -> Int64s:
-        """Take in a batch in order of arrival.
+        """Advance by a batch.
 
         Args:
             event_time_ms: int64 [n], event times in order of arrival.
             arrival_ms: wall time of the batch, epoch milliseconds.
 
         Returns:
-            int64 [n], the newest event time after each reading: what the watermark was when that reading came, so
-            that the outcome does not depend on how the broker cut the topic into batches.
+            int64 [n], the newest event time after each reading. Rows depend on this and not on the newest time of the
+            batch, so they do not depend on how the broker cut the topic into batches.
         """
         if len(event_time_ms) == 0:
             return event_time_ms
@@ -55,29 +57,29 @@ class EventClock:
         return newest
 
     def idle_ms(self, now_ms: int) -> int:
-        """How long nothing arrived, milliseconds; 0 before the first reading."""
+        """Milliseconds since the last arrival, never negative; 0 before the first reading."""
         return 0 if self.last_arrival_ms is None else max(0, now_ms - self.last_arrival_ms)
 
 
-class Closers:
-    """Which record closed each of the newest closed steps of one model.
+class ClosingOffsets:
+    """The offset of the record that closed each of a model's newest closed steps.
 
-    Whether a reading came late depends on the clock, which readings of other models in the partition move too. A
-    rebuild has to meet them again in that order: so the record that closed a late reading's step is needed with it.
+    Whether a reading is late depends on the clock, which readings of the partition's other models move too. A rebuild
+    has to see them in the same order, so it needs the record that closed a late reading's step, not the reading alone.
     """
 
     def __init__(self, window: int, step_ms: int, lateness_ms: int) -> None:
-        self._offsets: Int64s | None = None
+        self._offsets: Int64s | None = None  # [window] by step modulo window
         self._window, self._step_ms, self._lateness_ms = window, step_ms, lateness_ms
 
-    def note(self, closable: int, until: int, newest_ms: Int64s, offsets: Int64s) -> None:
-        """A batch closes the steps `[closable, until)`.
+    def record(self, closable: int, until: int, newest_ms: Int64s, offsets: Int64s) -> None:
+        """Record which readings of a batch close the steps `[closable, until)`.
 
         Args:
-            closable: the lowest step that was open before it.
-            until: the same after it.
-            newest_ms: int64 [n], the partition's newest event time after each of its readings.
-            offsets: int64 [n] of their records.
+            closable: lowest open step before the batch.
+            until: lowest open step after the batch.
+            newest_ms: int64 [n], the partition's newest event time after each reading of the batch.
+            offsets: int64 [n], of their records.
         """
         if self._offsets is None:
             self._offsets = np.full(self._window, offsets[0])
@@ -86,6 +88,6 @@ class Closers:
         self._offsets[steps % self._window] = offsets[np.searchsorted(newest_ms, ends_ms)]
 
     def of(self, steps: Int64s) -> Int64s:
-        """Offset of the record that closed each of these steps, or of the first record known."""
+        """Offset of the record that closed each of these steps; the first offset seen for steps closed before it."""
         assert self._offsets is not None
         return self._offsets[steps % self._window]

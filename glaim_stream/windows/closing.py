@@ -1,4 +1,4 @@
-"""What a closed step yields: one row a sensor, and the windows from which the holes among them are imputed."""
+"""The rows of a closed step, one per sensor, and the windows from which its holes are imputed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.holes import (
     Bools,
     Ints,
-    Look,
-    Part,
+    LookBack,
     Rules,
-    final,
-    provisional,
-    settled,
+    StepRows,
+    final_rows,
+    provisional_rows,
+    settled_rows,
 )
 from glaim_stream.windows.rings import Cells, Rings
 
@@ -29,18 +29,18 @@ NO_WINDOW = -1
 class Closed:
     """Rows of closed steps of one model, and the windows to impute. n rows, w windows, C sensors.
 
-    A hole to be filled points at its window; its value is the imputer's answer for `sensor`, `lag` steps before the
-    window's newest one. A hole whose gap is older than `max_gap` points at none and stays null.
+    A hole to be filled refers to its window; its value is what the imputer returns for `sensor`, `lag` steps before the
+    window's newest step. A hole whose gap is older than `max_gap` refers to no window and stays null.
     """
 
     model_index: int
     group: NDArray[np.int32]  # [n] group codes
     sensor: NDArray[np.int32]  # [n]
     ts_ms: NDArray[np.int64]  # [n] start of the step
-    stamp_ms: NDArray[np.int64]  # [n] time of the reading that stands for the step; its start where there is none
+    stamp_ms: NDArray[np.int64]  # [n] event time of the reading that the step holds; its start where it holds none
     value: NDArray[np.float32]  # [n] NaN where nothing was observed
     observed: Bools  # [n]
-    mark: NDArray[np.int8]  # [n] that reading's quality; without one 2 where a reading said that it held no value, or 0
+    quality: NDArray[np.int8]  # [n] of that reading; without one BAD where a reading reported no value, else GOOD
     gap_age: NDArray[np.int32]  # [n] steps since the sensor's last observation, 0 when observed
     revision: NDArray[np.int16]  # [n] PROVISIONAL, FINAL, or from FIRST_CORRECTION on
     final: Bools  # [n]
@@ -54,43 +54,43 @@ class Closed:
 
 
 def close_step(
-    rings: Rings, rules: Rules, look: Look, slow: SlowSensors | None = None, *, published: bool, by_clock: bool
+    rings: Rings, rules: Rules, lookback: LookBack, slow: SlowSensors | None = None, *, published: bool, by_clock: bool
 ) -> Closed | None:
-    """Rows of one step as it closes; None when there is nothing to publish.
+    """Make the rows of one step as it closes; None when there is nothing to publish.
 
     Args:
         rings: state of the model's groups.
         rules: the model's window rules.
-        look: back from the step that closes.
-        slow: the model's cadences, None when all sensors are due at each step; learns of the holes published.
-        published: the wall clock has published this step already: a first estimate of each hole is out.
-        by_clock: the wall clock closes the step, which has the last word on no hole. Event time, when it does, has:
-            on the holes of the step `revise_after` steps earlier.
+        lookback: from the step that closes.
+        slow: the model's cadences, None when all sensors are due at each step; it is updated with the holes published.
+        published: the wall clock has published this step already, with a first estimate of each hole.
+        by_clock: the wall clock closes the step, so none of its holes is final. When event time closes it, the holes
+            of the step `revise_after` steps earlier become final.
     """
-    parts: list[Part] = []
+    parts: list[StepRows] = []
     if not published:
-        parts.append(provisional(look, rules, slow, last_word=not by_clock))
+        parts.append(provisional_rows(lookback, rules, slow, by_clock=by_clock))
     elif not by_clock:
-        parts.append(settled(look, rules, slow))
+        parts.append(settled_rows(lookback, rules, slow))
     if not by_clock and rules.revise_after:
-        parts.append(final(look, rules, slow))
+        parts.append(final_rows(lookback, rules, slow))
     if slow is not None:
         for part in parts[:1]:
             waiting = ~part.final
-            slow.ask(look.step, part.row[waiting], part.sensor[waiting])
+            slow.published(lookback.step, part.row[waiting], part.sensor[waiting])
         if not by_clock:
-            slow.settle(look.step - rules.revise_after)
+            slow.finalised(lookback.step - rules.revise_after)
     if not any(len(part.row) for part in parts):
         return None
-    wanted = np.zeros(len(look.age), np.bool_)
+    wanted = np.zeros(len(lookback.age), np.bool_)
     for part in parts:
         wanted[part.row[part.fill]] = True
     window_of = np.where(wanted, np.cumsum(wanted) - 1, NO_WINDOW)
-    window_observed = look.past[wanted]
-    window_values = rings.past(rings.values, np.flatnonzero(wanted), look.step)  # 0 where nothing was observed
-    if look.step > rings.newest_step:  # beyond these steps the rings hold what has left them
+    window_observed = lookback.observed[wanted]
+    window_values = rings.past(rings.values, np.flatnonzero(wanted), lookback.step)  # 0 where nothing was observed
+    if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
         np.copyto(window_values, 0, where=~window_observed)
-    rows = [_rows(part, rings, rules, look.step - part.lag, window_of) for part in parts]
+    rows = [_columns(part, rings, rules, lookback.step - part.lag, window_of) for part in parts]
     columns = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
     return Closed(
         model_index=rules.model_index, window_values=window_values, window_observed=window_observed, **columns
@@ -98,19 +98,19 @@ def close_step(
 
 
 def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
-    """Rows for readings that came after their step was published; None when there are none.
+    """Make rows for readings that arrived after their step was published; None when there are none.
 
-    What changes a step that event time has closed is a correction. A step that only the wall clock has published is
-    still open: its cell is published anew, as the first row that it is, and by whom the topic is read again without
-    that clock the same row is published as the step closes.
+    A change to a step that event time has closed is a correction. A step that only the wall clock has published is
+    still open: its cell is published again under the revision PROVISIONAL, and a worker that reads the topic without
+    the wall clock publishes the same row when the step closes.
 
     Args:
-        rings: state of the model's groups; their counts of corrections move on.
+        rings: state of the model's groups; their counts of corrections are increased.
         rules: the model's window rules.
-        cells: what the readings changed, in order of arrival, none of them twice.
+        cells: the cells that the readings changed, in order of arrival, none of them twice.
 
     Returns:
-        One observed, final row a cell.
+        One observed, final row per cell.
     """
     count = len(cells.row)
     if count == 0:
@@ -119,28 +119,28 @@ def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
     revision = np.full(count, PROVISIONAL, np.int16)
     revision[closed] = rings.correct(cells.where(closed)) + np.int16(FIRST_CORRECTION - 1)
     place = (cells.row, cells.sensor, rings.slots(cells.step))
-    window = np.empty((0, rings.sensors, rules.window))
+    no_windows = np.empty((0, rings.sensors, rules.window))
     return Closed(
         rules.model_index,
         rings.codes[cells.row],
         cells.sensor.astype(np.int32),
         cells.step * rules.step_ms,
-        cells.step * rules.step_ms + rings.stamp[place],
+        cells.step * rules.step_ms + rings.stamp_ms[place],
         rings.values[place],
         np.ones(count, np.bool_),
-        rings.mark[place],
+        rings.quality[place],
         np.zeros(count, np.int32),
         revision,
         np.ones(count, np.bool_),
         np.full(count, NO_WINDOW, np.int32),
         np.zeros(count, np.int32),
-        window.astype(np.float32),
-        window.astype(np.bool_),
+        no_windows.astype(np.float32),
+        no_windows.astype(np.bool_),
     )
 
 
 def concatenate(steps: Sequence[Closed | None]) -> Closed | None:
-    """Several steps of one model as one, in their order; None when they hold no row."""
+    """Join several steps of one model in their order; None when they hold no row."""
     parts = [part for part in steps if part is not None and len(part)]
     if len(parts) <= 1:
         return parts[0] if parts else None
@@ -159,18 +159,18 @@ def concatenate(steps: Sequence[Closed | None]) -> Closed | None:
     return Closed(model_index=parts[0].model_index, window=window, **columns)
 
 
-def _rows(part: Part, rings: Rings, rules: Rules, step: int, window_of: Ints) -> dict[str, NDArray[np.generic]]:
+def _columns(part: StepRows, rings: Rings, rules: Rules, step: int, window_of: Ints) -> dict[str, NDArray[np.generic]]:
     place = rings.cell_codes(part.row, part.sensor, step)
     count = len(part.row)
-    marked = rings.marked and step <= rings.newest_step
+    flagged = rings.flagged and step <= rings.newest_step
     return {
         "group": rings.codes[part.row],
         "sensor": part.sensor.astype(np.int32),
         "ts_ms": np.full(count, step * rules.step_ms, np.int64),
-        "stamp_ms": step * rules.step_ms + np.where(part.observed, rings.stamp.reshape(-1)[place], np.int64(0)),
+        "stamp_ms": step * rules.step_ms + np.where(part.observed, rings.stamp_ms.reshape(-1)[place], np.int64(0)),
         "value": np.where(part.observed, rings.values.reshape(-1)[place], np.float32(np.nan)),
         "observed": part.observed,
-        "mark": rings.mark.reshape(-1)[place] if marked else np.zeros(count, np.int8),
+        "quality": rings.quality.reshape(-1)[place] if flagged else np.zeros(count, np.int8),
         "gap_age": part.gap_age.astype(np.int32),
         "revision": np.full(count, part.revision, np.int16),
         "final": part.final,

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from glaim_stream.catalogue import Catalogue
 
-HORIZON = 96  # steps; no error of an expert older than this counts, to the bit (glaim_stream.blend.recent)
+HORIZON = 96  # steps; older errors of an expert have no effect at all, not even on the last bit (blend.recent)
 
 
 def history_steps(window: int, *, scored: bool) -> int:
-    """Steps that the rows of a closing step depend on, itself included.
+    """Number of steps that the rows of a closing step depend on, itself included.
 
-    Its window, and before it, where experts are scored, the HORIZON steps whose errors decide the weights: the first of
-    these probes looks back over a window of its own.
+    These are the steps of its window and, where experts are scored, the HORIZON steps before that: the weights depend
+    on the errors of HORIZON steps, and the oldest of those probes depends on a window of its own.
 
     Args:
         window: steps of the model's window.
-        scored: whether probes are asked and the experts' errors remembered.
+        scored: whether probes are made and the experts weighted by their errors.
     """
     return window + (HORIZON if scored else 0)
 
 
 def history_ms(catalogue: Catalogue, *, scored: bool) -> int:
-    """Record time of the input that the windows of every model depend on, milliseconds.
+    """Milliseconds before the newest event time that the rows of any model depend on, by the records' own time.
 
-    The watermark lies `lateness_ms` behind the newest event time and anywhere inside its step, hence one step more. A
+    The watermark lies `lateness_ms` behind the newest event time and anywhere inside its step, hence one more step. A
     reading may be stamped ahead of its record by what the catalogue allows, so records that much older count too.
     """
     return max(

@@ -1,7 +1,7 @@
-"""Which cells of a step get a row as it closes, and which of them are imputed. Pure.
+"""Which cells of a step get a row when it closes, and which of them are imputed.
 
-A sensor is due once in each interval of its cadence, which for most is the step itself. An interval without a reading
-is a hole at its last step; the other steps of a slow sensor that hold no reading yield nothing.
+Each sensor is due once in every interval of its cadence, which for most sensors is one step. An interval without a
+reading is a hole at its last step. A slow sensor's other steps without a reading yield no row.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What is seen back from a step: R rows of the rings, C sensors."""
+class LookBack:
+    """What was observed in the window that ends with a step: R rows of the rings, C sensors."""
 
     step: int
-    past: Bools  # [R, C, window] where something was observed, oldest step first
-    age: Ints  # [R, C] steps since the last observation, `window` where there is none
-    group_age: Ints  # [R] the same of all sensors of a group together
+    observed: Bools  # [R, C, window], oldest step first
+    age: Ints  # [R, C] steps since the sensor's last observation, `window` where there is none
+    group_age: Ints  # [R] steps since the last observation of any sensor of the group
 
     @property
-    def recent(self) -> Bools:
-        """Where something was observed, bool [R, C, window], newest step first."""
-        return self.past[:, :, ::-1]
+    def newest_first(self) -> Bools:
+        """`observed` with the newest step first, bool [R, C, window]."""
+        return self.observed[:, :, ::-1]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Cells of one step that get a row: provisional ones or final ones."""
+class StepRows:
+    """The cells of one step that get a row, all provisional or all final."""
 
     row: Ints  # [n] of the rings
     sensor: Ints  # [n]
@@ -58,9 +58,9 @@ class Part:
     lag: int  # steps before the one that closes
     revision: int
 
-    def where(self, keep: Bools, revision: int) -> Part:
-        """The chosen cells, under another revision."""
-        return Part(
+    def where(self, keep: Bools) -> StepRows:
+        """The chosen cells."""
+        return StepRows(
             self.row[keep],
             self.sensor[keep],
             self.observed[keep],
@@ -68,68 +68,71 @@ class Part:
             self.fill[keep],
             self.final[keep],
             self.lag,
-            revision,
+            self.revision,
         )
 
 
-def look_back(rings: Rings, rules: Rules, step: int) -> Look:
-    """What the groups hold as `step` closes. Steps that the rings have no room for yet are not observed."""
-    past = rings.past(rings.observed, slice(len(rings.groups)), step)
+def look_back(rings: Rings, rules: Rules, step: int) -> LookBack:
+    """Look back from `step`. Steps that the rings have no room for yet count as not observed."""
+    observed = rings.past(rings.observed, slice(len(rings.groups)), step)
     if step > rings.newest_step:
-        past[:, :, rules.window - (step - rings.newest_step) :] = False
-    age = np.zeros(past.shape[:2], np.int64)
-    hole = np.nonzero(~past[:, :, -1])  # a few of the cells: only they are looked back from
-    age[hole] = _gap_age(past[hole][:, ::-1])
-    return Look(step, past, age, age.min(axis=1, initial=rules.window))
+        observed[:, :, rules.window - (step - rings.newest_step) :] = False
+    age = np.zeros(observed.shape[:2], np.int64)
+    hole = np.nonzero(~observed[:, :, -1])  # few cells, and only these need the search
+    age[hole] = _gap_age(observed[hole][:, ::-1])
+    return LookBack(step, observed, age, age.min(axis=1, initial=rules.window))
 
 
-def provisional(look: Look, rules: Rules, slow: SlowSensors | None, *, last_word: bool) -> Part:
-    """Every cell of the step, but of dark groups and of sensors that are not due."""
-    awake = np.flatnonzero(look.group_age <= rules.max_gap)
-    age = look.age[awake] if len(awake) < len(look.age) else look.age
+def provisional_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None, *, by_clock: bool) -> StepRows:
+    """Rows of every cell of the step, except those of dark groups and of sensors that are not due.
+
+    Observed cells are final. Holes that no later observation will change are final too (those that are not filled,
+    and all of them if `revise_after` is 0), unless the wall clock closes the step.
+    """
+    awake = np.flatnonzero(lookback.group_age <= rules.max_gap)
+    age = lookback.age[awake] if len(awake) < len(lookback.age) else lookback.age
     observed = age == 0
     fill = ~observed & (age <= rules.max_gap)
     sensors = age.shape[1]
-    part = Part(
+    rows = StepRows(
         np.repeat(awake, sensors),
         np.tile(np.arange(sensors), len(awake)),
         observed.ravel(),
         age.ravel(),
         fill.ravel(),
-        (observed | (last_word & (~fill | (rules.revise_after == 0)))).ravel(),
+        (observed | (not by_clock and (~fill | (rules.revise_after == 0)))).ravel(),
         0,
         PROVISIONAL,
     )
     if slow is not None:
-        shown = part.observed | slow.missing(look.step, part.row, part.sensor, part.gap_age)
-        part = part.where(shown, PROVISIONAL)
-    return part
+        rows = rows.where(rows.observed | slow.holes(lookback.step, rows.row, rows.sensor, rows.gap_age))
+    return rows
 
 
-def settled(look: Look, rules: Rules, slow: SlowSensors | None) -> Part:
-    """The last word on those holes of a step, published by the clock, that no right context will change.
+def settled_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None) -> StepRows:
+    """Rows of a step that the wall clock has published: its holes that event time makes final without a revision.
 
-    As the first row that it is: the same one comes from a worker that knows nothing of the clock.
+    They carry the revision PROVISIONAL, because a worker without the wall clock publishes the same rows as its first.
     """
-    part = provisional(look, rules, slow, last_word=True)
-    return part.where(part.final & ~part.observed, PROVISIONAL)
+    rows = provisional_rows(lookback, rules, slow, by_clock=False)
+    return rows.where(rows.final & ~rows.observed)
 
 
-def final(look: Look, rules: Rules, slow: SlowSensors | None) -> Part:
-    """The last word on the holes `revise_after` steps earlier."""
-    until = look.recent[:, :, rules.revise_after :]  # the step itself and what came before it
-    row, sensor = np.nonzero(~until[:, :, 0])
-    age = _gap_age(until[row, sensor])
+def final_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None) -> StepRows:
+    """Final rows of the filled holes `revise_after` steps before the one that closes."""
+    newest_first = lookback.newest_first[:, :, rules.revise_after :]  # from the step of the holes back
+    row, sensor = np.nonzero(~newest_first[:, :, 0])
+    age = _gap_age(newest_first[row, sensor])
     due = age <= rules.max_gap
     if slow is not None:
-        due &= slow.missing(look.step - rules.revise_after, row, sensor, age)
+        due &= slow.holes(lookback.step - rules.revise_after, row, sensor, age)
     row, sensor, age = row[due], sensor[due], age[due]
     every = np.ones(len(row), np.bool_)
-    return Part(row, sensor, ~every, age, every, every, rules.revise_after, FINAL)
+    return StepRows(row, sensor, ~every, age, every, every, rules.revise_after, FINAL)
 
 
-def _gap_age(recent: Bools) -> Ints:
-    """Steps since the last observation, int64 [...], of steps newest first; their number where there is none."""
-    age: Ints = recent.argmax(axis=-1)  # stops at the first True, and says 0 where there is none
-    age[(age == 0) & ~recent[..., 0]] = recent.shape[-1]
+def _gap_age(newest_first: Bools) -> Ints:
+    """Steps since the last observation, int64 [...]; the number of steps where there is none."""
+    age: Ints = newest_first.argmax(axis=-1)  # stops at the first True; 0 where there is none
+    age[(age == 0) & ~newest_first[..., 0]] = newest_first.shape[-1]
     return age

@@ -1,8 +1,8 @@
-"""The windows of one model's groups in one partition: into which step a reading goes, and when steps close. Pure."""
+"""The windows of one model's groups in one partition: which step a reading goes into, and when steps close."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from glaim_stream.catalogue import Model
 from glaim_stream.decode.readings import Readings
 from glaim_stream.windows.cadence import SlowSensors
-from glaim_stream.windows.clock import Closers
+from glaim_stream.windows.clock import ClosingOffsets
 from glaim_stream.windows.closing import Closed, close_step, concatenate, correct
 from glaim_stream.windows.history import history_steps
 from glaim_stream.windows.holes import Rules, look_back
-from glaim_stream.windows.outages import Hearing, Outage
-from glaim_stream.windows.probes import Prober, Probes
+from glaim_stream.windows.outages import Outage, OutageTracker
+from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
 
 Ints = NDArray[np.int64]
@@ -24,81 +24,76 @@ Ints = NDArray[np.int64]
 class ModelWindows:
     """The windows of one model's groups in one partition."""
 
-    def __init__(self, model: Model, model_index: int, max_ahead_ms: int = 0, *, shared_clock: bool = False) -> None:
-        """Begin empty.
+    def __init__(
+        self,
+        model: Model,
+        model_index: int,
+        max_ahead_ms: int = 0,
+        *,
+        shared_clock: bool = False,
+        sampling: Sampling | None = None,
+    ) -> None:
+        """Start empty.
 
         Args:
             model: the window rules.
             model_index: in the catalogue.
-            max_ahead_ms: how far beyond the newest time that counts a reading may be stamped.
+            max_ahead_ms: how far beyond the partition's newest event time a reading may be stamped.
             shared_clock: other models' readings move the clock too.
+            sampling: which groups are probed; None: none. A rebuild has to repeat the probes of the last HORIZON
+                steps, so with probes offsets are remembered for longer.
         """
         self.model = model
         self.model_index = model_index
-        self.rebuilding = False  # nobody wants the rows of what closes
-        # A reading may lie this many steps beyond the newest closed one: lateness and skew, rounded up, and its own.
+        self.rebuilding = False  # the rows of closing steps were published before and are not needed
+        # A reading may lie this many steps beyond the newest closed one: lateness and skew rounded up, and one more.
         self._ahead = -(-(model.lateness_ms + max_ahead_ms) // model.step_ms) + 1
-        self.rings = self._rings(scored=False)
+        self.rings = Rings(
+            len(model.sensors),
+            model.window,
+            self._ahead,
+            mean=model.bucket == "mean",
+            offsets_back=history_steps(model.window, scored=sampling is not None) - model.window,
+        )
         self.rules = Rules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
-        self._hearing = Hearing(self.rules)
+        self._outage_tracker = OutageTracker(self.rings, self.rules)
         cadences = np.array(model.cadences, np.int64)
         self._slow = None
         if (cadences > 1).any():
             self._slow = SlowSensors(
-                cadences, revise_after=model.revise_after, ahead=self._ahead, max_gap=model.max_gap
+                self.rings, cadences, revise_after=model.revise_after, ahead=self._ahead, max_gap=model.max_gap
             )
-        self._closers = Closers(model.window, model.step_ms, model.lateness_ms) if shared_clock else None
+        self._closing_offsets = None
+        if shared_clock:
+            self._closing_offsets = ClosingOffsets(model.window, model.step_ms, model.lateness_ms)
         self._provisional_through: int | None = None  # newest step that the wall clock has published
-        self._asker: Prober | None = None
+        self._prober = None if sampling is None else Prober(self.rings, self.rules, sampling)
         self._probes: list[Probes] = []
         self._outages: list[Outage] = []
 
-    def start_probing(self, share: float, least: int, group_names: Sequence[str]) -> None:
-        """Make probe windows from now on; before the first reading.
-
-        A rebuild has to ask the probes of the last HORIZON steps again, so offsets are remembered for longer.
-        """
-        model = self.model
-        self.rings = self._rings(scored=True)
-        self._asker = Prober(
-            self.model_index,
-            window=model.window,
-            revise_after=model.revise_after,
-            max_gap=model.max_gap,
-            share=share,
-            least=least,
-            names=group_names,
-        )
-
     def take_probes(self) -> list[Probes]:
-        """Probe windows made since the last call."""
+        """Return the probe windows made since the last call."""
         probes, self._probes = self._probes, []
         return probes
 
     def take_outages(self) -> list[Outage]:
-        """Outages found since the last call."""
+        """Return the outages found since the last call."""
         outages, self._outages = self._outages, []
         return outages
-
-    def _rings(self, *, scored: bool) -> Rings:
-        model = self.model
-        offsets_back = history_steps(model.window, scored=scored) - model.window
-        mean = model.bucket == "mean"
-        return Rings(len(model.sensors), model.window, self._ahead, mean=mean, offsets_back=offsets_back)
 
     def feed(
         self, readings: Readings, newest_ms: Ints, all_newest_ms: Ints, all_offsets: Ints
     ) -> tuple[Closed | None, NDArray[np.bool_], int]:
-        """Apply this model's readings.
+        """Apply a batch.
 
         Args:
-            readings: of this model.
-            newest_ms: int64 [n], the partition's newest event time when each of them came.
-            all_newest_ms: the same after every reading of the batch, other models' too: they move this one's clock.
-            all_offsets: of those readings.
+            readings: those of this model, n of the batch's m.
+            newest_ms: int64 [n], the partition's newest event time after each of them.
+            all_newest_ms: int64 [m], the same after every reading of the batch: other models' readings move the clock.
+            all_offsets: int64 [m], offset of every reading of the batch.
 
         Returns:
-            What closed, where readings were too late (bool [n]), and how many were superseded.
+            The rows of what closed, which readings were too late (bool [n]), and how many were superseded.
         """
         too_late = np.zeros(len(readings), np.bool_)
         if len(all_newest_ms) == 0:
@@ -106,8 +101,8 @@ class ModelWindows:
         first, last = self._closable(all_newest_ms[[0, -1]]).tolist()
         if self.rings.closable is None:
             self.rings.start(first)
-        if self._closers is not None:
-            self._closers.note(self.rings.closable or 0, last, all_newest_ms, all_offsets)
+        if self._closing_offsets is not None:
+            self._closing_offsets.record(self.rings.closable or 0, last, all_newest_ms, all_offsets)
         superseded = 0
         parts: list[Closed | None] = []
         step = readings.event_time_ms // self.model.step_ms
@@ -117,18 +112,19 @@ class ModelWindows:
             segment = slice(start, end)
             late = step[segment] < self.rings.oldest_step
             too_late[segment] = late
-            corrections, idle = self._insert(readings, step, np.arange(start, end)[~late])
-            superseded += idle
+            corrections, unused = self._insert(readings, step, np.arange(start, end)[~late])
+            superseded += unused
             parts += corrections
         parts += self._close_until(last)
         return concatenate(parts), too_late, superseded
 
     def close_open(self, newest_ms: int, idle_ms: int | None) -> Closed | None:
-        """Publish provisionally every step that a reading has opened, and those that the wall clock has passed since.
+        """Make provisional rows of the open steps that a reading or the wall clock has reached.
 
         Args:
             newest_ms: the partition's newest event time.
-            idle_ms: how long ago that was by the wall clock; None when nothing will follow, so that no step is passed.
+            idle_ms: time since the last arrival by the wall clock; None at the end of the input, when it reaches
+                no step and those up to the newest reading are published.
         """
         rings, model = self.rings, self.model
         if rings.closable is None or not rings.groups:
@@ -144,30 +140,30 @@ class ModelWindows:
             return None
         if idle_ms is None:
             last = max(last, observed)
-        last = min(last, observed + model.max_gap + 1)  # all are dark from there on
+        last = min(last, observed + model.max_gap + 1)  # every group is dark from there on
         parts = [self._close(step, published=False, by_clock=True) for step in range(first, last + 1)]
         self._provisional_through = max(last, first - 1)
         return concatenate(parts)
 
     def _unpublished(self, closable: int) -> int:
-        """Steps below this one have been published."""
+        """Lowest step that is not published yet."""
         through = self._provisional_through
         return closable if through is None else max(closable, through + 1)
 
     def _closable(self, newest_ms: Ints) -> Ints:
-        """Steps below this one are closed once the newest event time is `newest_ms`."""
+        """Lowest open step once the newest event time is `newest_ms`, int64 alike."""
         return (newest_ms - self.model.lateness_ms) // self.model.step_ms
 
     def _close_until(self, closable: int) -> list[Closed | None]:
         rings, window = self.rings, self.model.window
         assert rings.closable is not None
         parts: list[Closed | None] = []
-        # Once a whole window lies empty behind the last reading there is nothing left to publish: skip the rest.
+        # Once a whole window behind the last reading is empty there is nothing left to publish: skip the rest.
         busy_until = min(closable, rings.closable + self._ahead + window) if rings.groups else rings.closable
         for step in range(rings.closable, busy_until):
             published = self._provisional_through is not None and step <= self._provisional_through
             parts.append(self._close(step, published=published, by_clock=False))
-            if self._asker is not None and (probes := self._asker.ask(rings, step)) is not None:
+            if self._prober is not None and (probes := self._prober.probe(step)) is not None:
                 self._probes.append(probes)
             self._advance(step + 1)
         self._advance(closable)
@@ -175,57 +171,50 @@ class ModelWindows:
 
     def _close(self, step: int, *, published: bool, by_clock: bool) -> Closed | None:
         rings = self.rings
-        look = look_back(rings, self.rules, step)
-        self._hearing.grow(len(rings.groups))
-        if self._slow is not None:
-            self._slow.grow(len(rings.groups))
-        tell = self._hearing.close_by_clock if by_clock else self._hearing.close
-        self._outages += tell(look, rings.groups)
-        if self.rebuilding and self._slow is None:  # cadences learn of holes as rows are made
+        lookback = look_back(rings, self.rules, step)
+        tracker = self._outage_tracker
+        self._outages += tracker.close_by_clock(lookback) if by_clock else tracker.close(lookback)
+        if self.rebuilding and self._slow is None:  # slow sensors' holes are remembered as their rows are made
             return None
-        return close_step(rings, self.rules, look, self._slow, published=published, by_clock=by_clock)
+        return close_step(rings, self.rules, lookback, self._slow, published=published, by_clock=by_clock)
 
     def _advance(self, closable: int) -> None:
-        """Move on, and once a window let the groups go that were silent for all of one."""
+        """Move the rings on; once per window, evict the groups that were silent for a whole one."""
         rings = self.rings
         assert rings.closable is not None
         window_over = closable // self.model.window > rings.closable // self.model.window
         rings.advance(closable)
-        if window_over and rings.groups and (kept := rings.evict()) is not None:
-            self._hearing.keep(kept)
-            if self._slow is not None:
-                self._slow.keep(kept)
-            if self._asker is not None:
-                self._asker.keep(kept)
+        if window_over and rings.groups:
+            rings.evict()
 
     def _insert(self, readings: Readings, step: Ints, chosen: Ints) -> tuple[list[Closed | None], int]:
         """Put readings into their steps.
 
         Returns:
-            Rows for those that change a step already published, and how many readings another one stands for.
+            Rows for the cells of published steps that changed, and how many readings changed nothing.
         """
         rings = self.rings
         if len(chosen) == 0 or rings.closable is None:
             return [], 0
         rings.note_offsets(step[chosen], readings.offset[chosen])
-        if self._closers is not None:
+        if self._closing_offsets is not None:
             closed = step[chosen][step[chosen] < rings.closable]
-            rings.note_offsets(closed, self._closers.of(closed))
-        row = rings.rows(readings.group[chosen])  # groups are numbered as they arrive, whatever the batches
+            rings.note_offsets(closed, self._closing_offsets.of(closed))
+        row = rings.rows(readings.group[chosen])  # before all else: rows are numbered in order of arrival
         empty = np.isnan(readings.value[chosen])
         if empty.any():
-            rings.mark_dropouts(row[empty], readings.sensor[chosen[empty]], step[chosen[empty]])
+            rings.put_dropouts(row[empty], readings.sensor[chosen[empty]], step[chosen[empty]])
             chosen = chosen[~empty]
         late = step[chosen] < self._unpublished(rings.closable)
         superseded = len(chosen)
         superseded -= self._put(readings, step, chosen[~late]).taken
         corrections: list[Closed | None] = []
-        # A cell that is corrected twice gets two rows, whether or not the broker delivered both readings at once.
+        # A cell that is corrected twice gets two rows, whether or not both readings arrived in one batch.
         for part in self._without_repeats(readings, step, chosen[late]):
             cells = self._put(readings, step, part)
             superseded -= cells.taken
-            # A worker that starts with a mended catalogue rebuilds its windows with readings that were refused before
-            # and that no row tells of; sent back, they change nothing and are published all the same.
+            # A worker that starts with a corrected catalogue rebuilds its windows with readings that were rejected
+            # before and appear in no row. When these are requeued they change nothing but have to be published.
             corrections.append(correct(rings, self.rules, cells.where(cells.changed | readings.requeued[part])))
         return corrections, superseded
 
@@ -240,7 +229,7 @@ class ModelWindows:
         )
 
     def _without_repeats(self, readings: Readings, step: Ints, chosen: Ints) -> Iterator[Ints]:
-        """The chosen readings in stretches in which each cell occurs once."""
+        """Cut the chosen readings into stretches in which each cell occurs once."""
         if len(chosen) == 0:
             return
         rows = self.rings.rows(readings.group[chosen])
@@ -248,17 +237,17 @@ class ModelWindows:
         order = np.argsort(codes, kind="stable")
         again = codes[order[1:]] == codes[order[:-1]]
         before = np.full(len(codes), -1)
-        before[order[1:][again]] = order[:-1][again]  # place of the same cell's reading before each
+        before[order[1:][again]] = order[:-1][again]  # index of the previous reading of the same cell
         newest = np.maximum.accumulate(before)
         start = 0
         while start < len(chosen):
-            end = int(np.searchsorted(newest, start))  # the first whose cell occurs in this stretch already
+            end = int(np.searchsorted(newest, start))  # the first reading whose cell occurs in this stretch already
             yield chosen[start:end]
             start = end
 
 
 def _runs(values: Ints) -> Iterator[tuple[int, int]]:
-    """(start, end) of each run of equal values."""
+    """Yield (start, end) of each run of equal values."""
     if len(values) == 0:
         return
     edges = np.flatnonzero(values[1:] != values[:-1]) + 1

@@ -1,8 +1,11 @@
-"""The sliding windows of one input partition: readings in, closed steps out. Pure: numpy only, time is handed in.
+"""The sliding windows of one input partition: readings in, rows of closed steps out.
 
-A step is a half-open interval `[t * step_ms, (t + 1) * step_ms)` of event time; a window is a group's last 96 steps.
-Everything here is a function of the partition's records in their order, whatever the batches they came in, so that a
-worker that reads the same records again has the same windows and publishes the same rows.
+A step is a half-open interval `[t * step_ms, (t + 1) * step_ms)` of event time; a window is the last `window` steps of
+a group. No I/O happens here and wall time is an argument; apart from numpy and the standard library only the catalogue
+(pydantic models) and the readings' columns are imported.
+
+What event time closes is a function of the partition's records in their order and does not depend on the batches they
+arrived in, so a worker that reads the same records again has the same windows and publishes the same rows.
 """
 
 from __future__ import annotations
@@ -15,25 +18,25 @@ from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.readings import Readings, no_readings
-from glaim_stream.windows.clock import NEVER_MS, EventClock, counted_ms
+from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes
+from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, Sampling
 from glaim_stream.windows.upgrades import Upgrades
 
 
 @dataclass(slots=True)
-class Fed:
-    """What a batch of readings, or the wall clock, caused."""
+class FeedResult:
+    """Everything that a batch of readings, or the wall clock, caused."""
 
-    closed: list[Closed]  # one for each model that closed a step or was corrected
-    too_late: Readings  # older than the window: nothing can be said about them any more
-    late_by_ms: NDArray[np.int64]  # how far behind the watermark each of them was when it came
+    closed: list[Closed]  # one per model that closed a step or corrected one
+    too_late: Readings  # older than the window, and therefore not applied
+    late_by_ms: NDArray[np.int64]  # [too_late] behind the watermark when each arrived
     dropouts: int = 0  # readings that hold no value
-    superseded: int = 0  # readings for whose sensor and step another one stands
-    probes: list[Probes] = field(default_factory=list)  # one for each model and step that was asked about
-    outages: list[Outage] = field(default_factory=list)  # in the order of their steps, model by model
+    superseded: int = 0  # readings that changed nothing: repeated, or older than the one that the step holds
+    probes: list[Probes] = field(default_factory=list)  # one per model and step
+    outages: list[Outage] = field(default_factory=list)  # model by model, in the order of steps
     skewed: int = 0  # readings stamped ahead of their record's time
 
 
@@ -48,29 +51,27 @@ class PartitionWindows:
         score_least: int = FEWEST_WINDOWS,
         group_names: Sequence[str] = (),
     ) -> None:
-        """Begin empty.
+        """Start empty.
 
         Args:
             catalogue: the models.
-            score_share: share of the groups probed at each step (glaim_stream.windows.probes); 0: none.
-            score_least: probe windows at each step all the same.
-            group_names: by group code; may grow. Needed for probe windows only.
+            score_share: share of the groups that are probed at each step (glaim_stream.windows.probes); 0: none.
+            score_least: probe windows per step if the share gives fewer.
+            group_names: by group code; may grow. Needed for probes only.
         """
         self.clock = EventClock()
         shared = len(catalogue.models) > 1
         self._lateness_ms = np.array([model.lateness_ms for model in catalogue.models], np.int64)
         self._max_ahead_ms = np.array([catalogue.max_ahead_ms(model) for model in catalogue.models], np.int64)
+        sampling = Sampling(score_share, score_least, group_names) if score_share > 0 else None
         self._models = [
-            ModelWindows(model, index, catalogue.max_ahead_ms(model), shared_clock=shared)
+            ModelWindows(model, index, catalogue.max_ahead_ms(model), shared_clock=shared, sampling=sampling)
             for index, model in enumerate(catalogue.models)
         ]
-        if score_share > 0:
-            for windows in self._models:
-                windows.start_probing(score_share, score_least, group_names)
 
     @property
     def rebuilding(self) -> bool:
-        """Whether what closes was published before, so that no rows are made of it; off to begin with."""
+        """Whether the rows of closing steps were published before, so that none are made; initially False."""
         return any(windows.rebuilding for windows in self._models)
 
     @rebuilding.setter
@@ -78,18 +79,18 @@ class PartitionWindows:
         for windows in self._models:
             windows.rebuilding = rebuilding
 
-    def feed(self, readings: Readings, *, arrival_ms: int) -> Fed:
-        """Apply readings in order of arrival and close the steps that the watermark passed.
+    def feed(self, readings: Readings, *, arrival_ms: int) -> FeedResult:
+        """Apply readings in order of arrival and close the steps that the watermark passes.
 
         Args:
             readings: of this partition only, in order of offset.
             arrival_ms: wall time, epoch milliseconds.
         """
-        fed = Fed([], readings, readings.offset, dropouts=int(np.isnan(readings.value).sum()))
-        counted, fed.skewed = counted_ms(
+        result = FeedResult([], readings, readings.offset, dropouts=int(np.isnan(readings.value).sum()))
+        event_time_ms, result.skewed = limit_skew(
             readings.event_time_ms, readings.produced_ms, self._max_ahead_ms[readings.model]
         )
-        newest_ms = self.clock.observe(counted, arrival_ms)
+        newest_ms = self.clock.observe(event_time_ms, arrival_ms)
         late = np.zeros(len(readings), np.bool_)
         for windows in self._models:
             mine = np.flatnonzero(readings.model == windows.model_index)
@@ -100,52 +101,52 @@ class PartitionWindows:
                 readings.offset,
             )
             late[mine[too_late]] = True
-            fed.superseded += superseded
+            result.superseded += superseded
             if closed is not None:
-                fed.closed.append(closed)
-            fed.probes += windows.take_probes()
-            fed.outages += windows.take_outages()
-        fed.too_late = readings.where(late)
-        fed.late_by_ms = newest_ms[late] - self._lateness_ms[fed.too_late.model] - fed.too_late.event_time_ms
-        return fed
+                result.closed.append(closed)
+            result.probes += windows.take_probes()
+            result.outages += windows.take_outages()
+        result.too_late = readings.where(late)
+        result.late_by_ms = newest_ms[late] - self._lateness_ms[result.too_late.model] - result.too_late.event_time_ms
+        return result
 
-    def close_idle(self, now_ms: int) -> Fed:
+    def close_idle(self, now_ms: int) -> FeedResult:
         """Close steps provisionally when nothing has arrived for a model's idle timeout.
 
-        Event time is taken to go on at the pace of the wall clock from the last arrival, so that a blackout is
-        answered step by step until `max_gap` of them have passed. Finals stay with event time: they are a function of
-        the topic, and the wall clock is not in the topic.
+        Event time is assumed to advance with the wall clock from the last arrival, so a blackout yields rows step by
+        step until `max_gap` steps have passed. Final rows remain with event time: they are a function of the topic,
+        and the topic does not contain the wall clock.
         """
         idle_ms = self.clock.idle_ms(now_ms)
         return self._close_open(
             [windows for windows in self._models if idle_ms >= windows.model.idle_timeout_s * 1000], idle_ms
         )
 
-    def close_end(self) -> Fed:
-        """Close provisionally what readings have opened, and no more: the input has ended."""
+    def close_end(self) -> FeedResult:
+        """Close provisionally the open steps up to the newest reading, and no later ones: the input has ended."""
         return self._close_open(self._models, None)
 
-    def _close_open(self, models: Sequence[ModelWindows], idle_ms: int | None) -> Fed:
-        fed = Fed([], no_readings(), np.empty(0, np.int64))
+    def _close_open(self, models: Sequence[ModelWindows], idle_ms: int | None) -> FeedResult:
+        result = FeedResult([], no_readings(), np.empty(0, np.int64))
         if self.clock.newest_event_ms == NEVER_MS:
-            return fed
+            return result
         for windows in models:
             closed = windows.close_open(self.clock.newest_event_ms, idle_ms)
             if closed is not None:
-                fed.closed.append(closed)
-            fed.outages += windows.take_outages()
-        return fed
+                result.closed.append(closed)
+            result.outages += windows.take_outages()
+        return result
 
-    def made_again(self, upgrades: Sequence[Upgrades]) -> list[Closed]:
-        """Finals to be made again now, given what waits by model (glaim_stream.windows.upgrades)."""
+    def due_upgrades(self, upgrades: Sequence[Upgrades]) -> list[Closed]:
+        """Final rows to make again now, given those that wait by model (glaim_stream.windows.upgrades)."""
         due = [waiting.due(model.rings, model.rules) for waiting, model in zip(upgrades, self._models, strict=True)]
         return [closed for closed in due if closed is not None]
 
     def rebuild_from(self, next_offset: int) -> int:
-        """Lowest offset that still feeds a window or an open step; `next_offset` when none does."""
+        """Lowest offset of the readings that the rows to come depend on; `next_offset` when there is none."""
         return min([next_offset, *(windows.rings.lowest_offset() for windows in self._models)])
 
     @property
     def groups(self) -> int:
-        """Groups that this partition has windows for."""
+        """Number of groups that this partition has windows for."""
         return sum(len(windows.rings.groups) for windows in self._models)

@@ -1,12 +1,12 @@
-"""Probe windows: questions whose answers are known, asked beside the holes. Pure: numpy only.
+"""Probes: known values that are hidden from the imputer, to measure its current error.
 
-At each step that event time closes a share of the groups is chosen, some of what they observed is hidden in a copy of
-their windows, and the imputer is asked for it. Its answer is never published; it shows how far the imputer is off now.
-The questions are those that a stream asks: the newest step of a sensor that has been silent for a while (edge), the
-step that finals speak of, amid a gap that ends after it (interior), and both with the whole group silent at that step.
+At each step that event time closes, a share of the groups is sampled and some of their observations are hidden in a
+copy of their windows, which the imputer fills along with the holes. Its values are never published. The probe cells
+resemble the holes of a stream: the newest step of a sensor that has been silent for a while (edge), the step of the
+final rows within a gap that ends after it (interior), and both with all sensors of the group silent at that step.
 
-Who is asked what follows from the group's name and the step alone, so that a worker that reads the topic again asks
-the same questions in the same order.
+Sampling is deterministic: it depends only on the group name and the step, so a worker that reads the topic again makes
+the same probes in the same order.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.rings import Rings
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Hashes = NDArray[np.uint64]
 
-AGES = (1, 2, 4, 8, 16)  # steps hidden; also the classes in which errors are kept
-MOST_WINDOWS = 32  # of one model and step: pooled over groups, more questions add cost and no knowledge
-FEWEST_WINDOWS = 4  # fewer show too little of what drifts
-_HIDDEN_SHARE = 4  # one sensor in so many is hidden: more, and the window would be another case
-_MODES = np.uint64(8)  # of so many probe windows one hides the whole newest row, one a whole row inside
+AGES = (1, 2, 4, 8, 16)  # steps hidden; also the upper bounds of the classes by which errors are kept
+MOST_WINDOWS = 32  # per model and step: errors are pooled over groups, and more probes add cost, not accuracy
+FEWEST_WINDOWS = 4  # per model and step: with fewer, a drift shows too late
+_HIDDEN_SHARE = 4  # one sensor in four is hidden: with more, the window would be a harder case than a real one
+_MODES = np.uint64(8)  # one probe window in eight hides the whole newest row, another one a whole interior row
 # The finaliser of SplitMix64. Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
 _WEYL, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 
 class Place(IntEnum):
-    """Where in its window an asked cell lies; `row_*`: no sensor of the group was observed at its step."""
+    """Position of a cell in its window; `ROW_*`: no sensor of the group was observed at its step."""
 
     EDGE = 0  # nothing of its sensor was observed after it
     INTERIOR = 1
@@ -47,24 +48,24 @@ class Place(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Probe windows of one model: w windows of C sensors and T steps, q questions in the order of their steps."""
+    """Probe windows of one model: w windows of C sensors and T steps, and q probe cells in the order of their steps."""
 
     model_index: int
     values: NDArray[np.float32]  # [w, C, T] sensor units, 0 where not observed or hidden
     observed: Bools  # [w, C, T] False where hidden
-    step: Ints  # [q] that closed as the question was asked, ascending
+    step: Ints  # [q] that closed when the probe was made, ascending
     window: Ints  # [q] index into the windows
     sensor: Ints  # [q]
     lag: Ints  # [q] steps before the window's newest one
     gap_age: Ints  # [q] steps since the sensor's last visible observation
-    truth: NDArray[np.float32]  # [q] what was hidden
+    truth: NDArray[np.float32]  # [q] the hidden value
 
     def __len__(self) -> int:
         return len(self.values)
 
 
 def joined(parts: Sequence[Probes]) -> Probes:
-    """Probe windows of one model as one, in their order; of one part at least."""
+    """Join probe windows of one model in their order; `parts` must not be empty."""
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(part) for part in parts[:-1])])
@@ -78,53 +79,55 @@ def joined(parts: Sequence[Probes]) -> Probes:
 
 
 def newest_steps(probes: Sequence[Probes], count: int) -> list[Probes]:
-    """Of probe windows, each of one step, those of each model's newest `count` steps."""
-    newest = {each.model_index: int(each.step[-1]) for each in probes}  # the last one of a model is its newest
+    """Select the probe windows, each of one step, of each model's newest `count` steps."""
+    newest = {each.model_index: int(each.step[-1]) for each in probes}  # the last of each model is its newest
     return [each for each in probes if each.step[0] > newest[each.model_index] - count]
 
 
-class Prober:
-    """Asks for one model's groups."""
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How many groups are probed at each step, and their names."""
 
-    def __init__(
-        self, model_index: int, *, window: int, revise_after: int, max_gap: int, share: float, least: int,
-        names: Sequence[str],
-    ) -> None:  # fmt: skip
-        """Build it.
+    share: float  # of the groups that were observed at the step
+    fewest: int  # probe windows per step if the share gives fewer; at most MOST_WINDOWS
+    group_names: Sequence[str]  # by group code; may grow
+
+
+class Prober:
+    """Maker of the probes of one model's groups."""
+
+    def __init__(self, rings: Rings, rules: Rules, sampling: Sampling) -> None:
+        """Start without knowing any group.
 
         Args:
-            model_index: in the catalogue.
-            window: steps of a window.
-            revise_after: lag of the finals, where interior questions are asked; 0: none are.
-            max_gap: no question is older, as no hole that is filled is.
-            share: of the groups that speak at a step.
-            least: windows asked at a step all the same; at most MOST_WINDOWS are.
-            names: of the groups by code; may grow.
+            rings: state of the model's groups.
+            rules: the model's window rules. Interior cells are probed at the lag `revise_after` of the final rows, and
+                none are if that is 0. No probe has a gap older than `max_gap`, as no filled hole has.
+            sampling: how many groups are probed.
         """
-        self._model_index = model_index
-        self._window, self._revise_after, self._max_gap = window, revise_after, max_gap
-        self._share, self._least = share, least
-        self._names = names
-        self._keys: Hashes = np.empty(0, np.uint64)  # by row of the rings
+        self._rings, self._rules, self._sampling = rings, rules, sampling
+        window, revise_after, max_gap = rules.window, rules.revise_after, rules.max_gap
+        self._keys = rings.attach((), np.uint64)  # hash of the group's name; 0 until it is first computed
         self._ages = np.array([age for age in AGES if age <= max_gap and age + revise_after < window] or [1])
-        self._behind = np.arange(window - 1, -1, -1)  # steps before the newest one, by place in the window
+        self._behind = np.arange(window - 1, -1, -1)  # steps before the newest one, by index in the window
 
-    def ask(self, rings: Rings, step: int) -> Probes | None:
-        """Questions of a step as it closes; None when nobody speaks at it."""
-        speaking = np.flatnonzero(rings.observed[: len(rings.groups), :, step % rings.length].any(axis=1))
-        if len(speaking) == 0:
+    def probe(self, step: int) -> Probes | None:
+        """Make the probes of a step as it closes; None when no group was observed at it."""
+        rings, rules = self._rings, self._rules
+        active = np.flatnonzero(rings.observed[: len(rings.groups), :, step % rings.length].any(axis=1))
+        if len(active) == 0:
             return None
-        key, chosen = self._choose(self._row_keys(rings)[speaking], speaking, step)
+        key, chosen = self._sample(self._row_keys()[active], active, step)
         seen = rings.past(rings.observed, chosen, step)
-        lag, asked, age, ahead = self._questions(key, seen)
+        lag, probed, age, ahead = self._hidden_gaps(key, seen)
         behind = self._behind
-        hide = (asked & (behind >= (lag - ahead)[:, :, None])) & (behind < (lag + age)[:, :, None])
+        hide = (probed & (behind >= (lag - ahead)[:, :, None])) & (behind < (lag + age)[:, :, None])
         visible = seen & ~hide
-        at = self._window - 1 - lag
-        window, sensor = np.nonzero(asked[:, :, 0] & seen[*np.ogrid[: len(at), : at.shape[1]], at])
+        at = rules.window - 1 - lag
+        window, sensor = np.nonzero(probed[:, :, 0] & seen[*np.ogrid[: len(at), : at.shape[1]], at])
         lag = lag[window, sensor]
         gap_age = _gap_age(visible[window, sensor], lag)
-        fair = (gap_age <= self._max_gap) & (gap_age < self._window - lag)
+        fair = (gap_age <= rules.max_gap) & (gap_age < rules.window - lag)
         fair &= (lag == 0) | (visible[window, sensor] & (behind < lag[:, None])).any(axis=1)
         window, sensor, lag, gap_age = window[fair], sensor[fair], lag[fair], gap_age[fair]
         if len(window) == 0:
@@ -135,7 +138,7 @@ class Prober:
         values = rings.past(rings.values, chosen[used], step)
         visible = visible[used]
         return Probes(
-            self._model_index,
+            rules.model_index,
             np.where(visible, values, np.float32(0)),
             visible,
             np.full(len(window), step, np.int64),
@@ -143,69 +146,74 @@ class Prober:
             sensor,
             lag,
             gap_age,
-            values[window, sensor, self._window - 1 - lag],
+            values[window, sensor, rules.window - 1 - lag],
         )
 
-    def keep(self, rows: Ints) -> None:
-        """The rings have dropped all rows but these, int64 [k] ascending."""
-        self._keys = self._keys[rows[rows < len(self._keys)]]
+    def _row_keys(self) -> Hashes:
+        keys: Hashes = self._keys.array[: len(self._rings.groups)]
+        for row in np.flatnonzero(keys == 0).tolist():
+            keys[row] = _name_key(self._sampling.group_names[self._rings.groups[row]])
+        return keys
 
-    def _row_keys(self, rings: Rings) -> Hashes:
-        known = len(self._keys)
-        if known < len(rings.groups):
-            added = [_name_key(self._names[code]) for code in rings.groups[known:]]
-            self._keys = np.concatenate([self._keys, np.array(added, np.uint64)])
-        return self._keys
+    def _sample(self, keys: Hashes, rows: Ints, step: int) -> tuple[Hashes, Ints]:
+        """Choose the rows with the lowest hashes of group name and step; returns hashes [k] and rows [k], lowest first.
 
-    def _choose(self, keys: Hashes, rows: Ints, step: int) -> tuple[Hashes, Ints]:
-        """The groups with the lowest hashes of name and step, lowest first: the same ones in the same order always.
-
-        Few groups are asked several times, each time something else.
+        Where there are fewer groups than windows to probe, each is chosen several times with different hashes.
         """
-        times = -(-self._least // len(rows))
+        times = -(-self._sampling.fewest // len(rows))
         keys = (keys ^ _numbers(0, times)[:, None]).ravel()
         rows = np.tile(rows, times)
         hashes = _mixed(keys ^ _mixed(np.array([step], np.int64).astype(np.uint64)))
-        count = min(len(rows), MOST_WINDOWS, max(self._least, round(self._share * len(rows))))
+        count = min(len(rows), MOST_WINDOWS, max(self._sampling.fewest, round(self._sampling.share * len(rows))))
         lowest = np.argpartition(hashes, count - 1)[:count]
         lowest = lowest[np.argsort(hashes[lowest], kind="stable")]
         return hashes[lowest], rows[lowest]
 
-    def _questions(self, key: Hashes, seen: Bools) -> tuple[Ints, Bools, Ints, Ints]:
-        """For each window and sensor the lag of the asked step, whether it is, how many steps go up to it, and after.
+    def _hidden_gaps(self, key: Hashes, seen: Bools) -> tuple[Ints, Bools, Ints, Ints]:
+        """Choose the gap that is hidden of each sensor in each window.
 
-        A final's gap goes on after its step, mostly: interpolation, which sees the other side, is worse then.
+        The gap around an interior cell mostly continues after it, as real ones do. A gap that always ended there would
+        flatter interpolation, which would always see a reading right beside the cell.
+
+        Args:
+            key: uint64 [k], a hash per window.
+            seen: bool [k, C, T], what was observed.
+
+        Returns:
+            For each window and sensor the lag of its probe cell [k, C], whether it has one [k, C, 1], how many hidden
+            steps end with that cell [k, C], and how many follow it [k, C].
         """
+        window, revise_after = self._rules.window, self._rules.revise_after
         mode = key % _MODES
         draw = _mixed(key[:, None] ^ _numbers(1, seen.shape[1]))
-        row_edge, row_interior = mode == 0, (mode == 1) & (self._revise_after > 0)
+        row_edge, row_interior = mode == 0, (mode == 1) & (revise_after > 0)
         age = self._ages[(_mixed(draw) % np.uint64(len(self._ages))).astype(np.int64)]
         age = np.where((row_edge | row_interior)[:, None], age[:, :1], age)
         edge = seen[:, :, -1]
         total = np.maximum(1, edge.sum(axis=1) // _HIDDEN_SHARE)
         odd = ((key >> np.uint64(8)) % np.uint64(2)).astype(np.int64)
-        edges = (total + odd) // 2 if self._revise_after else total
+        edges = (total + odd) // 2 if revise_after else total
         edge = _lowest(draw, edge, edges)
         inside = np.zeros_like(edge)
-        if self._revise_after:
-            newest = self._window - 1 - self._revise_after
+        if revise_after:
+            newest = window - 1 - revise_after
             inside = _lowest(draw, seen[:, :, newest] & seen[:, :, newest + 1 :].any(axis=2) & ~edge, total - edges)
         edge = np.where(row_edge[:, None], True, edge & ~row_interior[:, None])
         inside = np.where(row_interior[:, None], True, inside & ~row_edge[:, None])
-        lag = np.where(inside, self._revise_after, 0)
-        ahead = (_mixed(_mixed(draw)) % np.uint64(max(1, self._revise_after))).astype(np.int64)
+        lag = np.where(inside, revise_after, 0)
+        ahead = (_mixed(_mixed(draw)) % np.uint64(max(1, revise_after))).astype(np.int64)
         ahead = np.where(inside, np.where(row_interior[:, None], ahead[:, :1], ahead), 0)
         return lag, (edge | inside)[:, :, None], age, ahead
 
 
 def places(observed: Bools, window: Ints, sensor: Ints, lag: Ints) -> Ints:
-    """Where asked cells lie, int64 [q] of Place.
+    """Positions of cells that are not observed, int64 [q] of Place.
 
     Args:
         observed: bool [w, C, T].
-        window: [q] which window.
-        sensor: [q] of it.
-        lag: [q] steps before the newest one; the cells themselves are not observed.
+        window: [q] index into the windows.
+        sensor: [q].
+        lag: [q] steps before the newest one.
     """
     steps = observed.shape[2]
     behind = np.arange(steps - 1, -1, -1)
@@ -215,12 +223,12 @@ def places(observed: Bools, window: Ints, sensor: Ints, lag: Ints) -> Ints:
 
 
 def age_class(gap_age: NDArray[np.int32] | Ints) -> Ints:
-    """Which of AGES speaks for a gap age: the first at or above it, the last one for all that are older."""
+    """Class of a gap age: index of the first of AGES at or above it, and of the last for all that are older."""
     return np.minimum(np.searchsorted(AGES, gap_age), len(AGES) - 1).astype(np.int64)
 
 
 def _gap_age(visible: Bools, lag: Ints) -> Ints:
-    """Steps from the last observation of each row [q, T] to the step at `lag`; T where there is none."""
+    """Steps from the last observation before the step at `lag` to that step, for each row [q, T]; T if none."""
     steps = visible.shape[1]
     at = steps - 1 - lag
     place = np.arange(steps)
@@ -230,25 +238,25 @@ def _gap_age(visible: Bools, lag: Ints) -> Ints:
 
 
 def _lowest(draw: Hashes, eligible: Bools, count: Ints) -> Bools:
-    """Of each row the `count` eligible ones with the lowest draws."""
+    """Choose the `count` eligible entries of each row with the lowest draws."""
     order = np.argsort(np.where(eligible, draw, np.iinfo(np.uint64).max), axis=1, kind="stable")
     rank = np.argsort(order, axis=1)  # the inverse of a permutation
     return eligible & (rank < count[:, None])
 
 
 def _name_key(name: str) -> int:
-    """64 bits of a name, the same in every process."""
+    """Hash of a name, 64 bits, the same in every process."""
     return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 @lru_cache(maxsize=64)
 def _numbers(first: int, count: int) -> Hashes:
-    """`_mixed` of so many numbers in a row."""
+    """`_mixed` of `count` consecutive numbers."""
     return _mixed(np.arange(first, first + count).astype(np.uint64))
 
 
 def _mixed(value: Hashes) -> Hashes:
-    """64 bits of which each depends on every bit of the input."""
+    """Hash of each number; each of its 64 bits depends on every bit of the input."""
     value = value + _WEYL
     value ^= value >> _SHIFTS[0]
     value *= _FIRST

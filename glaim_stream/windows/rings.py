@@ -1,9 +1,9 @@
-"""Ring buffers of steps: for each group of a model and each of its sensors, what every recent step holds."""
+"""Ring buffers of steps: what every recent step holds, for each group of a model and each of its sensors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +11,21 @@ from numpy.typing import NDArray
 from glaim_stream.vocabulary import Quality
 
 Ints = NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 _FIRST_ROWS = 8
-_ARRAYS = ("values", "observed", "corrections", "stamp", "mark")
+_ARRAYS = ("values", "observed", "corrections", "stamp_ms", "quality")
 _NO_OFFSET = np.iinfo(np.int64).max
-_MOST_CORRECTIONS = 30_000  # fits 16 bits; further ones keep the number, and the later of equal ones wins
+_MOST_CORRECTIONS = 30_000  # fits 16 bits; further corrections keep this number, and the later of equal ones wins
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Cells that readings were put into, one entry a reading: row of the group, sensor, step."""
+    """The cells that readings were put into, one entry per reading: row of the group, sensor, step."""
 
     row: Ints
     sensor: Ints
     step: Ints
-    changed: NDArray[np.bool_]  # the reading stands for its step now, and says something new
+    changed: NDArray[np.bool_]  # the step now holds this reading, and the cell differs from before
 
     def where(self, keep: NDArray[np.bool_]) -> Self:
         """The chosen cells."""
@@ -32,31 +33,39 @@ class Cells:
 
     @property
     def taken(self) -> int:
-        """How many readings changed their cell; the others were repeated or superseded."""
+        """Number of readings that changed their cell; the others were repeated or superseded."""
         return int(self.changed.sum())
+
+
+class RowArray(Generic[Scalar]):
+    """An array attached to the rings: entry k belongs to row k, and rows that no group has taken yet hold zeros."""
+
+    def __init__(self, array: NDArray[Scalar]) -> None:
+        self.array = array  # replaced by the rings as rows come and go: never keep a reference to it
 
 
 class Rings:
     """State of one model's groups: arrays [rows, sensors, length] addressed by step modulo length.
 
     They hold the steps `[closable - window, closable + ahead)`: a closed window, and the steps that are still open.
+    Rows beyond the last group hold zeros, and a group that was evicted starts again with zeros.
     """
 
     def __init__(self, sensors: int, window: int, ahead: int, *, mean: bool, offsets_back: int = 0) -> None:
-        """Begin empty.
+        """Start empty.
 
         Args:
-            sensors: of a group.
+            sensors: number of sensors of a group.
             window: closed steps to hold.
             ahead: open steps to hold.
-            mean: the mean of a step's readings stands for it, else the last one.
-            offsets_back: for so many steps before the window the lowest offset is remembered too.
+            mean: a step holds the mean of its readings, else the last one.
+            offsets_back: steps before the window for which the lowest offset is remembered too.
         """
         self.sensors = sensors
         self.window = window
         self.ahead = ahead
         self.length = window + ahead
-        self.closable: int | None = None  # the lowest step that is still open
+        self.closable: int | None = None  # lowest open step; None before the first reading
         self.groups: list[int] = []  # group code by row
         self._mean = mean
         self._codes = np.empty(0, np.int32)
@@ -66,24 +75,25 @@ class Rings:
         self.values = np.zeros(shape, np.float32)
         self.observed = np.zeros(shape, np.bool_)
         self.corrections = np.zeros(shape, np.int16)  # late readings that changed the cell once it was published
-        self.stamp = np.zeros(shape, np.int32)  # place of the held reading inside its step, milliseconds
-        self.mark = np.zeros(shape, np.int8)  # its quality; of an unobserved cell BAD where a reading said it was bad
-        self.marked = False  # no cell has a mark yet: while all is good, marks cost nothing
+        self.stamp_ms = np.zeros(shape, np.int32)  # time of the held reading after the start of its step
+        self.quality = np.zeros(shape, np.int8)  # of the held reading; BAD where a reading reported no value, else GOOD
+        self.flagged = False  # whether any quality was ever other than GOOD: until then qualities cost nothing
         self._sum = np.zeros(shape if mean else (0, sensors, self.length), np.float64)
         self._count = np.zeros(self._sum.shape, np.int32)
+        self._attached: list[RowArray[Any]] = []
 
     @property
     def oldest_step(self) -> int:
-        """A reading of an earlier step is too late."""
+        """Oldest step held; a reading of an earlier step is too late."""
         return (self.closable or 0) - self.window
 
     @property
     def newest_step(self) -> int:
-        """The last step that there is room for."""
+        """Newest step that there is room for."""
         return (self.closable or 0) + self.ahead - 1
 
     def newest_observed(self) -> int | None:
-        """The last step in which anything was observed; None when nothing is held."""
+        """Newest step in which anything was observed; None when nothing is held."""
         steps = np.arange(self.oldest_step, self.newest_step + 1)
         held = np.any(self.observed[: len(self.groups)].reshape(-1, self.length), axis=0)
         steps = steps[held[self.slots(steps)]]
@@ -96,14 +106,20 @@ class Rings:
             self._codes = np.array(self.groups, np.int32)
         return self._codes
 
+    def attach(self, shape: tuple[int, ...], dtype: type[Scalar]) -> RowArray[Scalar]:
+        """Create an array [rows, *shape] of zeros whose rows come and go with those of the rings."""
+        attached = RowArray(np.zeros((len(self.values), *shape), dtype))
+        self._attached.append(attached)
+        return attached
+
     def slots(self, steps: Ints) -> Ints:
-        """Place of each step on the last axis."""
+        """Index of each step on the last axis."""
         return steps % self.length
 
     def past(self, array: NDArray[Any], rows: slice | Ints, step: int) -> NDArray[Any]:
-        """A copy of some rows of one of the arrays at the window that ends with `step`, oldest step first.
+        """Copy some rows of one of the arrays at the window that ends with `step`, oldest step first.
 
-        The window lies in one stretch or in two: copying these is several times as fast as gathering step by step.
+        The window lies in one stretch or in two; copying these is several times as fast as gathering step by step.
         """
         first = (step - self.window + 1) % self.length
         over = max(0, first + self.window - self.length)
@@ -111,11 +127,11 @@ class Rings:
         return np.concatenate([chosen[:, :, first : first + self.window], chosen[:, :, :over]], axis=2)
 
     def start(self, closable: int) -> None:
-        """Begin with every step below `closable` closed."""
+        """Set the lowest open step; every step below it is closed."""
         self.closable = closable
 
     def advance(self, closable: int) -> None:
-        """Move on: the steps that enter take the places of those that leave."""
+        """Move the lowest open step forward: steps that enter replace those that leave. It never moves back."""
         assert self.closable is not None
         moved = closable - self.closable
         if moved <= 0:
@@ -126,8 +142,8 @@ class Rings:
         self.observed[:rows, :, slots] = False
         self.values[:rows, :, slots] = 0  # so that a window's values need no mask
         self.corrections[:rows, :, slots] = 0
-        if self.marked:
-            self.mark[:rows, :, slots] = 0
+        if self.flagged:
+            self.quality[:rows, :, slots] = Quality.GOOD
         if self._mean:
             self._sum[:rows, :, slots] = 0
             self._count[:rows, :, slots] = 0
@@ -136,7 +152,7 @@ class Rings:
         self.closable = closable
 
     def rows(self, groups: NDArray[np.int32]) -> Ints:
-        """Row of each group; groups that are new get one."""
+        """Row of each group code, int64 [n]; new groups get the next rows in order of arrival."""
         highest = int(groups.max(initial=-1))
         if highest >= len(self._row_of_group):
             grown = np.full(max(2 * len(self._row_of_group), highest + 1), -1, np.int64)
@@ -144,111 +160,118 @@ class Rings:
             self._row_of_group = grown
         rows = self._row_of_group[groups]
         if (rows < 0).any():
-            for group in dict.fromkeys(groups[rows < 0].tolist()):  # in order of arrival, whatever the batches
+            for group in dict.fromkeys(groups[rows < 0].tolist()):
                 self._row_of_group[group] = len(self.groups)
                 self.groups.append(group)
-            self._grow(len(self.groups))
+            have = len(self.values)
+            if len(self.groups) > have:
+                self._resize(slice(have), max(len(self.groups), 2 * have))
             rows = self._row_of_group[groups]
         return rows
 
-    def evict(self) -> Ints | None:
-        """Drop the rows of groups of which nothing is held; returns the rows that stay, int64 [k], None when all do."""
+    def evict(self) -> None:
+        """Drop the rows of groups that hold nothing, here and in every attached array; the order stays."""
         rows = len(self.groups)
         held = self.observed[:rows].reshape(rows, -1).any(axis=1)
-        if self.marked:
-            held |= self.mark[:rows].reshape(rows, -1).any(axis=1)
+        if self.flagged:
+            held |= self.quality[:rows].reshape(rows, -1).any(axis=1)
         if held.all():
-            return None
+            return
         kept = np.flatnonzero(held)
         self._row_of_group[self.codes] = -1
         self._codes = self.codes[kept]
         self._row_of_group[self._codes] = np.arange(len(kept))
         self.groups = self._codes.tolist()
-        spare = max(0, _FIRST_ROWS - len(kept))
-        for name in self._arrays:
-            setattr(self, name, _extended(getattr(self, name)[kept], spare))
-        return kept
+        self._resize(kept, max(_FIRST_ROWS, len(kept)))
 
     def put(
         self,
         row: Ints,
         sensor: NDArray[np.int32],
         step: Ints,
-        stamp: NDArray[np.int32],
+        stamp_ms: NDArray[np.int32],
         value: NDArray[np.float32],
         quality: NDArray[np.int8],
     ) -> Cells:
-        """Put readings into their cells by the bucket rule.
+        """Put readings, in order of arrival, into their cells by the bucket rule.
 
-        `last`: the reading with the latest event time inside the step stands for it; of two with the same time, the
-        one that arrived later. `mean`: the mean of all readings of the step, as good as the worst of them, and its
-        time is that of the latest.
+        `last`: the cell holds the reading with the latest event time inside the step; of two with the same time, the
+        one that arrived later. `mean`: it holds the mean of all readings of the step, the worst of their qualities and
+        the latest of their times.
+
+        Args:
+            row: int64 [n].
+            sensor: int32 [n].
+            step: int64 [n], all of them held.
+            stamp_ms: int32 [n], time after the start of the step.
+            value: float32 [n], no NaN.
+            quality: int8 [n].
+
+        Returns:
+            The cells in the same order.
         """
         flat = self.cell_codes(row, sensor, step)
         seen = self.observed.reshape(-1)[flat]
-        values, stamps, marks = self.values.reshape(-1), self.stamp.reshape(-1), self.mark.reshape(-1)
-        before, stamp_before, mark_before = values[flat], stamps[flat], marks[flat] if self.marked else None
-        self.marked |= bool(quality.any())
+        values, stamps_ms, qualities = self.values.reshape(-1), self.stamp_ms.reshape(-1), self.quality.reshape(-1)
+        value_before, stamp_before = values[flat], stamps_ms[flat]
+        quality_before = qualities[flat] if self.flagged else None
+        self.flagged |= bool(quality.any())
         if self._mean:
             np.add.at(self._sum.reshape(-1), flat, value)
             np.add.at(self._count.reshape(-1), flat, 1)
             values[flat] = self._sum.reshape(-1)[flat] / self._count.reshape(-1)[flat]
-            stamps[flat[~seen]] = 0
-            np.maximum.at(stamps, flat, stamp)
-            marks[flat[~seen]] = 0
-            np.maximum.at(marks, flat, quality)
-            stands = np.ones(len(flat), np.bool_)
+            stamps_ms[flat[~seen]] = 0
+            np.maximum.at(stamps_ms, flat, stamp_ms)
+            qualities[flat[~seen]] = Quality.GOOD
+            np.maximum.at(qualities, flat, quality)
+            held = np.ones(len(flat), np.bool_)
         else:
-            newer = ~seen | (stamp >= stamp_before)
-            # numpy leaves the last of repeated assignments behind, so the latest stamp comes last; the sort is stable
-            order = np.flatnonzero(newer)[np.argsort(stamp[newer], kind="stable")]
+            newer = ~seen | (stamp_ms >= stamp_before)
+            # numpy keeps the last of repeated assignments, so the latest stamp has to come last; the sort is stable
+            order = np.flatnonzero(newer)[np.argsort(stamp_ms[newer], kind="stable")]
             values[flat[order]] = value[order]
-            stamps[flat[order]] = stamp[order]
-            if self.marked:
-                marks[flat[order]] = quality[order]
-            stands = (values[flat] == value) & (stamps[flat] == stamp)
+            stamps_ms[flat[order]] = stamp_ms[order]
+            if self.flagged:
+                qualities[flat[order]] = quality[order]
+            held = (values[flat] == value) & (stamps_ms[flat] == stamp_ms)
         self.observed.reshape(-1)[flat] = True
-        changed = ~seen | (before != values[flat]) | (stamp_before != stamps[flat])
-        if self.marked:
-            changed |= (0 if mark_before is None else mark_before) != marks[flat]
-        return Cells(row, sensor.astype(np.int64), step, stands & changed)
+        changed = ~seen | (value_before != values[flat]) | (stamp_before != stamps_ms[flat])
+        if self.flagged:
+            changed |= (Quality.GOOD if quality_before is None else quality_before) != qualities[flat]
+        return Cells(row, sensor.astype(np.int64), step, held & changed)
 
-    def mark_dropouts(self, row: Ints, sensor: NDArray[np.int32], step: Ints) -> None:
-        """Remember readings that hold no value, where nothing else is observed."""
-        self.marked = True
+    def put_dropouts(self, row: Ints, sensor: NDArray[np.int32], step: Ints) -> None:
+        """Record readings that hold no value: a cell without an observation gets the quality BAD."""
+        self.flagged = True
         flat = self.cell_codes(row, sensor, step)
-        self.mark.reshape(-1)[flat[~self.observed.reshape(-1)[flat]]] = Quality.BAD
+        self.quality.reshape(-1)[flat[~self.observed.reshape(-1)[flat]]] = Quality.BAD
 
     def correct(self, cells: Cells) -> NDArray[np.int16]:
-        """Count a correction of each cell, none of which occurs twice; returns how many each has had, int16 [k]."""
+        """Count a correction of each cell, none of which occurs twice; return each cell's count, int16 [k]."""
         place = (cells.row, cells.sensor, self.slots(cells.step))
         self.corrections[place] = np.minimum(self.corrections[place] + 1, _MOST_CORRECTIONS)
         return self.corrections[place]
 
     def cell_codes(self, row: Ints, sensor: Ints | NDArray[np.int32], step: Ints | int) -> Ints:
-        """A number for each cell: its place in the arrays."""
+        """Number of each cell: its index in the flattened arrays."""
         return (row * self.sensors + sensor) * self.length + step % self.length
 
     def note_offsets(self, steps: Ints, offsets: Ints) -> None:
-        """Remember the lowest offset that feeds each step."""
+        """Remember the lowest offset of the readings of each step."""
         np.minimum.at(self._lowest, steps % len(self._lowest), offsets)
 
     def lowest_offset(self) -> int:
-        """Lowest offset that feeds any step held, or one remembered; a huge number when none does."""
+        """Lowest offset of the steps held and of those `offsets_back`; the highest int64 when there is none."""
         return int(self._lowest.min())
 
-    def _grow(self, rows: int) -> None:
-        have = self.values.shape[0]
-        if rows <= have:
-            return
-        more = max(rows, 2 * have) - have
-        for name in self._arrays:
-            setattr(self, name, _extended(getattr(self, name), more))
-
-    @property
-    def _arrays(self) -> tuple[str, ...]:
-        return (*_ARRAYS, "_sum", "_count") if self._mean else _ARRAYS
+    def _resize(self, kept: slice | Ints, rows: int) -> None:
+        """Keep these rows of all arrays, in their order, and append rows of zeros until there are `rows`."""
+        for name in (*_ARRAYS, "_sum", "_count") if self._mean else _ARRAYS:
+            setattr(self, name, _resized(getattr(self, name), kept, rows))
+        for attached in self._attached:
+            attached.array = _resized(attached.array, kept, rows)
 
 
-def _extended(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    return np.concatenate([array, np.zeros((rows, *array.shape[1:]), array.dtype)])
+def _resized(array: NDArray[Any], kept: slice | Ints, rows: int) -> NDArray[Any]:
+    held = array[kept]
+    return np.concatenate([held, np.zeros((rows - len(held), *array.shape[1:]), array.dtype)])

@@ -1,12 +1,12 @@
-"""Finals that a lower rung made are made again when a better one is back. Pure: numpy only.
+"""Upgrades: final rows that a fallback imputer made are made again once the model is available.
 
-The final of step t was made from the window that ends `revise_after` steps later, at e. By the time the better rung is
-back the rings have moved on: they hold the steps from `closable - window` on, so of the `window` steps up to e the
-oldest `closable - 1 - e` are gone and count as not observed. A final is made again while half of its window is held:
-for an outage of up to 48 steps of a window of 96. What is older stays as the lower rung made it.
+The final row of step t was made from the window that ends at e = t + `revise_after`. By the time the model is back, the
+rings hold only the steps from `closable - window` on, so of the `window` steps up to e the oldest `closable - 1 - e`
+are gone and count as not observed. A final row is made again while half of its window is held: after an outage of up to
+48 steps for a window of 96. Older rows stay as the fallback made them.
 
-What waits is kept in memory only and forgotten in a crash or a rebuild: an upgrade is best effort, and the row that
-it would have replaced stands. When the better rung came back is not in the topic either.
+Waiting upgrades are kept in memory only and lost in a crash or a rebuild: an upgrade is best effort, and the row that
+it would have replaced stays valid. The topic does not record when the model came back, either.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.rings import Rings
 
-MOST_ROWS = 512  # of one batch, so that catching up delays nothing
+MOST_ROWS = 512  # per batch, so that catching up delays no other row
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
 class Upgrades:
-    """Of one model's groups in one partition."""
+    """Final rows of one model's groups in one partition that wait for the model."""
 
     def __init__(self) -> None:
-        self._back = False
+        self.model_available = False  # whether the model made the last answer
         self._waiting: Ints = np.empty((4, 0), np.int64)  # group code, sensor, start of the step in ms, gap age
 
     def __len__(self) -> int:
         return int(self._waiting.shape[1])
 
-    def heard(self, *, back: bool) -> None:
-        """Whether the best rung answered last time."""
-        self._back = back
-
-    def wait_for(self, closed: Closed, rows: Ints) -> None:
-        """Remember finals among `rows` of closed steps, which a lower rung has made."""
+    def add(self, closed: Closed, rows: Ints) -> None:
+        """Add the final rows among `rows` of closed steps, all of which a fallback made."""
         rows = rows[closed.final[rows]]
         if len(rows):
-            noted = np.array([closed.group[rows], closed.sensor[rows], closed.ts_ms[rows], closed.gap_age[rows]])
-            self._waiting = np.concatenate([self._waiting, noted.astype(np.int64)], axis=1)
+            added = np.array([closed.group[rows], closed.sensor[rows], closed.ts_ms[rows], closed.gap_age[rows]])
+            self._waiting = np.concatenate([self._waiting, added.astype(np.int64)], axis=1)
 
     def due(self, rings: Rings, rules: Rules) -> Closed | None:
-        """Finals to be made again now, the oldest first; None while the better rung is away."""
+        """Final rows to make again now, the oldest first; None while the model is unavailable or nothing waits.
+
+        The rows returned no longer wait. A cell that a late reading has filled since needs no upgrade.
+        """
         if len(self) == 0 or rings.closable is None:
             return None
         gone = rings.closable - 1 - (self._waiting[2] // rules.step_ms + rules.revise_after)
-        most = min(rules.window // 2, rules.window - rules.revise_after - 2)
-        self._waiting = self._waiting[:, gone <= most]
-        if not self._back or len(self) == 0:
+        most_gone = min(rules.window // 2, rules.window - rules.revise_after - 2)
+        self._waiting = self._waiting[:, gone <= most_gone]
+        if not self.model_available or len(self) == 0:
             return None
-        now, self._waiting = self._waiting[:, :MOST_ROWS], self._waiting[:, MOST_ROWS:]
-        row, step = rings.rows(now[0].astype(np.int32)), now[2] // rules.step_ms
-        read_since = rings.observed[row, now[1], rings.slots(step)]  # a late reading has corrected it
-        return _made_again(now[:, ~read_since], row[~read_since], step[~read_since], rings, rules)
+        cells, self._waiting = self._waiting[:, :MOST_ROWS], self._waiting[:, MOST_ROWS:]
+        row, step = rings.rows(cells[0].astype(np.int32)), cells[2] // rules.step_ms
+        observed_since = rings.observed[row, cells[1], rings.slots(step)]
+        return _upgraded(cells[:, ~observed_since], row[~observed_since], step[~observed_since], rings, rules)
 
 
-def _made_again(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) -> Closed | None:
+def _upgraded(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) -> Closed | None:
+    """Rows and windows of cells [4, n] to fill again; row and step are int64 [n]."""
     count = cells.shape[1]
     if count == 0:
         return None
@@ -79,7 +79,7 @@ def _made_again(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) 
         cells[2],
         np.full(count, np.nan, np.float32),
         np.zeros(count, np.bool_),
-        rings.mark[row, cells[1], rings.slots(step)],
+        rings.quality[row, cells[1], rings.slots(step)],
         cells[3].astype(np.int32),
         np.full(count, UPGRADED, np.int16),
         np.ones(count, np.bool_),
@@ -91,6 +91,6 @@ def _made_again(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) 
 
 
 def _unique(ends: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """The different pairs [2, w], and which of them each cell is."""
+    """The distinct pairs of end and row, int64 [2, w], and the index of each cell's pair, int64 [n]."""
     pairs, place = np.unique(np.stack([ends, rows]), axis=1, return_inverse=True)
     return pairs, place.reshape(-1)

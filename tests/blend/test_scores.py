@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from glaim_stream.blend.mixture import START, blend
+from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers, ModelScores, Scores
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
@@ -41,14 +41,14 @@ def test_the_weight_of_a_step_knows_the_errors_of_steps_before_it_alone() -> Non
     questions = answers([5, 6], [1.0, 1.0], [3.0, 3.0])
     holes = answers([5, 6, 7], [0.0] * 3, [0.0] * 3)
     of_hole, of_question = scores.walk(holes, questions, np.array([1.0, 1.0]))
-    assert of_hole.tolist() == [START, 1.0, 1.0]
-    assert of_question.tolist() == [START, 1.0]
+    assert of_hole.tolist() == [0.5, 1.0, 1.0]
+    assert of_question.tolist() == [0.5, 1.0]
 
 
 def test_what_the_model_did_not_answer_does_not_count() -> None:
     scores = ModelScores(1)
     scores.walk(Answers.none(), answers([1, 2], [np.nan, np.nan], [1.0, 1.0]), np.array([0.0, 0.0]))
-    assert scores.weights(3)[0, 0, 0] == START
+    assert scores.weights(3)[0, 0, 0] == 0.5
 
 
 def test_what_nobody_asked_about_leans_on_its_place_first_and_then_on_its_sensor() -> None:

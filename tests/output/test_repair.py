@@ -36,7 +36,7 @@ def closed(*rows: dict[str, Any]) -> Closed:
         "window": 0,
         "lag": 0,
         "final": False,
-        "mark": 0,
+        "quality": 0,
     }
     full = [default | row for row in rows]
     count = len(full)
@@ -53,7 +53,7 @@ def closed(*rows: dict[str, Any]) -> Closed:
         stamp_ms=np.full(count, 37, np.int64),
         value=column("value", np.float32),
         observed=column("observed", np.bool_),
-        mark=column("mark", np.int8),
+        quality=column("quality", np.int8),
         gap_age=column("gap_age", np.int32),
         revision=np.zeros(count, np.int16),
         final=column("final", np.bool_),
@@ -84,12 +84,12 @@ def test_observed_cells_pass_through_untouched() -> None:
 
 
 def test_a_reading_that_doubts_itself_keeps_its_value_and_its_row_says_so() -> None:
-    rows = mend(closed({"observed": True, "value": 2.0, "window": NO_WINDOW, "gap_age": 0, "mark": 1}), None)
+    rows = mend(closed({"observed": True, "value": 2.0, "window": NO_WINDOW, "gap_age": 0, "quality": 1}), None)
     assert (rows.value[0], rows.method[0], rows.status[0]) == (2.0, Method.OBSERVED, Status.UNCERTAIN)
 
 
 @pytest.mark.parametrize(
-    ("gap_age", "mark", "status"),
+    ("gap_age", "quality", "status"),
     [
         (5, 0, Status.BAD_NO_COMMUNICATION),
         (6, 0, Status.BAD_NO_DATA),  # the window has six steps
@@ -97,13 +97,13 @@ def test_a_reading_that_doubts_itself_keeps_its_value_and_its_row_says_so() -> N
         (6, 2, Status.BAD_SENSOR_FAILURE),
     ],
 )
-def test_a_hole_older_than_max_gap_stays_null_and_says_why(gap_age: int, mark: int, status: Status) -> None:
-    rows = mend(closed({"window": NO_WINDOW, "gap_age": gap_age, "mark": mark}), None)
+def test_a_hole_older_than_max_gap_stays_null_and_says_why(gap_age: int, quality: int, status: Status) -> None:
+    rows = mend(closed({"window": NO_WINDOW, "gap_age": gap_age, "quality": quality}), None)
     assert np.isnan(rows.value[0])
     assert (rows.method[0], rows.status[0]) == (Method.NONE, status)
 
 
-@pytest.mark.parametrize("mark", [0, 2])
+@pytest.mark.parametrize("quality", [0, 2])
 @pytest.mark.parametrize(
     ("method", "status"),
     [
@@ -114,9 +114,9 @@ def test_a_hole_older_than_max_gap_stays_null_and_says_why(gap_age: int, mark: i
     ],
 )
 def test_a_filled_hole_says_what_stands_there_whatever_its_sensor_said(
-    method: Method, status: Status, mark: int
+    method: Method, status: Status, quality: int
 ) -> None:
-    rows = mend(closed({"mark": mark}), answer(5.0, method))
+    rows = mend(closed({"quality": quality}), answer(5.0, method))
     assert (rows.value[0], rows.method[0], rows.status[0]) == (5.0, method, status)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -93,24 +95,22 @@ def test_a_mean_counts_every_reading() -> None:
 @pytest.mark.parametrize("mean", [False, True])
 def test_marks_follow_the_reading_that_stands_and_a_dropout_marks_what_is_not_observed(mean: bool) -> None:
     ring = rings(mean=mean)
-    ring.mark_dropouts(ring.rows(np.array([0, 0], np.int32)), np.array([0, 1], np.int32), np.array([0, 0]))
-    assert ring.mark[0, :, 0].tolist() == [2, 2]
+    ring.put_dropouts(ring.rows(np.array([0, 0], np.int32)), np.array([0, 1], np.int32), np.array([0, 0]))
+    assert ring.quality[0, :, 0].tolist() == [2, 2]
     assert put(ring, (0, 0, 0, 5, 1.0), (0, 0, 0, 9, 1.0), quality=[1, 0]).changed[-1]
-    assert ring.mark[0, :, 0].tolist() == [int(mean), 2], "a mean is as good as the worst of its readings"
-    ring.mark_dropouts(ring.rows(np.array([0], np.int32)), np.array([0], np.int32), np.array([0]))
-    assert ring.mark[0, :, 0].tolist() == [int(mean), 2], "a dropout takes no value back"
+    assert ring.quality[0, :, 0].tolist() == [int(mean), 2], "a mean is as good as the worst of its readings"
+    ring.put_dropouts(ring.rows(np.array([0], np.int32)), np.array([0], np.int32), np.array([0]))
+    assert ring.quality[0, :, 0].tolist() == [int(mean), 2], "a dropout takes no value back"
     ring.advance(10)
-    assert not ring.mark[0].any()
+    assert not ring.quality[0].any()
 
 
 def test_a_reading_that_changes_only_time_or_quality_says_something_new() -> None:
     ring = rings()
     put(ring, (0, 0, 0, 5, 1.0))
-    assert [put(ring, (0, 0, 0, stamp, 1.0), quality=[mark]).taken for stamp, mark in ((5, 0), (5, 1), (6, 1))] == [
-        0,
-        1,
-        1,
-    ]
+    assert put(ring, (0, 0, 0, 5, 1.0), quality=[0]).taken == 0
+    assert put(ring, (0, 0, 0, 5, 1.0), quality=[1]).taken == 1
+    assert put(ring, (0, 0, 0, 6, 1.0), quality=[1]).taken == 1
 
 
 def test_a_new_group_finds_no_trace_of_others() -> None:
@@ -143,3 +143,60 @@ def test_the_lowest_offset_is_that_of_a_list_of_all_offsets(moves: list[tuple[in
         ring.advance((ring.closable or 0) + forward)
         kept = [each for each in kept if each[0] >= ring.oldest_step]
         assert ring.lowest_offset() == min((offset for _, offset in kept), default=HUGE)
+
+
+def test_an_attached_array_follows_the_rows() -> None:
+    """
+    row        0    1    2    3  ...  9       ten groups: more than there is room for at first
+    group    100  101  102  103     109
+    observed   x    .    x    .       .       the others are evicted
+    """
+    ring = rings()
+    attached = ring.attach((3,), np.int32)
+    assert attached.array.shape == (8, 3)
+    assert attached.array.dtype == np.int32
+    put(ring, (100, 0, 0, 0, 1.0))
+    attached.array[0] = 7
+    rows = ring.rows(np.arange(100, 110, dtype=np.int32))
+    assert attached.array.shape == (16, 3)
+    assert attached.array.any(axis=1).tolist() == [True] + [False] * 15
+    attached.array[rows] = np.arange(100, 110)[:, None]
+    put(ring, (102, 0, 0, 0, 1.0))
+    ring.evict()
+    assert ring.groups == [100, 102]
+    assert attached.array.shape == (8, 3)
+    assert attached.array[:, 0].tolist() == [100, 102, 0, 0, 0, 0, 0, 0]
+    assert ring.rows(np.array([101], np.int32)).tolist() == [2]
+    assert attached.array[2].tolist() == [0, 0, 0], "a group that comes back starts clean"
+
+
+def test_a_copy_of_the_rings_has_attached_arrays_of_its_own() -> None:
+    ring = rings()
+    attached = ring.attach((), np.int64)
+    ring.rows(np.array([0], np.int32))
+    copied_ring, copied_attached = copy.deepcopy((ring, attached))
+    copied_attached.array[0] = 5
+    copied_ring.rows(np.arange(20, dtype=np.int32))
+    assert (len(copied_attached.array), copied_attached.array[0]) == (20, 5)
+    assert (len(attached.array), attached.array[0]) == (8, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 2), st.booleans()), max_size=60))
+def test_an_attached_array_agrees_with_a_dictionary_by_group(moves: list[tuple[int, int, bool]]) -> None:
+    """Groups come, are written to, fall silent, are evicted and come back; a dictionary keeps what each one holds."""
+    ring = rings()
+    attached = ring.attach((2,), np.int64)
+    kept: dict[int, int] = {}
+    for number, (group, forward, evict) in enumerate(moves, 1):
+        step = ring.newest_step
+        put(ring, (group, 0, step, 0, float(number)))
+        row = int(ring.rows(np.array([group], np.int32))[0])
+        assert attached.array[row].tolist() == [kept.get(group, 0)] * 2
+        attached.array[row] = kept[group] = number
+        ring.advance((ring.closable or 0) + forward)
+        if evict:
+            ring.evict()
+            kept = {group: kept[group] for group in ring.groups}
+        assert len(attached.array) == len(ring.values)
+        assert attached.array[: len(ring.groups), 1].tolist() == [kept[group] for group in ring.groups]
+        assert not attached.array[len(ring.groups) :].any()

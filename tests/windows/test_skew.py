@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glaim_stream.windows.clock import counted_ms
+from glaim_stream.windows.clock import limit_skew
 from glaim_stream.windows.partition import PartitionWindows
 from tests.event_time import fed, feed
 from tests.support import Event, catalogue, rows_of
@@ -40,13 +40,13 @@ def test_readings_ahead_wait_in_their_step_until_the_clock_comes() -> None:
 
 def test_what_counts_for_the_clock_keeps_to_the_room_that_there_is() -> None:
     events, produced = np.array([5, 100, 3 * HOUR_MS]), np.array([9, 60, 0])
-    counted, skewed = counted_ms(events, produced, np.array([HOUR_MS]))
+    counted, skewed = limit_skew(events, produced, np.array([HOUR_MS]))
     assert (counted.tolist(), skewed) == ([5, 60, 2 * HOUR_MS], 2)
 
 
 def test_without_skew_event_times_count_as_they_are() -> None:
     events = np.array([5, 7])
-    counted, skewed = counted_ms(events, events, np.array([0]))
+    counted, skewed = limit_skew(events, events, np.array([0]))
     assert counted is events
     assert skewed == 0
 

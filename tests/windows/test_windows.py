@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 
@@ -194,6 +195,24 @@ def test_how_the_broker_cuts_batches_changes_nothing(rules: Catalogue, sequence:
     in_parts = in_batches(PartitionWindows(rules), sequence, cuts)
     assert in_parts == in_batches(PartitionWindows(rules), sequence, range(40))
     assert in_parts == in_batches(PartitionWindows(rules), sequence, ())
+
+
+@given(catalogues(), near_events, near_events, near_events)
+def test_a_copy_of_the_windows_and_the_original_go_their_own_ways(
+    rules: Catalogue, before: list[Event], mine: list[Event], others: list[Event]
+) -> None:
+    names = [f"g{n}" for n in range(3)]
+    original, untouched = (PartitionWindows(rules, score_share=1.0, group_names=names) for _ in range(2))
+    for windows in (original, untouched):
+        fed(windows, before)
+        windows.close_idle(7_000)
+    copied = copy.deepcopy(original)
+    fed(copied, others, len(before))
+    copied.close_idle(10**6)
+    found, expected = (fed(windows, mine, len(before)) for windows in (original, untouched))
+    assert rows_of(found.closed) == rows_of(expected.closed)
+    assert found.outages == expected.outages
+    assert [each.truth.tolist() for each in found.probes] == [each.truth.tolist() for each in expected.probes]
 
 
 @given(catalogues(), near_events, st.randoms(use_true_random=False))
