@@ -14,6 +14,7 @@ import numpy as np
 from glaim_stream.errors import GlaimError
 from glaim_stream.imputers.protocol import Rung, Windows
 from glaim_stream.models.contract import Contract
+from glaim_stream.retry import pauses_s
 
 log = logging.getLogger(__name__)
 
@@ -47,17 +48,20 @@ async def first_answers(
     *,
     on_answer: Callable[[str], object],
     on_failure: Callable[[str, str], object],
+    first_pause_s: float = FIRST_PAUSE_S,
 ) -> None:
-    """Ask for every model until each has answered once.
+    """Query every model until each has answered once.
 
     Args:
-        rung: asked directly, past its breaker: an attempt in vain delays no batch.
-        contracts: of the models, by name.
-        on_answer: told the name of each model that has answered.
-        on_failure: told the name and the reason of every attempt in vain.
+        rung: called directly, without its breaker, so a failed attempt delays no batch.
+        contracts: contracts of the models to query, by model name.
+        on_answer: called with the name of each model that has answered.
+        on_failure: called with the model's name and the reason after every failed attempt.
+        first_pause_s: pause after the first round of failed attempts, in seconds; each further pause is twice as long,
+            up to 5 s.
     """
     waiting = dict(contracts)
-    pause_s = FIRST_PAUSE_S
+    pauses = pauses_s(first_pause_s, LONGEST_PAUSE_S)
     while waiting:
         for name, contract in list(waiting.items()):
             try:
@@ -69,5 +73,4 @@ async def first_answers(
             on_answer(name)
             log.info("%s answers for model %s", rung.name, name)
         if waiting:
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await asyncio.sleep(next(pauses))

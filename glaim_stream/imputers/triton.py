@@ -15,6 +15,7 @@ from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.models.contract import IMPUTED, OBSERVED, VALUES, Contract
 from glaim_stream.models.versions import Contracts
+from glaim_stream.retry import pauses_s
 from glaim_stream.vocabulary import Method
 
 # UNAVAILABLE: restarting or unreachable. NOT_FOUND: what a draining server answers, or one that still loads.
@@ -135,7 +136,7 @@ class TritonImputer:
     async def _infer(self, model: str, inputs: list[InferInput]) -> Any:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._deadline_s
-        pause = _FIRST_PAUSE_S
+        pauses = pauses_s(_FIRST_PAUSE_S, longest_s=self._deadline_s)
         tries = 0
         while True:
             tries += 1
@@ -152,11 +153,11 @@ class TritonImputer:
                 if error.status() not in _RETRIED and not by_another:
                     kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
                     raise kind(f"{self._url}: {error}") from error
-                if loop.time() + pause >= end:
+                pause_s = next(pauses)
+                if loop.time() + pause_s >= end:
                     self._forget(client)
                     raise ImputerUnavailable(f"{self._url} did not answer in {self._deadline_s} s: {error}") from error
-            await asyncio.sleep(pause)
-            pause *= 2
+            await asyncio.sleep(pause_s)
 
 
 def _tensor(name: str, array: np.ndarray, datatype: str) -> InferInput:
