@@ -1,6 +1,7 @@
-"""A first question to an imputer: one window of each model, such as its contract describes, with the newest step out.
+"""First calls to an imputer: one typical window of each model, with the newest step missing.
 
-Health endpoints of a server stay green while the interpreter behind them is dead; an answer does not.
+A server's health endpoints can stay green while the interpreter behind a model is dead. Only an answer shows that the
+model works.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 
 
 def typical_windows(contract: Contract) -> Windows:
-    """One window in which every sensor says its training mean, and the newest step is missing.
+    """One window in which every sensor has its training mean and the newest step is missing.
 
-    values: float32 [1, C, window] in sensor units; observed: bool, alike; asked for are all steps that the model emits.
+    values: float32 [1, C, window] in sensor units; observed: bool of the same shape; steps: all that the model emits.
     """
     shape = (1, len(contract.sensors), contract.window)
     means = np.array([sensor.mean for sensor in contract.sensors], np.float32)
@@ -35,7 +36,7 @@ def typical_windows(contract: Contract) -> Windows:
 
 
 def empty_windows(contract: Contract) -> Windows:
-    """One window in which nothing was observed, shaped alike: the case that models get wrong."""
+    """One window of the same shape without any observation, which a model may handle wrongly."""
     typical = typical_windows(contract)
     return Windows(
         typical.model, np.zeros_like(typical.values), np.zeros_like(typical.observed), contract.emitted_steps
