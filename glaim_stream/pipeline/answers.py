@@ -11,7 +11,8 @@ from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers
 from glaim_stream.imputers.baselines import interpolation_at
 from glaim_stream.imputers.protocol import Imputed
-from glaim_stream.output.repair import SensorTable, publishable
+from glaim_stream.output.repair import publishable
+from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.probes import Place, Probes, age_class, places
