@@ -115,7 +115,7 @@ def put_broken(repository: Path, forward: Any) -> None:
         (lambda values, observed: values[..., -3:] / (values * ~observed)[..., -3:], "not finite"),
         (
             lambda values, observed: (values * observed).view(1, 12)[:, :6],
-            "^model m version 1 failed: RuntimeError: shape .* is invalid for input of size 24$",
+            "^model m version 1 failed: RuntimeError: .* invalid for input",
         ),
         (lambda values, observed: (values * observed, values), "^model m version 1 failed: .*no attribute 'numpy'$"),
     ],
