@@ -1,23 +1,27 @@
-"""Every error this project raises on purpose.
+"""Every exception that this project raises on purpose.
 
     GlaimError
     ├── SettingsError        the environment or a flag cannot be used
     ├── CatalogueError       groups.yaml cannot be used
-    ├── ContractError        a model's contract cannot be read, or does not fit what uses it
+    ├── ContractError        a model's contract cannot be read, or does not match its use
     ├── ModelError           a model repository cannot be read or changed as asked
-    ├── RecordError          an output message is not one of ours
-    ├── MessageTooLarge      a topic does not take a message of that size
-    ├── WindowShapeError     windows handed to an imputer have the wrong shape
-    └── ImputerError         an imputer could not answer
-        └── ImputerUnavailable   ... now, but it may later: the ladder goes one rung down
+    ├── RecordError          an output message has another format
+    ├── MessageTooLarge      a message is larger than its topic accepts
+    ├── WindowShapeError     windows passed to an imputer have the wrong shape
+    └── ImputerError         an imputer cannot impute some windows
+        └── ImputerUnavailable   ... now, but may later: its breaker opens
 
-Each message says what was expected and what was found. What a *reading* may get wrong is no exception: it is a
-`DeadLetterCause` (glaim_stream.decode.dead_letters): a bad reading is an expected input, not a failure of the worker.
+Each message states what was expected and what was found. A bad *reading* raises no exception: bad readings are expected
+input and get a `DeadLetterCause` (glaim_stream.decode.dead_letters).
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class GlaimError(Exception):
-    """Base of the family; catching it catches everything raised on purpose here."""
+    """Base class of all exceptions that this project raises on purpose."""
 
 
 class SettingsError(GlaimError):
@@ -29,7 +33,7 @@ class CatalogueError(GlaimError):
 
 
 class ContractError(GlaimError):
-    """A model's contract cannot be read, or does not fit what uses it."""
+    """A model's contract cannot be read, or does not match the catalogue or the served model."""
 
 
 class ModelError(GlaimError):
@@ -37,20 +41,29 @@ class ModelError(GlaimError):
 
 
 class RecordError(GlaimError):
-    """An output message is not one of ours."""
+    """An output message has another format."""
 
 
 class MessageTooLarge(GlaimError):
-    """A topic does not take a message of that size."""
+    """A message is larger than its topic accepts."""
 
 
 class WindowShapeError(GlaimError):
-    """Windows handed to an imputer have the wrong shape."""
+    """Windows passed to an imputer have the wrong shape."""
 
 
 class ImputerError(GlaimError):
-    """An imputer could not answer."""
+    """An imputer cannot impute some windows."""
 
 
 class ImputerUnavailable(ImputerError):
-    """An imputer could not answer now, but may later."""
+    """An imputer cannot impute now, but may later."""
+
+
+MAX_LISTED_NAMES = 8
+
+
+def listed(names: Sequence[object]) -> str:
+    """The first names as a list for a message, and the number of the others: `a, b, ... and 3 more`."""
+    more = len(names) - MAX_LISTED_NAMES
+    return ", ".join(map(str, names[:MAX_LISTED_NAMES])) + (f" and {more} more" if more > 0 else "")

@@ -56,6 +56,10 @@ SCHEMA = pa.schema(
     ],
     metadata={"glaim-schema-version": SCHEMA_VERSION},
 )
+PLAIN_SCHEMA = pa.schema(
+    [field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in SCHEMA],
+    metadata=SCHEMA.metadata,
+)  # names as strings: the schema of tables and files of many messages
 _SINCE_2 = ("event_time", "status")
 _NAMES_1 = [name for name in SCHEMA.names if name not in _SINCE_2]
 
@@ -168,8 +172,8 @@ def newest_revisions(tables: Iterable[pa.Table]) -> pa.Table:
 
     A row with a higher revision wins; of equal ones the later in the topic does.
     """
-    plain = pa.unify_schemas([SCHEMA]).empty_table()
-    table = pa.concat_tables([_undictionary(_in_schema(each)) for each in tables] or [_undictionary(plain)])
+    plain = [without_dictionaries(_in_schema(each)) for each in tables]
+    table = pa.concat_tables(plain or [PLAIN_SCHEMA.empty_table()])
     table = table.append_column("order", pa.array(np.arange(table.num_rows)))
     table = table.sort_by(
         [(name, "ascending") for name in ("group", "sensor", "ts")]
@@ -186,12 +190,15 @@ def newest_revisions(tables: Iterable[pa.Table]) -> pa.Table:
     return table.filter(pa.array(first))
 
 
-def _undictionary(table: pa.Table) -> pa.Table:
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return pa.table(dict(zip(table.column_names, columns, strict=True)))
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """The table in PLAIN_SCHEMA: names as strings instead of dictionary codes.
+
+    Dictionaries differ from message to message; tables in PLAIN_SCHEMA can be joined and written to one file.
+
+    Args:
+        table: rows in SCHEMA or PLAIN_SCHEMA.
+    """
+    return table.cast(PLAIN_SCHEMA)
 
 
 def _record_batch(

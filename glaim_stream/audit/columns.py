@@ -15,7 +15,7 @@ from glaim_stream.decode.dead_letters import HEADER_PREFIX, RECEIPT_HEADER, Inpu
 from glaim_stream.decode.groups import UNKNOWN_GROUP, GroupIndex
 from glaim_stream.errors import RecordError
 from glaim_stream.models.contract import Contract
-from glaim_stream.output.repair import SensorTable
+from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.records import read_rows
 from glaim_stream.vocabulary import METHODS, severity
 

@@ -31,8 +31,7 @@ def check(
 
     from glaim_stream.catalogue import read_catalogue
     from glaim_stream.commands.console import result_console
-    from glaim_stream.errors import CatalogueError
-    from glaim_stream.feed.words import some
+    from glaim_stream.errors import CatalogueError, listed
 
     catalogue = read_catalogue(file)
     console = result_console()
@@ -52,7 +51,7 @@ def check(
     console.print(models)
     rules = Table("model", "group ids", "pattern")
     for rule in catalogue.groups:
-        rules.add_row(rule.model, some(rule.ids), rule.pattern or "")
+        rules.add_row(rule.model, listed(rule.ids), rule.pattern or "")
     console.print(rules)
     unknown = [name for name in group or [] if catalogue.model_of(name) is None]
     for name in group or []:

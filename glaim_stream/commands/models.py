@@ -23,7 +23,7 @@ Models = Annotated[list[str] | None, typer.Option("--model", help="Only this mod
 Tries = Annotated[
     int, typer.Option(min=1, help="So often in all, when the repository cannot be reached; 1, 2, 4 ... 30 s apart.")
 ]
-_LONGEST_PAUSE_S = 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
 
 @app.command("list")
@@ -164,15 +164,16 @@ def _persistently(do: Callable[[], int], tries: int) -> int:
         ModelError: the last try failed too.
     """
     from glaim_stream.errors import ModelError
+    from glaim_stream.retry import pauses_s
 
-    pause_s = 1.0
+    pauses = pauses_s(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     for left in range(tries - 1, -1, -1):
         try:
             return do()
         except OSError as error:
             if not left:
                 raise ModelError(f"after {tries} tries: {error}") from error
-            print(f"{error}; trying again in {pause_s:g} s, {left} times more", file=sys.stderr, flush=True)
+            pause_s = next(pauses)
+            print(f"{error}; trying again in {pause_s:.1f} s, {left} times more", file=sys.stderr, flush=True)
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
     raise AssertionError("a try either returns or raises")

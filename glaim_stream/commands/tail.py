@@ -60,7 +60,8 @@ def tail(
 ) -> None:
     """Show the filled records as they come, or write them to a file, until Ctrl-C."""
     from glaim_stream.errors import SettingsError
-    from glaim_stream.kafka.tail import Filter, RowFile, follow
+    from glaim_stream.kafka.tail import Filter, follow
+    from glaim_stream.output.row_files import RowFile
     from glaim_stream.settings import read_settings
 
     if newest_only and out is None:

@@ -16,11 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.errors import SettingsError, listed
 from glaim_stream.feed.files import read_file
 from glaim_stream.feed.kinds import is_number
 from glaim_stream.feed.time_columns import column_ms, joined
-from glaim_stream.feed.words import some
 
 DEFAULT_MISSING = ("-9999",)
 TIME_NAMES = ("ts", "time", "timestamp", "datetime", "date")
@@ -96,7 +95,7 @@ def read_source(
     times = time_column or next((name for name in TIME_NAMES if name in table.column_names), None)
     if times is None or times not in table.column_names:
         expected = f"a time column {time_column!r}" if time_column else f"a time column, one of {list(TIME_NAMES)}"
-        raise SettingsError(f"{path}: expected {expected}, found the columns {some(table.column_names)}")
+        raise SettingsError(f"{path}: expected {expected}, found the columns {listed(table.column_names)}")
     stamps, what = table[times].combine_chunks(), f"{path}, column {times!r}"
     time_ms = column_ms(stamps, timezone=timezone, what=what, order=date_order)
     table = table.drop_columns([times])
@@ -147,7 +146,7 @@ def _wide(table: pa.Table, time_ms: NDArray[np.int64], group: str | None, separa
             cells.append((head, tail))
         columns.append(_numbers(column))
     if not cells:
-        raise SettingsError(f"{path}: expected number columns beside the time, found {some(table.column_names)}")
+        raise SettingsError(f"{path}: expected number columns beside the time, found {listed(table.column_names)}")
     narrow = all(column.dtype == np.float32 for column in columns)
     values: NDArray[Any] = np.stack(columns, axis=1, dtype=np.float32 if narrow else np.float64)
     return _flat(cells, time_ms, values, tuple(skipped))

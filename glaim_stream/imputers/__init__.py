@@ -1,4 +1,4 @@
-"""Windows to values: the protocol, and what implements it."""
+"""Windows to values: the imputer protocol and its implementations."""
 
 from glaim_stream.imputers.protocol import Imputed, Imputer, Rung, Windows
 

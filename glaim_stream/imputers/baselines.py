@@ -1,4 +1,4 @@
-"""The two imputers that need no model: they are the last rungs of the ladder and the bar every model must clear."""
+"""Last value and linear interpolation: the last rungs of the ladder, and the baselines that a model must beat."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def last_value(values: Floats, observed: Bools) -> Floats:
 
 
 def interpolation(values: Floats, observed: Bools) -> Floats:
-    """Draw a straight line between the two neighbouring observations of each sensor.
+    """Interpolate linearly between the two neighbouring observations of each sensor.
 
-    After the last observation it carries that one on, before the first it carries that one back.
+    The first observation is carried back to the steps before it, the last one forward to the steps after it.
 
     Args:
         values: float32 [..., C, T], sensor units; ignored where not observed.
@@ -45,12 +45,12 @@ def interpolation(values: Floats, observed: Bools) -> Floats:
 
 
 def interpolation_at(values: Floats, observed: Bools, at: NDArray[np.int64]) -> Floats:
-    """`interpolation` of one cell a row, to the bit, at a tenth of the cost of whole rows.
+    """`interpolation` for one cell per row: the same bits at a tenth of the cost of whole rows.
 
     Args:
         values: float32 [n, T], sensor units; ignored where not observed.
         observed: bool [n, T], True where a reading arrived.
-        at: int64 [n], which step of each row.
+        at: int64 [n], step of each row.
 
     Returns:
         float32 [n].
@@ -63,7 +63,7 @@ def interpolation_at(values: Floats, observed: Bools, at: NDArray[np.int64]) -> 
 
 
 def _line(values: Floats, left: NDArray[np.integer], right: NDArray[np.integer], at: NDArray[np.integer]) -> Floats:
-    """Through the neighbours [..., k] of the steps `at`; `left` is -1 and `right` is T where there is none."""
+    """Values on the line between the neighbours [..., k] of the steps `at`; `left` is -1 and `right` is T if absent."""
     steps = values.shape[-1]
     has_left, has_right = left >= 0, right < steps
     left = np.where(has_left, left, np.minimum(right, steps - 1))

@@ -1,8 +1,8 @@
-"""When to leave an imputer alone: a circuit breaker. Pure, time is handed in.
+"""A circuit breaker for an imputer. Pure: the caller passes the time in.
 
-Closed, every batch asks. One failure opens it: the imputer has tried again by itself until its deadline, so a failure
-is no accident of a moment. Open, batches pass on to the next rung at once. After a rest one batch tries, and the others
-still pass on: half open. Its answer closes the breaker, its failure begins another rest.
+Closed: every batch calls the imputer. One failure opens the breaker, because the imputer has already retried until its
+deadline. Open: batches go to the next rung at once. After a rest, one batch calls the imputer as a trial while the
+others still go to the next rung: half open. A response closes the breaker; a failure starts another rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class State(IntEnum):
-    """Of a breaker."""
+    """State of a breaker; the numbers are the values of a metric."""
 
     CLOSED = 0
     HALF_OPEN = 1
@@ -20,14 +20,14 @@ class State(IntEnum):
 
 
 class Breaker:
-    """Of one imputer."""
+    """The circuit breaker of one imputer."""
 
     def __init__(self, rest_s: float, on_state: Callable[[State], None] = lambda state: None) -> None:
-        """Begin closed.
+        """Create a closed breaker.
 
         Args:
-            rest_s: from a failure to the next probe.
-            on_state: told of every change.
+            rest_s: time from a failure to the next trial.
+            on_state: called with the new state after every change.
         """
         self._rest_s = rest_s
         self._on_state = on_state
@@ -40,22 +40,25 @@ class Breaker:
         return self._state
 
     def admits(self, now_s: float) -> bool:
-        """Whether a batch may ask now; the one that is admitted after a rest is the probe, and must report back."""
+        """Whether a batch may call the imputer now.
+
+        The batch admitted after a rest is the trial; it must call `answered` or `failed`.
+        """
         if self._state is State.OPEN and now_s >= self._rest_until_s:
             self._go(State.HALF_OPEN)
             return True
         return self._state is State.CLOSED
 
     def answered(self) -> None:
-        """A batch that was admitted got an answer, be it a refusal: somebody is there.
+        """Record that an admitted batch got a response. Any response, even an error, shows that the imputer is up.
 
-        An answer to a batch from before the breaker opened says nothing about now, and changes nothing.
+        A response to a batch from before the breaker opened changes nothing.
         """
         if self._state is State.HALF_OPEN:
             self._go(State.CLOSED)
 
     def failed(self, now_s: float) -> None:
-        """A batch that was admitted got no answer. Of several that failed together the first begins the rest."""
+        """Record that an admitted batch got no response. If several fail together, the first one starts the rest."""
         if self._state is not State.OPEN:
             self._rest_until_s = now_s + self._rest_s
             self._go(State.OPEN)

@@ -1,6 +1,7 @@
-"""A first question to an imputer: one window of each model, such as its contract describes, with the newest step out.
+"""First calls to an imputer: one typical window of each model, with the newest step missing.
 
-Health endpoints of a server stay green while the interpreter behind them is dead; an answer does not.
+A server's health endpoints can stay green while the interpreter behind a model is dead. Only an answer shows that the
+model works.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from glaim_stream.errors import GlaimError
 from glaim_stream.imputers.protocol import Rung, Windows
 from glaim_stream.models.contract import Contract
+from glaim_stream.retry import pauses_s
 
 log = logging.getLogger(__name__)
 
@@ -21,9 +23,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 
 
 def typical_windows(contract: Contract) -> Windows:
-    """One window in which every sensor says its training mean, and the newest step is missing.
+    """One window in which every sensor has its training mean and the newest step is missing.
 
-    values: float32 [1, C, window] in sensor units; observed: bool, alike; asked for are all steps that the model emits.
+    values: float32 [1, C, window] in sensor units; observed: bool of the same shape; steps: all that the model emits.
     """
     shape = (1, len(contract.sensors), contract.window)
     means = np.array([sensor.mean for sensor in contract.sensors], np.float32)
@@ -34,7 +36,7 @@ def typical_windows(contract: Contract) -> Windows:
 
 
 def empty_windows(contract: Contract) -> Windows:
-    """One window in which nothing was observed, shaped alike: the case that models get wrong."""
+    """One window of the same shape without any observation, which a model may handle wrongly."""
     typical = typical_windows(contract)
     return Windows(
         typical.model, np.zeros_like(typical.values), np.zeros_like(typical.observed), contract.emitted_steps
@@ -47,17 +49,20 @@ async def first_answers(
     *,
     on_answer: Callable[[str], object],
     on_failure: Callable[[str, str], object],
+    first_pause_s: float = FIRST_PAUSE_S,
 ) -> None:
-    """Ask for every model until each has answered once.
+    """Query every model until each has answered once.
 
     Args:
-        rung: asked directly, past its breaker: an attempt in vain delays no batch.
-        contracts: of the models, by name.
-        on_answer: told the name of each model that has answered.
-        on_failure: told the name and the reason of every attempt in vain.
+        rung: called directly, without its breaker, so a failed attempt delays no batch.
+        contracts: contracts of the models to query, by model name.
+        on_answer: called with the name of each model that has answered.
+        on_failure: called with the model's name and the reason after every failed attempt.
+        first_pause_s: pause after the first round of failed attempts, in seconds; each further pause is twice as long,
+            up to 5 s.
     """
     waiting = dict(contracts)
-    pause_s = FIRST_PAUSE_S
+    pauses = pauses_s(first_pause_s, LONGEST_PAUSE_S)
     while waiting:
         for name, contract in list(waiting.items()):
             try:
@@ -69,5 +74,4 @@ async def first_answers(
             on_answer(name)
             log.info("%s answers for model %s", rung.name, name)
         if waiting:
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await asyncio.sleep(next(pauses))

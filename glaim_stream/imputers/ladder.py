@@ -1,4 +1,4 @@
-"""The ladder: the best imputer that answers now, for windows cut into batches with several in flight."""
+"""The ladder: calls the best imputer that is available, for batches of windows with several calls in flight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ log = logging.getLogger(__name__)
 
 
 class Ladder:
-    """Asks the rungs in order until one answers; the last one of a sensible ladder needs nothing but the window."""
+    """An imputer that calls its rungs in order until one answers.
+
+    The last rung should need nothing but the window, so that it always answers.
+    """
 
     def __init__(
         self,
@@ -35,11 +38,11 @@ class Ladder:
         Args:
             rungs: best first.
             batch: most windows in one call; larger batches use the accelerator better and wait longer.
-            in_flight: most calls at a time; more hide latency and hold more memory.
-            rest_s: how long a rung that was unavailable is passed over before one batch tries it again, so that an
-                imputer which is down does not delay every batch (see Breaker).
-            on_failure: told the name of a rung that failed.
-            on_state: told the name of a rung and the state that its breaker goes into.
+            in_flight: most calls at a time; more calls hide latency and hold more memory.
+            rest_s: how long a rung is skipped after it was unavailable, before one batch tries it again, so that an
+                imputer that is down does not delay every batch (see Breaker).
+            on_failure: called with the name of a rung that failed.
+            on_state: called with the name of a rung and the new state of its breaker.
         """
         self.rungs = list(rungs)
         self._batch = batch
@@ -48,7 +51,7 @@ class Ladder:
         self._on_failure = on_failure
 
     async def impute(self, windows: Windows) -> Imputed:
-        """Impute; what no rung could answer is NaN with method NONE."""
+        """Impute; windows that no rung could impute get NaN with method NONE."""
         starts = range(0, len(windows), self._batch)
         answers = await asyncio.gather(*(self._answer(windows.slice(start, start + self._batch)) for start in starts))
         return Imputed(
@@ -67,19 +70,19 @@ class Ladder:
             for rung, breaker in zip(self.rungs, self._breakers, strict=True):
                 if not breaker.admits(asyncio.get_running_loop().time()):
                     continue
-                there = False
+                responded = False
                 try:
                     answer = await rung.impute(windows)
-                    there = True
+                    responded = True
                     return answer
                 except ImputerError as error:
-                    there = not isinstance(error, ImputerUnavailable)
+                    responded = not isinstance(error, ImputerUnavailable)
                     self._on_failure(rung.name)
                     log.warning(
-                        "%s did not answer for %d windows of %s: %s", rung.name, len(windows), windows.model, error
+                        "%s failed to impute %d windows of model %s: %s", rung.name, len(windows), windows.model, error
                     )
-                finally:  # cancelled or failed otherwise, too: a probe that never reported would be the last one
-                    if there:
+                finally:  # also when cancelled or on another error: without a report the breaker would stay half open
+                    if responded:
                         breaker.answered()
                     else:
                         breaker.failed(asyncio.get_running_loop().time())

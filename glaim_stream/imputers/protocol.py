@@ -1,14 +1,14 @@
-"""What an imputer takes and gives."""
+"""Input, output and interfaces of imputers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import WindowShapeError
+from glaim_stream.errors import ImputerError, WindowShapeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Windows:
 
     values: float32 [n, C, window], sensor units, 0 where not observed.
     observed: bool [n, C, window], True where a reading arrived.
-    steps: how many of the newest steps are asked for.
+    steps: number of newest steps to impute.
     """
 
     model: str
@@ -42,13 +42,13 @@ class Windows:
         return Windows(self.model, self.values[start:stop], self.observed[start:stop], self.steps)
 
     def padded(self, count: int | None) -> Windows:
-        """The same windows, the last of them repeated until there are `count`; None: as they are.
+        """The same windows followed by copies of the last one, `count` in all; with None, the windows unchanged.
 
-        A model computes the last bits of its answer by kernels that it chooses for the shape of the batch. In a batch
-        of one fixed size each window gets the same bytes whoever travels with it.
+        A model selects its kernels by the shape of the batch, and the last bits of its output depend on them. With a
+        fixed batch size a window's output has the same bytes whatever other windows are in its batch.
 
         Raises:
-            WindowShapeError: there are more than `count`.
+            WindowShapeError: there are no windows, or more than `count`.
         """
         if count is None or len(self) == count:
             return self
@@ -60,11 +60,11 @@ class Windows:
 
 @dataclass(frozen=True, slots=True)
 class Imputed:
-    """The answer for the newest `steps` of each window.
+    """Imputed values of the newest `steps` of each window.
 
-    values: float32 [n, C, steps], sensor units; NaN where the imputer knows nothing.
-    method: int8 [n, C, steps], a records.Method.
-    version: which version of a model answered for each window, "" for none; length n.
+    values: float32 [n, C, steps], sensor units; NaN where the imputer has no value.
+    method: int8 [n, C, steps], vocabulary.Method.
+    version: version of the model that imputed each window, "" without a model; length n.
     """
 
     values: NDArray[np.float32]
@@ -72,12 +72,12 @@ class Imputed:
     version: list[str]
 
     def slice(self, start: int, stop: int) -> Imputed:
-        """Answers for the windows `[start, stop)`."""
+        """Values for the windows `[start, stop)`."""
         return Imputed(self.values[start:stop], self.method[start:stop], self.version[start:stop])
 
 
 class Imputer(Protocol):
-    """Fills windows; always answers."""
+    """An imputer of windows that never fails."""
 
     async def impute(self, windows: Windows) -> Imputed:
         """Impute the newest steps of each window."""
@@ -85,7 +85,7 @@ class Imputer(Protocol):
 
 
 class Rung(Protocol):
-    """One imputer of the ladder; it may fail, and then the next one is asked."""
+    """One imputer of the ladder; when it fails, the ladder calls the next one."""
 
     @property
     def name(self) -> str:
@@ -96,10 +96,39 @@ class Rung(Protocol):
         """Impute the newest steps of each window.
 
         Raises:
-            ImputerError: it cannot answer.
+            ImputerError: the imputer cannot impute these windows.
         """
         ...
 
     async def close(self) -> None:
-        """Release what it holds."""
+        """Release connections and memory."""
         ...
+
+
+def requested_values(
+    model: str, answer: Any, windows: Windows, *, sent: int, sensors: int, emitted_steps: int
+) -> NDArray[np.float32]:
+    """Check the array that a model returned and take the requested windows and steps from it.
+
+    Args:
+        model: name for error messages.
+        answer: the model's output, which should be an array [sent, sensors, emitted_steps]; None if there is none.
+        windows: the windows before padding.
+        sent: number of windows that the model received, padding included.
+        sensors: number of sensors in the model's contract.
+        emitted_steps: number of steps in the model's contract.
+
+    Returns:
+        float32 [len(windows), sensors, windows.steps], all finite.
+
+    Raises:
+        ImputerError: the array has another shape, or a requested value is NaN or infinite.
+    """
+    expected = (sent, sensors, emitted_steps)
+    found = getattr(answer, "shape", None)
+    if found != expected:
+        raise ImputerError(f"model {model} must return values of shape {expected}, found {found}")
+    values: NDArray[np.float32] = answer[: len(windows), :, -windows.steps :].astype(np.float32, copy=False)
+    if not np.isfinite(values).all():
+        raise ImputerError(f"model {model} returned values that are not finite")
+    return values

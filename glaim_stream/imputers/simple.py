@@ -1,4 +1,4 @@
-"""Rungs that need no model: interpolation with last value, and an echo that isolates the stream in benchmarks."""
+"""Imputers without a model: interpolation, last value, and an echo for benchmarks of the stream alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from glaim_stream.vocabulary import Method
 
 
 class Interpolation:
-    """Linear interpolation between neighbours; at the right edge, where there is no right one, the last value."""
+    """Linear interpolation between observations; after a sensor's last observation, its last value."""
 
     name = "interpolation"
 
@@ -40,7 +40,7 @@ class LastValue:
 
 
 class Echo:
-    """Gives back what it got, zeros in the holes: no imputation, for measuring everything else."""
+    """The input windows unchanged, with zeros in the holes: no imputation, to measure everything else."""
 
     name = "echo"
 

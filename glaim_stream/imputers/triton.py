@@ -1,4 +1,4 @@
-"""The rung that asks NVIDIA Triton, by asynchronous gRPC with a deadline."""
+"""The imputer that calls NVIDIA Triton by asynchronous gRPC, with retries until a deadline."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
-from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 from glaim_stream.models.contract import IMPUTED, OBSERVED, VALUES, Contract
 from glaim_stream.models.versions import Contracts
+from glaim_stream.retry import pauses_s
 from glaim_stream.vocabulary import Method
 
-# UNAVAILABLE: restarting or unreachable. NOT_FOUND: what a draining server answers, or one that still loads.
+# UNAVAILABLE: restarting or unreachable. NOT_FOUND: the server is draining, or still loading the model.
 _RETRIED = ("StatusCode.UNAVAILABLE", "StatusCode.NOT_FOUND")
 _FIRST_PAUSE_S = 0.05
-# INTERNAL: the process behind a model is dead, which its Triton does not mend and says after some 2 s (2.51). Of
-# several Tritons the next one lives: it is asked at once, and twice more after a pause, for calls beside this one take
-# turns too.
-_ANSWERED_BY_ANOTHER, _MOST_TRIES = "StatusCode.INTERNAL", 4
+# INTERNAL: the process behind a model is dead. Triton does not restart it and reports it after some 2 s (2.51). With
+# several Tritons the next one may be alive: it is called at once, and twice more after a pause, because concurrent
+# calls take turns too.
+_RETRIED_ELSEWHERE, _MAX_TRIES = "StatusCode.INTERNAL", 4
 
-# A name may stand for several Tritons (a headless Service): calls go to each in turn, and a retry to the next one. One
-# connection to one address, gRPC's own way, would tie a worker to whichever it met first, for as long as that lives.
+# A name may resolve to several Tritons (a headless Service): calls go to each in turn, and a retry to the next one.
+# gRPC's default, one connection to one address, would tie a worker to the first Triton for as long as it lives.
 _CHANNEL = [
     ("grpc.lb_policy_name", "round_robin"),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    # A node that vanishes answers no packet: what stays unacknowledged for 5 s ends the connection (TCP_USER_TIMEOUT,
-    # which gRPC sets to the second number when the first is given), and its share of the calls goes to the others. The
-    # pings themselves come no more often than a server puts up with by default, every 5 minutes.
+    # A node that vanishes acknowledges no packet. Data unacknowledged for 5 s closes the connection (TCP_USER_TIMEOUT,
+    # which gRPC sets to the second number when the first is given), and the node's calls go to the others. The pings
+    # themselves stay below the rate that a server tolerates by default, one in 5 minutes.
     ("grpc.keepalive_time_ms", 330_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    # A Triton that was restarted is met again within 5 s; gRPC's own patience grows to 120 s between attempts.
+    # A restarted Triton is reconnected within 5 s; gRPC's default pause grows to 120 s between attempts.
     ("grpc.max_reconnect_backoff_ms", 5_000),
 ]
 
 
 class TritonImputer:
-    """Stacked windows to a served model and back."""
+    """An imputer that sends stacked windows to a served model."""
 
     name = "triton"
 
@@ -54,14 +55,14 @@ class TritonImputer:
         deadline_s: float = 5.0,
         fixed_batch: int | None = None,
     ) -> None:
-        """Build the rung; nothing is connected yet.
+        """Create the imputer without connecting.
 
         Args:
-            url: host:port of Triton's gRPC endpoint; a name of several addresses is dealt out to all of them.
-            contracts: of the models that may be asked, by name; `Contracts` follow the versions that answer.
-            deadline_s: how long one batch may take, retries included, before the next rung is asked.
-            fixed_batch: the model sees batches of exactly so many windows (see Windows.padded); `check` then holds
-                it against what is served.
+            url: host:port of Triton's gRPC endpoint; calls to a name with several addresses go to all of them.
+            contracts: contracts of the served models, by model name; a `Contracts` also records versions served later.
+            deadline_s: maximum time for one batch, retries included, before the ladder calls the next rung.
+            fixed_batch: every call to a model has exactly this many windows (see Windows.padded); `check` then
+                compares it with the served configuration.
         """
         self._url = url
         self._contracts = contracts if isinstance(contracts, Contracts) else Contracts(contracts)
@@ -80,14 +81,14 @@ class TritonImputer:
             _tensor(OBSERVED, np.ascontiguousarray(sent.observed), "BOOL"),
         ]
         answer = await self._infer(windows.model, inputs)
-        values = answer.as_numpy(IMPUTED)
-        expected = (len(sent), len(contract.sensors), contract.emitted_steps)
-        if values is None or values.shape != expected:
-            found = None if values is None else values.shape
-            raise ImputerError(f"{windows.model} must answer {IMPUTED} {expected}, found {found}")
-        values = values[: len(windows), :, -windows.steps :]
-        if not np.isfinite(values).all():
-            raise ImputerError(f"{windows.model} answered with values that are not finite")
+        values = requested_values(
+            windows.model,
+            answer.as_numpy(IMPUTED),
+            windows,
+            sent=len(sent),
+            sensors=len(contract.sensors),
+            emitted_steps=contract.emitted_steps,
+        )
         version = answer.get_response().model_version
         try:
             await self._contracts.follow(windows.model, version)
@@ -96,10 +97,10 @@ class TritonImputer:
         return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), [version] * len(windows))
 
     async def check(self) -> None:
-        """Compare each served model's tensors with its contract, and its batches with a fixed one.
+        """Compare each served model's tensors with its contract, and its batch size with `fixed_batch`.
 
         Raises:
-            ContractError: a served model does not fit its contract, or would see batches of another shape.
+            ContractError: a served model does not fit its contract, or would get batches of another size.
             ImputerUnavailable: the server does not answer.
         """
         for name, contract in self._contracts.items():
@@ -120,43 +121,43 @@ class TritonImputer:
             self._client = None
 
     def _connected(self) -> InferenceServerClient:
-        if self._client is None:  # made here, because gRPC binds it to the running loop
+        if self._client is None:  # created here, because gRPC binds it to the running loop
             self._client = InferenceServerClient(self._url, channel_args=_CHANNEL)
         return self._client
 
     def _forget(self, client: InferenceServerClient) -> None:
-        """Begin anew with the next call: a name that could not be looked up is tried by gRPC every 2 minutes only.
+        """Connect anew at the next call, because gRPC resolves an unknown name again only every 2 minutes.
 
-        Calls that are under way hold the old connection, which ends with the last of them.
+        Calls in progress keep the old connection, which closes with the last of them.
         """
         if self._client is client:
             self._client = None
 
     async def _infer(self, model: str, inputs: list[InferInput]) -> Any:
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._deadline_s
-        pause = _FIRST_PAUSE_S
+        end_s = loop.time() + self._deadline_s
+        pauses = pauses_s(_FIRST_PAUSE_S, longest_s=self._deadline_s)
         tries = 0
         while True:
             tries += 1
-            left = end - loop.time()
+            left_s = end_s - loop.time()
             client = self._connected()
             try:
                 return await client.infer(
-                    model, inputs, outputs=[InferRequestedOutput(IMPUTED)], client_timeout=max(left, 0.001)
+                    model, inputs, outputs=[InferRequestedOutput(IMPUTED)], client_timeout=max(left_s, 0.001)
                 )
             except InferenceServerException as error:
-                by_another = error.status() == _ANSWERED_BY_ANOTHER and tries < _MOST_TRIES
-                if by_another and tries == 1:
+                elsewhere = error.status() == _RETRIED_ELSEWHERE and tries < _MAX_TRIES
+                if elsewhere and tries == 1:
                     continue
-                if error.status() not in _RETRIED and not by_another:
+                if error.status() not in _RETRIED and not elsewhere:
                     kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
                     raise kind(f"{self._url}: {error}") from error
-                if loop.time() + pause >= end:
+                pause_s = next(pauses)
+                if loop.time() + pause_s >= end_s:
                     self._forget(client)
                     raise ImputerUnavailable(f"{self._url} did not answer in {self._deadline_s} s: {error}") from error
-            await asyncio.sleep(pause)
-            pause *= 2
+            await asyncio.sleep(pause_s)
 
 
 def _tensor(name: str, array: np.ndarray, datatype: str) -> InferInput:
@@ -181,11 +182,11 @@ def _require_tensors(name: str, contract: Contract, metadata: Mapping[str, Any])
 
 
 def _require_batch(name: str, fixed_batch: int, config: Mapping[str, Any]) -> None:
-    """A call that fills a batch is one that the server's batcher cannot join with another into a different shape."""
+    """Check that the server cannot merge calls of `fixed_batch` windows into batches of another size."""
     largest = int(config.get("max_batch_size", 0))
     if fixed_batch == largest or (fixed_batch < largest and "dynamic_batching" not in config):
         return
     raise ContractError(
         f"served model {name}: a fixed batch of {fixed_batch} windows needs max_batch_size {fixed_batch}, found "
-        f"{largest}, for smaller calls may be joined and larger ones are refused; set triton_batch to {largest}"
+        f"{largest}: the server may merge smaller calls and rejects larger ones; set triton_batch to {largest}"
     )

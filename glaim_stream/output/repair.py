@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.catalogue import Model
 from glaim_stream.imputers.protocol import Imputed
-from glaim_stream.models.contract import Contract
+from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.records import Rows
 from glaim_stream.vocabulary import Method, Quality, Status
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 
 Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class SensorTable:
-    """What repairing a model's rows needs of its sensors; arrays [C] or [C, A]."""
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    resolution: NDArray[np.float64]  # 0: do not round
-    max_interval: NDArray[np.float64]  # infinite where none is given
-    window: int  # steps; a gap of so many means that nothing of the sensor is known
-    gap_ages: NDArray[np.int64] | None  # [A], None without intervals
-    residuals: Mapping[bool, tuple[Floats, Floats]]  # by "is the newest step": lower and upper [C, A]
-
-    @classmethod
-    def of(cls, model: Model, contract: Contract | None) -> SensorTable:
-        """Limits from the catalogue; resolution from the catalogue, else the contract; intervals from the contract."""
-        limits = np.array([sensor.limits for sensor in model.sensors])
-        resolution = [
-            sensor.resolution or (contract.sensors[row].resolution if contract else 0.0)
-            for row, sensor in enumerate(model.sensors)
-        ]
-        max_interval = [np.inf if sensor.max_interval is None else sensor.max_interval for sensor in model.sensors]
-        bare = cls(limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {})
-        return bare.drawn_from(contract)
-
-    def drawn_from(self, contract: Contract | None) -> Self:
-        """The same sensors with the intervals of another version of the model; None: without intervals."""
-        quantiles = contract.residual_quantiles if contract else None
-        if quantiles is None:
-            return replace(self, gap_ages=None, residuals={})
-        residuals = {newest: quantiles.table(newest=newest) for newest in (True, False)}
-        return replace(self, gap_ages=np.array(quantiles.gap_ages), residuals=residuals)
 
 
 TableOf = Callable[[str], SensorTable]  # by the version that answered

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from glaim_stream import metrics
 from glaim_stream.blend.scores import Answers
-from glaim_stream.output.repair import SensorTable, intervals
+from glaim_stream.output.repair import intervals
+from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.windows.probes import Place, Probes
 
 

@@ -11,7 +11,8 @@ from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers
 from glaim_stream.imputers.baselines import interpolation_at
 from glaim_stream.imputers.protocol import Imputed
-from glaim_stream.output.repair import SensorTable, publishable
+from glaim_stream.output.repair import publishable
+from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.probes import Place, Probes, age_class, places
@@ -86,8 +87,10 @@ def blended(imputed: Imputed, holes: HoleAnswers, weight: Doubles) -> Imputed:
     values, method = imputed.values.copy(), imputed.method.copy()
     values[place] = blend(cells.model, cells.baseline, weight)
     line = np.where(cells.place % 2 == Place.INTERIOR, np.int8(Method.INTERPOLATION), np.int8(Method.LAST_VALUE))
-    alone = (weight >= 1) | np.isnan(cells.baseline)
-    method[place] = np.where(alone, np.int8(Method.MODEL), np.where(weight <= 0, line, np.int8(Method.BLEND)))
+    from_model, from_baseline = np.isfinite(cells.model), np.isfinite(cells.baseline)
+    model_alone = from_model & ((weight >= 1) | ~from_baseline)
+    baseline_alone = ~from_model | (weight <= 0)
+    method[place] = np.where(model_alone, np.int8(Method.MODEL), np.where(baseline_alone, line, np.int8(Method.BLEND)))
     return Imputed(values, method, imputed.version)
 
 

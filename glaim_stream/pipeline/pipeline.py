@@ -25,7 +25,7 @@ from glaim_stream.models.contract import Contract
 from glaim_stream.output.announcements import Announcement, announce
 from glaim_stream.output.messages import Message
 from glaim_stream.output.repair import publishable, repair
-from glaim_stream.output.tables import Tables
+from glaim_stream.output.sensor_tables import SensorTables
 from glaim_stream.pipeline.accuracy import count_accuracy
 from glaim_stream.pipeline.answers import blended, hole_answers, holes_of, probe_answers
 from glaim_stream.records import Rows, encode
@@ -111,7 +111,7 @@ class Pipeline:
         self._upgrades = upgrades
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index)
-        self._tables = Tables(catalogue, contracts)
+        self._tables = SensorTables(catalogue, contracts)
         self._versions = [""]
 
     def windows(self) -> PartitionWindows:
@@ -243,7 +243,7 @@ class Pipeline:
     def _settle(self, scores: Scores, asked: Asked, *, again: bool) -> tuple[int, Rows] | None:
         model = self.catalogue.models[asked.model_index]
         table = self._tables[asked.model_index]
-        table_of = partial(self._tables.of, asked.model_index)
+        table_of = partial(self._tables.for_version, asked.model_index)
         imputed = asked.imputed
         if self._score_share > 0:
             holes = hole_answers(asked.closed, imputed, model.step_ms)
@@ -271,7 +271,7 @@ class Pipeline:
         if self._score_share > 0:
             holes = hole_answers(closed, imputed, self.catalogue.models[asked.model_index].step_ms)
             imputed = blended(imputed, holes, scores.models[asked.model_index].latest(holes.cells))
-        table_of = partial(self._tables.of, asked.model_index)
+        table_of = partial(self._tables.for_version, asked.model_index)
         rows = repair(closed, imputed, self._tables[asked.model_index], self._versions, table_of)
         better = holes_of(closed, asked.imputed)[1] & (rows.method != Method.NONE)  # no value becomes null
         metrics.upgraded_rows.inc(int(better.sum()))

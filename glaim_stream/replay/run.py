@@ -12,9 +12,9 @@ from glaim_stream import metrics
 from glaim_stream.errors import SettingsError
 from glaim_stream.imputers.triton import TritonImputer
 from glaim_stream.kafka.ranges import Range, read_range, reader
-from glaim_stream.kafka.tail import RowFile
 from glaim_stream.kafka.topics import ensure_topic
 from glaim_stream.output.messages import Publisher
+from glaim_stream.output.row_files import RowFile
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.replay.core import Counts, PartitionReplay
 from glaim_stream.replay.files import Dealer, Messages

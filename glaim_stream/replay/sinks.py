@@ -15,10 +15,10 @@ from aiokafka import AIOKafkaProducer
 from glaim_stream.decode.dead_letters import HEADER_PREFIX, DeadLetter
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.publish import KafkaPublisher
-from glaim_stream.kafka.tail import RowFile, plain
 from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.messages import Output
-from glaim_stream.records import read_rows
+from glaim_stream.output.row_files import RowFile
+from glaim_stream.records import read_rows, without_dictionaries
 from glaim_stream.settings import Settings
 
 
@@ -31,7 +31,7 @@ class FileSink:
     async def publish(self, output: Output) -> None:
         """Write the rows; the letters are not the file's."""
         for message in output.messages:
-            self._file.add(plain(read_rows(message.value)))
+            self._file.add(without_dictionaries(read_rows(message.value)))
 
 
 class _LinesFile:

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.kafka.tail import PLAIN_SCHEMA, Filter, RowFile
-from glaim_stream.records import newest_revisions
+from glaim_stream.kafka.tail import Filter
+from glaim_stream.output.row_files import RowFile
+from glaim_stream.records import PLAIN_SCHEMA, newest_revisions
 from glaim_stream.vocabulary import Status
 
 CATALOGUE = """
@@ -186,7 +187,7 @@ def test_a_file_of_rows_is_dropped_on_an_error(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_revisions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glaim_stream.kafka.tail._FOLD_ROWS", 2)
+    monkeypatch.setattr("glaim_stream.output.row_files._FOLD_ROWS", 2)
     path = tmp_path / "out.parquet"
     with RowFile(path, newest_only=True) as file:
         for revision, value in ((0, 1.0), (1, 2.0), (0, 1.0), (1, 3.0), (0, 1.0)):

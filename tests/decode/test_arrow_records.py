@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import struct
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode import arrow_records
+from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE, parse_arrow
 from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
@@ -98,6 +103,192 @@ def test_qualities_are_words_or_status_codes(qualities: pa.Array) -> None:
     assert np.array_equal(readings.value, [1, 1, np.nan, 1], equal_nan=True)
 
 
+def offsets_of(count: int, stated: tuple[int, ...]) -> bytes:
+    """A long record of `count` readings whose offsets into the group names are those stated."""
+    whole = stream({"group": ["g0"] * count, "sensor": ["s0"] * count, "ts": [NOW_MS] * count, "value": [1.0] * count})
+    right = struct.pack(f"<{count + 1}i", *range(0, 2 * count + 1, 2))
+    assert whole.count(right) == 2, "the offsets of group and sensor"
+    return whole.replace(right, struct.pack(f"<{count + 1}i", *stated), 1)
+
+
+READS_ONE = """
+import sys
+from glaim_stream.decode.decoder import Decoder
+from glaim_stream.decode.groups import GroupIndex
+from tests.decode.test_arrow_records import NOW_MS, arrow
+from tests.support import catalogue
+readings, rejects = Decoder(GroupIndex(catalogue())).decode([arrow(sys.stdin.buffer.read())], now_ms=NOW_MS)
+print(len(readings), *(reject.cause for reject in rejects))
+"""
+
+
+@pytest.mark.parametrize("stated", [(0, 2**30, 4, 6), (0, 4, 2, 6), (0, -8, 4, 6)])
+def test_offsets_that_lead_out_of_their_buffer_are_refused_before_anything_follows_them(
+    stated: tuple[int, ...],
+) -> None:
+    """Read without a full validation, such a column crashes the process: so this runs in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", READS_ONE], input=offsets_of(3, stated), capture_output=True)
+    assert (done.returncode, done.stdout.decode()) == (0, "0 undecodable\n"), done.stderr.decode()
+
+
+def test_names_that_are_no_utf8_are_refused() -> None:
+    whole = stream({"group": ["g0"], "sensor": ["zz"], "ts": [NOW_MS], "value": [1.0]})
+    assert whole.count(b"zz") == 1
+    _, (reject,) = decode(arrow(whole.replace(b"zz", b"\xff\xfe")))
+    assert reject.cause is DeadLetterCause.UNDECODABLE
+
+
+def test_records_of_one_schema_keep_their_offsets_groups_and_values() -> None:
+    first = stream({"ts": [NOW_MS - 3], "s0": [1.0], "s1": [2.0]})
+    second = stream({"ts": [NOW_MS - 2, NOW_MS - 1], "s0": [3.0, 4.0], "s1": [5.0, None]})
+    readings, rejects = decode(arrow(first, 5, b"g1"), arrow(second, 8, b"g0"))
+    assert rejects == []
+    assert readings.offset.tolist() == [5, 5, 8, 8, 8, 8]
+    assert readings.position.tolist() == [0, 1, 0, 1, 2, 3]
+    assert readings.group.tolist() == [0, 0, 1, 1, 1, 1]
+    assert readings.sensor.tolist() == [0, 1, 0, 1, 0, 1]
+    assert (readings.event_time_ms - NOW_MS).tolist() == [-3, -3, -2, -2, -1, -1]
+    assert np.array_equal(readings.value, [1, 2, 3, 5, 4, np.nan], equal_nan=True)
+
+
+def test_a_null_of_one_sensor_takes_no_value_of_another() -> None:
+    """
+    s0   1     .     .
+    s1   .     2     .
+    s2   .     .     3
+    """
+    columns = {
+        "s0": pa.array([1, None, None], pa.int32()),
+        "s1": pa.array([None, 2.5, None], pa.float32()),
+        "s2": pa.array([None, None, 3.5], pa.float64()),
+    }
+    whole = stream({"group": ["g0"] * 3, "ts": [NOW_MS] * 3, **columns})
+    readings, rejects = Decoder(GroupIndex(catalogue(sensors=3))).decode([arrow(whole)], now_ms=NOW_MS)
+    assert rejects == []
+    assert readings.sensor.tolist() == [0, 1, 2] * 3
+    assert np.array_equal(readings.value, [1, *[np.nan] * 3, 2.5, *[np.nan] * 3, 3.5], equal_nan=True)
+    assert readings.quality.tolist() == [0, 2, 2, 2, 0, 2, 2, 2, 0]
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_reading_without_a_name_is_given_to_no_other(*, encoded: bool) -> None:
+    group, sensor = pa.array(["g0", None, "g0", "g1"]), pa.array(["s0", "s1", None, "s1"])
+    if encoded:
+        group, sensor = group.dictionary_encode(), sensor.dictionary_encode()
+    whole = stream({"group": group, "sensor": sensor, "ts": [NOW_MS] * 4, "value": [1.0, 2.0, 3.0, 4.0]})
+    readings, rejects = decode(arrow(whole, 7, b"g5"))
+    assert (readings.position.tolist(), readings.value.tolist()) == ([0, 3], [1, 4])
+    assert (readings.group.tolist(), readings.sensor.tolist()) == ([0, 1], [0, 1])
+    assert [(each.position, each.cause, each.detail) for each in rejects] == [
+        (1, DeadLetterCause.MALFORMED, "no group, neither in the record nor as its key"),
+        (2, DeadLetterCause.MALFORMED, "no sensor"),
+    ]
+
+
+def test_details_name_the_reading_of_a_wide_record() -> None:
+    columns = {"ts": pa.array([NOW_MS, None], pa.int64()), "s0": [1.0, 2.0], "x": [3.0, 4.0], "s1": [5.0, 6.0]}
+    readings, rejects = decode(arrow(stream({"group": ["g0", "g1"], **columns}), 7))
+    assert (readings.position.tolist(), readings.value.tolist()) == ([0, 2], [1, 5])
+    expected_time = "expected epoch milliseconds or ISO 8601 with a zone, found None"
+    assert [(each.position, each.detail) for each in rejects] == [
+        (1, "sensor 'x' is not one of group 'g0'"),
+        (3, expected_time),
+        (4, "sensor 'x' is not one of group 'g1'"),
+        (5, expected_time),
+    ]
+
+
+def test_details_name_the_key_of_the_record_and_its_time() -> None:
+    known = stream({"ts": [NOW_MS + 10**6], "s0": [1.0]})
+    _, rejects = decode(arrow(known, 1, b"elsewhere"), arrow(known, 2, b"g0"))
+    assert [(each.offset, each.detail) for each in rejects] == [
+        (1, "group 'elsewhere' is not in the catalogue"),
+        (2, f"{NOW_MS + 10**6} is too far ahead of when it was produced"),
+    ]
+
+
+def test_other_headers_may_stand_before_and_after_the_content_type() -> None:
+    around: list[tuple[str, bytes]] = [("trace", b"1"), *HEADERS, ("content-encoding", b"")]
+    readings, rejects = decode(Record(WIDE, 3, b"g0", around))
+    assert (len(readings), rejects) == (4, [])
+
+
+@pytest.mark.parametrize("header", [("content-type", b"application/json"), ("accept", ARROW_CONTENT_TYPE)])
+def test_a_record_of_another_content_type_is_read_as_json(header: tuple[str, bytes]) -> None:
+    document = json.dumps({"group": "g0", "sensor": "s0", "ts": NOW_MS, "value": 1}).encode()
+    readings, rejects = decode(Record(document, 0, None, [header]))
+    assert (len(readings), rejects) == (1, [])
+
+
+def test_records_of_one_schema_are_parsed_together() -> None:
+    records = [arrow(WIDE, 0, b"g0"), arrow(LONG, 1), arrow(WIDE, 2, b"g1"), arrow(b"", 3)]
+    rejects: list[Reject] = []
+    parts = parse_arrow(records, [0, 1, 2, 3], GroupIndex(catalogue()), rejects)
+    assert [part.record.tolist() for part in parts] == [[0] * 4 + [2] * 4, [1, 1]]
+    assert [reject.offset for reject in rejects] == [3]
+
+
+def test_a_record_that_cannot_be_parsed_leaves_the_others_of_its_schema() -> None:
+    good, bad = (stream({"ts": [NOW_MS], "s0": [text]}) for text in ("1.5", "wrong"))
+    readings, (reject,) = decode(arrow(good, 1, b"g0"), arrow(bad, 2, b"g0"), arrow(good, 3, b"g1"))
+    assert (readings.offset.tolist(), readings.value.tolist()) == ([1, 3], [1.5, 1.5])
+    assert (reject.offset, reject.cause) == (2, DeadLetterCause.UNDECODABLE)
+    assert reject.detail.startswith("not a readable Arrow stream: ")
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_record_may_hold_so_many_cells_and_no_more(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_records, "_MOST_READINGS", 4)
+    readings, rejects = decode(arrow(stream({"ts": [NOW_MS] * rows, "s0": [1.0] * rows}), 0, b"g0"))
+    assert len(readings) == (2 if rows == 2 else 0)
+    found = ["not a readable Arrow stream: expected at most 4 cells, found 3 rows of 2"] if rows == 3 else []
+    assert [reject.detail for reject in rejects] == found
+
+
+def test_the_limit_of_cells_lets_a_large_record_through() -> None:
+    rows = 250_000
+    readings, rejects = decode(arrow(stream({"ts": [NOW_MS] * rows, "s0": [1.0] * rows}, "zstd"), 0, b"g0"))
+    assert (len(readings), rejects) == (rows, [])
+
+
+@pytest.mark.parametrize("type_", [pa.large_string(), pa.dictionary(pa.int8(), pa.large_string())])
+def test_names_may_be_of_any_type_of_text(type_: pa.DataType) -> None:
+    whole = stream({"group": pa.array(["g0", "g1"]).cast(type_), "sensor": pa.array(["s1", "s0"]).cast(type_),
+                    "ts": [NOW_MS] * 2, "value": [1.0, 2.0]})  # fmt: skip
+    readings, rejects = decode(arrow(whole))
+    assert rejects == []
+    assert (readings.group.tolist(), readings.sensor.tolist()) == ([0, 1], [1, 0])
+
+
+def test_dictionaries_that_differ_between_records_are_unified() -> None:
+    def encoded(*names: str) -> bytes:
+        sensor = pa.array(names).dictionary_encode()
+        return stream({"sensor": sensor, "ts": [NOW_MS] * len(names), "value": [1.0] * len(names)})
+
+    readings, rejects = decode(arrow(encoded("s1", "s0"), 0, b"g0"), arrow(encoded("s0", "s1"), 1, b"g0"))
+    assert rejects == []
+    assert readings.sensor.tolist() == [1, 0, 0, 1]
+
+
+def test_times_below_a_millisecond_are_rounded_down() -> None:
+    stamps = pa.array([NOW_MS * 1000 + 999, NOW_MS * 1000 + 1000], pa.timestamp("us", "UTC"))
+    readings, rejects = decode(arrow(stream({"ts": stamps, "s0": [1.0, 2.0]}), 0, b"g0"))
+    assert rejects == []
+    assert (readings.event_time_ms - NOW_MS).tolist() == [0, 1]
+
+
+def test_a_column_named_like_one_of_the_long_form_is_a_sensor_without_the_other() -> None:
+    rules = catalogue(sensors=[{"id": "value"}, {"id": "quality"}])
+    whole = stream({"group": ["g0"], "ts": [NOW_MS], "value": [1.5], "quality": [2.5]})
+    readings, rejects = Decoder(GroupIndex(rules)).decode([arrow(whole)], now_ms=NOW_MS)
+    assert rejects == []
+    assert (readings.sensor.tolist(), readings.value.tolist(), readings.quality.tolist()) == (
+        [0, 1],
+        [1.5, 2.5],
+        [0, 0],
+    )
+
+
 def test_arrow_and_json_keep_their_order() -> None:
     reading = {"group": "g0", "sensor": "s0", "ts": NOW_MS, "value": 1}
     records = [json_record(0, **reading), arrow(LONG, 1), json_record(2, **reading), arrow(WIDE, 3, b"g0")]
@@ -118,6 +309,7 @@ def test_arrow_and_json_keep_their_order() -> None:
         (stream({"ts": pa.nulls(10**6), "s0": pa.nulls(10**6), "s1": pa.nulls(10**6)}), DeadLetterCause.UNDECODABLE),
         (stream({"ts": pa.array([], pa.int64()), "s0": pa.array([], pa.float64())}), DeadLetterCause.MALFORMED),
         (stream({"ts": [NOW_MS]}), DeadLetterCause.MALFORMED),
+        (stream({"group": ["g0"], "ts": [NOW_MS]}), DeadLetterCause.MALFORMED),
         (stream({"ts": [NOW_MS], "s0": [1.0]}), DeadLetterCause.MALFORMED),  # no group anywhere
         (stream({"group": ["g0"], "ts": [NOW_MS], "x": [1.0]}), DeadLetterCause.UNKNOWN_SENSOR),
         (stream({"group": ["g0"], "ts": pa.array([None], pa.int64()), "s0": [1.0]}), DeadLetterCause.BAD_TIME),

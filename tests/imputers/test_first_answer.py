@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from glaim_stream.errors import ContractError, ImputerUnavailable
-from glaim_stream.imputers import first_answer
 from glaim_stream.imputers.first_answer import empty_windows, first_answers, typical_windows
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import LastValue
@@ -48,17 +47,18 @@ class Late(LastValue):
 
 
 @pytest.mark.parametrize("error", [ImputerUnavailable("refused"), ContractError("other tensors")])
-async def test_every_model_is_asked_until_it_answers_and_no_longer(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(first_answer, "FIRST_PAUSE_S", 0.001)
+async def test_every_model_is_called_until_it_answers_and_no_longer(error: Exception) -> None:
     rung = Late(error)
     answered: list[str] = []
     failures: list[tuple[str, str]] = []
     contracts = {name: contract(name=name) for name in ("a", "b")}
     await asyncio.wait_for(
         first_answers(
-            rung, contracts, on_answer=answered.append, on_failure=lambda name, why: failures.append((name, why))
+            rung,
+            contracts,
+            on_answer=answered.append,
+            on_failure=lambda name, why: failures.append((name, why)),
+            first_pause_s=0.001,
         ),
         10,
     )

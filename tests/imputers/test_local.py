@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from glaim_stream.errors import ContractError, ImputerError
-from glaim_stream.imputers.local import LOOK_EVERY_S, LocalImputer
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.local import VERSION_CHECK_INTERVAL_S, LocalImputer
 from glaim_stream.imputers.protocol import Windows
+from glaim_stream.imputers.simple import LastValue
 from glaim_stream.models.contract import file_digest, read_contract, write_contract
 from glaim_stream.models.rollback import rollback
 from glaim_stream.models.store import open_store
@@ -96,6 +98,41 @@ async def test_while_triton_is_away_the_local_model_answers_before_interpolation
     await ladder.close()
 
 
+def put_broken(repository: Path, forward: Any) -> None:
+    """Version 1 of the model m, whose network is `forward`."""
+    torch = pytest.importorskip("torch", reason="the extra `local` is not installed")
+    folder = repository / "m" / "1"
+    folder.mkdir(parents=True)
+    network = torch.jit.trace(forward, (torch.zeros(1, 2, 6), torch.ones(1, 2, 6, dtype=torch.bool)))
+    network.save(str(folder / "model.pt"))
+    write_contract(contract(torchscript_sha256=file_digest(folder / "model.pt")), repository / "m")
+
+
+@pytest.mark.parametrize(
+    ("forward", "message"),
+    [
+        (lambda values, observed: values[..., -2:] * observed[..., -2:], r"shape \(2, 2, 3\), found \(2, 2, 2\)"),
+        (lambda values, observed: values[..., -3:] / (values * ~observed)[..., -3:], "not finite"),
+        (
+            lambda values, observed: (values * observed).view(1, 12)[:, :6],
+            "^model m version 1 failed: RuntimeError: .* invalid for input",
+        ),
+        (lambda values, observed: (values * observed, values), "^model m version 1 failed: .*no attribute 'numpy'$"),
+    ],
+)
+async def test_a_network_that_fails_or_returns_something_else_leaves_the_windows_to_the_next_rung(
+    tmp_path: Path, forward: Any, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_broken(tmp_path, forward)
+    windows = Windows("m", np.ones((2, 2, 6), np.float32), np.ones((2, 2, 6), np.bool_), 2)
+    imputer = LocalImputer(tmp_path, {"m": read_contract(tmp_path / "m")})
+    with pytest.raises(ImputerError, match=message):
+        await imputer.impute(windows)
+    answer = await Ladder([imputer, LastValue()]).impute(windows)
+    assert (answer.method == Method.LAST_VALUE).all()
+    assert "local failed to impute 2 windows of model m" in caplog.text
+
+
 ONES = Windows("m", np.ones((1, 2, 6), np.float32), np.ones((1, 2, 6), np.bool_), 1)
 
 
@@ -107,7 +144,7 @@ class Followed:
         self.contracts = Contracts({"m": read_contract(repository / "m")}, repository)
         self.imputer = LocalImputer(repository, self.contracts, now_s=lambda: self.now_s)
 
-    async def answer(self, after_s: float = LOOK_EVERY_S) -> tuple[str, float]:
+    async def answer(self, after_s: float = VERSION_CHECK_INTERVAL_S) -> tuple[str, float]:
         self.now_s += after_s
         found = await self.imputer.impute(ONES)
         return found.version[0], float(found.values[0, 0, 0])
@@ -116,7 +153,7 @@ class Followed:
 async def test_a_promoted_version_is_taken_up_and_a_withdrawn_one_left(repository: Path) -> None:
     followed = Followed(repository)
     put(repository, 2, add=1.0)
-    assert await followed.answer(after_s=LOOK_EVERY_S / 2) == ("1", 1.0)
+    assert await followed.answer(after_s=VERSION_CHECK_INTERVAL_S / 2) == ("1", 1.0)
     assert await followed.answer() == ("2", 2.0)
     found = followed.contracts.of("m", "2")
     assert found is not None, "its intervals are known"
@@ -134,7 +171,7 @@ async def test_a_version_that_cannot_be_used_is_said_once_and_the_one_before_goe
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1])
     assert [await followed.answer() for _ in range(3)] == [("1", 1.0)] * 3
-    assert [record.message[:24] for record in caplog.records] == ["m goes on with version 1"]
+    assert [record.message[:23] for record in caplog.records] == ["model m keeps version 1"]
     assert "model.pt of model m version 2" in caplog.text
     weights.write_bytes(whole)
     assert (await followed.answer())[0] == "2"

@@ -31,7 +31,8 @@ from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import Source, plant_source
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.models.contract import read_contract
-from glaim_stream.output.repair import SensorTable, intervals
+from glaim_stream.output.repair import intervals
+from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, wait_until_committed

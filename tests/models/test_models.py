@@ -22,6 +22,7 @@ from glaim_stream.models.prune import prune
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
 from glaim_stream.models.store import Store, open_store
+from glaim_stream.retry import JITTER
 from tests.support import contract
 
 Say = Callable[[str], object]
@@ -404,6 +405,8 @@ def test_a_store_that_is_away_for_a_moment_is_asked_again(
         return 3
 
     assert models._persistently(sometimes, 5) == 3
-    assert pauses == [1.0, 2.0]
+    assert len(pauses) == 2
+    assert 1 - JITTER <= pauses[0] <= 1.0
+    assert 2 * (1 - JITTER) <= pauses[1] <= 2.0
     with pytest.raises(ModelError, match="after 2 tries: gone"):
         models._persistently(lambda: (_ for _ in ()).throw(OSError("gone")), 2)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.imputers.protocol import Imputed
-from glaim_stream.output.repair import SensorTable, repair
+from glaim_stream.output.repair import repair
+from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.records import Method, Quality, Rows
 from glaim_stream.vocabulary import Status, severity
 from glaim_stream.windows.closing import NO_WINDOW, Closed

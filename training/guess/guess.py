@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from glaim_stream.errors import listed
 from glaim_stream.feed.kinds import is_number, is_text
 from glaim_stream.feed.time_columns import joined
-from glaim_stream.feed.words import some
 from training.data.series import DataSpec
 from training.errors import DataError
 from training.guess.no_value import numbers_of, sentinel_warnings
@@ -56,7 +56,7 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
         said.append(f"time is column {spec.time!r}, the first that reads as times")
         said += as_read(table, spec, file)
     elif spec.time and spec.time not in table.column_names:
-        raise DataError(f"{file.name}: expected time column {spec.time!r}, found columns {some(table.column_names)}")
+        raise DataError(f"{file.name}: expected time column {spec.time!r}, found columns {listed(table.column_names)}")
     if not {"layout", "group", "sensor", "value", "separator"} & set(stated):
         spec, words = _layout(table, file, spec)
         said += words
@@ -73,13 +73,15 @@ def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list
     names = [name for name in _text_columns(table) if name != spec.time]
     numbers = [name for name in _number_columns(table) if name != spec.time]
     if not numbers:
-        raise DataError(f"{file.name}: expected columns of numbers, found {some(table.column_names)}")
+        raise DataError(f"{file.name}: expected columns of numbers, found {listed(table.column_names)}")
     distinct = _distinct(table, [spec.time]) if spec.time else table.num_rows
     if distinct == table.num_rows or not names:  # a row a time
         separator = _separator(numbers)
         if separator:
             groups = list(dict.fromkeys(name.split(separator, 1)[0] for name in numbers))
-            said = f"wide: a row a time; columns are <group>{separator}<sensor> of {len(groups)} groups, {some(groups)}"
+            said = (
+                f"wide: a row a time; columns are <group>{separator}<sensor> of {len(groups)} groups, {listed(groups)}"
+            )
             return dataclasses.replace(spec, separator=separator), [said]
         return spec, [f"wide: a row a time, a column a sensor, one group named {file.stem!r}"]
     telling = [name for name in names if _distinct(table, [spec.time, name]) > distinct]
@@ -126,7 +128,7 @@ def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
         else:
             sensors.append(name)
     said = [
-        f"left out: {some([name or 'one without a name' for name in names])} ({why})"
+        f"left out: {listed([name or 'one without a name' for name in names])} ({why})"
         for names, why in ((text, "no numbers"), (empty, "no value at all"), (counting, "counts the rows"))
         if names
     ]

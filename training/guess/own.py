@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from glaim_stream.errors import listed
 from glaim_stream.feed.files import CSV, CsvForm, csv_form
-from glaim_stream.feed.words import some
 from glaim_stream.models.contract import read_contract
 from training import checkpoint as checkpoints
 from training.config import RunConfig, build, data_path
@@ -89,7 +89,7 @@ def look(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
             given = dataclasses.replace(given, no_value=tuple(dict.fromkeys(chain.from_iterable(words.values()))))
             table = read_table(path, given.no_value)
             said.append(
-                f"no value: {some([repr(each) for each in given.no_value])}, among the numbers of {some([*words])}"
+                f"no value: {listed([repr(each) for each in given.no_value])}, among the numbers of {listed([*words])}"
             )
     found = guess(table, path, given, stated)
     return dataclasses.replace(found, said=(*said, *found.said))

@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.errors import SettingsError, listed
 from glaim_stream.feed.kinds import is_text
 from glaim_stream.feed.time_columns import ORDERS, column_ms, in_seconds
-from glaim_stream.feed.words import some
 from glaim_stream.times import text_of_ms
 from training.data.series import DataSpec
 from training.data.tables import times_of
@@ -37,7 +36,7 @@ def time_column(table: pa.Table, file: Path) -> str:
     if not found:
         raise DataError(
             f"{file.name}: expected a column of times (timestamps, text, epoch milliseconds or seconds), found columns "
-            f"{some(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
+            f"{listed(table.column_names)}; where each row is a step, give --set data.time= --set data.step_s=SECONDS"
         )
     time = found[0]
     if _is_time(pa.array([time]), name=""):

@@ -1,0 +1,80 @@
+"""Limits, resolutions and intervals of sensors, by model and by version of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.catalogue import Catalogue, Model
+from glaim_stream.models.contract import Contract
+from glaim_stream.models.versions import Contracts
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class SensorTable:
+    """The sensors of one model as arrays [C] or [C, A], which repairing rows needs."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    resolution: NDArray[np.float64]  # 0: do not round
+    max_interval: NDArray[np.float64]  # infinite without a limit
+    window: int  # steps; after a gap of this length nothing is known about the sensor
+    gap_ages: NDArray[np.int64] | None  # [A], None without intervals
+    residuals: Mapping[bool, tuple[Floats, Floats]]  # by "is the newest step": lower and upper [C, A]
+
+    @classmethod
+    def of(cls, model: Model, contract: Contract | None) -> SensorTable:
+        """Limits from the catalogue; resolution from the catalogue, else the contract; intervals from the contract."""
+        limits = np.array([sensor.limits for sensor in model.sensors])
+        resolution = [
+            sensor.resolution or (contract.sensors[row].resolution if contract else 0.0)
+            for row, sensor in enumerate(model.sensors)
+        ]
+        max_interval = [np.inf if sensor.max_interval is None else sensor.max_interval for sensor in model.sensors]
+        bare = cls(limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {})
+        return bare.with_intervals(contract)
+
+    def with_intervals(self, contract: Contract | None) -> Self:
+        """The same sensors with the intervals of a contract; without intervals if the contract is None or has none."""
+        quantiles = contract.residual_quantiles if contract else None
+        if quantiles is None:
+            return replace(self, gap_ages=None, residuals={})
+        residuals = {newest: quantiles.table(newest=newest) for newest in (True, False)}
+        return replace(self, gap_ages=np.array(quantiles.gap_ages), residuals=residuals)
+
+
+class SensorTables:
+    """The sensor tables of all models, by the model's index in the catalogue.
+
+    Limits and resolutions stay those of the start, so that all rows of a sensor are rounded alike. Intervals belong to
+    the weights and follow the version.
+    """
+
+    def __init__(self, catalogue: Catalogue, contracts: Mapping[str, Contract]) -> None:
+        self._names = [model.name for model in catalogue.models]
+        self._contracts = contracts if isinstance(contracts, Contracts) else Contracts(contracts)
+        self._at_start = [SensorTable.of(model, contracts.get(model.name)) for model in catalogue.models]
+        self._by_version: dict[tuple[int, str], SensorTable] = {}
+
+    def __getitem__(self, model_index: int) -> SensorTable:
+        return self._at_start[model_index]
+
+    def for_version(self, model_index: int, version: str) -> SensorTable:
+        """The table with the intervals of a version; without intervals while the version's contract is unknown."""
+        key = (model_index, version)
+        if key in self._by_version:
+            return self._by_version[key]
+        name = self._names[model_index]
+        contract = self._contracts.of(name, version)
+        if contract is self._contracts.get(name):
+            return self._at_start[model_index]
+        table = self._at_start[model_index].with_intervals(contract)
+        if contract is not None:  # an unknown contract is looked up again at the next call
+            self._by_version[key] = table
+        return table
