@@ -7,6 +7,7 @@
     ├── ModelError           a model repository cannot be read or changed as asked
     ├── RecordError          an output message is not one of ours
     ├── MessageTooLarge      a topic does not take a message of that size
+    ├── SendError            a message was not acknowledged; it may be sent again
     ├── WindowShapeError     windows handed to an imputer have the wrong shape
     └── ImputerError         an imputer could not answer
         └── ImputerUnavailable   ... now, but it may later: the ladder goes one rung down
@@ -42,6 +43,10 @@ class RecordError(GlaimError):
 
 class MessageTooLarge(GlaimError):
     """A topic does not take a message of that size."""
+
+
+class SendError(GlaimError):
+    """A message was not acknowledged; it may be sent again."""
 
 
 class WindowShapeError(GlaimError):
