@@ -23,9 +23,9 @@ from benchmarks import machine
 from deploy.cache import CHECKOUT
 from deploy.triton import triton_from_environment
 from glaim_stream import metrics
+from glaim_stream.build import create_pipeline
 from glaim_stream.feed.plant import simulate
 from glaim_stream.settings import Settings
-from glaim_stream.worker.app import create_pipeline
 
 SHARES = (0.0, 0.05, 0.1, 0.25)
 _MODEL = "plant-pump"
@@ -77,7 +77,7 @@ async def run(settings: Settings, records: list[_Record]) -> Cost:
     for at in range(0, len(records), _BATCH):
         batch = records[at : at + _BATCH]
         applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
-        pipeline.messages(pipeline.settle(scores, await pipeline.ask(applied.closed, applied.probes)))
+        pipeline.messages(pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes)))
     cost: Cost = {
         "share": settings.score_share,
         "cpu_s": round(time.process_time() - cpu, 2),

@@ -27,11 +27,11 @@ from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Echo
 from glaim_stream.kafka.offsets import Commit
-from glaim_stream.pipeline.faults import Rebuild
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.settings import Settings
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.rebuild import KafkaRebuilder
+from glaim_stream.worker.restore import Rebuild
 from glaim_stream.worker.run import quieten_garbage_collector
 
 GROUPS = 1000
@@ -75,11 +75,11 @@ async def rebuilt(
 ) -> tuple[list[PartitionWindows], list[int]]:
     """The windows of all partitions, rebuilt concurrently as in a worker, and the offsets that a rebuild needs."""
     pipeline = Pipeline(catalogue, {}, Ladder([Echo()], batch=64, in_flight=8))
-    making = [Rebuild(pipeline, lambda: time.time_ns() // 1_000_000, careful=False) for _ in ends]
+    making = [Rebuild(pipeline, lambda: time.time_ns() // 1_000_000, isolate=False) for _ in ends]
     await asyncio.gather(
         *(rebuilder.rebuild(topic, number, end, making[number].apply) for number, end in enumerate(ends))
     )
-    windows = [each.done() for each in making]
+    windows = [each.restored().windows for each in making]
     return windows, [each.rebuild_from(end) for each, end in zip(windows, ends, strict=True)]
 
 

@@ -19,8 +19,8 @@ from benchmarks import machine
 from benchmarks.load import Load, Shape
 from benchmarks.scores import plant_records
 from deploy.cache import CHECKOUT
+from glaim_stream.build import create_pipeline
 from glaim_stream.settings import Settings
-from glaim_stream.worker.app import create_pipeline
 
 GROUPS = (1, 10, 100, 1000)  # groups of a partition that close a step together
 _STEPS = 24
@@ -53,7 +53,7 @@ async def bytes_a_row(groups: int) -> dict[str, float]:
     for step in range(_STEPS):
         batch = records[step * groups : (step + 1) * groups]
         applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
-        answered = pipeline.settle(scores, await pipeline.ask(applied.closed, applied.probes))
+        answered = pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes))
         sizes += [(message.rows, len(message.value)) for message in pipeline.messages(answered)]
     await ladder.close()
     rows = sum(count for count, _ in sizes)

@@ -7,6 +7,7 @@
     ├── ModelError           a model repository cannot be read or changed as asked
     ├── RecordError          an output message has another format
     ├── MessageTooLarge      a message is larger than its topic accepts
+    ├── SendError            a message was not acknowledged; it may be sent again
     ├── WindowShapeError     windows passed to an imputer have the wrong shape
     └── ImputerError         an imputer cannot impute some windows
         └── ImputerUnavailable   ... now, but may later: its breaker opens
@@ -46,6 +47,10 @@ class RecordError(GlaimError):
 
 class MessageTooLarge(GlaimError):
     """A message is larger than its topic accepts."""
+
+
+class SendError(GlaimError):
+    """A message was not acknowledged; it may be sent again."""
 
 
 class WindowShapeError(GlaimError):

@@ -1,18 +1,16 @@
-"""How to reach Kafka: one description, in the words of each client."""
+"""Connection options for Kafka's clients, made from the settings."""
 
 from __future__ import annotations
 
 import ssl
 from typing import Any
 
-import faust
-
 from glaim_stream.errors import SettingsError
 from glaim_stream.settings import Settings
 
 
 def kafka_options(settings: Settings) -> dict[str, Any]:
-    """Keyword arguments for the clients of aiokafka and of kafka-python, which name them alike."""
+    """Return keyword arguments for the clients of aiokafka and of kafka-python, which share their names."""
     options: dict[str, Any] = {
         "bootstrap_servers": [address.strip() for address in settings.kafka.split(",")],
         "security_protocol": settings.security_protocol,
@@ -29,31 +27,13 @@ def kafka_options(settings: Settings) -> dict[str, Any]:
     return options
 
 
-def faust_credentials(settings: Settings) -> Any:
-    """Value for Faust's setting broker_credentials; None for a plain connection."""
-    context = _context(settings)
-    if settings.security_protocol.startswith("SASL"):
-        return faust.SASLCredentials(
-            username=settings.sasl_username,
-            password=_password(settings),
-            ssl_context=context,
-            mechanism=settings.sasl_mechanism,
-        )
-    return faust.SSLCredentials(context) if context is not None else None
-
-
-def faust_broker(settings: Settings) -> list[str]:
-    """Broker addresses; the scheme picks our transport, which pyproject.toml registers with Faust."""
-    return [f"glaim://{address.strip()}" for address in settings.kafka.split(",")]
-
-
 def _context(settings: Settings) -> ssl.SSLContext | None:
     if "SSL" not in settings.security_protocol:
         return None
     try:
         context = ssl.create_default_context(cafile=settings.ssl_ca_file)
         if settings.ssl_cert_file is not None:
-            # A key with a password would be asked for at a terminal, where there is none; so it is refused.
+            # OpenSSL would ask for the password of a locked key at a terminal, which a worker does not have.
             context.load_cert_chain(settings.ssl_cert_file, settings.ssl_key_file, password=_no_password)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         given = [str(file) for file in (settings.ssl_ca_file, settings.ssl_cert_file, settings.ssl_key_file) if file]

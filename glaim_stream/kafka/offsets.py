@@ -1,8 +1,8 @@
 """Which input offset may be committed, and from which one a rebuild must read. Pure bookkeeping, no Kafka.
 
-The rule: an offset is committed only when everything before it is answered, that is, its output and its dead letters
-are acknowledged by the broker. Faust's own rule lets a hole of one message pass (its `Consumer._new_offset`, upstream
-issue 606), so the transport asks this ledger instead.
+The rule: an offset is committed only when everything before it is answered, that is, when the broker has acknowledged
+its output and its dead letters. Faust's own rule may pass a single unanswered message (its `Consumer._new_offset`,
+upstream issue 606), so the transport takes the offset from this ledger instead.
 """
 
 from __future__ import annotations
@@ -18,24 +18,22 @@ METADATA_PREFIX: Final = "glaim/1 rebuild_from="
 class Delivery:
     """One batch of records handed to the worker: offsets in `[first_offset, next_offset)`.
 
-    `rebuild_from` is the lowest offset that still feeds a window once this batch has been applied; it is known, and
-    may be committed, only when the batch is answered.
+    `rebuild_from` is the lowest offset that still feeds a window once this batch has been applied. It is set when the
+    batch is answered, and only then may it be committed.
     """
 
     first_offset: int
     next_offset: int
     rebuild_from: int | None = field(default=None)
 
-    @property
-    def answered(self) -> bool:
-        """True once everything this batch caused is acknowledged."""
-        return self.rebuild_from is not None
-
     def answer(self, rebuild_from: int) -> None:
-        """Say that everything this batch caused is acknowledged.
+        """Record that everything this batch caused is acknowledged.
 
         Args:
             rebuild_from: lowest input offset that the windows still need after this batch, at most `next_offset`.
+
+        Raises:
+            ValueError: the offset lies outside of this range.
         """
         if not 0 <= rebuild_from <= self.next_offset:
             raise ValueError(f"rebuild_from must lie in 0..{self.next_offset}, found {rebuild_from}")
@@ -56,17 +54,20 @@ class Commit:
 
 
 class OffsetLedger:
-    """The deliveries of one partition in order; commits move over the answered ones at its head, never further."""
+    """The deliveries of one partition in order. A commit passes the answered ones at its head and no others."""
 
     def __init__(self) -> None:
         self._open: deque[Delivery] = deque()
         self._commit: Commit | None = None
 
     def deliver(self, first_offset: int, next_offset: int) -> Delivery:
-        """Enter a batch; it stays until it is answered and everything before it is too.
+        """Enter a batch, which stays until it and everything before it are answered.
 
-        A batch that begins before the end of an earlier one means that the consumer went back: what was delivered
-        from there on comes again, and the new deliveries answer for it.
+        A batch that begins before the end of an earlier one means that the consumer went back: what was delivered from
+        there on is delivered again, and the new deliveries replace the old ones.
+
+        Raises:
+            ValueError: the range is empty.
         """
         if next_offset <= first_offset:
             raise ValueError(f"a delivery must hold at least one offset, found [{first_offset}, {next_offset})")
@@ -77,27 +78,22 @@ class OffsetLedger:
         return delivery
 
     def committable(self) -> Commit | None:
-        """The furthest commit that passes no unanswered record; None while the first delivery is unanswered."""
+        """Return the furthest commit that passes no unanswered record; None until the first delivery is answered."""
         while self._open and (rebuild_from := self._open[0].rebuild_from) is not None:
             passed = Commit(self._open.popleft().next_offset, rebuild_from)
-            if self._commit is None or passed.offset > self._commit.offset:  # less where batches came again
+            if self._commit is None or passed.offset > self._commit.offset:  # batches delivered again end lower
                 self._commit = passed
         return self._commit
 
     @property
     def answered_to(self) -> int | None:
-        """Everything before this offset is answered; None while nothing has been."""
+        """The offset before which everything is answered; None while nothing is."""
         commit = self.committable()
         return None if commit is None else commit.offset
 
-    @property
-    def open_deliveries(self) -> int:
-        """Batches delivered and not yet passed by a commit."""
-        return len(self._open)
-
 
 def rebuild_from_metadata(metadata: str | None) -> int | None:
-    """The `rebuild_from` that a commit carries; None where the commit was not made by this worker."""
+    """Return the `rebuild_from` that a commit carries; None when the commit was not made by a worker."""
     if metadata and metadata.startswith(METADATA_PREFIX):
         digits = metadata[len(METADATA_PREFIX) :]
         if digits.isdecimal():

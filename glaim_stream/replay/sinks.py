@@ -1,41 +1,42 @@
-"""Where the rows of a replay go: a file, or a topic through the worker's own publisher."""
+"""Sinks of a replay: a file, or a topic by the same publisher as the worker's."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from aiokafka import AIOKafkaProducer
 
 from glaim_stream.decode.dead_letters import HEADER_PREFIX, DeadLetter
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.publish import KafkaPublisher
+from glaim_stream.kafka.send import Headers, Send, send_errors
 from glaim_stream.output.announcements import Announcement
-from glaim_stream.output.messages import Output
+from glaim_stream.output.messages import Output, Publisher
 from glaim_stream.output.row_files import RowFile
 from glaim_stream.records import read_rows, without_dictionaries
 from glaim_stream.settings import Settings
 
 
 class FileSink:
-    """Rows into a file that appears whole at the end; see output.Publisher."""
+    """A publisher of rows to a file, which appears complete at the end; see output.Publisher."""
 
     def __init__(self, file: RowFile) -> None:
         self._file = file
 
     async def publish(self, output: Output) -> None:
-        """Write the rows; the letters are not the file's."""
+        """Write the rows, and nothing else of the output."""
         for message in output.messages:
             self._file.add(without_dictionaries(read_rows(message.value)))
 
 
 class _LinesFile:
-    """A file of JSON lines that appears whole at the end, or not at all."""
+    """A file of JSON lines that appears complete at the end, or not at all."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,10 +64,10 @@ class _LinesFile:
 
 
 class RejectFile(_LinesFile):
-    """What was refused, a line a record: place, cause, detail, positions, and the value as text or as hex."""
+    """Rejected records, one a line: offset, cause, detail, positions, and the value as text or as hex."""
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
-        """Take in letters."""
+        """Write dead letters."""
         for letter in letters:
             ours = {
                 name.removeprefix(HEADER_PREFIX): text.decode(errors="replace")
@@ -81,22 +82,22 @@ class RejectFile(_LinesFile):
 
 
 class OutageFile(_LinesFile):
-    """Groups that went dark or spoke again, a line an event, as on the outage topic."""
+    """Outages and their ends, one a line, as on the outage topic."""
 
     def add(self, announcements: Sequence[Announcement]) -> None:
-        """Take in events."""
+        """Write outages."""
         for each in announcements:
             self.write(each.value.decode())
 
 
 class Recorded:
-    """A sink whose letters and outages go to files, or nowhere: they are counted.
+    """A sink whose dead letters and outages go to files, or nowhere.
 
-    Not to their topics: the live worker has sent its letters, and whoever is to act on an outage was told of it when
-    it happened.
+    They do not go to their topics: the live worker has sent its dead letters, and has announced each outage when it
+    happened.
     """
 
-    def __init__(self, sink: Any, rejects: RejectFile | None, outages: OutageFile | None = None) -> None:
+    def __init__(self, sink: Publisher, rejects: RejectFile | None, outages: OutageFile | None = None) -> None:
         self._sink, self._rejects, self._outages = sink, rejects, outages
 
     async def publish(self, output: Output) -> None:
@@ -108,33 +109,26 @@ class Recorded:
         await self._sink.publish(replace(output, letters=[], announcements=[]))
 
 
-class _Producer:
-    """aiokafka's producer in the words of Faust's, which is what the publisher speaks."""
-
-    def __init__(self, producer: AIOKafkaProducer) -> None:
-        self._producer = producer
+def producer_send(producer: AIOKafkaProducer) -> Send:
+    """Send through a producer of aiokafka."""
 
     async def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        partition: int | None,
-        timestamp: float | None,
-        headers: Sequence[tuple[str, bytes]],
-    ) -> Any:
-        """Hand over a message; what comes back is done when the broker has acknowledged it."""
-        return await self._producer.send(topic, value=value, key=key, partition=partition, headers=list(headers))
+        topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers
+    ) -> Awaitable[object]:
+        async def acknowledgement() -> None:
+            with send_errors(topic, value):
+                await sent
 
+        with send_errors(topic, value):
+            sent = await producer.send(topic, value=value, key=key, partition=partition, headers=headers)
+        return acknowledgement()
 
-class _App:
-    def __init__(self, producer: AIOKafkaProducer) -> None:
-        self.producer = _Producer(producer)
+    return send
 
 
 @asynccontextmanager
 async def topic_sink(settings: Settings) -> AsyncIterator[KafkaPublisher]:
-    """Rows to `settings.output_topic`, in messages like the worker's."""
+    """A publisher of rows to `settings.output_topic`, in messages like the worker's."""
     async with AIOKafkaProducer(
         **kafka_options(settings),
         acks="all",
@@ -142,4 +136,4 @@ async def topic_sink(settings: Settings) -> AsyncIterator[KafkaPublisher]:
         linger_ms=settings.linger_ms,
         max_request_size=settings.max_message_bytes,
     ) as producer:
-        yield KafkaPublisher(_App(producer), settings)
+        yield KafkaPublisher(producer_send(producer), settings)

@@ -1,7 +1,7 @@
-"""Series whose labels are known beforehand exist from the start.
+"""Creates every series whose labels are known beforehand when the worker starts.
 
-A counter that is born with its first increment has no rate for it: an alert on the first dead letter of a cause would
-never fire, and a panel would be empty while all is well.
+A counter that first appears with its first increment has no rate for that increment: an alert on the first dead letter
+of a cause would never fire, and a panel would stay empty while all is well.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import DeadLetterCause
+from glaim_stream.imputers.breaker import State
 from glaim_stream.models.contract import Contract
-from glaim_stream.pipeline.pipeline import GAP_AGE_NAMES
+from glaim_stream.pipeline.row_counts import GAP_AGE_NAMES, WITHHELD
 from glaim_stream.vocabulary import Method
 from glaim_stream.windows.probes import Place
 
@@ -23,13 +24,13 @@ SCORED_METHODS = ("model", "baseline", "blend")
 def create_series(
     catalogue: Catalogue, contracts: Mapping[str, Contract], rungs: Iterable[str], *, scored: bool
 ) -> None:
-    """Begin every series of one worker with 0.
+    """Start every series of one worker at 0.
 
     Args:
         catalogue: its models and their sensors are labels.
-        contracts: of the models, by name; what `glaim_model_info` tells of.
+        contracts: of the models, by name; shown by `glaim_model_info`.
         rungs: names of the ladder's imputers.
-        scored: whether probe windows are asked, so that there is a live accuracy.
+        scored: whether probe windows are imputed, so that there is a live accuracy.
     """
     metrics.build_info.labels(_program_version()).set(1)
     for cause in DeadLetterCause:
@@ -39,11 +40,12 @@ def create_series(
         metrics.rows.labels(method.name.lower())
     for age in GAP_AGE_NAMES:
         metrics.filled_rows.labels(age)
-    for withheld in ("gap", "interval"):
+    for withheld in WITHHELD:
         metrics.withheld_rows.labels(withheld)
     for kind in ("dark", "speaks"):
         metrics.outages.labels(kind)
     for rung in rungs:
+        metrics.imputer_state.labels(rung).set(State.CLOSED)
         for counter in (metrics.imputer_failures, metrics.imputer_openings, metrics.imputer_probes):
             counter.labels(rung)
     for model in catalogue.models:
@@ -52,10 +54,10 @@ def create_series(
             for outcome in ("read", "absent", "refused"):
                 metrics.contract_reads.labels(model.name, outcome)
         for place in Place if scored else ():
-            _begin_scores(model.name, model.sensor_ids, place.name.lower())
+            _create_score_series(model.name, model.sensor_ids, place.name.lower())
 
 
-def _begin_scores(model: str, sensors: Iterable[str], position: str) -> None:
+def _create_score_series(model: str, sensors: Iterable[str], position: str) -> None:
     for sensor in sensors:
         metrics.score_questions.labels(model, sensor, position)
         for method in SCORED_METHODS:

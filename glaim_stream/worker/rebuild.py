@@ -1,7 +1,7 @@
-"""Reads the input again when a partition comes: the windows are a function of the topic, and the commit says of what.
+"""Reads the input topic again when a partition is assigned: the windows are a function of the topic.
 
-Every commit carries the lowest offset that the windows still need (glaim_stream.kafka.offsets). The rebuild is exact,
-and as short as the windows are, also when years of history are replayed at speed.
+Every commit carries the lowest offset that the windows still need (glaim_stream.kafka.offsets). So a rebuild is exact,
+and as short as the windows are, also while years of history are replayed at full speed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POLL_MS = 1000
 
 
 class KafkaRebuilder:
-    """Rebuilds from the input topic itself."""
+    """A reader of the part of the input topic that the windows need."""
 
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self._settings = settings
@@ -36,40 +36,34 @@ class KafkaRebuilder:
     async def rebuild(
         self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
     ) -> None:
-        """Give `apply` every record from what the last commit needs up to, and without, `next_offset`.
+        """Pass to `apply` every record from the one that the last commit needs up to, and without, `next_offset`.
 
-        Without a commit, from the oldest record that is there.
+        Without a commit, start with the oldest record.
         """
-        tp = TopicPartition(topic, partition)
-        start_s = time.perf_counter()
         if next_offset == 0:
             return
-        commit = await self._last_commit(tp)
+        tp = TopicPartition(topic, partition)
+        start_s = time.perf_counter()
+        metadata = await self._commit_metadata(tp)
         consumer = AIOKafkaConsumer(
             **kafka_options(self._settings), enable_auto_commit=False, auto_offset_reset="earliest"
         )
         await consumer.start()
         try:
             consumer.assign([tp])
-            if commit is None:  # nothing is answered yet: the group began with the oldest record
-                first = (await consumer.beginning_offsets([tp]))[tp]
-            else:
-                first = rebuild_from_metadata(commit)
-                if first is None:
-                    first = await self._by_time(consumer, tp, next_offset)
-                first = await self._retained(consumer, tp, first)
-            read = await _read(consumer, tp, first, next_offset, apply)
+            first = await self._first_offset(consumer, tp, next_offset, metadata)
+            count = await _read(consumer, tp, first, next_offset, apply)
         finally:
             await consumer.stop()
         metrics.rebuilds.inc()
-        metrics.rebuilt_records.inc(read)
+        metrics.rebuilt_records.inc(count)
         log.info(
             "%s-%d: windows rebuilt from %d records, offsets %d to %d, in %.2f s",
-            topic, partition, read, first, next_offset, time.perf_counter() - start_s,
+            topic, partition, count, first, next_offset, time.perf_counter() - start_s,
         )  # fmt: skip
 
-    async def _last_commit(self, tp: TopicPartition) -> str | None:
-        """Metadata of the group's commit for the partition, None when it never committed there."""
+    async def _commit_metadata(self, tp: TopicPartition) -> str | None:
+        """Return the metadata of the consumer group's commit, None when it never committed in this partition."""
         admin = AIOKafkaAdminClient(**kafka_options(self._settings))
         await admin.start()
         try:
@@ -79,29 +73,46 @@ class KafkaRebuilder:
         commit = commits.get(tp)
         return None if commit is None or commit.offset < 0 else (commit.metadata or "")
 
-    async def _by_time(self, consumer: AIOKafkaConsumer, tp: TopicPartition, next_offset: int) -> int:
-        """For a commit that another tool made: the span of record time that the windows need, before the position."""
-        consumer.seek(tp, max(0, next_offset - 1))
-        found = await consumer.getmany(tp, timeout_ms=_POLL_MS, max_records=1)
-        records = found.get(tp)
-        if not records:
-            return next_offset
-        at = await consumer.offsets_for_times({tp: max(0, records[0].timestamp - self._span_ms)})
-        log.warning("%s-%d: the last commit does not say what the windows need; going back by time", *tp)
-        return at[tp].offset if at.get(tp) is not None else next_offset
-
-    async def _retained(self, consumer: AIOKafkaConsumer, tp: TopicPartition, first: int) -> int:
-        """`first`, or the oldest offset that is still there, and then it is said."""
+    async def _first_offset(
+        self, consumer: AIOKafkaConsumer, tp: TopicPartition, next_offset: int, metadata: str | None
+    ) -> int:
+        """Return the offset from which the windows must be read."""
         oldest: int = (await consumer.beginning_offsets([tp]))[tp]
-        if oldest <= first:
-            return first
-        metrics.retention_shortfalls.inc()
-        log.error(
-            "%s-%d: the windows need offset %d, retention has kept only %d on: the first windows start with less "
-            "history than they had. Give the topic a retention above what they need, %d s of event time.",
-            *tp, first, oldest, self._span_ms // 1000,
-        )  # fmt: skip
-        return oldest
+        if metadata is None:  # nothing is answered yet: the group began with the oldest record
+            return oldest
+        needed = rebuild_from_metadata(metadata)
+        if needed is None:
+            needed = await self._by_time(consumer, tp, next_offset)
+        if needed < oldest:
+            metrics.retention_shortfalls.inc()
+            log.error(
+                "%s-%d: the windows need offset %d, but retention has kept only %d and later: the first windows have "
+                "less history than before. Give the topic a retention longer than what they need, %d s of event time.",
+                *tp, needed, oldest, self._span_ms // 1000,
+            )  # fmt: skip
+        return max(needed, oldest)
+
+    async def _by_time(self, consumer: AIOKafkaConsumer, tp: TopicPartition, next_offset: int) -> int:
+        """Return the first offset of the record time that the windows span, for a commit by another tool."""
+        log.warning("%s-%d: the last commit does not say what the windows need; going back by the records' time", *tp)
+        newest_ms = await _record_time_ms(consumer, tp, next_offset - 1)
+        if newest_ms is None:
+            return next_offset
+        found = (await consumer.offsets_for_times({tp: max(0, newest_ms - self._span_ms)})).get(tp)
+        return next_offset if found is None else min(found.offset, next_offset)
+
+
+async def _record_time_ms(consumer: AIOKafkaConsumer, tp: TopicPartition, offset: int) -> int | None:
+    """Return the timestamp of the record at `offset` or of the next one that is left; None when there is none."""
+    consumer.seek(tp, offset)
+    while True:
+        records = (await consumer.getmany(tp, timeout_ms=_POLL_MS, max_records=1)).get(tp)
+        if records:
+            timestamp: int = records[0].timestamp
+            return timestamp
+        # An empty poll alone proves nothing: the broker may only be slow.
+        if await consumer.position(tp) >= (await consumer.end_offsets([tp]))[tp]:
+            return None
 
 
 async def _read(
@@ -111,7 +122,7 @@ async def _read(
     next_offset: int,
     apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
 ) -> int:
-    """Records of `[first, next_offset)` to `apply`; returns how many."""
+    """Pass the records of `[first, next_offset)` to `apply` and return their number."""
     consumer.seek(tp, first)
     count = 0
     while await consumer.position(tp) < next_offset:

@@ -1,9 +1,10 @@
 """Faust's aiokafka transport, with batches instead of messages and our ledger instead of its offset arithmetic.
 
-Faust turns every record into an event with its own tasks, about 60 us each; this transport hands it one event a poll
-and partition, whose value is the list of records. Agents, flow control, rebalancing and `faust worker` stay as they
-are. Commits come from glaim_stream.kafka.offsets: Faust's own rule may pass an unanswered message (upstream issue 606).
-tests/worker/test_faust_internals.py pins what is overridden here, so that an upgrade which changes it fails loudly.
+Faust turns every record into an event with tasks of its own, about 60 us each; this transport hands it one event per
+poll and partition, whose value is the list of records. Agents, flow control, rebalancing and `faust worker` stay as
+they are. Commits come from glaim_stream.kafka.offsets, because Faust's own rule may pass an unanswered message
+(upstream issue 606). tests/worker/test_faust_internals.py pins what is overridden here, so that an upgrade which
+changes it fails a test.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from mode.utils.futures import notify
 
 from glaim_stream.kafka.offsets import Delivery, OffsetLedger
 
-MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them stays whole
+MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them is not split
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the agent receives: consecutive records of one partition, and the ledger's entry for them."""
+    """The value of an event: consecutive records of one partition, and the ledger's entry for them."""
 
     topic: str
     partition: int
@@ -37,10 +38,10 @@ class Batch:
 
 
 def bounded(records: Sequence[ConsumerRecord]) -> Iterator[Sequence[ConsumerRecord]]:
-    """A poll's records in stretches of at most MAX_BATCH_BYTES of values, or one record that alone is larger.
+    """Split the records of a poll into parts of at most MAX_BATCH_BYTES of values; a larger record is a part alone.
 
-    The settings bound a poll's records, but a record may hold thousands of readings, and decoded they and the steps
-    that they close take many times their bytes: the driver's 8 MB of wide Arrow are some 650,000 readings.
+    The settings bound the number of records in a poll, but a record may hold thousands of readings, and these and the
+    steps that they close take many times its bytes: the driver's 8 MB of wide Arrow are some 650,000 readings.
     """
     start = size_bytes = 0
     for end, record in enumerate(records):
@@ -52,7 +53,7 @@ def bounded(records: Sequence[ConsumerRecord]) -> Iterator[Sequence[ConsumerReco
 
 
 class BatchSchema(Schema):
-    """Passes a Batch through as the event's value: decoding is the worker's own, for a whole batch at once."""
+    """A schema that passes a Batch through as the event's value: the pipeline decodes a whole batch at once."""
 
     def compile(self, app: Any, **_: Any) -> Any:
         """See faust.Schema."""
@@ -64,15 +65,15 @@ class BatchSchema(Schema):
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """The thread that talks to the broker; it writes each commit's metadata beside the offset."""
+    """The thread of the broker's connection. It writes the metadata of each commit beside the offset."""
 
     def stay(self) -> None:
-        """Say that the worker is there, though it takes no records for now; called from the worker's loop.
+        """Stay in the consumer group while the worker takes no records; called from the worker's loop.
 
-        aiokafka leaves the group of a consumer that has not been polled for broker_max_poll_interval (1000 s by
-        Faust's default), and does not join again before it is polled. But a worker whose output waits for a broker, or
-        for a model with a long deadline, does not poll: it pauses, and goes on where it was. A loop that is stuck
-        calls nothing, and still loses its partitions to others.
+        aiokafka leaves the group when a consumer has not been polled for broker_max_poll_interval (1000 s by Faust's
+        default), and does not join again before it is polled. But a worker whose output waits for a broker, or for a
+        model with a long deadline, does not poll: it pauses and continues where it was. A loop that is stuck calls
+        nothing, and still loses its partitions to other workers.
         """
         if self._consumer is not None:
             self.thread_loop.call_soon_threadsafe(self._polled)
@@ -92,12 +93,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         }
         if not commits:
             return False
-        # Faust warns of a partition that has not committed for long; it asks this table.
+        # Faust reads this table to warn about a partition that has not committed for long.
         self.tp_last_committed_at.update(dict.fromkeys((tp for tp in offsets if tp in assigned), monotonic()))
         try:
             await consumer.commit(commits)
         except CommitFailedError:
-            # A rebalance took the partitions meanwhile: their next owner starts from the commit before.
+            # A rebalance has taken the partitions away: their next owner starts from the previous commit.
             self.log.info("commit refused, the group is rebalancing: %s", dict(offsets))
             return False
         except Exception as error:
@@ -108,29 +109,30 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
 
 class NoReadOffsets(dict[TP, int | None]):
-    """Remembers nothing: Faust drops a batch that ends below the offset that it read last, and nobody answers for it.
+    """A table of read offsets that stays empty, so that Faust drops no batch.
 
-    It reads on while it seeks back after a rebalance, so the offset may be one from before the seek; every commit of
-    that partition would wait for the dropped batch until the next rebalance. What comes twice is no harm here: the
-    worker makes its windows anew and publishes the same rows.
+    Faust drops a batch that ends below the offset that it read last. It keeps reading while it seeks back after a
+    rebalance, so this offset may be from before the seek, and every commit of the partition would wait for the dropped
+    batch until the next rebalance. A batch that is delivered twice does no harm here: the worker rebuilds its windows
+    and publishes the same rows.
     """
 
     def __missing__(self, tp: TP) -> None:
         return None
 
     def __setitem__(self, tp: TP, offset: int | None) -> None:
-        """Forget it."""
+        """Ignore the offset."""
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Forget them."""
+        """Ignore the offsets."""
 
 
 class Consumer(driver.Consumer):
-    """Delivers batches and commits what the ledger allows."""
+    """A consumer that delivers batches and commits what the ledger allows."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.ledgers: dict[TP, OffsetLedger] = {}
-        self.commit_metadata: dict[tuple[TP, int], str] = {}  # of the commits under way, read by the thread
+        self.commit_metadata: dict[tuple[TP, int], str] = {}  # of pending commits; read by the thread
         super().__init__(*args, **kwargs)
         self._read_offset = NoReadOffsets()
 
@@ -142,7 +144,7 @@ class Consumer(driver.Consumer):
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:  # noqa: ASYNC109  Faust names it
-        """One message a partition and poll, its value a Batch."""
+        """Yield the records of a poll, as messages whose values are Batches."""
         records, active = await self._wait_next_records(timeout)
         generation = self.app.consumer_generation_id
         if records is None or self.should_stop:
@@ -150,8 +152,8 @@ class Consumer(driver.Consumer):
         if not self.flow_active:
             try:
                 await self.perform_seek()
-            except Exception as error:  # the group is rebalancing; it seeks again before the flow resumes
-                self.log.warning("cannot seek back while the flow rests: %r", error)
+            except Exception as error:  # the group is rebalancing; Faust seeks again before the flow resumes
+                self.log.warning("cannot seek back while the flow is suspended: %r", error)
             return
         for aiokafka_tp, batch in records.items():
             if not self.flow_active or self.app.consumer_generation_id != generation:
@@ -184,7 +186,7 @@ class Consumer(driver.Consumer):
         )
 
     def ack(self, message: Message) -> bool:
-        """Faust is done with the event; the ledger is not asked, since events skipped in a rebalance come here too."""
+        """Mark an event as done for Faust; events skipped in a rebalance too, so the ledger is left alone."""
         if message.acked:
             return False
         message.acked = True
@@ -211,12 +213,12 @@ class Consumer(driver.Consumer):
         return done
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Nothing: the ledger knows what was delivered, so compacted offsets need no account."""
+        """Do nothing: the ledger knows what was delivered, so compacted offsets need no entry."""
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """The next owner answers for the revoked partitions.
+        """Drop the ledgers of the revoked partitions: their next owner answers for them.
 
-        A mere seek forgets nothing: until a batch comes again, the one that was delivered holds the commit.
+        A seek alone drops nothing: until a batch is delivered again, the earlier delivery holds the commit back.
         """
         await super().on_partitions_revoked(revoked)
         for tp in revoked:
@@ -224,6 +226,6 @@ class Consumer(driver.Consumer):
 
 
 class Transport(driver.Transport):
-    """Faust transport `glaim`: the aiokafka one with our consumer."""
+    """The Faust transport `glaim`: the one of aiokafka with our consumer."""
 
     Consumer = Consumer

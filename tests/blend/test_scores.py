@@ -89,7 +89,7 @@ async def rows_of(imputer: Imputer, share: float, topic: list[Record], **options
     parts = []
     for start in range(0, len(topic), 50):
         applied = pipeline.apply(windows, topic[start : start + 50], now_ms=NOW_MS)
-        parts += [rows for _, rows in pipeline.settle(scores, await pipeline.ask(applied.closed, applied.probes))]
+        parts += [rows for _, rows in pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes))]
     return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))
 
 
@@ -162,9 +162,9 @@ def test_a_rebuilt_partition_has_the_same_weights_to_the_bit(
             applied = pipeline.apply(windows, records[start : start + batch], now_ms=NOW_MS)
             probes += applied.probes
             if not again:
-                pipeline.settle(scores, asyncio.run(pipeline.ask(applied.closed, applied.probes)))
+                pipeline.settle(scores, asyncio.run(pipeline.query(applied.closed, applied.probes)))
         if again:
-            pipeline.settle(scores, asyncio.run(pipeline.ask([], newest_steps(probes, HORIZON))), again=True)
+            pipeline.settle(scores, asyncio.run(pipeline.query([], newest_steps(probes, HORIZON))), again=True)
         return windows, scores
 
     windows, live = run(topic, batch=31, again=False)

@@ -105,7 +105,7 @@ async def errors(
         for start in range(0, len(records), 200):
             applied = pipeline.apply(windows, records[start : start + 200], now_ms=10**9)
             assert applied.rejects == []
-            for _, rows in pipeline.settle(scores, await pipeline.ask(applied.closed, applied.probes)):
+            for _, rows in pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes)):
                 group = np.array([names[pipeline.index.names[code]] for code in rows.group.tolist()], np.int64)
                 place = (group, rows.sensor, rows.ts_ms // stream.step_ms, rows.revision)
                 said[tuple(each[~rows.observed] for each in place)] = rows.value[~rows.observed]

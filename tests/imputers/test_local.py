@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glaim_stream.build import create_ladder
 from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.local import VERSION_CHECK_INTERVAL_S, LocalImputer
@@ -20,7 +21,6 @@ from glaim_stream.models.store import open_store
 from glaim_stream.models.versions import Contracts
 from glaim_stream.records import Method
 from glaim_stream.settings import Settings
-from glaim_stream.worker.app import create_ladder
 from tests.support import contract
 
 

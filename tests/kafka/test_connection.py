@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.kafka.connection import faust_credentials, kafka_options
+from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.settings import read_settings
+from glaim_stream.worker.faust_connection import faust_credentials
 
 Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 

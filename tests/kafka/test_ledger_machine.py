@@ -10,12 +10,12 @@ from glaim_stream.kafka.offsets import Commit, Delivery, OffsetLedger
 
 
 def exists(offset: int) -> bool:
-    """Whether compaction has left a record at an offset."""
+    """Return whether compaction has left a record at an offset."""
     return offset % 7 != 3
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """A consumer of one partition as Kafka and Faust treat it, and the truth beside it."""
+    """A consumer of one partition as Kafka and Faust treat it, and a record of what really was answered."""
 
     @initialize()
     def begin(self) -> None:
@@ -23,9 +23,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.position = 0  # where the consumer reads next
         self.furthest = 0
         self.broker: Commit | None = None
-        self.works: list[Delivery] = []  # handed over and not answered, also of owners long gone
+        self.works: list[Delivery] = []  # handed over and not answered, those of earlier owners included
         self.answered: set[int] = set()
-        self.told: dict[int, set[int]] = {}  # next_offset -> rebuild_from of the batches that ended there
+        self.rebuild_from: dict[int, set[int]] = {}  # next_offset -> rebuild_from of the batches that ended there
 
     @rule(records=st.integers(1, 6))
     def poll(self, records: int) -> None:
@@ -41,12 +41,12 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.works)
     @rule(which=st.integers(0, 99), back=st.integers(0, 9))
     def answer(self, which: int, back: int) -> None:
-        """Also a failed batch is answered: its records are dead letters, and those are acknowledged."""
+        """Answer a batch. A failed one is answered too: its records become dead letters, which are acknowledged."""
         work = self.works.pop(which % len(self.works))
         rebuild_from = max(0, work.next_offset - back)
         work.answer(rebuild_from)
         self.answered |= set(range(work.first_offset, work.next_offset))
-        self.told.setdefault(work.next_offset, set()).add(rebuild_from)
+        self.rebuild_from.setdefault(work.next_offset, set()).add(rebuild_from)
 
     @precondition(lambda self: self.works)
     @rule(which=st.integers(0, 99))
@@ -66,12 +66,12 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 20))
     def go_back(self, back: int) -> None:
-        """A poll from before a seek that comes after it looks so; nobody should, and nothing may come of it."""
+        """A poll from before a seek that arrives after it looks like this; it must do no harm."""
         self.position = max(self.position - back, self.broker.offset if self.broker is not None else 0)
 
     @rule()
     def revoke_and_assign_again(self) -> None:
-        """The ledger of a revoked partition is forgotten; what is in flight may still be answered."""
+        """Drop the ledger of a revoked partition; batches in flight may still be answered."""
         self.ledger = OffsetLedger()
         self.seek_to_committed()
 
@@ -83,11 +83,11 @@ class LedgerMachine(RuleBasedStateMachine):
             if commit is not None:
                 unanswered = [n for n in range(commit.offset) if exists(n) and n not in self.answered]
                 assert not unanswered, f"a commit at {commit.offset} passes {unanswered}"
-                assert commit.rebuild_from in self.told[commit.offset], "metadata of another batch"
+                assert commit.rebuild_from in self.rebuild_from[commit.offset], "metadata of another batch"
                 assert commit.rebuild_from <= commit.offset
 
     def teardown(self) -> None:
-        """Whatever was lost, its next owner can do the work: what comes again and is answered can be committed."""
+        """Whatever was lost, the next owner can commit: records that are delivered again and answered."""
         if not hasattr(self, "ledger"):
             return
         self.revoke_and_assign_again()

@@ -27,7 +27,6 @@ def test_a_hole_of_one_message_stops_the_commit() -> None:
     assert ledger.committable() is None
     first.answer(0)
     assert ledger.committable() == Commit(1, 0)
-    assert ledger.open_deliveries == 2
 
 
 def test_the_commit_carries_what_was_needed_after_its_own_batch() -> None:
@@ -36,7 +35,7 @@ def test_the_commit_carries_what_was_needed_after_its_own_batch() -> None:
     second.answer(15)
     first.answer(3)
     assert ledger.committable() == Commit(20, 15)
-    assert ledger.committable() == Commit(20, 15), "asked again it says the same"
+    assert ledger.committable() == Commit(20, 15), "a second call gives the same"
 
 
 def test_offsets_that_compaction_left_out_need_no_answer() -> None:
@@ -52,7 +51,7 @@ def test_an_empty_delivery_is_refused(first: int, following: int) -> None:
         OffsetLedger().deliver(first, following)
 
 
-def test_a_delivery_that_comes_again_takes_the_place_of_the_first() -> None:
+def test_a_second_delivery_of_the_same_offsets_replaces_the_first() -> None:
     """
     delivered   [0,10) [10,20) [20,30)   then, after a seek back, [10,15): the commit waits for it and not for the old
     """
@@ -76,12 +75,30 @@ def test_a_batch_that_begins_inside_an_open_one_does_not_release_it() -> None:
     assert ledger.committable() == Commit(20, 5)
 
 
-def test_what_is_answered_twice_takes_no_commit_back() -> None:
+def test_batches_that_are_answered_twice_take_no_commit_back() -> None:
     ledger = OffsetLedger()
     ledger.deliver(0, 100).answer(40)
     assert ledger.committable() == Commit(100, 40)
     ledger.deliver(50, 60).answer(20)
     assert ledger.committable() == Commit(100, 40)
+    ledger.deliver(50, 100).answer(60)
+    assert ledger.committable() == Commit(100, 40), "the lower offset is the safe one"
+
+
+def test_everything_before_the_commit_is_answered() -> None:
+    ledger = OffsetLedger()
+    assert ledger.answered_to is None
+    delivery = ledger.deliver(5, 10)
+    assert ledger.answered_to is None
+    delivery.answer(7)
+    assert ledger.answered_to == 10
+
+
+@pytest.mark.parametrize("rebuild_from", [0, 10])
+def test_an_answer_may_need_the_oldest_offset_or_none_at_all(rebuild_from: int) -> None:
+    ledger = OffsetLedger()
+    ledger.deliver(0, 10).answer(rebuild_from)
+    assert ledger.committable() == Commit(10, rebuild_from)
 
 
 @pytest.mark.parametrize("rebuild_from", [-1, 11])
@@ -98,7 +115,7 @@ def test_metadata_is_read_back(offset: int, rebuild_from: int) -> None:
 @pytest.mark.parametrize(
     "metadata", [None, "", "other", METADATA_PREFIX, METADATA_PREFIX + "-1", METADATA_PREFIX + "x"]
 )
-def test_metadata_of_others_is_none(metadata: str | None) -> None:
+def test_metadata_of_other_tools_is_none(metadata: str | None) -> None:
     assert rebuild_from_metadata(metadata) is None
 
 

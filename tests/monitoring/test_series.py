@@ -11,7 +11,7 @@ from deploy.cache import CHECKOUT
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.models.contract import read_contract
-from glaim_stream.pipeline import pipeline
+from glaim_stream.pipeline.row_counts import GAP_AGE_NAMES, count_rows
 from glaim_stream.records import Method, Rows
 from glaim_stream.vocabulary import Status
 from glaim_stream.worker.metric_series import create_series
@@ -60,7 +60,7 @@ def test_filled_rows_are_counted_by_the_age_of_their_gap() -> None:
         final=observed,
         version=zeros.astype(np.int32),
     )
-    before = {name: value("glaim_filled_rows_total", gap_age=name) or 0 for name in pipeline.GAP_AGE_NAMES}
-    pipeline._count(rows)
-    after = {name: value("glaim_filled_rows_total", gap_age=name) or 0 for name in pipeline.GAP_AGE_NAMES}
-    assert [after[name] - before[name] for name in pipeline.GAP_AGE_NAMES] == [1, 2, 2, 2, 1]
+    before = {name: value("glaim_filled_rows_total", gap_age=name) or 0 for name in GAP_AGE_NAMES}
+    count_rows(rows)
+    after = {name: value("glaim_filled_rows_total", gap_age=name) or 0 for name in GAP_AGE_NAMES}
+    assert [after[name] - before[name] for name in GAP_AGE_NAMES] == [1, 2, 2, 2, 1]

@@ -18,8 +18,8 @@ from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import OffsetLedger
-from glaim_stream.pipeline.faults import Apart
-from glaim_stream.pipeline.pipeline import Applied, Asked, Pipeline, Scores
+from glaim_stream.pipeline.isolation import Isolation
+from glaim_stream.pipeline.pipeline import Answer, Applied, Pipeline, Scores
 from glaim_stream.records import Rows, read_rows
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.partition import PartitionWorker, Work
@@ -44,11 +44,11 @@ class Misrepairing(Pipeline):
 
     times = 1
 
-    def settle(self, scores: Scores, asked: Sequence[Asked]) -> list[tuple[int, Rows]]:
-        if asked and self.times:
+    def settle(self, scores: Scores, answers: Sequence[Answer]) -> list[tuple[int, Rows]]:
+        if answers and self.times:
             self.times -= 1
             raise ValueError("a bug in repair")
-        return super().settle(scores, asked)
+        return super().settle(scores, answers)
 
 
 class Failing:
@@ -171,12 +171,13 @@ async def test_a_letter_of_ours_says_the_error_and_keeps_the_bytes() -> None:
 
 async def test_one_failure_among_many_is_found_in_few_tries() -> None:
     pipeline = poisoned()
-    apart = Apart(pipeline, pipeline.windows())
+    isolation = Isolation(pipeline, pipeline.windows())
     records = topic(list(range(1000)), poison=[613])
-    tries = sum(1 for _ in apart.tries(records, now_ms=1_000_000))
-    assert [reject.offset for reject in apart.applied.rejects] == [613]
-    assert tries < 30
-    assert apart.applied.readings == 999
+    attempts = sum(1 for _ in isolation.attempts(records, now_ms=1_000_000))
+    applied = isolation.take_applied()
+    assert [reject.offset for reject in applied.rejects] == [613]
+    assert attempts < 30
+    assert applied.readings == 999
 
 
 def filled(imputer: Imputer) -> Callable[[], Pipeline]:

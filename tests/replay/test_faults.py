@@ -16,8 +16,8 @@ from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.messages import Origin, Output
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.replay import careful
-from glaim_stream.replay.core import Counts, PartitionReplay
+from glaim_stream.replay import restore
+from glaim_stream.replay.partition import Counts, PartitionReplay
 from glaim_stream.replay.sinks import OutageFile, Recorded
 from glaim_stream.windows.partition import PartitionWindows
 from tests.pipeline.test_faults import RULES, Failing, poisoned, rows_of, topic
@@ -55,8 +55,8 @@ def test_records_that_fail_are_as_if_they_had_never_come(
     records = topic(sorted(steps), sorted(poison))
     bad = [offset for offset in sorted(poison) if offset < len(records)]
     with pytest.MonkeyPatch.context() as patch:  # a copy after each batch, after some, never
-        patch.setattr(careful, "KEPT_BYTES", kept_bytes)
-        patch.setattr(careful, "KEPT_BYTES_A_GROUP", 0)
+        patch.setattr(restore, "COPY_BYTES", kept_bytes)
+        patch.setattr(restore, "COPY_BYTES_PER_GROUP", 0)
         found, counts = asyncio.run(replayed(poisoned(), records, [cut for cut in cuts if cut < len(records)]))
     good = [record for record in records if record.offset not in bad]
     whole = Pipeline(RULES, {}, Ladder([Interpolation()]))

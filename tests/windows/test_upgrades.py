@@ -63,7 +63,7 @@ class Partition:
         out: list[Row] = []
         applied = self.pipeline.apply(self.windows, records, now_ms=NOW_MS)
         upgrades = self.pipeline.upgrades(self.windows, self.scores)
-        asked = await self.pipeline.ask(applied.closed, applied.probes, upgrades)
+        asked = await self.pipeline.query(applied.closed, applied.probes, upgrades)
         for _, rows in self.pipeline.settle(self.scores, asked):
             out += [
                 (self.pipeline.index.names[group], sensor, ts // 1000, revision, METHODS[method], final)

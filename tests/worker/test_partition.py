@@ -22,6 +22,7 @@ from glaim_stream.kafka.offsets import Commit, OffsetLedger
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import read_rows
 from glaim_stream.worker import partition as module
+from glaim_stream.worker import restore
 from glaim_stream.worker.partition import PartitionWorker, Work
 from tests.support import MemoryPublisher, MemoryRebuilder, Neighbours, Record, catalogue, header, json_record
 
@@ -31,7 +32,7 @@ RULES = catalogue(sensors=1)
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_CHECK_S", 0.01)
-    monkeypatch.setattr(module, "pauses_s", lambda: repeat(0.001))
+    monkeypatch.setattr(restore, "pauses_s", lambda: repeat(0.001))
 
 
 @dataclass

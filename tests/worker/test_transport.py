@@ -1,25 +1,46 @@
-"""A poll's records reach the worker in stretches of bounded size."""
+"""What the transport does with polls, commits and revocations, on consumers that Faust did not build.
+
+tests/integration and tests/chaos run the real ones.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.errors import CommitFailedError
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.worker.transport import MAX_BATCH_BYTES, bounded
+from glaim_stream.kafka.offsets import METADATA_PREFIX
+from glaim_stream.worker import transport
+from glaim_stream.worker.transport import MAX_BATCH_BYTES, Batch, NoReadOffsets, bounded
+
+ONE, TWO = TP("in", 1), TP("in", 2)
 
 
 @dataclass(frozen=True)
 class Record:
     value: bytes | None
+    offset: int = 0
+    timestamp: int = 5000
+    timestamp_type: int = 0
 
 
 sizes = st.one_of(st.none(), st.integers(0, 200), st.integers(MAX_BATCH_BYTES // 3, MAX_BATCH_BYTES + 2))
 
 
 @given(sizes=st.lists(sizes, min_size=1, max_size=12))
-def test_every_record_comes_once_in_order_and_no_stretch_is_larger_than_the_bound(sizes: list[int | None]) -> None:
+def test_every_record_comes_once_in_order_and_no_part_is_larger_than_the_bound(sizes: list[int | None]) -> None:
     records = [Record(None if size is None else bytes(size)) for size in sizes]
     parts = list(bounded(records))  # type: ignore[arg-type]
     assert [record for part in parts for record in part] == records
@@ -28,6 +49,304 @@ def test_every_record_comes_once_in_order_and_no_stretch_is_larger_than_the_boun
         assert len(part) == 1 or sum(len(record.value or b"") for record in part) <= MAX_BATCH_BYTES
 
 
-def test_a_small_poll_stays_whole() -> None:
+def lengths(*value_bytes: int) -> list[int]:
+    return [len(part) for part in bounded([Record(bytes(size)) for size in value_bytes])]  # type: ignore[arg-type]
+
+
+def test_a_small_poll_is_not_split() -> None:
     records = [Record(b"x" * 87)] * 20_000
     assert [len(part) for part in bounded(records)] == [20_000]  # type: ignore[arg-type]
+
+
+def test_a_part_may_hold_exactly_the_bound_and_no_byte_more() -> None:
+    half = MAX_BATCH_BYTES // 2
+    assert lengths(half, half, 1) == [2, 1]
+    assert lengths(half, half + 1, half) == [1, 1, 1]
+    assert lengths(half, half + 1, half - 1) == [1, 2]
+
+
+def test_a_record_above_the_bound_is_alone_and_the_next_part_starts_empty() -> None:
+    assert lengths(MAX_BATCH_BYTES + 1, 1, 1) == [1, 2]
+    assert lengths(1, MAX_BATCH_BYTES + 1) == [1, 1]
+
+
+def test_faust_s_table_of_read_offsets_stays_empty() -> None:
+    read = NoReadOffsets()
+    read[ONE] = 99
+    read.update({TWO: 7})
+    read.update([(TWO, 7)])
+    assert (read[ONE], read[TWO], dict(read)) == (None, None, {})
+
+
+# Polls
+
+
+@dataclass
+class App:
+    """As much of an app as a poll uses."""
+
+    consumer_generation_id: int = 1
+    end_offsets: dict[TP, int] = field(default_factory=dict)
+
+    @property
+    def monitor(self) -> Any:
+        return SimpleNamespace(track_tp_end_offset=self.end_offsets.__setitem__)
+
+
+@dataclass
+class Poll:
+    """A consumer whose next poll returns `records`."""
+
+    records: Mapping[TopicPartition, Sequence[Record]] | None
+    active: set[TP] | None = None
+    should_stop: bool = False
+    flow_active: bool = True
+    seek_error: Exception | None = None
+    seeks: int = 0
+    ledgers: dict[TP, Any] = field(default_factory=dict)
+    app: App = field(default_factory=App)
+    log: logging.Logger = field(default_factory=lambda: logging.getLogger("test"))
+    _buffered_partitions: set[TP] = field(default_factory=set)
+
+    getmany = transport.Consumer.getmany
+    _batch_message = transport.Consumer._batch_message
+
+    async def _wait_next_records(self, timeout: float) -> Any:  # noqa: ASYNC109  Faust names it
+        assert timeout == 2.5
+        return self.records, self.active
+
+    async def perform_seek(self) -> None:
+        self.seeks += 1
+        if self.seek_error is not None:
+            raise self.seek_error
+
+    def highwater(self, tp: TP) -> int:
+        return 100 + tp.partition
+
+    async def batches(self) -> list[tuple[TP, list[int]]]:
+        """Partition and offsets of every batch of the poll."""
+        found = []
+        async for tp, message in self.getmany(2.5):
+            assert isinstance(message.value, Batch)
+            assert (message.tp, message.value.topic, message.value.partition) == (tp, tp.topic, tp.partition)
+            found.append((tp, [record.offset for record in message.value.records]))
+        return found
+
+
+def polled(*offsets: int, value: bytes = b"") -> list[Record]:
+    return [Record(value, offset) for offset in offsets]
+
+
+BOTH = {TopicPartition("in", 1): polled(3, 4), TopicPartition("in", 2): polled(8)}
+
+
+async def test_a_poll_is_one_batch_a_partition() -> None:
+    poll = Poll(BOTH, active={ONE, TWO})
+    assert await poll.batches() == [(ONE, [3, 4]), (TWO, [8])]
+    assert poll.app.end_offsets == {ONE: 101, TWO: 102}
+    assert poll.seeks == 0
+
+
+async def test_a_large_poll_is_several_batches_of_one_ledger() -> None:
+    poll = Poll({TopicPartition("in", 1): polled(0, 1, 2, value=bytes(MAX_BATCH_BYTES // 2 + 1))})
+    assert await poll.batches() == [(ONE, [0]), (ONE, [1]), (ONE, [2])]
+    assert list(poll.ledgers) == [ONE]
+
+
+async def test_a_batch_tells_faust_its_last_offset_and_generation() -> None:
+    poll = Poll({TopicPartition("in", 1): polled(3, 4)}, app=App(consumer_generation_id=6))
+    ((_, message),) = [each async for each in poll.getmany(2.5)]
+    assert (message.offset, message.timestamp, message.generation_id) == (4, 5.0, 6)
+    assert (message.value.delivery.first_offset, message.value.delivery.next_offset) == (3, 5)
+
+
+@pytest.mark.parametrize("poll", [Poll(None), Poll(BOTH, should_stop=True)], ids=["nothing", "stopping"])
+async def test_a_consumer_without_records_or_about_to_stop_delivers_nothing(poll: Poll) -> None:
+    assert await poll.batches() == []
+    assert poll.seeks == 0
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("no coordinator")])
+async def test_a_suspended_flow_delivers_nothing_and_seeks_back(
+    error: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    poll = Poll(BOTH, flow_active=False, seek_error=error)
+    assert await poll.batches() == []
+    assert (poll.seeks, poll.ledgers) == (1, {})
+    assert ("no coordinator" in caplog.text) == (error is not None)
+
+
+async def test_partitions_that_are_neither_active_nor_buffered_are_skipped() -> None:
+    assert await Poll(BOTH, active={TWO}).batches() == [(TWO, [8])]
+    assert await Poll(BOTH, active=set()).batches() == []
+    assert await Poll(BOTH, active=set(), _buffered_partitions={ONE}).batches() == [(ONE, [3, 4])]
+    assert await Poll(BOTH, active=None).batches() == [(ONE, [3, 4]), (TWO, [8])]
+
+
+async def test_an_empty_partition_does_not_end_the_poll() -> None:
+    assert await Poll({TopicPartition("in", 1): [], TopicPartition("in", 2): polled(8)}).batches() == [(TWO, [8])]
+
+
+async def test_a_rebalance_during_a_poll_ends_it() -> None:
+    for change in ("generation", "flow"):
+        poll = Poll(BOTH)
+        found = []
+        async for tp, _ in poll.getmany(2.5):
+            found.append(tp)
+            if change == "generation":
+                poll.app.consumer_generation_id += 1
+            else:
+                poll.flow_active = False
+        assert found == [ONE], change
+
+
+# Commits
+
+
+class Broker:
+    """A consumer of aiokafka that keeps its commits, or refuses them."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error, self.commits = error, list[Any]()
+        self._subscription = SubscriptionState()
+
+    async def commit(self, offsets: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.commits.append(offsets)
+
+
+@dataclass
+class Thread:
+    """As much of the consumer's thread as a commit uses."""
+
+    broker: Broker
+    assigned: set[TP]
+    consumer: Any = None
+    tp_last_committed_at: dict[TP, float] = field(default_factory=dict)
+    crashes: list[BaseException] = field(default_factory=list)
+    log: logging.Logger = field(default_factory=lambda: logging.getLogger("test"))
+    thread_loop: Any = None
+    _consumer: Any = None
+
+    commit = transport.ConsumerThread._commit
+    stay = transport.ConsumerThread.stay
+    _polled = transport.ConsumerThread._polled
+
+    def assignment(self) -> set[TP]:
+        return self.assigned
+
+    def _ensure_consumer(self) -> Broker:
+        return self.broker
+
+    async def crash(self, error: BaseException) -> None:
+        self.crashes.append(error)
+
+
+def thread(error: Exception | None = None, assigned: Sequence[TP] = (ONE, TWO)) -> Thread:
+    metadata = {(ONE, 5): f"{METADATA_PREFIX}3", (ONE, 4): "older"}
+    return Thread(Broker(error), set(assigned), SimpleNamespace(commit_metadata=metadata))
+
+
+async def test_a_commit_carries_its_metadata() -> None:
+    it = thread()
+    assert await it.commit({ONE: 5, TWO: 9}) is True
+    assert it.broker.commits == [
+        {
+            TopicPartition("in", 1): OffsetAndMetadata(5, f"{METADATA_PREFIX}3"),
+            TopicPartition("in", 2): OffsetAndMetadata(9, ""),
+        }
+    ]
+    assert set(it.tp_last_committed_at) == {ONE, TWO}
+
+
+async def test_a_partition_that_was_taken_away_is_not_committed() -> None:
+    it = thread(assigned=[TWO])
+    assert await it.commit({ONE: 5, TWO: 9}) is True
+    assert it.broker.commits == [{TopicPartition("in", 2): OffsetAndMetadata(9, "")}]
+    assert set(it.tp_last_committed_at) == {TWO}
+
+
+async def test_without_an_assigned_partition_nothing_is_committed() -> None:
+    it = thread(assigned=[])
+    assert await it.commit({ONE: 5}) is False
+    assert it.broker.commits == []
+
+
+async def test_a_commit_that_the_group_refuses_is_not_done_and_no_crash() -> None:
+    it = thread(CommitFailedError("rebalance"))
+    assert await it.commit({ONE: 5}) is False
+    assert it.crashes == []
+
+
+async def test_any_other_failure_of_a_commit_ends_the_consumer() -> None:
+    error = RuntimeError("no such partition")
+    it = thread(error)
+    assert await it.commit({ONE: 5}) is False
+    assert it.crashes == [error]
+
+
+def bare_consumer() -> transport.Consumer:
+    """Our consumer without Faust's constructor."""
+    consumer = object.__new__(transport.Consumer)
+    consumer.ledgers, consumer.commit_metadata = {}, {}
+    return consumer
+
+
+@pytest.mark.parametrize("done", [True, False])
+async def test_metadata_of_commits_that_are_over_is_dropped(done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = bare_consumer()
+    sent: list[Any] = []
+
+    async def commit(self: Any, offsets: Any) -> bool:
+        sent.append(offsets)
+        return done
+
+    monkeypatch.setattr(driver.Consumer, "_commit", commit)
+    consumer.commit_metadata = {(ONE, 4): "a", (ONE, 5): "b", (ONE, 6): "c", (TWO, 1): "d"}
+    assert await consumer._commit({ONE: 5}) is done
+    assert sent == [{ONE: 5}]
+    assert consumer.commit_metadata == {(ONE, 6): "c", (TWO, 1): "d"}, "what comes later is still to be committed"
+
+
+async def test_the_ledger_of_a_revoked_partition_is_dropped_once_faust_has_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consumer = bare_consumer()
+    for tp in (ONE, TWO):
+        consumer.ledgers[tp] = transport.OffsetLedger()
+    kept = consumer.ledgers[TWO]
+    seen: list[set[TP]] = []
+
+    async def revoke(self: Any, revoked: set[TP]) -> None:
+        seen.append(set(consumer.ledgers))  # Faust's last commit needs them
+
+    monkeypatch.setattr(driver.Consumer, "on_partitions_revoked", revoke)
+    await consumer.on_partitions_revoked({ONE, TP("in", 9)})
+    assert seen == [{ONE, TWO}]
+    assert consumer.ledgers == {TWO: kept}
+
+
+# Staying in the group
+
+
+async def test_a_paused_worker_counts_as_polled() -> None:
+    it = thread()
+    it.thread_loop = asyncio.get_running_loop()
+    subscription = it.broker._subscription
+    subscription._last_fetch_ended = long_ago = 0.0
+    it.stay()
+    await asyncio.sleep(0)
+    assert subscription._last_fetch_ended == long_ago, "there is no consumer yet"
+    it._consumer = it.broker
+    it.stay()
+    await asyncio.sleep(0)
+    assert subscription._last_fetch_ended > long_ago
+
+
+def test_the_consumer_passes_staying_on_to_its_thread() -> None:
+    consumer = bare_consumer()
+    calls: list[str] = []
+    consumer._thread = SimpleNamespace(stay=lambda: calls.append("stay"))
+    consumer.stay()
+    assert calls == ["stay"]

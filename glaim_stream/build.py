@@ -1,0 +1,121 @@
+"""Builds the pipeline and its ladder of imputers from the settings, for the worker and for a replay alike.
+
+Torch and the Triton client are imported only where the settings ask for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, runtime_checkable
+
+from glaim_stream.catalogue import Catalogue, read_catalogue
+from glaim_stream.imputers.breaker import State
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Rung
+from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
+from glaim_stream.models.contract import CONTRACT_FILE, Contract, read_contract
+from glaim_stream.models.versions import Contracts
+from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.settings import Settings
+
+_WITHOUT_MODEL: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}
+_ENVELOPE_BYTES = 2_000  # headers and framing of a message, which count towards the broker's limit
+
+OnFailure = Callable[[str], None]  # name of a rung that could not answer
+OnState = Callable[[str, State], None]  # name of a rung, and its breaker's new state
+
+
+@runtime_checkable
+class ServedRung(Protocol):
+    """A rung whose models are served by another process."""
+
+    @property
+    def name(self) -> str:
+        """Short name for metrics and logs."""
+        ...
+
+    async def check(self) -> None:
+        """Compare what is served with the contracts.
+
+        Raises:
+            ContractError: a served model does not fit its contract.
+            ImputerUnavailable: the server does not answer.
+        """
+        ...
+
+
+def create_pipeline(
+    settings: Settings,
+    catalogue: Catalogue | None = None,
+    *,
+    upgrades: bool = True,
+    on_failure: OnFailure = lambda rung: None,
+    on_state: OnState = lambda rung, state: None,
+) -> tuple[Pipeline, Ladder]:
+    """Build a pipeline, and the ladder in it, which the caller must close.
+
+    Args:
+        settings: of the worker.
+        catalogue: the settings' one, where it has been read already.
+        upgrades: let the model fill again what a lower rung has filled, where a model is used at all.
+        on_failure: called for every batch that a rung could not answer.
+        on_state: called whenever a rung's breaker changes its state.
+
+    Raises:
+        GlaimError: the catalogue, a contract or a model cannot be used.
+    """
+    catalogue = catalogue or read_catalogue(settings.catalogue)
+    contracts = read_contracts(settings, catalogue)
+    ladder = create_ladder(settings, contracts, on_failure=on_failure, on_state=on_state)
+    return Pipeline(
+        catalogue,
+        contracts,
+        ladder,
+        max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES,
+        score_share=settings.score_share if settings.scored else 0.0,
+        score_least=settings.score_least,
+        upgrades=upgrades and settings.needs_model,
+    ), ladder
+
+
+def create_ladder(
+    settings: Settings,
+    contracts: Mapping[str, Contract],
+    *,
+    on_failure: OnFailure = lambda rung: None,
+    on_state: OnState = lambda rung, state: None,
+) -> Ladder:
+    """Build the rungs that the settings ask for, with interpolation as the last one."""
+    rungs: list[Rung] = []
+    if settings.imputer == "triton":
+        from glaim_stream.imputers.triton import TritonImputer
+
+        rungs.append(
+            TritonImputer(
+                settings.triton, contracts, deadline_s=settings.triton_deadline_s, fixed_batch=settings.fixed_batch
+            )
+        )
+    if settings.imputer == "local" or (settings.imputer == "triton" and settings.fallback_local):
+        from glaim_stream.imputers.local import LocalImputer
+
+        rungs.append(LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch))
+    rungs.append(Interpolation() if settings.needs_model else _WITHOUT_MODEL[settings.imputer]())
+    return Ladder(
+        rungs,
+        batch=settings.triton_batch,
+        in_flight=settings.triton_in_flight,
+        rest_s=settings.breaker_rest_s,
+        on_failure=on_failure,
+        on_state=on_state,
+    )
+
+
+def read_contracts(settings: Settings, catalogue: Catalogue) -> Contracts:
+    """Read the contracts of the catalogue's models; without a model in use, a missing contract is no error."""
+    names = [model.name for model in catalogue.models]
+    at_start = {
+        name: read_contract(settings.model_repository / name)
+        for name in names
+        if settings.needs_model or (settings.model_repository / name / CONTRACT_FILE).exists()
+    }
+    return Contracts(at_start, settings.model_repository)

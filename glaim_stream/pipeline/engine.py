@@ -1,0 +1,239 @@
+"""The engine of one partition: batches of records in, the output that they cause out. No Kafka, no queues.
+
+Its owner drives it in two stages. `apply` decodes a batch, applies it to the windows and starts the imputer; batches
+must be applied one after the other, in order. `finish` waits for the imputer and makes the output; batches must be
+finished in the same order, but several may wait for the imputer in between.
+
+An internal error costs as little as possible: records that cannot be applied become dead letters, holes that the model
+cannot fill are filled in a simpler way, and every other record and row stays as it would have been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from glaim_stream import metrics
+from glaim_stream.blend.scores import Scores
+from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject, dead_letters
+from glaim_stream.output.messages import Origin, Output
+from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
+from glaim_stream.pipeline.isolation import Isolation
+from glaim_stream.pipeline.pipeline import Answer, Applied, Pipeline
+from glaim_stream.pipeline.restore import Restore
+from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.partition import FeedResult, PartitionWindows
+from glaim_stream.windows.probes import Probes
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Query = asyncio.Task[list[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A batch that was applied and whose holes are with the imputer.
+
+    Attributes:
+        records: of the batch; empty where the clock or the end of the input closed the steps.
+        applied: what the batch caused.
+        query: the imputer's answers for it.
+        relearning: the answers for the probes of restored windows, whose errors come before this batch's.
+        scores: belong to the windows that closed these steps; restored windows begin new ones.
+        origin: the last record that the output includes.
+    """
+
+    records: Sequence[InputRecord]
+    applied: Applied
+    query: Query
+    relearning: Query | None
+    scores: Scores
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The output of a batch, and the readings and records that were rejected, one entry each."""
+
+    output: Output
+    rejects: Sequence[Reject]
+
+
+class PartitionEngine:
+    """Windows, scores and pending queries of one partition."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        restore: Restore,
+        *,
+        topic: str,
+        partition: int,
+        now_ms: Callable[[], int],
+        on_fault: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Start without windows: the first batch restores them.
+
+        Args:
+            pipeline: shared with the other partitions.
+            restore: gives the windows before a batch, when they are not there or an error has left them half changed.
+            topic: the input topic, for dead letters and log lines.
+            partition: its number.
+            now_ms: wall time, epoch milliseconds.
+            on_fault: called after each internal error, which is logged and counted here.
+        """
+        self._pipeline, self._restore = pipeline, restore
+        self._topic, self._partition = topic, partition
+        self._now_ms, self._on_fault = now_ms, on_fault
+        self.windows: PartitionWindows | None = None  # None: to be restored before the next batch
+        self.restoring = True  # until the windows are complete for the first time, and while they are restored
+        self._scores = pipeline.scores()
+        self._origin = Origin(-1, 0)
+        self._queries: set[Query] = set()
+
+    def drop_windows(self) -> None:
+        """Forget windows and scores, so that the next batch restores them."""
+        self.windows, self._scores = None, self._pipeline.scores()
+
+    async def apply(self, records: Sequence[InputRecord]) -> Pending:
+        """Apply a batch and start the imputer for the steps that it closed.
+
+        Records that cannot be applied become rejects.
+        """
+        relearning = None
+        windows = self.windows
+        if windows is None:
+            windows, probes = await self._restored(records)
+            relearning = self._start([], probes) if probes else None
+        try:
+            applied = self._pipeline.apply(windows, records, now_ms=self._now_ms())
+        except Exception as error:
+            self._fault(len(records), error)
+            windows, applied = await self._apply_isolated(records)
+        else:
+            self._restore.note_applied(records, windows)
+        self.windows = windows
+        self._origin = Origin(records[-1].offset, records[-1].timestamp)
+        _count(records, applied)
+        upgrades = self._or_nothing(len(records), partial(self._pipeline.upgrades, windows, self._scores))
+        query = self._start(applied.closed, applied.probes, upgrades)
+        return Pending(records, applied, query, relearning, self._scores, self._origin)
+
+    def close_idle(self) -> Pending | None:
+        """Close the steps that the wall clock says are over, as when nothing has arrived for a while."""
+        return self._close(lambda windows: windows.close_idle(self._now_ms()))
+
+    def close_end(self) -> Pending | None:
+        """Close the steps that are still open, at the end of the input."""
+        return self._close(lambda windows: windows.close_end())
+
+    async def finish(self, pending: Pending) -> Finished:
+        """Wait for the imputer's answers and make the output."""
+        await self._relearn(pending)
+        records, rejects, outages = pending.records, pending.applied.rejects, pending.applied.outages
+        messages = await messages_with_fallbacks(
+            self._pipeline, pending.applied.closed, pending.query, pending.scores, partial(self._fault, len(records))
+        )
+        if messages is None:
+            detail = "the rows of its batch could not be made"
+            messages, rejects = [], [Reject(each.offset, DeadLetterCause.PROCESSING, detail) for each in records]
+        _count_rejects(rejects)
+        for outage in outages:
+            metrics.outages.labels(outage.kind).inc()
+        letters = dead_letters(records, rejects, topic=self._topic, partition=self._partition)
+        announcements = self._or_nothing(len(records), partial(self._pipeline.announcements, outages))
+        return Finished(Output(self._partition, pending.origin, messages, letters, announcements), rejects)
+
+    async def learn(self, pending: Pending) -> None:
+        """Take in the errors of a batch whose output is not wanted."""
+        await self._relearn(pending)
+        await self._settle_errors(pending.query, pending)
+
+    async def close(self) -> None:
+        """Cancel the queries that are pending."""
+        queries = list(self._queries)
+        for query in queries:
+            query.cancel()
+        await asyncio.gather(*queries, return_exceptions=True)
+
+    async def _restored(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, list[Probes]]:
+        self.windows, self.restoring = None, True
+        restored = await self._restore.before(records)
+        self.restoring = False
+        return restored.windows, restored.probes
+
+    async def _apply_isolated(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, Applied]:
+        """Apply a batch of which some records fail, to restored windows."""
+        windows, _ = await self._restored(records)  # the scores were not touched, so nothing is relearned
+        isolation = Isolation(self._pipeline, windows)
+        for _ in isolation.attempts(records, now_ms=self._now_ms()):
+            await asyncio.sleep(0)  # let the other partitions run
+        self._restore.note_isolated(isolation.windows)
+        return isolation.windows, isolation.take_applied()
+
+    def _close(self, close: Callable[[PartitionWindows], FeedResult]) -> Pending | None:
+        if self.windows is None:
+            return None
+        try:
+            fed = close(self.windows)
+        except Exception as error:
+            self._fault(0, error)
+            self.drop_windows()  # some of the steps may be closed and others not
+            return None
+        if not fed.closed and not fed.outages:
+            return None
+        applied = Applied(fed.closed, [], outages=fed.outages)
+        return Pending([], applied, self._start(fed.closed), None, self._scores, self._origin)
+
+    def _start(self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()) -> Query:
+        query = asyncio.create_task(self._pipeline.query(closed, probes, upgrades))
+        self._queries.add(query)
+        query.add_done_callback(self._queries.discard)
+        return query
+
+    async def _relearn(self, pending: Pending) -> None:
+        if pending.relearning is not None:
+            await self._settle_errors(pending.relearning, pending)
+
+    async def _settle_errors(self, query: Query, pending: Pending) -> None:
+        try:
+            self._pipeline.settle(pending.scores, await query, again=True)
+        except Exception as error:  # the weights do without these errors
+            self._fault(len(pending.records), error)
+
+    def _or_nothing(self, records: int, make: Callable[[], list[T]]) -> list[T]:
+        """Return what accompanies the rows; an error there costs that and nothing else."""
+        try:
+            return make()
+        except Exception as error:
+            self._fault(records, error)
+            return []
+
+    def _fault(self, records: int, error: Exception) -> None:
+        log.error(
+            "%s-%d: internal error in a batch of %d records", self._topic, self._partition, records, exc_info=error
+        )
+        metrics.worker_faults.inc()
+        self._on_fault()
+
+
+def _count(records: Sequence[InputRecord], applied: Applied) -> None:
+    metrics.records.inc(len(records))
+    metrics.readings.inc(applied.readings)
+    metrics.dropouts.inc(applied.dropouts)
+    metrics.superseded.inc(applied.superseded)
+    metrics.skewed.inc(applied.skewed)
+
+
+def _count_rejects(rejects: Sequence[Reject]) -> None:
+    for cause, count in Counter(reject.cause for reject in rejects).items():
+        if cause is DeadLetterCause.TOO_LATE:
+            metrics.late_readings.inc(count)
+        else:
+            metrics.dead_letters.labels(cause.value).inc(count)

@@ -1,0 +1,32 @@
+"""Metrics of published rows: by method, revision, age of the filled gap, and cause where there is no value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glaim_stream import metrics
+from glaim_stream.records import Rows
+from glaim_stream.vocabulary import Method, Status
+
+GAP_AGES = (1, 4, 16, 48)  # steps; upper end of each class of glaim_filled_rows_total
+GAP_AGE_NAMES = ("1", "2-4", "5-16", "17-48", "over 48")
+WITHHELD = {
+    "gap": (Status.BAD_NO_COMMUNICATION, Status.BAD_NO_DATA, Status.BAD_SENSOR_FAILURE),
+    "interval": (Status.BAD_AGGREGATE_INVALID_INPUTS,),
+}
+
+
+def count_rows(rows: Rows) -> None:
+    """Add rows to the counters."""
+    for method in Method:
+        metrics.rows.labels(method.name.lower()).inc(int((rows.method == method).sum()))
+    metrics.revisions.inc(int((rows.revision > 0).sum()))
+    filled = rows.gap_age[~rows.observed & np.isfinite(rows.value)]
+    if len(filled):
+        counts = np.bincount(np.searchsorted(GAP_AGES, filled), minlength=len(GAP_AGE_NAMES)).tolist()
+        for name, count in zip(GAP_AGE_NAMES, counts, strict=True):
+            metrics.filled_rows.labels(name).inc(count)
+    null = rows.status[rows.method == Method.NONE]
+    if len(null):
+        for cause, statuses in WITHHELD.items():
+            metrics.withheld_rows.labels(cause).inc(int(np.isin(null, statuses).sum()))

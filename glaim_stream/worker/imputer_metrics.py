@@ -1,0 +1,20 @@
+"""Metrics of the ladder: what its callbacks count."""
+
+from __future__ import annotations
+
+from glaim_stream import metrics
+from glaim_stream.imputers.breaker import State
+
+
+def count_failure(rung: str) -> None:
+    """Count a batch that a rung could not answer."""
+    metrics.imputer_failures.labels(rung).inc()
+
+
+def count_state(rung: str, state: State) -> None:
+    """Show a breaker's new state, and count its openings and probes."""
+    metrics.imputer_state.labels(rung).set(state)
+    if state is State.OPEN:
+        metrics.imputer_openings.labels(rung).inc()
+    elif state is State.HALF_OPEN:
+        metrics.imputer_probes.labels(rung).inc()

@@ -1,0 +1,123 @@
+"""Restores the windows of a live partition: they are a function of the input topic, so the worker reads it again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from glaim_stream import metrics
+from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.pipeline.isolation import Isolation
+from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.pipeline.restore import Restore, Restored
+from glaim_stream.retry import pauses_s
+from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows.probes import Probes, newest_steps
+
+log = logging.getLogger(__name__)
+
+
+class Rebuilder(Protocol):
+    """Reads the input topic again, from what the last commit needs up to `next_offset`."""
+
+    async def rebuild(
+        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
+    ) -> None:
+        """Pass to `apply`, in order, the records below `next_offset` that the windows there are made of."""
+        ...
+
+
+class CannotApply(Exception):
+    """Some records of a rebuild cannot be applied: it must start again and isolate them."""
+
+
+class Rebuild:
+    """Windows in the making. A rebuilder passes the records that it reads to `apply`."""
+
+    def __init__(self, pipeline: Pipeline, now_ms: Callable[[], int], *, isolate: bool) -> None:
+        """Start with empty windows.
+
+        Args:
+            pipeline: applies the records.
+            now_ms: wall time, epoch milliseconds.
+            isolate: leave out the records that cannot be applied, which costs a copy of the windows for each poll;
+                without it, `apply` raises CannotApply.
+        """
+        self._pipeline, self._now_ms = pipeline, now_ms
+        self._windows = pipeline.windows()
+        self._windows.rebuilding = True
+        self._isolation = Isolation(pipeline, self._windows) if isolate else None
+        self._probes: list[Probes] = []  # of the newest HORIZON steps, whose errors the scores remember
+
+    async def apply(self, records: Sequence[InputRecord]) -> None:
+        """Apply records without publishing anything.
+
+        Yields to the event loop between them, because a rebuild takes long.
+
+        Raises:
+            CannotApply: a record cannot be applied, and the rebuild does not isolate.
+        """
+        await asyncio.sleep(0)
+        if self._isolation is not None:
+            for _ in self._isolation.attempts(records, now_ms=self._now_ms()):
+                await asyncio.sleep(0)
+            self._keep_probes(self._isolation.take_applied())
+            return
+        try:
+            self._keep_probes(self._pipeline.apply(self._windows, records, now_ms=self._now_ms()))
+        except Exception as error:
+            raise CannotApply from error
+
+    def restored(self) -> Restored:
+        """Return the windows after the records so far; what they close from now on is new."""
+        windows = self._windows if self._isolation is None else self._isolation.windows
+        windows.rebuilding = False
+        return Restored(windows, self._probes)
+
+    def _keep_probes(self, applied: Applied) -> None:
+        self._probes = newest_steps([*self._probes, *applied.probes], HORIZON)
+
+
+class TopicRestore(Restore):
+    """Windows of one partition, read again from the topic for as long as it takes."""
+
+    def __init__(
+        self, pipeline: Pipeline, rebuilder: Rebuilder, *, topic: str, partition: int, now_ms: Callable[[], int]
+    ) -> None:
+        """Prepare.
+
+        Args:
+            pipeline: applies the records.
+            rebuilder: reads them.
+            topic: the input topic.
+            partition: its number.
+            now_ms: wall time, epoch milliseconds.
+        """
+        self._pipeline, self._rebuilder = pipeline, rebuilder
+        self._topic, self._partition, self._now_ms = topic, partition, now_ms
+
+    async def before(self, records: Sequence[InputRecord]) -> Restored:
+        """See Restore. Retries until the topic can be read."""
+        pauses = pauses_s()
+        isolate = False
+        with metrics.rebuild_seconds.time():
+            while True:
+                rebuild = Rebuild(self._pipeline, self._now_ms, isolate=isolate)
+                try:
+                    await self._rebuilder.rebuild(self._topic, self._partition, records[0].offset, rebuild.apply)
+                    return rebuild.restored()
+                except CannotApply:  # these records failed the first time too, and became dead letters then
+                    log.exception(
+                        "%s-%d: the rebuild leaves out records that cannot be applied", self._topic, self._partition
+                    )
+                    isolate = True
+                    continue
+                except Exception:
+                    metrics.rebuild_failures.inc()
+                    pause_s = next(pauses)
+                    log.exception(
+                        "%s-%d: cannot rebuild the windows, retrying in %.1f s", self._topic, self._partition, pause_s
+                    )
+                await asyncio.sleep(pause_s)

@@ -1,0 +1,104 @@
+"""What a slow rebalance leaves in the operator's log, with Faust's own consumer and logger."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from faust.transport.consumer import Consumer
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage, Message
+from mode.utils.logging import CompositeLogger
+
+from glaim_stream.worker.logs import prepare_logging
+from tests.worker.test_transport import Record
+
+ROOT = logging.getLogger()
+
+
+class Lines(logging.Handler):
+    """Keeps what passes its filters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.fixture
+def lines() -> Iterator[list[str]]:
+    """Lines of the root logger, prepared as a worker's."""
+    handler, level = Lines(), ROOT.level
+    before = {each: list(each.filters) for each in ROOT.handlers}
+    ROOT.addHandler(handler)
+    prepare_logging("info")
+    yield handler.lines
+    ROOT.removeHandler(handler)
+    ROOT.setLevel(level)
+    for each, filters in before.items():
+        each.filters = filters
+
+
+class Waiting:
+    """As much of a consumer as Faust's wait for unanswered events uses; they are answered after the 11th look."""
+
+    should_stop = False
+    app = SimpleNamespace(agents=SimpleNamespace(human_tracebacks=lambda: "TRACEBACK OF ALL RUNNING AGENT ACTORS"))
+    _clean_unacked_messages = Consumer._clean_unacked_messages
+
+    def __init__(self, *messages: Message) -> None:
+        self._unacked_messages = set(messages)
+        self.looks = 0
+        self.log = CompositeLogger(logging.getLogger("glaim_stream.worker.transport"), formatter=self._format_log)
+
+    def _format_log(self, severity: int, msg: str, *args: Any, **kwargs: Any) -> str:
+        return f"[^---Consumer]: {msg}"
+
+    async def commit(self) -> None: ...
+    async def commit_and_end_transactions(self) -> None: ...
+
+    async def _wait_for_ack(self, timeout: float) -> None:  # noqa: ASYNC109  Faust names it
+        self.looks += 1
+        if self.looks == 11:
+            for message in self._unacked_messages:
+                message.acked = True
+
+
+def unanswered(partition: int) -> ConsumerMessage:
+    tp, record = TP("in", partition), Record(b"a" * 1000)
+    return ConsumerMessage(*tp, 0, 0.0, 0, None, None, [record], None, tp=tp)
+
+
+def wait_empty(waiting: Waiting) -> None:
+    unwrapped = Consumer.wait_empty.__wrapped__  # type: ignore[attr-defined]  Faust only notes its state around it
+    asyncio.run(unwrapped(waiting))
+
+
+def test_a_slow_rebalance_is_reported_by_one_plain_line(lines: list[str]) -> None:
+    wait_empty(Waiting(unanswered(0), unanswered(1)))
+    assert lines == ["a rebalance waits for 2 batches whose output is not acknowledged yet"]
+
+
+def test_without_the_filter_faust_dumps_records_and_tracebacks(caplog: pytest.LogCaptureFixture) -> None:
+    """Faust still writes the lines that the filter looks for."""
+    with caplog.at_level(logging.INFO):
+        wait_empty(Waiting(unanswered(0)))
+    assert "wait_empty: Waiting for tasks" in caplog.text
+    assert "TRACEBACK OF ALL RUNNING AGENT ACTORS" in caplog.text
+
+
+def test_other_lines_pass_unchanged(lines: list[str]) -> None:
+    logging.getLogger("faust").info("[^---Consumer]: %s of %d", "partition", 4)
+    assert lines == ["[^---Consumer]: partition of 4"]
+
+
+def test_the_level_is_the_root_s(lines: list[str]) -> None:
+    logging.getLogger("faust").debug("polled")
+    assert lines == []
+    assert ROOT.level == logging.INFO

@@ -1,0 +1,223 @@
+"""Which part of the topic a rebuild reads, with a consumer in memory; tests/integration has the real one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.structs import OffsetAndMetadata, OffsetAndTimestamp
+from prometheus_client import REGISTRY
+
+from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.kafka.offsets import METADATA_PREFIX
+from glaim_stream.settings import Settings
+from glaim_stream.windows.history import history_ms
+from glaim_stream.worker import rebuild
+from tests.support import Record, catalogue
+
+TP = TopicPartition("in", 3)
+RULES = catalogue(sensors=1)
+SETTINGS = Settings(consumer_group="group", imputer="interpolation")
+SPAN_MS = history_ms(RULES, scored=SETTINGS.scored)
+
+
+@dataclass
+class Log:
+    """One partition as the broker holds it: `records` by offset, a record each `step_ms`."""
+
+    oldest: int = 0
+    end: int = 100
+    step_ms: int = 1000
+    compacted: set[int] = field(default_factory=set)
+    commit: OffsetAndMetadata | None = None
+    empty_polls: int = 0  # polls that return nothing before the records come
+    per_poll: int = 7
+    position: int = -1
+    seeks: list[int] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+
+    def record(self, offset: int) -> Record:
+        return Record(b"", offset, timestamp=offset * self.step_ms)
+
+
+def fakes(log: Log) -> tuple[type, type]:
+    """As much of aiokafka's consumer and admin client as a rebuild uses."""
+
+    class Consumer:
+        def __init__(self, **options: Any) -> None:
+            assert options["enable_auto_commit"] is False
+            assert options["auto_offset_reset"] == "earliest"
+
+        async def start(self) -> None: ...
+        async def stop(self) -> None:
+            log.stopped.append("consumer")
+
+        def assign(self, tps: Sequence[TopicPartition]) -> None:
+            assert tps == [TP]
+
+        def seek(self, tp: TopicPartition, offset: int) -> None:
+            log.seeks.append(offset)
+            log.position = offset
+
+        async def position(self, tp: TopicPartition) -> int:
+            return log.position
+
+        async def beginning_offsets(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(tps, log.oldest)
+
+        async def end_offsets(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(tps, log.end)
+
+        async def offsets_for_times(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
+            left = [n for n in range(log.oldest, log.end) if log.record(n).timestamp >= times[TP]]
+            return {TP: OffsetAndTimestamp(left[0], log.record(left[0]).timestamp) if left else None}
+
+        async def getmany(
+            self, *tps: TopicPartition, timeout_ms: int, max_records: int | None = None
+        ) -> dict[TopicPartition, list[Record]]:
+            if log.empty_polls:
+                log.empty_polls -= 1
+                return {}
+            until = min(log.end, max(log.position, log.oldest) + (max_records or log.per_poll))
+            found = [n for n in range(max(log.position, log.oldest), until) if n not in log.compacted]
+            log.position = max(log.position, until)
+            return {TP: [log.record(n) for n in found]} if found else {}
+
+    class Admin:
+        def __init__(self, **options: Any) -> None: ...
+        async def start(self) -> None: ...
+        async def close(self) -> None:
+            log.stopped.append("admin")
+
+        async def list_consumer_group_offsets(self, group: str, partitions: Any) -> dict[TopicPartition, Any]:
+            assert (group, partitions) == ("group", [TP])
+            return {} if log.commit is None else {TP: log.commit}
+
+    return Consumer, Admin
+
+
+async def read(log: Log, next_offset: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Offsets that a rebuild up to `next_offset` applies."""
+    consumer, admin = fakes(log)
+    monkeypatch.setattr(rebuild, "AIOKafkaConsumer", consumer)
+    monkeypatch.setattr(rebuild, "AIOKafkaAdminClient", admin)
+    applied: list[int] = []
+
+    async def apply(records: Sequence[InputRecord]) -> None:
+        assert records
+        applied.extend(record.offset for record in records)
+
+    await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, next_offset, apply)
+    return applied
+
+
+def counted(name: str) -> float:
+    return REGISTRY.get_sample_value(f"glaim_{name}_total") or 0.0
+
+
+def made_by_us(offset: int, rebuild_from: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, f"{METADATA_PREFIX}{rebuild_from}")
+
+
+async def test_the_beginning_of_a_topic_needs_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    assert await read(log, 0, monkeypatch) == []
+    assert (log.seeks, log.stopped) == ([], [])
+
+
+async def test_what_the_last_commit_needs_is_read_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(commit=made_by_us(30, 17))
+    before = counted("rebuilds"), counted("rebuilt_records"), counted("retention_shortfalls")
+    assert await read(log, 30, monkeypatch) == list(range(17, 30))
+    after = counted("rebuilds"), counted("rebuilt_records"), counted("retention_shortfalls")
+    assert [now - then for now, then in zip(after, before, strict=True)] == [1, 13, 0]
+    assert sorted(log.stopped) == ["admin", "consumer"]
+
+
+@pytest.mark.parametrize("commit", [None, OffsetAndMetadata(-1, "")])
+async def test_without_a_commit_everything_that_is_left_is_read(
+    commit: OffsetAndMetadata | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = counted("retention_shortfalls")
+    assert await read(Log(oldest=4, commit=commit), 9, monkeypatch) == [4, 5, 6, 7, 8]
+    assert counted("retention_shortfalls") == before, "the group began with the oldest record"
+
+
+async def test_a_commit_at_offset_0_is_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rebuild_from of 0 is below what retention has kept, which a group without a commit would not report."""
+    before = counted("retention_shortfalls")
+    assert await read(Log(oldest=4, commit=made_by_us(0, 0)), 6, monkeypatch) == [4, 5]
+    assert counted("retention_shortfalls") == before + 1
+
+
+async def test_history_that_retention_has_deleted_is_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = counted("retention_shortfalls")
+    assert await read(Log(oldest=20, commit=made_by_us(30, 17)), 23, monkeypatch) == [20, 21, 22]
+    assert counted("retention_shortfalls") == before + 1
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert "in-3: the windows need offset 17, but retention has kept only 20 and later" in line
+    assert f"{SPAN_MS // 1000} s of event time" in line
+
+
+async def test_history_that_is_just_kept_is_no_shortfall(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = counted("retention_shortfalls")
+    assert await read(Log(oldest=17, commit=made_by_us(30, 17)), 19, monkeypatch) == [17, 18]
+    assert counted("retention_shortfalls") == before
+
+
+@pytest.mark.parametrize("metadata", ["", "kafka-consumer-groups"])
+async def test_a_commit_by_another_tool_goes_back_by_the_time_that_the_windows_span(
+    metadata: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    record time    | first                     ... | next_offset - 1
+                     SPAN_MS before it
+    """
+    log = Log(step_ms=SPAN_MS // 10, commit=OffsetAndMetadata(50, metadata))
+    assert await read(log, 50, monkeypatch) == list(range(39, 50))
+
+
+async def test_near_the_beginning_of_time_the_rebuild_starts_with_the_oldest_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log(step_ms=1, commit=OffsetAndMetadata(5, ""))
+    assert await read(log, 5, monkeypatch) == [0, 1, 2, 3, 4]
+
+
+async def test_an_empty_poll_does_not_end_the_search_for_the_record_before_the_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log(step_ms=SPAN_MS // 10, commit=OffsetAndMetadata(50, ""), empty_polls=3)
+    assert await read(log, 50, monkeypatch) == list(range(39, 50))
+
+
+async def test_a_topic_that_holds_nothing_more_has_nothing_to_rebuild_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(oldest=50, end=50, commit=OffsetAndMetadata(50, ""))
+    log.compacted = set(range(100))
+    assert await read(log, 50, monkeypatch) == []
+    assert log.seeks[0] == 49
+
+
+async def test_compacted_records_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(commit=made_by_us(30, 10), compacted=set(range(12, 28)), per_poll=3, empty_polls=2)
+    assert await read(log, 30, monkeypatch) == [10, 11, 28, 29]
+
+
+async def test_a_failed_read_closes_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(commit=made_by_us(30, 10))
+    consumer, admin = fakes(log)
+    monkeypatch.setattr(rebuild, "AIOKafkaConsumer", consumer)
+    monkeypatch.setattr(rebuild, "AIOKafkaAdminClient", admin)
+
+    async def fail(records: Sequence[InputRecord]) -> None:
+        raise OSError("cannot apply")
+
+    with pytest.raises(OSError, match="cannot apply"):
+        await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, 30, fail)
+    assert sorted(log.stopped) == ["admin", "consumer"]
