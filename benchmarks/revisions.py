@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from benchmarks.machine import append, describe
 from deploy.cache import CHECKOUT
 from glaim_stream.feed.dropouts import KINDS, Hidden, hide
-from glaim_stream.feed.messages import InputFormat, plan_messages
+from glaim_stream.feed.formats import InputFormat
+from glaim_stream.feed.messages import plan_messages
 from glaim_stream.feed.sources import Source, read_source
 from glaim_stream.models.contract import read_contract
 from glaim_stream.output.messages import Output

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, LateTopic
 
 if TYPE_CHECKING:
@@ -16,35 +18,79 @@ if TYPE_CHECKING:
     from glaim_stream.dlq.topic import Survey
     from glaim_stream.settings import Settings
 
-app = typer.Typer(help="Look at what could not be used, and send it back.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Look at the records that could not be used, and send them back.", no_args_is_help=True, rich_markup_mode=None
+)
 
-Late = Annotated[bool, typer.Option("--late", help="The readings that came too late, which have a topic of their own.")]
-Cause = Annotated[list[str] | None, typer.Option(help="Only letters of this cause; repeatable.")]
-Group = Annotated[list[str] | None, typer.Option(help="Only letters of this group, by the record's key; repeatable.")]
-Since = Annotated[str | None, typer.Option(help="Only letters written at or after this time, ISO 8601.")]
-Until = Annotated[str | None, typer.Option(help="Only letters written before this time.")]
+Late = Annotated[
+    bool, typer.Option("--late", help="Use the late topic: the readings that came too late for their window.")
+]
+
+
+@dataclass(frozen=True)
+class LetterTopicFlags(SettingsFlags):
+    """Flags of the broker and the topics of letters."""
+
+    kafka: Kafka = None
+    input_topic: InputTopic = None
+    dead_letter_topic: DeadLetterTopic = None
+    late_topic: LateTopic = None
+
+    def read(self, late: bool) -> tuple[Settings, str]:
+        """The settings, and the topic of the letters.
+
+        Raises:
+            SettingsError: a value cannot be used.
+        """
+        settings = self.settings()
+        return settings, settings.late_topic if late else settings.dlq_topic
+
+
+@dataclass(frozen=True)
+class FilterFlags:
+    """Flags that select letters."""
+
+    cause: Annotated[list[str] | None, typer.Option(help="Only letters of this cause; repeatable.")] = None
+    group: Annotated[
+        list[str] | None, typer.Option(help="Only letters of this group, by the record's key; repeatable.")
+    ] = None
+    since: Annotated[str | None, typer.Option(help="Only letters written at or after this time, ISO 8601.")] = None
+    until: Annotated[str | None, typer.Option(help="Only letters written before this time.")] = None
+
+    def read(self, places: list[str] | None = None) -> Filter:
+        """The filter of these flags and of letters named as PARTITION:OFFSET.
+
+        Raises:
+            SettingsError: a value cannot be used.
+        """
+        from glaim_stream.dlq.letters import Filter, place_of
+        from glaim_stream.times import moment_ms
+
+        return Filter(
+            self.cause or (),
+            self.group or (),
+            [place_of(text) for text in places or ()],
+            None if self.since is None else moment_ms(self.since),
+            None if self.until is None else moment_ms(self.until),
+        )
 
 
 @app.command("list")
+@expand_flags
 def list_letters(
+    *,
     late: Late = False,
-    cause: Cause = None,
-    group: Group = None,
-    since: Since = None,
-    until: Until = None,
-    each: Annotated[bool, typer.Option("--each", help="A line a letter instead of counts.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="With --each: most lines.")] = 100,
-    kafka: Kafka = None,
-    input_topic: InputTopic = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    late_topic: LateTopic = None,
+    filters: FilterFlags,
+    each: Annotated[bool, typer.Option("--each", help="Print one line per letter instead of counts.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="With --each: print at most this many lines.")] = 100,
+    topics: LetterTopicFlags,
 ) -> None:
-    """Count the letters by cause and by partition of the input, with their times, or list them."""
+    """Count the letters by cause and input partition, with the times of the first and the last, or list them."""
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.dlq.topic import survey
 
-    settings, topic = _topic(late, kafka, input_topic, dead_letter_topic, late_topic)
-    chosen = _filter(cause, group, since, until)
+    settings, topic = topics.read(late)
+    chosen = filters.read()
     if each:
         asyncio.run(_print_each(settings, topic, chosen, limit))
         return
@@ -54,32 +100,34 @@ def list_letters(
 
 
 @app.command()
+@expand_flags
 def show(
     places: Annotated[list[str], typer.Argument(help="Letters as PARTITION:OFFSET, as `dlq list --each` shows them.")],
+    *,
     late: Late = False,
-    kafka: Kafka = None,
-    input_topic: InputTopic = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    late_topic: LateTopic = None,
+    topics: LetterTopicFlags,
 ) -> None:
-    """Show letters whole: cause, headers, the place in the input, and the original, from the input where it was cut."""
+    """Show whole letters: cause, headers, place in the input, and the original record.
+
+    The record comes from the input topic where the letter holds only a part of it.
+    """
     from glaim_stream.dlq.letters import Filter, place_of
 
-    settings, topic = _topic(late, kafka, input_topic, dead_letter_topic, late_topic)
+    settings, topic = topics.read(late)
     asyncio.run(_show(settings, topic, Filter(places=[place_of(text) for text in places])))
 
 
 @app.command()
+@expand_flags
 def requeue(
     places: Annotated[
-        list[str] | None, typer.Argument(help="Letters as PARTITION:OFFSET; all that the filters take when none.")
+        list[str] | None,
+        typer.Argument(help="Letters as PARTITION:OFFSET. [default: all that match the filters]"),
     ] = None,
+    *,
     late: Late = False,
-    cause: Cause = None,
-    group: Group = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many letters.")] = None,
+    filters: FilterFlags,
+    limit: Annotated[int | None, typer.Option(min=1, help="Send at most this many letters.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Also letters that have been sent back already.")] = False,
     returned: Annotated[
         bool, typer.Option("--returned", help="Also letters of records that were sent back and failed again.")
@@ -87,21 +135,18 @@ def requeue(
     yes: Annotated[
         bool, typer.Option("--yes", help="Send. Without it nothing is sent, and you see what would be.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send nothing, whatever else is said.")] = False,
-    kafka: Kafka = None,
-    input_topic: InputTopic = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    late_topic: LateTopic = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send nothing, even with --yes.")] = False,
+    topics: LetterTopicFlags,
 ) -> None:
-    """Send letters back to the partition of the input that they came from; only the rejected readings of a record.
+    """Send letters back to the input partition that they came from; only the rejected readings of a record.
 
-    A letter is sent once: what was sent is noted in the letters' topic. Exit code 1 when some could not be sent.
+    A letter is sent once: the letters' topic records which have been sent. Exit code 1 when some could not be sent.
     """
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.dlq.requeue import requeue as run
 
-    settings, topic = _topic(late, kafka, input_topic, dead_letter_topic, late_topic)
-    chosen = _filter(cause, group, since, until, places)
+    settings, topic = topics.read(late)
+    chosen = filters.read(places)
     send = yes and not dry_run
     with progress_bar(topic, "letters") as progress:
         report = asyncio.run(
@@ -117,36 +162,6 @@ def requeue(
             )
         )
     _print_report(report, settings, topic, send=send, dry_run=dry_run)
-
-
-def _topic(
-    late: bool, kafka: str | None, input_topic: str | None, dead_letter_topic: str | None, late_topic: str | None
-) -> tuple[Settings, str]:
-    from glaim_stream.settings import read_settings
-
-    settings = read_settings(
-        kafka=kafka, input_topic=input_topic, dead_letter_topic=dead_letter_topic, late_topic=late_topic
-    )
-    return settings, settings.late_topic if late else settings.dlq_topic
-
-
-def _filter(
-    causes: list[str] | None,
-    groups: list[str] | None,
-    since: str | None,
-    until: str | None,
-    places: list[str] | None = None,
-) -> Filter:
-    from glaim_stream.dlq.letters import Filter, place_of
-    from glaim_stream.times import moment_ms
-
-    return Filter(
-        causes or (),
-        groups or (),
-        [place_of(text) for text in places or ()],
-        None if since is None else moment_ms(since),
-        None if until is None else moment_ms(until),
-    )
 
 
 def _print_counts(topic: str, found: Survey) -> None:
