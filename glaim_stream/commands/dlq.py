@@ -15,7 +15,7 @@ from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, La
 if TYPE_CHECKING:
     from glaim_stream.dlq.letters import Filter, Letter
     from glaim_stream.dlq.requeue import RequeueReport
-    from glaim_stream.dlq.topic import Survey
+    from glaim_stream.dlq.survey import Survey
     from glaim_stream.settings import Settings
 
 app = typer.Typer(
@@ -87,7 +87,7 @@ def list_letters(
 ) -> None:
     """Count the letters by cause and input partition, with the times of the first and the last, or list them."""
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.dlq.topic import survey
+    from glaim_stream.dlq.survey import survey
 
     settings, topic = topics.read(late)
     chosen = filters.read()
@@ -171,15 +171,15 @@ def _print_counts(topic: str, found: Survey) -> None:
     from glaim_stream.times import text_of_ms
 
     table = Table("cause", "partition", "letters", "readings", "came back", "requeued", "first written", "last written")
-    for (cause, partition), line in sorted(found.lines.items()):
-        counts = (line.letters, line.readings, line.came_back, line.requeued)
-        times = (text_of_ms(line.first_ms), text_of_ms(line.last_ms))
-        table.add_row(cause, str(partition), *(f"{count:,}" for count in counts), *times)
-    if found.lines:
+    for (cause, partition), count in sorted(found.counts.items()):
+        counts = (count.letters, count.readings, count.came_back, count.requeued)
+        times = (text_of_ms(count.first_ms), text_of_ms(count.last_ms))
+        table.add_row(cause, str(partition), *(f"{each:,}" for each in counts), *times)
+    if found.counts:
         result_console().print(table)
     print(f"{topic}: {found.letters} letters")
     if found.foreign:
-        print(f"{found.foreign} messages in it are no letters of a worker", file=sys.stderr)
+        print(f"{found.foreign} messages on it are not letters of a worker", file=sys.stderr)
 
 
 async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int) -> None:
@@ -187,12 +187,12 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
 
     from glaim_stream.commands.console import result_console
     from glaim_stream.dlq.letters import Letter
-    from glaim_stream.dlq.topic import letters_of
+    from glaim_stream.dlq.survey import read_letters
     from glaim_stream.times import text_of_ms
 
     table = Table("letter", "written", "cause", "group", "original", "detail")
     more = 0
-    async for letter in letters_of(settings, topic, chosen):
+    async for letter in read_letters(settings, topic, chosen):
         if not isinstance(letter, Letter):
             continue
         if table.row_count == limit:
@@ -212,14 +212,14 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
 
 
 async def _show(settings: Settings, topic: str, chosen: Filter) -> None:
-    from glaim_stream.dlq.text import lines_of
-    from glaim_stream.dlq.topic import letters_of, original
+    from glaim_stream.dlq.description import describe_letter
+    from glaim_stream.dlq.survey import find_original, read_letters
     from glaim_stream.errors import SettingsError
     from glaim_stream.kafka.ranges import reader
 
     found: list[Letter] = []
     sent_back: set[tuple[int, int]] = set()
-    async for each in letters_of(settings, topic, chosen):
+    async for each in read_letters(settings, topic, chosen):
         if isinstance(each, list):
             sent_back.update(each)
         elif each is not None:
@@ -229,32 +229,37 @@ async def _show(settings: Settings, topic: str, chosen: Filter) -> None:
         raise SettingsError(f"{topic} has no letter at {', '.join('{}:{}'.format(*place) for place in missing)}")
     async with reader(settings) as consumer:
         for number, letter in enumerate(found):
-            record = await original(consumer, settings, letter)
+            record = await find_original(consumer, settings, letter)
             whole = record.value if letter.cut_from_bytes is not None and record is not None else letter.value
-            told = lines_of(letter, topic, whole=whole, held=record is not None, sent_back=letter.place in sent_back)
-            print(("\n" if number else "") + "\n".join(told))
+            lines = describe_letter(
+                letter, topic, whole=whole, held=record is not None, sent_back=letter.place in sent_back
+            )
+            print(("\n" if number else "") + "\n".join(lines))
 
 
 def _print_report(report: RequeueReport, settings: Settings, topic: str, *, send: bool, dry_run: bool) -> None:
     done = "sent" if send else "would send"
     print(
         f"{done} {report.sent} letters with {report.readings} readings or whole records "
-        f"from {topic} to {settings.input_topic}; {report.wanted} letters matched"
+        f"from {topic} to {settings.input_topic}; {report.matched} letters matched"
     )
     for count, what in (
-        (report.already, "were sent back already: --again sends them once more"),
+        (report.already_sent, "were sent back already: --again sends them once more"),
         (report.came_back, "came back after having been sent back: --returned sends them once more"),
-        (report.elsewhere, f"came from another topic than {settings.input_topic}"),
+        (report.other_topic, f"came from another topic than {settings.input_topic}"),
         (report.beyond_limit, "are beyond the limit"),
     ):
         if count:
             print(f"{count} {what}")
     if not send and not dry_run and report.sent:
         print("nothing was sent: add --yes to send")
-    for partition, offset in report.gone[:10]:
-        print(f"error: {partition}:{offset} was cut, and the input topic no longer holds the whole", file=sys.stderr)
+    for partition, offset in report.lost[:10]:
+        print(
+            f"error: {partition}:{offset} was cut, and the input topic no longer holds the whole record",
+            file=sys.stderr,
+        )
     for (partition, offset), error in report.failed[:10]:
-        print(f"error: {partition}:{offset} was not taken: {error}", file=sys.stderr)
-    if report.gone or report.failed:
-        print(f"error: {len(report.gone) + len(report.failed)} letters cannot be sent", file=sys.stderr)
+        print(f"error: {partition}:{offset} was not acknowledged: {error}", file=sys.stderr)
+    if report.lost or report.failed:
+        print(f"error: {len(report.lost) + len(report.failed)} letters cannot be sent", file=sys.stderr)
         raise typer.Exit(1)
