@@ -26,7 +26,8 @@ from deploy.cache import CHECKOUT
 from deploy.demo.summary import KIND_LABELS
 from glaim_stream.build import create_pipeline
 from glaim_stream.feed.dropouts import KINDS, Hidden, hide
-from glaim_stream.feed.messages import InputFormat, plan_messages
+from glaim_stream.feed.formats import InputFormat
+from glaim_stream.feed.messages import plan_messages
 from glaim_stream.feed.sources import Source, read_source
 from glaim_stream.models.contract import read_contract
 from glaim_stream.output.messages import Output

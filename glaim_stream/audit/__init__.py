@@ -1,6 +1,6 @@
-"""Holds the output and the dead letters against the input."""
+"""Checks the output and the dead letters against the input, by other logic than the worker's."""
 
 from glaim_stream.audit.report import AuditReport
-from glaim_stream.audit.topics import audit
+from glaim_stream.audit.run import audit
 
 __all__ = ["AuditReport", "audit"]

@@ -1,4 +1,4 @@
-"""What an audit says, for people and for programs."""
+"""The findings of an audit, for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 
 PROBLEMS = {
     "missing": "readings whose closed step has no observed row, and which are on no other topic",
-    "missing_dead_letters": "refused or too late readings that are neither dead letters nor on the late topic",
+    "missing_dead_letters": "rejected or too late readings that are neither dead letters nor on the late topic",
     "wrong": "steps whose newest row differs from what the input gives",
     "conflicting": "rows of one (group, sensor, ts, revision) that contradict each other",
-    "invented": "observed rows that no reading explains",
-    "holes_absent": "steps at which a sensor was silent that have no row at all",
-    "holes_not_final": "provisional rows whose final one is due and not there",
-    "outages_absent": "groups that went dark or spoke again, of which the outage topic says nothing",
-    "outages_invented": "events of the outage topic that no reading explains",
-    "committed_beyond_input": "offsets that the commit lies beyond the end of the input",
-    "rebuild_too_late": "offsets that the windows need and the commit's rebuild_from leaves out",
-    "unreadable_output": "messages of the output topic that are not ours",
+    "invented": "observed rows without a reading",
+    "holes_absent": "steps at which a sensor was silent and that have no row at all",
+    "holes_not_final": "provisional rows whose final row is due and absent",
+    "outages_absent": "groups that went dark or spoke again without an event on the outage topic",
+    "outages_invented": "events of the outage topic that the readings do not explain",
+    "committed_beyond_input": "number of offsets by which the commit lies beyond the end of the input",
+    "rebuild_too_late": "number of offsets that the windows need and the commit's rebuild_from leaves out",
+    "unreadable_output": "messages of the output topic that are not in the schema of the rows",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """One thing that is wrong, and where; `ts_ms` is the start of the step, or the reading's time."""
+    """One case of a problem, and its place; `ts_ms` is the start of the step, or the reading's time."""
 
     partition: int
     group: str | None = None
@@ -44,15 +44,32 @@ class Offence:
 
 @dataclass(slots=True)
 class Finding:
-    """How often a rule is broken, and the first cases of it."""
+    """How often a rule is broken, and its first offences."""
 
     count: int
     first: list[Offence] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Findings:
+    """What rules looked at, by count, and what they found, by problem."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    problems: dict[str, Finding] = field(default_factory=dict)
+
+    def add(self, other: Findings) -> None:
+        """Add counts and problems of other rules, or of another partition."""
+        for name, count in other.counts.items():
+            self.counts[name] = self.counts.get(name, 0) + count
+        for name, finding in other.problems.items():
+            whole = self.problems.setdefault(name, Finding(0))
+            whole.count += finding.count
+            whole.first += finding.first
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """What was read of one partition of the input, and how far the consumer group is."""
+    """What was read of one partition of the input, and what the consumer group has committed."""
 
     partition: int
     begin: int
@@ -63,14 +80,14 @@ class PartitionRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The outcome. `counts` says how much was looked at, `problems` what is wrong (see PROBLEMS).
+    """The outcome of an audit: `counts` of what was looked at, and `problems` (see PROBLEMS).
 
-    Counts: records, readings, dropouts (null), rejected, dead_letters, keys (promised steps of sensors), found, open
-    (their step is not closed), pending (not committed yet), rows, silent_steps, identical_duplicates,
+    Counts: records, readings, dropouts (null), rejected, dead_letters, keys (steps of sensors with a reading), found,
+    open (their step is not closed), pending (not committed yet), rows, silent_steps, identical_duplicates,
     closed_by_clock_duplicates (a provisional row came again after a restart; the later one wins) and
-    other_method_duplicates (likewise, with another imputer, as an upgrade, or by weights that knew other errors because
-    an imputer was away); of the outage topic outages (events that event time brought about) and outages_judged (those
-    that the readings make certain).
+    other_method_duplicates (likewise, with another imputer, as an upgrade, or with weights from other errors because
+    an imputer was away); of the outage topic outages (events caused by event time) and outages_judged (those that
+    follow from the readings with certainty).
     """
 
     input_topic: str
@@ -85,7 +102,7 @@ class AuditReport:
 
     @property
     def lost(self) -> int:
-        """Readings that are neither in the output nor among the dead letters, though they should be."""
+        """Readings that should be in the output or among the dead letters and are not."""
         return sum(self.problems[name].count for name in ("missing", "missing_dead_letters") if name in self.problems)
 
     @property
@@ -99,5 +116,5 @@ class AuditReport:
         return not any(finding.count for finding in self.problems.values())
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for json.dumps."""
+        """The whole report, for json.dumps."""
         return {"clean": self.clean, "lost": self.lost, "holes": self.holes, **asdict(self)}

@@ -1,4 +1,4 @@
-"""What is no error of the worker and yet bears on what an audit says: retention, foreign rows, groups spread."""
+"""Circumstances that are no error of the worker and yet bear on an audit: retention, foreign rows, spread groups."""
 
 from __future__ import annotations
 
@@ -6,23 +6,35 @@ from collections.abc import Mapping, Sequence
 
 from aiokafka import TopicPartition
 
-from glaim_stream.audit.columns import Cells
-from glaim_stream.audit.keys import Commit
+from glaim_stream.audit.commits import Commit
+from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.settings import Settings
 
 
 def warnings_of(
     settings: Settings,
-    cells: Cells,
+    columns: ModelColumns,
     inputs: Sequence[TopicPartition],
     oldest: Mapping[TopicPartition, int],
     commits: Mapping[TopicPartition, Commit | None],
     groups_of: Mapping[int, set[int]],
     foreign_rows: int,
     foreign_letters: int,
-    untold: Sequence[int],
+    incomplete_outages: Sequence[int],
 ) -> list[str]:
-    """Circumstances of an audit in words, for whoever reads its numbers."""
+    """Warnings to read beside the numbers of an audit, one sentence each.
+
+    Args:
+        settings: names of topics and consumer group.
+        columns: the catalogue.
+        inputs: partitions of the input topic.
+        oldest: first offset that retention has kept, of input and output partitions.
+        commits: by input partition; None where nothing is committed.
+        groups_of: codes of the groups with readings, by partition number.
+        foreign_rows: output rows of groups or sensors that the catalogue does not name.
+        foreign_letters: dead letters of other topics.
+        incomplete_outages: partitions of the outage topic that have lost events.
+    """
     out = []
     uncommitted = [tp.partition for tp in inputs if commits[tp] is None]
     if uncommitted:
@@ -32,15 +44,19 @@ def warnings_of(
         )
     bare = [tp.partition for tp in inputs if (commit := commits[tp]) is not None and commit.rebuild_from is None]
     if bare:
-        out.append(f"commits of the partitions {bare} do not say what a rebuild needs: another tool made them")
+        out.append(f"commits of the partitions {bare} do not state what a rebuild needs: another tool made them")
     expired = [tp.partition for tp in inputs if oldest[tp] > 0]
     if expired:
         out.append(f"retention has removed the beginning of the input partitions {expired}")
     expired = [tp.partition for tp in inputs if oldest.get(TopicPartition(settings.output_topic, tp.partition), 0) > 0]
     if expired:
-        out.append(f"retention has removed the beginning of the output partitions {expired}: it may look missing")
+        out.append(
+            f"retention has removed the beginning of the output partitions {expired}: its rows may appear as missing"
+        )
     split = [
-        name for code, name in enumerate(cells.index.names) if sum(code in groups for groups in groups_of.values()) > 1
+        name
+        for code, name in enumerate(columns.index.names)
+        if sum(code in groups for groups in groups_of.values()) > 1
     ]
     if split:
         out.append(f"{len(split)} groups are spread over partitions, such as {split[:3]}: key the input by group")
@@ -48,9 +64,9 @@ def warnings_of(
         out.append(f"{foreign_rows} output rows are of groups or sensors that the catalogue does not name")
     if foreign_letters:
         out.append(f"{foreign_letters} dead letters are not of {settings.input_topic}")
-    if untold:
+    if incomplete_outages:
         out.append(
-            f"retention or compaction has removed events from the partitions {list(untold)} of "
+            f"retention or compaction has removed events from the partitions {list(incomplete_outages)} of "
             f"{settings.outage_topic}: its outages are not judged"
         )
     return out

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.options import (
     OFFSETS,
     Catalogue,
@@ -19,54 +21,56 @@ from glaim_stream.commands.options import (
     LateTopic,
     ModelRepository,
     OutputTopic,
-    offsets_of,
+    parse_offsets,
 )
 
 if TYPE_CHECKING:
     from glaim_stream.audit.report import AuditReport
 
 
+@dataclass(frozen=True)
+class AuditFlags(SettingsFlags):
+    """Flags of what an audit reads."""
+
+    kafka: Kafka = None
+    catalogue: Catalogue = None
+    model_repository: ModelRepository = None
+    input_topic: InputTopic = None
+    output_topic: OutputTopic = None
+    dead_letter_topic: DeadLetterTopic = None
+    late_topic: LateTopic = None
+    consumer_group: ConsumerGroup = None
+
+
+@expand_flags
 def audit(
-    kafka: Kafka = None,
-    catalogue: Catalogue = None,
-    model_repository: ModelRepository = None,
-    input_topic: InputTopic = None,
-    output_topic: OutputTopic = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    late_topic: LateTopic = None,
-    consumer_group: ConsumerGroup = None,
-    from_offset: Annotated[list[str] | None, typer.Option(help=f"Read the input from here. {OFFSETS}")] = None,
+    *,
+    stream: AuditFlags,
+    from_offset: Annotated[list[str] | None, typer.Option(help=f"First input offset to read. {OFFSETS}")] = None,
     until_offset: Annotated[
-        list[str] | None, typer.Option(help=f"Judge only what has readings below it. {OFFSETS}")
+        list[str] | None, typer.Option(help=f"Judge only steps that have a reading below this input offset. {OFFSETS}")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Read the input from the first record stamped by Kafka at or after this time.")
+        str | None,
+        typer.Option(help="Read the input from the first record that Kafka stamped at or after this time, ISO 8601."),
     ] = None,
     wait: Annotated[
         float, typer.Option(help="Wait up to this many seconds until the workers have committed the whole input.")
     ] = 0.0,
-    examples: Annotated[int, typer.Option(min=1, help="First cases shown of each problem.")] = 5,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the whole report here as well.")] = None,
+    examples: Annotated[int, typer.Option(min=1, help="Number of examples to show of each problem.")] = 5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the whole report to this file.")] = None,
 ) -> None:
-    """Hold output, dead letters and late topic against the input. Exit code 0: clean, 1: something is lost or wrong."""
+    """Check output, dead letters and late readings against the input.
+
+    Exit code 0: clean, 1: something is lost or wrong.
+    """
     from glaim_stream.audit import audit as run
-    from glaim_stream.settings import read_settings
     from glaim_stream.times import moment_ms
 
-    settings = read_settings(
-        kafka=kafka,
-        catalogue=catalogue,
-        model_repository=model_repository,
-        input_topic=input_topic,
-        output_topic=output_topic,
-        dead_letter_topic=dead_letter_topic,
-        late_topic=late_topic,
-        consumer_group=consumer_group,
-    )
     report = run(
-        settings,
-        from_offset=offsets_of(from_offset),
-        until_offset=offsets_of(until_offset),
+        stream.settings(),
+        from_offset=parse_offsets(from_offset),
+        until_offset=parse_offsets(until_offset),
         since_ms=None if since is None else moment_ms(since),
         wait_s=wait,
         examples=examples,

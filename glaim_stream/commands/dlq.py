@@ -4,47 +4,93 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, LateTopic
 
 if TYPE_CHECKING:
     from glaim_stream.dlq.letters import Filter, Letter
     from glaim_stream.dlq.requeue import RequeueReport
-    from glaim_stream.dlq.topic import Survey
+    from glaim_stream.dlq.survey import Survey
     from glaim_stream.settings import Settings
 
-app = typer.Typer(help="Look at what could not be used, and send it back.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Look at the records that could not be used, and send them back.", no_args_is_help=True, rich_markup_mode=None
+)
 
-Late = Annotated[bool, typer.Option("--late", help="The readings that came too late, which have a topic of their own.")]
-Cause = Annotated[list[str] | None, typer.Option(help="Only letters of this cause; repeatable.")]
-Group = Annotated[list[str] | None, typer.Option(help="Only letters of this group, by the record's key; repeatable.")]
-Since = Annotated[str | None, typer.Option(help="Only letters written at or after this time, ISO 8601.")]
-Until = Annotated[str | None, typer.Option(help="Only letters written before this time.")]
+Late = Annotated[
+    bool, typer.Option("--late", help="Use the late topic: the readings that came too late for their window.")
+]
+
+
+@dataclass(frozen=True)
+class LetterTopicFlags(SettingsFlags):
+    """Flags of the broker and the topics of letters."""
+
+    kafka: Kafka = None
+    input_topic: InputTopic = None
+    dead_letter_topic: DeadLetterTopic = None
+    late_topic: LateTopic = None
+
+    def read(self, late: bool) -> tuple[Settings, str]:
+        """The settings, and the topic of the letters.
+
+        Raises:
+            SettingsError: a value cannot be used.
+        """
+        settings = self.settings()
+        return settings, settings.late_topic if late else settings.dlq_topic
+
+
+@dataclass(frozen=True)
+class FilterFlags:
+    """Flags that select letters."""
+
+    cause: Annotated[list[str] | None, typer.Option(help="Only letters of this cause; repeatable.")] = None
+    group: Annotated[
+        list[str] | None, typer.Option(help="Only letters of this group, by the record's key; repeatable.")
+    ] = None
+    since: Annotated[str | None, typer.Option(help="Only letters written at or after this time, ISO 8601.")] = None
+    until: Annotated[str | None, typer.Option(help="Only letters written before this time.")] = None
+
+    def read(self, places: list[str] | None = None) -> Filter:
+        """The filter of these flags and of letters named as PARTITION:OFFSET.
+
+        Raises:
+            SettingsError: a value cannot be used.
+        """
+        from glaim_stream.dlq.letters import Filter, place_of
+        from glaim_stream.times import moment_ms
+
+        return Filter(
+            self.cause or (),
+            self.group or (),
+            [place_of(text) for text in places or ()],
+            None if self.since is None else moment_ms(self.since),
+            None if self.until is None else moment_ms(self.until),
+        )
 
 
 @app.command("list")
+@expand_flags
 def list_letters(
+    *,
     late: Late = False,
-    cause: Cause = None,
-    group: Group = None,
-    since: Since = None,
-    until: Until = None,
-    each: Annotated[bool, typer.Option("--each", help="A line a letter instead of counts.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="With --each: most lines.")] = 100,
-    kafka: Kafka = None,
-    input_topic: InputTopic = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    late_topic: LateTopic = None,
+    filters: FilterFlags,
+    each: Annotated[bool, typer.Option("--each", help="Print one line per letter instead of counts.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="With --each: print at most this many lines.")] = 100,
+    topics: LetterTopicFlags,
 ) -> None:
-    """Count the letters by cause and by partition of the input, with their times, or list them."""
+    """Count the letters by cause and input partition, with the times of the first and the last, or list them."""
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.dlq.topic import survey
+    from glaim_stream.dlq.survey import survey
 
-    settings, topic = _topic(late, kafka, input_topic, dead_letter_topic, late_topic)
-    chosen = _filter(cause, group, since, until)
+    settings, topic = topics.read(late)
+    chosen = filters.read()
     if each:
         asyncio.run(_print_each(settings, topic, chosen, limit))
         return
@@ -54,32 +100,34 @@ def list_letters(
 
 
 @app.command()
+@expand_flags
 def show(
     places: Annotated[list[str], typer.Argument(help="Letters as PARTITION:OFFSET, as `dlq list --each` shows them.")],
+    *,
     late: Late = False,
-    kafka: Kafka = None,
-    input_topic: InputTopic = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    late_topic: LateTopic = None,
+    topics: LetterTopicFlags,
 ) -> None:
-    """Show letters whole: cause, headers, the place in the input, and the original, from the input where it was cut."""
+    """Show whole letters: cause, headers, place in the input, and the original record.
+
+    The record comes from the input topic where the letter holds only a part of it.
+    """
     from glaim_stream.dlq.letters import Filter, place_of
 
-    settings, topic = _topic(late, kafka, input_topic, dead_letter_topic, late_topic)
+    settings, topic = topics.read(late)
     asyncio.run(_show(settings, topic, Filter(places=[place_of(text) for text in places])))
 
 
 @app.command()
+@expand_flags
 def requeue(
     places: Annotated[
-        list[str] | None, typer.Argument(help="Letters as PARTITION:OFFSET; all that the filters take when none.")
+        list[str] | None,
+        typer.Argument(help="Letters as PARTITION:OFFSET. [default: all that match the filters]"),
     ] = None,
+    *,
     late: Late = False,
-    cause: Cause = None,
-    group: Group = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many letters.")] = None,
+    filters: FilterFlags,
+    limit: Annotated[int | None, typer.Option(min=1, help="Send at most this many letters.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Also letters that have been sent back already.")] = False,
     returned: Annotated[
         bool, typer.Option("--returned", help="Also letters of records that were sent back and failed again.")
@@ -87,21 +135,18 @@ def requeue(
     yes: Annotated[
         bool, typer.Option("--yes", help="Send. Without it nothing is sent, and you see what would be.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send nothing, whatever else is said.")] = False,
-    kafka: Kafka = None,
-    input_topic: InputTopic = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    late_topic: LateTopic = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send nothing, even with --yes.")] = False,
+    topics: LetterTopicFlags,
 ) -> None:
-    """Send letters back to the partition of the input that they came from; only the rejected readings of a record.
+    """Send letters back to the input partition that they came from; only the rejected readings of a record.
 
-    A letter is sent once: what was sent is noted in the letters' topic. Exit code 1 when some could not be sent.
+    A letter is sent once: the letters' topic records which have been sent. Exit code 1 when some could not be sent.
     """
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.dlq.requeue import requeue as run
 
-    settings, topic = _topic(late, kafka, input_topic, dead_letter_topic, late_topic)
-    chosen = _filter(cause, group, since, until, places)
+    settings, topic = topics.read(late)
+    chosen = filters.read(places)
     send = yes and not dry_run
     with progress_bar(topic, "letters") as progress:
         report = asyncio.run(
@@ -119,36 +164,6 @@ def requeue(
     _print_report(report, settings, topic, send=send, dry_run=dry_run)
 
 
-def _topic(
-    late: bool, kafka: str | None, input_topic: str | None, dead_letter_topic: str | None, late_topic: str | None
-) -> tuple[Settings, str]:
-    from glaim_stream.settings import read_settings
-
-    settings = read_settings(
-        kafka=kafka, input_topic=input_topic, dead_letter_topic=dead_letter_topic, late_topic=late_topic
-    )
-    return settings, settings.late_topic if late else settings.dlq_topic
-
-
-def _filter(
-    causes: list[str] | None,
-    groups: list[str] | None,
-    since: str | None,
-    until: str | None,
-    places: list[str] | None = None,
-) -> Filter:
-    from glaim_stream.dlq.letters import Filter, place_of
-    from glaim_stream.times import moment_ms
-
-    return Filter(
-        causes or (),
-        groups or (),
-        [place_of(text) for text in places or ()],
-        None if since is None else moment_ms(since),
-        None if until is None else moment_ms(until),
-    )
-
-
 def _print_counts(topic: str, found: Survey) -> None:
     from rich.table import Table
 
@@ -156,15 +171,15 @@ def _print_counts(topic: str, found: Survey) -> None:
     from glaim_stream.times import text_of_ms
 
     table = Table("cause", "partition", "letters", "readings", "came back", "requeued", "first written", "last written")
-    for (cause, partition), line in sorted(found.lines.items()):
-        counts = (line.letters, line.readings, line.came_back, line.requeued)
-        times = (text_of_ms(line.first_ms), text_of_ms(line.last_ms))
-        table.add_row(cause, str(partition), *(f"{count:,}" for count in counts), *times)
-    if found.lines:
+    for (cause, partition), count in sorted(found.counts.items()):
+        counts = (count.letters, count.readings, count.came_back, count.requeued)
+        times = (text_of_ms(count.first_ms), text_of_ms(count.last_ms))
+        table.add_row(cause, str(partition), *(f"{each:,}" for each in counts), *times)
+    if found.counts:
         result_console().print(table)
     print(f"{topic}: {found.letters} letters")
     if found.foreign:
-        print(f"{found.foreign} messages in it are no letters of a worker", file=sys.stderr)
+        print(f"{found.foreign} messages on it are not letters of a worker", file=sys.stderr)
 
 
 async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int) -> None:
@@ -172,12 +187,12 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
 
     from glaim_stream.commands.console import result_console
     from glaim_stream.dlq.letters import Letter
-    from glaim_stream.dlq.topic import letters_of
+    from glaim_stream.dlq.survey import read_letters
     from glaim_stream.times import text_of_ms
 
     table = Table("letter", "written", "cause", "group", "original", "detail")
     more = 0
-    async for letter in letters_of(settings, topic, chosen):
+    async for letter in read_letters(settings, topic, chosen):
         if not isinstance(letter, Letter):
             continue
         if table.row_count == limit:
@@ -197,14 +212,14 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
 
 
 async def _show(settings: Settings, topic: str, chosen: Filter) -> None:
-    from glaim_stream.dlq.text import lines_of
-    from glaim_stream.dlq.topic import letters_of, original
+    from glaim_stream.dlq.description import describe_letter
+    from glaim_stream.dlq.survey import find_original, read_letters
     from glaim_stream.errors import SettingsError
     from glaim_stream.kafka.ranges import reader
 
     found: list[Letter] = []
     sent_back: set[tuple[int, int]] = set()
-    async for each in letters_of(settings, topic, chosen):
+    async for each in read_letters(settings, topic, chosen):
         if isinstance(each, list):
             sent_back.update(each)
         elif each is not None:
@@ -214,32 +229,37 @@ async def _show(settings: Settings, topic: str, chosen: Filter) -> None:
         raise SettingsError(f"{topic} has no letter at {', '.join('{}:{}'.format(*place) for place in missing)}")
     async with reader(settings) as consumer:
         for number, letter in enumerate(found):
-            record = await original(consumer, settings, letter)
+            record = await find_original(consumer, settings, letter)
             whole = record.value if letter.cut_from_bytes is not None and record is not None else letter.value
-            told = lines_of(letter, topic, whole=whole, held=record is not None, sent_back=letter.place in sent_back)
-            print(("\n" if number else "") + "\n".join(told))
+            lines = describe_letter(
+                letter, topic, whole=whole, held=record is not None, sent_back=letter.place in sent_back
+            )
+            print(("\n" if number else "") + "\n".join(lines))
 
 
 def _print_report(report: RequeueReport, settings: Settings, topic: str, *, send: bool, dry_run: bool) -> None:
     done = "sent" if send else "would send"
     print(
         f"{done} {report.sent} letters with {report.readings} readings or whole records "
-        f"from {topic} to {settings.input_topic}; {report.wanted} letters matched"
+        f"from {topic} to {settings.input_topic}; {report.matched} letters matched"
     )
     for count, what in (
-        (report.already, "were sent back already: --again sends them once more"),
+        (report.already_sent, "were sent back already: --again sends them once more"),
         (report.came_back, "came back after having been sent back: --returned sends them once more"),
-        (report.elsewhere, f"came from another topic than {settings.input_topic}"),
+        (report.other_topic, f"came from another topic than {settings.input_topic}"),
         (report.beyond_limit, "are beyond the limit"),
     ):
         if count:
             print(f"{count} {what}")
     if not send and not dry_run and report.sent:
         print("nothing was sent: add --yes to send")
-    for partition, offset in report.gone[:10]:
-        print(f"error: {partition}:{offset} was cut, and the input topic no longer holds the whole", file=sys.stderr)
+    for partition, offset in report.lost[:10]:
+        print(
+            f"error: {partition}:{offset} was cut, and the input topic no longer holds the whole record",
+            file=sys.stderr,
+        )
     for (partition, offset), error in report.failed[:10]:
-        print(f"error: {partition}:{offset} was not taken: {error}", file=sys.stderr)
-    if report.gone or report.failed:
-        print(f"error: {len(report.gone) + len(report.failed)} letters cannot be sent", file=sys.stderr)
+        print(f"error: {partition}:{offset} was not acknowledged: {error}", file=sys.stderr)
+    if report.lost or report.failed:
+        print(f"error: {len(report.lost) + len(report.failed)} letters cannot be sent", file=sys.stderr)
         raise typer.Exit(1)

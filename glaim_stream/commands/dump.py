@@ -7,12 +7,14 @@ import re
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glaim_stream.commands.options import OFFSETS, Catalogue, InputTopic, Kafka, offsets_of
+from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, OffsetFlags, parse_offsets
 
 if TYPE_CHECKING:
     from glaim_stream.catalogue import Catalogue as Rules
@@ -23,27 +25,35 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
+@dataclass(frozen=True)
+class DumpFlags(SettingsFlags):
+    """Flags of the input topic and its models."""
+
+    kafka: Kafka = None
+    input_topic: InputTopic = None
+    catalogue: Catalogue = None
+
+
+@expand_flags
 def dump(
+    *,
     out: Annotated[Path, typer.Option(help="The file, .parquet or .csv; it appears whole at the end.")],
     since: Annotated[
-        str | None, typer.Option(help="Records at or after this time, ISO 8601, or so long ago: 30d, 12h, 45m.")
+        str | None,
+        typer.Option(help="Only records at or after this time, ISO 8601, or as an age: 30d, 12h, 45m."),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Records before this time, likewise.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only records before this time, likewise.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="Readings of this model's groups. [default: the catalogue's only model]")
+        str | None, typer.Option(help="Only readings of this model's groups. [default: the catalogue's only model]")
     ] = None,
-    from_offset: Annotated[list[str] | None, typer.Option(help=f"Begin here. {OFFSETS}")] = None,
-    until_offset: Annotated[list[str] | None, typer.Option(help=f"End before it. {OFFSETS}")] = None,
-    partition: Annotated[list[int] | None, typer.Option(help="Only this one; repeatable.")] = None,
+    offsets: OffsetFlags,
     keep: Annotated[
         bool,
-        typer.Option("--keep", help="Where the file is there already, leave it and do nothing: a run that is resumed "
-                     "goes on with the data that it began with."),
+        typer.Option("--keep", help="Leave a file that exists and do nothing, so that a run that is resumed continues "
+                     "with the data that it began with."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be read, and write nothing.")] = False,
-    kafka: Kafka = None,
-    input_topic: InputTopic = None,
-    catalogue: Catalogue = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be read, and write nothing.")] = False,
+    stream: DumpFlags,
 ) -> None:  # fmt: skip
     """Write readings of the input topic to a file for training: time, group, sensor, value, a row a reading.
 
@@ -54,7 +64,6 @@ def dump(
     from glaim_stream.errors import SettingsError
     from glaim_stream.kafka.dump import ENDINGS
     from glaim_stream.kafka.dump import dump as write
-    from glaim_stream.settings import read_settings
     from glaim_stream.times import text_of_ms
 
     if out.suffix not in ENDINGS:
@@ -64,14 +73,12 @@ def dump(
     if keep and out.exists():
         print(f"{out}: there already, left as it is")
         return
-    settings = read_settings(kafka=kafka, input_topic=input_topic, catalogue=catalogue)
+    settings = stream.settings()
     rules = read_catalogue(settings.catalogue)
     name = _model(rules, model)
     now_ms = time.time_ns() // 1_000_000
     since_ms, until_ms = (None if text is None else moment_or_ago_ms(text, now_ms) for text in (since, until))
-    ranges = asyncio.run(
-        _ranges(settings, offsets_of(from_offset), offsets_of(until_offset), since_ms, until_ms, partition)
-    )
+    ranges = asyncio.run(_ranges(settings, offsets, since_ms, until_ms))
     for part in ranges:
         kept = " (all that retention has kept)" if part.begin == part.oldest > 0 else ""
         print(f"{part.topic}-{part.partition}: offsets {part.begin} to {part.end}, {len(part)} records{kept}")
@@ -124,18 +131,17 @@ def _model(rules: Rules, asked: str | None) -> str:
     return asked
 
 
-async def _ranges(
-    settings: Settings,
-    from_offset: dict[int, int] | int | None,
-    until_offset: dict[int, int] | int | None,
-    since_ms: int | None,
-    until_ms: int | None,
-    partitions: list[int] | None,
-) -> list[Range]:
+async def _ranges(settings: Settings, offsets: OffsetFlags, since_ms: int | None, until_ms: int | None) -> list[Range]:
     from glaim_stream.kafka.ranges import ranges_of, reader
 
     async with reader(settings) as consumer:
         return await ranges_of(
-            settings, consumer, settings.input_topic, from_offset=from_offset, until_offset=until_offset,
-            since_ms=since_ms, until_ms=until_ms, partitions=partitions or (),
-        )  # fmt: skip
+            settings,
+            consumer,
+            settings.input_topic,
+            from_offset=parse_offsets(offsets.from_offset),
+            until_offset=parse_offsets(offsets.until_offset),
+            since_ms=since_ms,
+            until_ms=until_ms,
+            partitions=offsets.partition or (),
+        )

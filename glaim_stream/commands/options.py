@@ -1,16 +1,19 @@
-"""Flags that several commands share. What is not given comes from the environment (GLAIM_*), then from the default."""
+"""Flags that several commands share. A flag that is not given comes from the environment (GLAIM_*), or its default."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from glaim_stream.commands.flags import SettingsFlags
+
 
 class ImputerName(StrEnum):
-    """First rung of the ladder."""
+    """The imputer that is tried first."""
 
     TRITON = "triton"
     LOCAL = "local"
@@ -31,33 +34,35 @@ OutputTopic = Annotated[
 ]
 DeadLetterTopic = Annotated[
     str | None,
-    typer.Option(help="Topic of what cannot be used. [env: GLAIM_DEAD_LETTER_TOPIC, else the input topic with -dlq]"),
+    typer.Option(
+        help="Topic of the records that cannot be used. [env: GLAIM_DEAD_LETTER_TOPIC, else the input topic with -dlq]"
+    ),
 ]
 LateTopic = Annotated[
     str | None,
-    typer.Option(help="Topic of what comes too late. [env: GLAIM_LATE_TOPIC, else the input topic with -late]"),
+    typer.Option(
+        help="Topic of the readings that come too late. [env: GLAIM_LATE_TOPIC, else the input topic with -late]"
+    ),
 ]
 OutageTopic = Annotated[
     str | None,
     typer.Option(
-        help="Topic that says which groups go dark and speak again. "
+        help="Topic of the events of groups that go dark and speak again. "
         "[env: GLAIM_OUTAGE_TOPIC, else the output topic with -outages]"
     ),
 ]
 Catalogue = Annotated[
-    Path | None, typer.Option(help="Which groups there are. [env: GLAIM_CATALOGUE, else groups.yaml]")
+    Path | None, typer.Option(help="The models and their groups. [env: GLAIM_CATALOGUE, else groups.yaml]")
 ]
 ModelRepository = Annotated[
     Path | None,
-    typer.Option(help="Folder with a folder a model, each with its contract. [env: GLAIM_MODEL_REPOSITORY]"),
+    typer.Option(help="Folder with one folder per model, each with its contract. [env: GLAIM_MODEL_REPOSITORY]"),
 ]
-ConsumerGroup = Annotated[
-    str | None, typer.Option(help="Kafka's consumer group of the workers. [env: GLAIM_CONSUMER_GROUP]")
-]
+ConsumerGroup = Annotated[str | None, typer.Option(help="Consumer group of the workers. [env: GLAIM_CONSUMER_GROUP]")]
 Imputer = Annotated[
     ImputerName | None,
     typer.Option(
-        help="Who fills first: a Triton server, TorchScript in this process, or no model. "
+        help="The first imputer: a Triton server, TorchScript in this process, or one without a model. "
         "[env: GLAIM_IMPUTER, else triton]"
     ),
 ]
@@ -67,11 +72,42 @@ Triton = Annotated[
 OFFSETS = "Offset for all partitions, or PARTITION:OFFSET, repeatable."
 
 
-def offsets_of(given: list[str] | None) -> dict[int, int] | int | None:
-    """What was given as OFFSETS says.
+@dataclass(frozen=True)
+class StreamFlags(SettingsFlags):
+    """Flags of the commands that need everything that a worker needs."""
+
+    kafka: Kafka = None
+    catalogue: Catalogue = None
+    model_repository: ModelRepository = None
+    imputer: Imputer = None
+    triton: Triton = None
+    input_topic: InputTopic = None
+    output_topic: OutputTopic = None
+    dead_letter_topic: DeadLetterTopic = None
+    late_topic: LateTopic = None
+    outage_topic: OutageTopic = None
+    consumer_group: ConsumerGroup = None
+
+
+@dataclass(frozen=True)
+class OffsetFlags:
+    """Flags that choose a range of the input topic by offset and partition."""
+
+    from_offset: Annotated[list[str] | None, typer.Option(help=f"First topic offset to read. {OFFSETS}")] = None
+    until_offset: Annotated[list[str] | None, typer.Option(help=f"First topic offset not to read. {OFFSETS}")] = None
+    partition: Annotated[list[int] | None, typer.Option(help="Read only this topic partition; repeatable.")] = None
+
+    @property
+    def given(self) -> bool:
+        """True where any of them was given."""
+        return bool(self.from_offset or self.until_offset or self.partition)
+
+
+def parse_offsets(given: list[str] | None) -> dict[int, int] | int | None:
+    """Offsets from text in the form of OFFSETS: by partition, or one for all; None where none is given.
 
     Raises:
-        SettingsError: it says nothing.
+        SettingsError: the text has another form.
     """
     from glaim_stream.errors import SettingsError
 

@@ -4,67 +4,59 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, LateTopic, OutageTopic, OutputTopic
-from glaim_stream.commands.sources import (
-    DateOrder,
-    Days,
-    Format,
-    MessageBatch,
-    MessageFormat,
-    Missing,
-    OnlyGroup,
-    Plant,
-    Pumps,
-    Separator,
-    TimeColumn,
-    Timezone,
-    source_of,
-    within,
-)
+from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, open_source, readings_between
 
 if TYPE_CHECKING:
     from glaim_stream.feed.produce import ProduceReport
     from glaim_stream.feed.sources import Source
 
-_QUARTER_MS = 21_600_000  # of a day
+_QUARTER_DAY_MS = 21_600_000
 _HISTORY_MS = 7_200_000
 
 
+@dataclass(frozen=True)
+class TopicFlags(SettingsFlags):
+    """Flags of the broker and of the topics that are made where they are absent."""
+
+    kafka: Kafka = None
+    input_topic: InputTopic = None
+    output_topic: OutputTopic = None
+    dead_letter_topic: DeadLetterTopic = None
+    late_topic: LateTopic = None
+    outage_topic: OutageTopic = None
+
+
+@expand_flags
 def produce(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="CSV or Parquet: columns `<group>.<sensor>` beside a time column, or group, sensor, ts, value."
+            help="CSV or Parquet: columns `<group>.<sensor>` and a time column, or group, sensor, ts, value."
         ),
     ] = None,
-    plant: Plant = False,
-    groups: Pumps = 8,
-    days: Days = 1.0,
-    seed: Annotated[int, typer.Option(help="Of the plant and of the dropouts.")] = 0,
-    input_format: MessageFormat = Format.SINGLE,
-    batch: MessageBatch = 50,
+    *,
+    plant: PlantFlags,
+    messages: MessageFlags,
     live: Annotated[
         bool,
         typer.Option(
             "--live",
-            help="With --plant: its readings bear the present time. Those since 0, 6, 12 or 18 h UTC, two hours at "
-            "least, are sent at once and the others as they fall due, until --days are over.",
+            help="With --plant: its readings bear the present time. Those since 0, 6, 12 or 18 h UTC, at least two "
+            "hours, are sent at once and the others as they fall due, until --days are over.",
         ),
     ] = False,
     speed: Annotated[str, typer.Option(help="Times real time, such as 3600 (an hour a second), or `max`.")] = "max",
     since: Annotated[str | None, typer.Option("--from", help="Only readings at or after this time, ISO 8601.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="Only readings before this time.")] = None,
-    time_column: TimeColumn = None,
-    separator: Separator = ".",
-    group: OnlyGroup = None,
-    missing: Missing = None,
-    timezone: Timezone = "UTC",
-    date_order: DateOrder = None,
+    form: FileFlags,
     drop: Annotated[
         float,
         typer.Option(help="Withhold this share of the readings: single ones, silent sensors, silent groups."),
@@ -72,50 +64,42 @@ def produce(
     hidden: Annotated[
         Path | None, typer.Option(help="Write what --drop withheld to this Parquet file, to score what was filled.")
     ] = None,
-    as_null: Annotated[bool, typer.Option("--as-null", help="Send dropouts as null instead of silence.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, and send nothing.")] = False,
-    kafka: Kafka = None,
-    input_topic: InputTopic = None,
-    output_topic: OutputTopic = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    late_topic: LateTopic = None,
-    outage_topic: OutageTopic = None,
+    as_null: Annotated[
+        bool, typer.Option("--as-null", help="Send the withheld readings as null instead of leaving them out.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent, and send nothing.")] = False,
+    topics: TopicFlags,
 ) -> None:
-    """Replay a file, or the simulated plant, into the input topic. Exit code 1 when the broker refused anything."""
+    """Send a file, or the simulated plant, to the input topic. Exit code 1 when the broker refused a message."""
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.feed.dropouts import hide, write_hidden
-    from glaim_stream.feed.messages import InputFormat
     from glaim_stream.feed.produce import dry_run as count_only
     from glaim_stream.feed.produce import produce as send
-    from glaim_stream.settings import read_settings
 
-    now_ms = _now_ms(plant, speed, since or until) if live else None
-    start_ms = None if now_ms is None else _live_start_ms(now_ms)
-    source = source_of(
-        file, plant, days, groups, seed, separator, time_column, group, missing, timezone, date_order, start_ms
-    )
-    source = within(source, since, until, timezone)
+    now_ms = _now_ms(plant.plant, speed, since or until) if live else None
+    source = open_source(file, plant, form, start_ms=None if now_ms is None else _live_start_ms(now_ms))
+    source = readings_between(source, since, until, form.timezone)
     pace = 1.0 if live else _speed(speed)
-    withheld = hide(source, drop, seed=seed)
+    withheld = hide(source, drop, seed=plant.seed)
     if hidden is not None and not dry_run:
         print(f"{hidden}: {write_hidden(source, withheld, hidden)} withheld readings")
     null = withheld.mask if as_null else None
     sent = source if as_null else source.where(~withheld.mask)
-    chosen = InputFormat(input_format.value)
     if dry_run:
-        _print_plan(count_only(sent, chosen, batch=batch, null=null), source, int(withheld.mask.sum()))
+        report = count_only(sent, messages.input_format, batch=messages.batch, null=null)
+        _print_plan(report, source, int(withheld.mask.sum()))
         return
-    settings = read_settings(
-        kafka=kafka,
-        input_topic=input_topic,
-        output_topic=output_topic,
-        dead_letter_topic=dead_letter_topic,
-        late_topic=late_topic,
-        outage_topic=outage_topic,
-    )
+    settings = topics.settings()
     with progress_bar(settings.input_topic, "readings") as progress:
         report = send(
-            settings, sent, input_format=chosen, batch=batch, speed=pace, now_ms=now_ms, null=null, on_progress=progress
+            settings,
+            sent,
+            input_format=messages.input_format,
+            batch=messages.batch,
+            speed=pace,
+            now_ms=now_ms,
+            null=null,
+            on_progress=progress,
         )
     print(
         f"{settings.input_topic}: {report.readings} readings of {report.groups} groups in {report.messages} messages, "
@@ -128,7 +112,11 @@ def produce(
 
 
 def _now_ms(plant: bool, speed: str, part: str | None) -> int:
-    """The present time, for a live plant; SettingsError where what is asked besides says otherwise."""
+    """The present time of a live plant.
+
+    Raises:
+        SettingsError: other flags contradict --live.
+    """
     from glaim_stream.errors import SettingsError
 
     if not plant:
@@ -139,8 +127,11 @@ def _now_ms(plant: bool, speed: str, part: str | None) -> int:
 
 
 def _live_start_ms(now_ms: int) -> int:
-    """The last quarter of a day, UTC, that began two hours ago: longer than a window, mostly the same at a restart."""
-    return (now_ms - _HISTORY_MS) // _QUARTER_MS * _QUARTER_MS
+    """The start of the quarter of a day, UTC, in which the time two hours ago lies.
+
+    Two hours are longer than a window, and a restart mostly gets the same start.
+    """
+    return (now_ms - _HISTORY_MS) // _QUARTER_DAY_MS * _QUARTER_DAY_MS
 
 
 def _speed(text: str) -> float | None:

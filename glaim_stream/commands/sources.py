@@ -1,104 +1,106 @@
-"""Flags that say which readings a command takes, from a file or the simulated plant, and what they mean."""
+"""Flags that choose which readings a command sends, from a file or the simulated plant, and the reading of them."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.feed.formats import InputFormat
+
 if TYPE_CHECKING:
     from glaim_stream.feed.sources import Source
 
 
-class Format(StrEnum):
-    """What a message holds."""
-
-    SINGLE = "single"
-    STEP = "step"
-    BATCH = "batch"
-    ARROW = "arrow"
-
-
-Plant = Annotated[bool, typer.Option("--plant", help="The simulated pump plant instead of a file.")]
-Pumps = Annotated[int, typer.Option(min=1, help="Pumps of the plant.")]
-Days = Annotated[float, typer.Option(min=0, help="Days of the plant, a reading a minute.")]
-MessageFormat = Annotated[
-    Format,
-    typer.Option("--format", help="A message is one reading, one group's step, many readings, or an Arrow stream."),
-]
-MessageBatch = Annotated[int, typer.Option(min=1, help="Readings of a message of batch and arrow.")]
-TimeColumn = Annotated[
-    str | None,
-    typer.Option(help="One, or two as `Date+Clock`. [default: the first of ts, time, timestamp, datetime, date]"),
-]
-Separator = Annotated[str, typer.Option(help="Between group and sensor in a wide file's column names.")]
-OnlyGroup = Annotated[
-    str | None, typer.Option(help="The group of a file that names none: its columns are then sensors.")
-]
-Missing = Annotated[
-    list[str] | None,
-    typer.Option(help="A number or text (`Bad`) that means no reading; repeatable. [default: -9999]"),
-]
-Timezone = Annotated[str, typer.Option(help="Zone of the stamps that carry none.")]
-
-
-class Order(StrEnum):
-    """What comes first in a date that does not begin with its year."""
+class DateOrder(StrEnum):
+    """Which of day and month comes first in a date that does not begin with its year."""
 
     DMY = "dmy"
     MDY = "mdy"
 
 
-DateOrder = Annotated[
-    Order | None, typer.Option(help="Of dates such as 1/2/2026: day or month first. [default: as the other dates tell]")
-]
+@dataclass(frozen=True)
+class PlantFlags:
+    """Flags of the simulated plant."""
+
+    plant: Annotated[bool, typer.Option("--plant", help="Use the simulated pump plant instead of a file.")] = False
+    groups: Annotated[int, typer.Option(min=1, help="Number of pumps of the plant.")] = 8
+    days: Annotated[float, typer.Option(min=0, help="Days of the plant, one reading per minute.")] = 1.0
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0
 
 
-def source_of(
-    file: Path | None,
-    plant: bool,
-    days: float,
-    groups: int,
-    seed: int,
-    separator: str,
-    time_column: str | None,
-    group: str | None,
-    missing: list[str] | None,
-    timezone: str,
-    date_order: Order | None,
-    start_ms: int | None = None,
-) -> Source:
-    """The file, or the simulated plant, which may begin at a time of one's own.
+@dataclass(frozen=True)
+class MessageFlags:
+    """Flags of the messages that readings are put into."""
+
+    input_format: Annotated[
+        InputFormat,
+        typer.Option(
+            "--format", help="What a message holds: one reading, one group's step, many readings, or an Arrow stream."
+        ),
+    ] = InputFormat.SINGLE
+    batch: Annotated[int, typer.Option(min=1, help="Readings per message of the formats batch and arrow.")] = 50
+
+
+@dataclass(frozen=True)
+class FileFlags:
+    """Flags that tell how a file of readings is to be understood."""
+
+    time_column: Annotated[
+        str | None,
+        typer.Option(help="One column, or two as `Date+Clock`. [default: the first of ts, time, timestamp, datetime, "
+                     "date]"),
+    ] = None  # fmt: skip
+    separator: Annotated[str, typer.Option(help="Separator of group and sensor in a wide file's column names.")] = "."
+    group: Annotated[
+        str | None, typer.Option(help="The group of a file that names none; its columns are then sensors.")
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="A number or text (`Bad`) that means no reading; repeatable. [default: -9999]"),
+    ] = None
+    timezone: Annotated[str, typer.Option(help="Time zone of timestamps that carry none.")] = "UTC"
+    date_order: Annotated[
+        DateOrder | None,
+        typer.Option(
+            help="Order of dates such as 1/2/2026: day or month first. [default: inferred from the other dates]"
+        ),
+    ] = None
+
+
+def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_ms: int | None = None) -> Source:
+    """Read the file, or simulate the plant from `start_ms` on.
 
     Raises:
-        SettingsError: both or none is asked for, or the file cannot be read.
+        SettingsError: both or neither is given, or the file cannot be read.
     """
     from glaim_stream.errors import SettingsError
     from glaim_stream.feed.sources import DEFAULT_MISSING, plant_source, read_source
 
-    if plant == (file is not None):
-        raise SettingsError("expected a file or --plant, found " + ("both" if plant else "neither"))
+    if plant.plant == (file is not None):
+        raise SettingsError("expected a file or --plant, found " + ("both" if plant.plant else "neither"))
     if file is None:
-        return plant_source(days, groups=groups, seed=seed, start_ms=start_ms)
+        return plant_source(plant.days, groups=plant.groups, seed=plant.seed, start_ms=start_ms)
     source = read_source(
         file,
-        separator=separator,
-        time_column=time_column,
-        group=group,
-        missing=DEFAULT_MISSING if missing is None else missing,
-        timezone=timezone,
-        date_order=date_order or "",
+        separator=form.separator,
+        time_column=form.time_column,
+        group=form.group,
+        missing=DEFAULT_MISSING if form.missing is None else form.missing,
+        timezone=form.timezone,
+        date_order=form.date_order or "",
     )
     if source.skipped:
         print(f"{file}: columns without numbers are left out: {', '.join(source.skipped)}", file=sys.stderr)
     return source
 
 
-def within(source: Source, since: str | None, until: str | None, timezone: str) -> Source:
-    """The readings between two moments.
+def readings_between(source: Source, since: str | None, until: str | None, timezone: str) -> Source:
+    """The readings between two moments, as text; None sets no bound.
 
     Raises:
         SettingsError: there are none.

@@ -1,1 +1,1 @@
-"""Dead letters looked at and sent back: what the topic of what could not be used holds, and the way out of it."""
+"""Reads dead letters and late readings from their topics, and sends them back to the input topic."""

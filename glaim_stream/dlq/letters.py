@@ -1,4 +1,4 @@
-"""A dead letter as its topic holds it, read back: the original record, and what its headers say of it."""
+"""Dead letters read back from their topic: the original record, and what the headers state about it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from glaim_stream.decode.dead_letters import HEADER_PREFIX, RECEIPT_HEADER, REQUEUED_HEADER, DeadLetterCause
 from glaim_stream.errors import SettingsError
 
-Place = tuple[int, int]  # partition and offset in the topic of the letters
+Place = tuple[int, int]  # partition and offset in the letters' topic
 Header = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One dead letter. `key`, `value` and `headers` are the original record's."""
+    """A dead letter; `key`, `value` and `headers` are those of the original record."""
 
     place: Place
     timestamp_ms: int  # when the letter was written
@@ -27,8 +27,8 @@ class Letter:
     offset: int
     produced_ms: int
     positions: list[int] | None  # of the rejected readings in the record; None: the whole record
-    cut_from_bytes: int | None  # the value is only the head of one of so many bytes
-    requeued: int  # how often the record had been sent back before
+    cut_from_bytes: int | None  # size of the original value, of which `value` is the beginning; None: all of it
+    requeued: int  # how often the record had been sent back before it was rejected
     late_by_ms: list[int]
     key: bytes | None
     value: bytes | None
@@ -36,7 +36,7 @@ class Letter:
 
     @property
     def group(self) -> str | None:
-        """The record's key, else the group that its JSON names; None where neither can be read."""
+        """The record's key, or else the group that its JSON names; None where neither can be read."""
         try:
             if self.key:
                 return self.key.decode()
@@ -48,26 +48,26 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which letters are wanted; what is empty or None wants all."""
+    """A selection of letters; what is empty or None selects all."""
 
     causes: Sequence[str] = ()
     groups: Sequence[str] = ()
     places: Sequence[Place] = ()
     since_ms: int | None = None
     until_ms: int | None = None
-    _wanted: frozenset[Place] = field(init=False, repr=False, compare=False)
+    _places: frozenset[Place] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         known = {cause.value for cause in DeadLetterCause}
         if unknown := sorted(set(self.causes) - known):
             raise SettingsError(f"expected a cause of {', '.join(sorted(known))}, found {', '.join(unknown)}")
-        object.__setattr__(self, "_wanted", frozenset(self.places))
+        object.__setattr__(self, "_places", frozenset(self.places))
 
-    def takes(self, letter: Letter) -> bool:
-        """True for a letter that is wanted."""
+    def matches(self, letter: Letter) -> bool:
+        """True for a letter of the selection."""
         return (
             (not self.causes or letter.cause in self.causes)
-            and (not self._wanted or letter.place in self._wanted)
+            and (not self._places or letter.place in self._places)
             and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
             and (self.until_ms is None or letter.timestamp_ms < self.until_ms)
             and (not self.groups or letter.group in self.groups)
@@ -75,11 +75,11 @@ class Filter:
 
 
 def read_letter(record: Any) -> Letter | None:
-    """The letter that a Kafka record is; None when it is none of this worker's."""
-    ours: dict[str, bytes] = {name: value for name, value in record.headers if name.startswith(HEADER_PREFIX)}
+    """The letter that a Kafka record holds; None where it was not written by a worker."""
+    texts: dict[str, bytes] = {name: value for name, value in record.headers if name.startswith(HEADER_PREFIX)}
 
     def text(name: str) -> str:
-        return ours[HEADER_PREFIX + name].decode(errors="replace")
+        return texts[HEADER_PREFIX + name].decode(errors="replace")
 
     try:
         return Letter(
@@ -91,10 +91,10 @@ def read_letter(record: Any) -> Letter | None:
             int(text("partition")),
             int(text("offset")),
             int(text("timestamp-ms")),
-            [int(position) for position in json.loads(text("positions"))] if _has(ours, "positions") else None,
-            int(text("cut-from-bytes")) if _has(ours, "cut-from-bytes") else None,
-            _times(ours.get(REQUEUED_HEADER, b"")),
-            [int(late) for late in json.loads(text("late-by-ms")).values()] if _has(ours, "late-by-ms") else [],
+            [int(position) for position in json.loads(text("positions"))] if _has(texts, "positions") else None,
+            int(text("cut-from-bytes")) if _has(texts, "cut-from-bytes") else None,
+            _count(texts.get(REQUEUED_HEADER, b"")),
+            [int(late) for late in json.loads(text("late-by-ms")).values()] if _has(texts, "late-by-ms") else [],
             record.key,
             record.value,
             [header for header in record.headers if not header[0].startswith(HEADER_PREFIX)],
@@ -104,12 +104,12 @@ def read_letter(record: Any) -> Letter | None:
 
 
 def receipt(places: Sequence[Place]) -> tuple[bytes, list[Header]]:
-    """(value, headers) of the message that says which letters have been sent back; it stands among the letters."""
+    """(value, headers) of the message that names letters that have been sent back; it is kept among the letters."""
     return json.dumps({"requeued": places}).encode(), [(RECEIPT_HEADER, b"requeued")]
 
 
 def read_receipt(record: Any) -> list[Place] | None:
-    """The letters that a receipt names; None for what is no receipt."""
+    """The letters that a receipt names; None where the record is no receipt."""
     if all(name != RECEIPT_HEADER for name, _ in record.headers):
         return None
     try:
@@ -119,10 +119,10 @@ def read_receipt(record: Any) -> list[Place] | None:
 
 
 def place_of(text: str) -> Place:
-    """PARTITION:OFFSET.
+    """The place that PARTITION:OFFSET names.
 
     Raises:
-        SettingsError: it is none.
+        SettingsError: the text has another form.
     """
     partition, _, offset = text.partition(":")
     if not (partition.isdecimal() and offset.isdecimal()):
@@ -130,10 +130,10 @@ def place_of(text: str) -> Place:
     return int(partition), int(offset)
 
 
-def _times(text: bytes) -> int:
-    """A count, 0 for what is none: a producer may have set the header, too."""
+def _count(text: bytes) -> int:
+    """A count; 0 where the text is none, since a producer may have set the header, too."""
     return int(text) if text.isdigit() and len(text) < 10 else 0
 
 
-def _has(ours: dict[str, bytes], name: str) -> bool:
-    return HEADER_PREFIX + name in ours
+def _has(texts: dict[str, bytes], name: str) -> bool:
+    return HEADER_PREFIX + name in texts

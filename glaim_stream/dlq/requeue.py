@@ -1,8 +1,9 @@
-"""Letters sent back to the input topic, each once: a receipt among the letters says which have been.
+"""Sends letters back to the input topic, each once: receipts among the letters record which have been sent.
 
-A letter goes to the partition that its record came from, with the record's key and headers, and carries how often it
-has been sent back; should it fail again, its next letter says so. Acknowledged first, receipt after: a crash between
-the two sends a letter twice, which harms nothing, since a reading that is there already changes nothing.
+A letter goes to the partition that its record came from, with the record's key and headers and the number of times
+that it has been sent back; if it is rejected again, its next letter carries that number. The receipt follows the
+acknowledgement: a crash between the two sends a letter twice, which is harmless, since a reading that is already there
+changes nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from aiokafka.errors import KafkaError
 
 from glaim_stream.decode.dead_letters import REQUEUED_HEADER
 from glaim_stream.dlq.letters import Filter, Letter, Place, receipt
-from glaim_stream.dlq.subset import only
-from glaim_stream.dlq.topic import letters_of, original, survey
+from glaim_stream.dlq.subset import keep_readings
+from glaim_stream.dlq.survey import find_original, read_letters, survey
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.ranges import Progress, partitions_of, reader
 from glaim_stream.settings import Settings
@@ -27,17 +28,17 @@ _CHUNK = 200  # letters between receipts
 
 @dataclass(slots=True)
 class RequeueReport:
-    """What became of the letters that the filter takes."""
+    """What became of the letters that match the filter."""
 
-    wanted: int = 0
-    sent: int = 0  # would be, in a dry run
-    readings: int = 0  # of these, where the letter says which; a whole record counts as one
-    already: int = 0  # sent back before, as a receipt says
-    came_back: int = 0  # letters of records that had been sent back, left alone
-    elsewhere: int = 0  # of another input topic
+    matched: int = 0
+    sent: int = 0  # in a dry run: that would be sent
+    readings: int = 0  # in the sent letters; a letter of a whole record counts as one
+    already_sent: int = 0  # named by a receipt, and skipped
+    came_back: int = 0  # of records that had been sent back before, and skipped
+    other_topic: int = 0  # of another input topic
     beyond_limit: int = 0
-    gone: list[Place] = field(default_factory=list)  # cut, and the input topic no longer holds the whole
-    failed: list[tuple[Place, str]] = field(default_factory=list)  # what the broker said
+    lost: list[Place] = field(default_factory=list)  # cut, and the input topic no longer holds the whole record
+    failed: list[tuple[Place, str]] = field(default_factory=list)  # with the broker's error
 
 
 async def requeue(
@@ -55,19 +56,19 @@ async def requeue(
 
     Args:
         settings: how to reach Kafka, and the input topic.
-        topic: of the letters.
-        chosen: which of them.
-        send: False: only say what would be sent.
-        again: also those that a receipt names.
-        returned: also those whose record had been sent back before and failed again.
-        limit: at most so many letters.
-        on_progress: called now and then, with letters looked at.
+        topic: the letters' topic.
+        chosen: which letters.
+        send: False for a dry run.
+        again: include letters that a receipt names.
+        returned: include letters of records that had been sent back before and were rejected again.
+        limit: the most letters to send.
+        on_progress: called now and then, with the number of letters read and in all.
 
     Raises:
         SettingsError: the broker or a topic is not there.
     """
     known = await survey(settings, topic, chosen)
-    report = RequeueReport(wanted=known.letters)
+    report = RequeueReport(matched=known.letters)
     partitions = await partitions_of(settings, settings.input_topic)
     seen = 0
     async with (
@@ -80,20 +81,20 @@ async def requeue(
         ) as producer,
     ):
         chunk: list[tuple[Letter, bytes | None, bytes | None]] = []
-        async for letter in letters_of(settings, topic, chosen):
+        async for letter in read_letters(settings, topic, chosen):
             if not isinstance(letter, Letter):
                 continue
             seen += 1
             if letter.topic != settings.input_topic:
-                report.elsewhere += 1
+                report.other_topic += 1
             elif letter.place in known.requeued and not again:
-                report.already += 1
+                report.already_sent += 1
             elif letter.requeued and not returned:
                 report.came_back += 1
             elif limit is not None and report.sent + len(chunk) >= limit:
                 report.beyond_limit += 1
             elif (record := await _record(consumer, settings, letter)) is None:
-                report.gone.append(letter.place)
+                report.lost.append(letter.place)
             else:
                 chunk.append((letter, *record))
             if len(chunk) == _CHUNK:
@@ -106,15 +107,15 @@ async def requeue(
 
 
 async def _record(consumer: Any, settings: Settings, letter: Letter) -> tuple[bytes | None, bytes | None] | None:
-    """(key, value) to send; None where the letter holds only the head of a record that is gone."""
+    """(key, value) to send; None where the letter was cut and the input topic no longer holds its record."""
     key, value = letter.key, letter.value
     if letter.cut_from_bytes is not None:
-        whole = await original(consumer, settings, letter)
+        whole = await find_original(consumer, settings, letter)
         if whole is None:
             return None
         key, value = whole.key, whole.value
     if value is not None and letter.positions is not None:
-        value = only(value, letter.headers, letter.positions)
+        value = keep_readings(value, letter.headers, letter.positions)
     return key, value
 
 
@@ -130,7 +131,7 @@ async def _send(
 ) -> None:
     if not chunk:
         return
-    done = [letter for letter, _, _ in chunk]
+    sent = [letter for letter, _, _ in chunk]
     if send:
         pending = []
         for letter, key, value in chunk:
@@ -138,13 +139,13 @@ async def _send(
             partition = letter.partition if letter.partition in partitions else None
             pending.append(_acknowledged(producer, settings.input_topic, key, value, partition, headers))
         errors = await asyncio.gather(*pending)
-        report.failed += [(letter.place, error) for letter, error in zip(done, errors, strict=True) if error]
-        done = [letter for letter, error in zip(done, errors, strict=True) if not error]
-        if done:
-            value, headers = receipt([letter.place for letter in done])
+        report.failed += [(letter.place, error) for letter, error in zip(sent, errors, strict=True) if error]
+        sent = [letter for letter, error in zip(sent, errors, strict=True) if not error]
+        if sent:
+            value, headers = receipt([letter.place for letter in sent])
             await producer.send_and_wait(topic, value=value, headers=headers)
-    report.sent += len(done)
-    report.readings += sum(1 if letter.positions is None else len(letter.positions) for letter in done)
+    report.sent += len(sent)
+    report.readings += sum(1 if letter.positions is None else len(letter.positions) for letter in sent)
 
 
 async def _acknowledged(
@@ -155,7 +156,7 @@ async def _acknowledged(
     partition: int | None,
     headers: list[tuple[str, bytes]],
 ) -> str:
-    """Empty once the broker has the message, else what it said."""
+    """Wait for the acknowledgement of a message; returns the error, empty when there is none."""
     try:
         await producer.send_and_wait(topic, value=value, key=key, partition=partition, headers=headers)
     except KafkaError as error:

@@ -1,7 +1,7 @@
-"""A record of only some of another's readings.
+"""Copies of a record that keep only some of its readings.
 
-A whole record sent back would bring its good readings a second time. Where a step holds the mean of its readings that
-changes it, and where they have become too late meanwhile each of them would be a new letter.
+A whole record that is sent back would bring its good readings a second time. That would change the value of a step that
+is the mean of its readings, and readings that are too late by then would each become a new letter.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import pyarrow.compute as pc
 
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 
-_LONG = {"sensor", "value"}
+_LONG_COLUMNS = {"sensor", "value"}
 
 
-def only(value: bytes, headers: Sequence[tuple[str, bytes]], positions: Sequence[int]) -> bytes:
-    """The record with the readings at `positions` alone.
+def keep_readings(value: bytes, headers: Sequence[tuple[str, bytes]], positions: Sequence[int]) -> bytes:
+    """A record's value with only the readings at `positions`.
 
     Args:
         value: of the record.
-        headers: of the record; its content-type says what the value is.
-        positions: as the decoder counts: in the order of the list, or of the columns within a row.
+        headers: of the record; the content-type tells Arrow from JSON.
+        positions: counted as the decoder counts: in the order of the list, or of the columns within a row.
 
     Returns:
-        The value itself where it holds no others, or where it cannot be taken apart.
+        The value itself where it holds no other readings, or where it cannot be taken apart.
     """
     wanted = sorted(set(positions))
     try:
@@ -60,14 +60,14 @@ def _arrow(value: bytes, wanted: Sequence[int]) -> bytes:
     with pa.ipc.open_stream(value) as reader:
         table = reader.read_all()
     names = set(table.column_names)
-    if names >= _LONG:
+    if names >= _LONG_COLUMNS:
         if len(wanted) == table.num_rows:
             return value
         return _stream(table.take(wanted))
     sensors = [name for name in table.column_names if name not in ("group", "ts")]
     if len(wanted) == table.num_rows * len(sensors):
         return value
-    # A wide row cannot leave cells out: null would say that the sensor has no value. So the rest is told at length.
+    # A wide row cannot leave cells out, since null means that the sensor has no value: hence one row per reading.
     rows = [position // len(sensors) for position in wanted]
     chosen = [sensors[position % len(sensors)] for position in wanted]
     columns = {name: table[name].take(rows) for name in ("group", "ts") if name in names}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
@@ -17,19 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.sources import Source
 
 DEFAULT_BATCH = 50  # readings
 ARROW_HEADERS = [("content-type", ARROW_CONTENT_TYPE)]
-
-
-class InputFormat(StrEnum):
-    """How readings are put into messages."""
-
-    SINGLE = "single"  # one reading
-    STEP = "step"  # the readings of one group at one time
-    BATCH = "batch"  # many readings of one group, JSON
-    ARROW = "arrow"  # the same as an Arrow stream
 
 
 @dataclass(frozen=True, slots=True)

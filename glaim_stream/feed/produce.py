@@ -20,7 +20,8 @@ from aiokafka.partitioner import DefaultPartitioner
 from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.feed.messages import ARROW_HEADERS, DEFAULT_BATCH, Encoder, InputFormat, Plan, plan_messages
+from glaim_stream.feed.formats import InputFormat
+from glaim_stream.feed.messages import ARROW_HEADERS, DEFAULT_BATCH, Encoder, Plan, plan_messages
 from glaim_stream.feed.sources import Source
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.topics import ensure_topics

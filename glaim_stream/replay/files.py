@@ -16,7 +16,8 @@ import pyarrow as pa
 from aiokafka.partitioner import DefaultPartitioner
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, InputFormat, Plan
+from glaim_stream.feed.formats import InputFormat
+from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, Plan
 
 RAW_ENDINGS = (".jsonl", ".ndjson", ".arrows")  # a message a line, or Arrow IPC streams one after the other
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.audit.outages import Told, told_outages
+from glaim_stream.audit.outages import OutageEvent, read_outages
 from tests import support  # noqa: F401  its profile of hypothesis
-from tests.audit.test_audit import START_MS, STEP_MS, Case, broken, case, reading
+from tests.audit.test_partition import START_MS, STEP_MS, Case, broken, case, reading
 
 MAX_GAP = 6  # of the catalogue there; its window is 16
 
@@ -35,8 +35,8 @@ def test_a_group_that_went_dark_and_spoke_again_is_expected_as_it_was_told() -> 
     made = silent_between(5, 20)
     audit = made.audit()
     assert broken(audit) == {}
-    assert made.given.told is not None
-    of_g1 = sorted(each for each in made.given.told if each.group == made.cells.index.group("g1"))
+    assert made.given.outages is not None
+    of_g1 = sorted(each for each in made.given.outages if each.group == made.columns.index.group("g1"))
     # heard at 4, silent from 5 on; dark once it was not heard at a step and at the 6 before it
     assert [(each.kind, each.ts_ms) for each in of_g1] == [
         ("speaks", at(0)),
@@ -49,35 +49,35 @@ def test_a_group_that_went_dark_and_spoke_again_is_expected_as_it_was_told() -> 
 @pytest.mark.parametrize("which", [0, 1, 2, 3])
 def test_an_event_that_is_not_told_is_named(which: int) -> None:
     made = silent_between(5, 20)
-    told = sorted(made.given.told or ())
-    audit = made.audit(told={*told} - {told[which]})
+    told = sorted(made.given.outages or ())
+    audit = made.audit(outages={*told} - {told[which]})
     assert broken(audit) == {"outages_absent": 1}
     (offence,) = audit.problems["outages_absent"].first
-    assert offence.group == made.cells.index.names[told[which].group]
+    assert offence.group == made.columns.index.names[told[which].group]
     assert offence.ts_ms == told[which].ts_ms
 
 
 def test_an_event_that_no_reading_explains_is_named() -> None:
     made = silent_between(5, 8)  # not long enough
-    extra = Told(at(6), made.cells.index.group("g1"), "dark")
-    audit = made.audit(told={*(made.given.told or ()), extra})
+    extra = OutageEvent(at(6), made.columns.index.group("g1"), "dark")
+    audit = made.audit(outages={*(made.given.outages or ()), extra})
     assert broken(audit) == {"outages_invented": 1}
     assert "went dark" in str(audit.problems["outages_invented"].first[0])
 
 
 def test_nothing_is_asked_of_an_outage_topic_that_is_not_there_or_of_a_part_of_the_input() -> None:
     made = silent_between(5, 20)
-    assert broken(made.audit(told=None)) == {}
-    assert broken(made.audit(told=set(), complete=False)) == {}
+    assert broken(made.audit(outages=None)) == {}
+    assert broken(made.audit(outages=set(), complete=False)) == {}
 
 
 def test_what_is_not_committed_need_not_be_told() -> None:
     made = silent_between(5, 20)
     commit = made.given.commit
     assert commit is not None
-    early = {each for each in made.given.told or () if each.ts_ms < at(5)}
+    early = {each for each in made.given.outages or () if each.ts_ms < at(5)}
     offset = int(made.given.readings.offset[made.given.readings.event_time_ms < at(8)].max())
-    audit = made.audit(commit=replace(commit, offset=offset, rebuild_from=0), told=early)
+    audit = made.audit(commit=replace(commit, offset=offset, rebuild_from=0), outages=early)
     assert "outages_absent" not in broken(audit)
 
 
@@ -85,7 +85,7 @@ def test_a_group_with_a_late_reading_is_not_judged() -> None:
     values = spoken({"g1": [*range(5), *range(20, 40)], "g2": list(range(40))})
     values.insert(30, reading("g1", "a", at(6), 1.0))
     made = case(values, batches=5)
-    assert broken(made.audit(told=set())) == {"outages_absent": 1}, "of g2, that it spoke first"
+    assert broken(made.audit(outages=set())) == {"outages_absent": 1}, "of g2, that it spoke first"
 
 
 @given(
@@ -109,7 +109,7 @@ def test_messages_of_others_are_passed_over() -> None:
     event = b'{"group": "%s", "model": "m", "kind": "dark", "ts": "%s", "last_ts": null, "by_clock": %s}'
     when = b"2026-01-01T00:00:00Z"
     assert (
-        told_outages(
+        read_outages(
             [
                 None,
                 b"{",
@@ -119,9 +119,9 @@ def test_messages_of_others_are_passed_over() -> None:
                 event % (b"g1", b"yesterday", b"false"),
                 event % (b"g1", when, b"true"),
             ],
-            made.cells,
+            made.columns,
         )
         == set()
     )
-    assert len(told_outages([event % (b"g1", when, b"false")], made.cells)) == 1
-    assert np.isin(made.cells.index.group("g1"), [0, 1])
+    assert len(read_outages([event % (b"g1", when, b"false")], made.columns)) == 1
+    assert np.isin(made.columns.index.group("g1"), [0, 1])

@@ -15,9 +15,9 @@ from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_lette
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.decode.readings import Readings
+from glaim_stream.dlq.description import value_text
 from glaim_stream.dlq.letters import read_letter
-from glaim_stream.dlq.subset import only
-from glaim_stream.dlq.text import value_text
+from glaim_stream.dlq.subset import keep_readings
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Pipeline
@@ -86,6 +86,8 @@ def test_the_pipeline_answers_for_whatever_comes(batch: list[Record]) -> None:
         assert isinstance(found.group, str | None)
         assert isinstance(value_text(letter.value or b"", letter.headers), str)
         if found.positions is not None and letter.value is not None:
-            part = replace(batch[0], value=only(letter.value, found.headers, found.positions), headers=found.headers)
+            part = replace(
+                batch[0], value=keep_readings(letter.value, found.headers, found.positions), headers=found.headers
+            )
             decoded, refused = Decoder(pipeline.index).decode([replace(part, key=letter.key)], now_ms=NOW_MS)
             assert len(decoded) + len(refused) >= 1

@@ -13,9 +13,9 @@ from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_letter
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.dlq.description import describe_letter, value_text
 from glaim_stream.dlq.letters import Filter, Letter, place_of, read_letter, read_receipt, receipt
-from glaim_stream.dlq.subset import only
-from glaim_stream.dlq.text import lines_of, value_text
+from glaim_stream.dlq.subset import keep_readings
 from glaim_stream.errors import SettingsError
 from tests.support import Record, catalogue
 
@@ -122,8 +122,8 @@ def test_filters_take_what_they_name() -> None:
         Filter(until_ms=99),
         Filter(places=[(3, 18)]),
     ]
-    assert [each.takes(letter) for each in taken] == [True] * 4
-    assert [each.takes(letter) for each in left] == [False] * 5
+    assert [each.matches(letter) for each in taken] == [True] * 4
+    assert [each.matches(letter) for each in left] == [False] * 5
     with pytest.raises(SettingsError, match=r"expected a cause of .*undecodable.*, found many"):
         Filter(causes=["many"])
 
@@ -178,12 +178,12 @@ def test_a_record_of_some_readings_decodes_to_just_those(
 ) -> None:
     whole = sorted(readings_of(value, headers))
     assert len(whole) == count
-    alone = [readings_of(only(value, headers, [position]), headers) for position in range(count)]
+    alone = [readings_of(keep_readings(value, headers, [position]), headers) for position in range(count)]
     assert [len(each) for each in alone] == [1] * count
     assert sorted(each[0] for each in alone) == whole
-    pairs = readings_of(only(value, headers, [0, count - 1]), headers)
+    pairs = readings_of(keep_readings(value, headers, [0, count - 1]), headers)
     assert sorted(pairs) == sorted({0: alone[0][0], count - 1: alone[-1][0]}.values())
-    assert only(value, headers, range(count)) == value, "not a byte is changed for nothing"
+    assert keep_readings(value, headers, range(count)) == value, "not a byte is changed for nothing"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_record_of_some_readings_decodes_to_just_those(
     [(b"rubbish", []), (b"[1]", []), (b'{"readings": [1]}', []), (b"rubbish", ARROW), (stream(a=[1]), ARROW)],
 )
 def test_what_cannot_be_taken_apart_stays_whole(value: bytes, headers: list[tuple[str, bytes]]) -> None:
-    assert only(value, headers, [7, 9]) == value
+    assert keep_readings(value, headers, [7, 9]) == value
 
 
 def test_values_are_shown_as_what_they_are() -> None:
@@ -211,7 +211,7 @@ def test_a_letter_is_told_with_all_that_is_known() -> None:
         Record(b"\xff", 5, b"g1", [("glaim-requeued", b"1")], 42), Reject(5, DeadLetterCause.MALFORMED, "x", 0)
     )
     cut = replace(letter, cut_from_bytes=70, late_by_ms=[90_000])
-    text = "\n".join(lines_of(cut, "in-dlq", whole=None, held=False, sent_back=True))
+    text = "\n".join(describe_letter(cut, "in-dlq", whole=None, held=False, sent_back=True))
     for part in (
         "in-dlq 3:17",
         "in 2:5",

@@ -11,7 +11,8 @@ import pytest
 from aiokafka.partitioner import DefaultPartitioner
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.feed.messages import InputFormat, plan_messages
+from glaim_stream.feed.formats import InputFormat
+from glaim_stream.feed.messages import plan_messages
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.replay.files import Dealer, planned, raw_messages
 from glaim_stream.replay.run import Target, replay_messages

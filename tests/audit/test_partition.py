@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.audit.columns import UNTOLD_MS, Cells, Letters, OutputReader, OutputRows, collect_letter
-from glaim_stream.audit.keys import Commit, PartitionAudit, PartitionInput
-from glaim_stream.audit.outages import Told, told_outages
-from glaim_stream.audit.report import PROBLEMS, AuditReport, Finding
-from glaim_stream.audit.rules import PartitionRules
+from glaim_stream.audit.commits import Commit
+from glaim_stream.audit.letters import Letters, collect_letter
+from glaim_stream.audit.model_columns import ModelColumns
+from glaim_stream.audit.outages import OutageEvent, read_outages
+from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputReader, OutputRows
+from glaim_stream.audit.partition import PartitionTopics, audit_partition
+from glaim_stream.audit.report import Findings
 from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.decode.dead_letters import dead_letter
 from glaim_stream.decode.decoder import Decoder
@@ -44,11 +46,11 @@ class Record:
 class Case:
     """A partition whose input went through the worker's pipeline."""
 
-    cells: Cells
-    given: PartitionInput
+    columns: ModelColumns
+    given: PartitionTopics
 
-    def audit(self, **changes: Any) -> PartitionAudit:
-        return PartitionRules(replace(self.given, **changes), self.cells).run()
+    def audit(self, **changes: Any) -> Findings:
+        return audit_partition(replace(self.given, **changes), self.columns)
 
     def rows(self, keep: Callable[[OutputRows], Any]) -> OutputRows:
         return self.given.rows.where(keep(self.given.rows))
@@ -111,31 +113,41 @@ def case(
     ]
     pipeline = Pipeline(chosen, {}, Ladder([Interpolation()], batch=64, in_flight=4))
     windows = pipeline.windows()
-    cells = Cells(chosen, {})
-    output = OutputReader(cells)
+    columns = ModelColumns(chosen, {})
+    output = OutputReader(columns)
     letters: dict[int, Letters] = {}
-    told: set[Told] = set()
+    outages: set[OutageEvent] = set()
     for part in np.array_split(np.arange(len(records)), batches):
         batch = [records[row] for row in part]
         applied = pipeline.apply(windows, batch, now_ms=NOW_MS)
         for message in pipeline.messages(asyncio.run(pipeline.fill(applied.closed))):
             output.add(message.value)
-        told |= told_outages([each.value for each in pipeline.announcements(applied.outages)], cells)
+        outages |= read_outages([each.value for each in pipeline.announcements(applied.outages)], columns)
         for offset in {reject.offset for reject in applied.rejects}:
             rejects = [reject for reject in applied.rejects if reject.offset == offset]
             letter = dead_letter(records[offset], rejects, topic="in", partition=0)
             assert collect_letter(Record(0, letter.value, headers=letter.headers), letters, topic="in")
-    readings, rejects = Decoder(cells.index).decode(records, now_ms=NOW_MS)
+    readings, rejects = Decoder(columns.index).decode(records, now_ms=NOW_MS)
     committed = Commit(len(records), windows.rebuild_from(len(records))) if commit == -1 else None
     return Case(
-        cells,
-        PartitionInput(
-            0, 0, len(records), True, readings, rejects, letters.get(0, Letters()), output.rows(), committed, None, told
+        columns,
+        PartitionTopics(
+            0,
+            0,
+            len(records),
+            True,
+            readings,
+            rejects,
+            letters.get(0, Letters()),
+            output.rows(),
+            committed,
+            None,
+            outages,
         ),
     )
 
 
-def broken(audit: PartitionAudit) -> dict[str, int]:
+def broken(audit: Findings) -> dict[str, int]:
     return {name: finding.count for name, finding in audit.problems.items() if finding.count}
 
 
@@ -199,7 +211,7 @@ def test_each_observed_row_that_is_dropped_is_named(good: Case) -> None:
         audit = good.audit(rows=rows.where(~same))
         assert broken(audit) == {"missing": 1}
         first = audit.problems["missing"].first[0]
-        assert (first.group, first.sensor) == good.cells.names(int(rows.group[row]), int(rows.sensor[row]))
+        assert (first.group, first.sensor) == good.columns.names(int(rows.group[row]), int(rows.sensor[row]))
         assert first.ts_ms == int(rows.step[row]) * STEP_MS
 
 
@@ -248,7 +260,7 @@ def test_a_wrong_time_or_quality_of_a_reading_is_wrong(bucket: str) -> None:
     assert broken(it.audit()) == {}
     assert set(rows.quality[rows.observed].tolist()) == {0, 1}
     row = int(np.flatnonzero(rows.observed & (rows.revision == 0))[40])
-    for name, more in (("stamp_ms", 1), ("quality", 1)):
+    for name, more in (("event_time_ms", 1), ("quality", 1)):
         column = getattr(rows, name).copy()
         column[row] += more
         assert broken(it.audit(rows=replace(rows, **{name: column}))) == {"wrong": 1}
@@ -258,7 +270,7 @@ def test_a_wrong_time_or_quality_of_a_reading_is_wrong(bucket: str) -> None:
 
 def test_rows_of_schema_1_are_not_asked_for_times_and_qualities(good: Case) -> None:
     rows = good.given.rows
-    older = replace(rows, stamp_ms=np.full(len(rows), UNTOLD_MS), quality=np.zeros(len(rows), np.int8))
+    older = replace(rows, event_time_ms=np.full(len(rows), NO_EVENT_TIME_MS), quality=np.zeros(len(rows), np.int8))
     assert broken(good.audit(rows=older)) == {}
     both = OutputRows(*(np.concatenate([getattr(older, n), getattr(rows, n)]) for n in OutputRows.__slots__))
     assert broken(good.audit(rows=both)) == {}
@@ -303,7 +315,7 @@ def test_another_imputer_after_a_restart_is_counted_apart(good: Case) -> None:
     assert audit.counts["other_method_duplicates"] == 1
 
 
-def blended_twice(case: Case, revision: int, *, stood_in: bool) -> PartitionAudit:
+def blended_twice(case: Case, revision: int, *, stood_in: bool) -> Findings:
     """One hole filled twice by a blend, 1 apart, where every other value is a blend's too or a lower rung's."""
     rows = case.given.rows
     filled = ~rows.observed & ~np.isnan(rows.value)
@@ -404,17 +416,8 @@ def test_an_empty_partition_is_clean() -> None:
     assert case([b"{"]).audit(letters=Letters()).problems["missing_dead_letters"].count == 1
 
 
-def test_the_report_knows_what_is_lost() -> None:
-    problems = {name: Finding(0) for name in PROBLEMS}
-    report = AuditReport("i", "o", "g", {}, problems, {}, [], [], 0.0)
-    assert report.clean
-    problems["missing"].count, problems["holes_absent"].count = 2, 3
-    assert (report.clean, report.lost, report.holes) == (False, 2, 3)
-    assert json.loads(json.dumps(report.as_json()))["problems"]["missing"]["count"] == 2
-
-
 def test_a_message_that_is_not_ours_is_counted() -> None:
-    reader = OutputReader(Cells(catalogue(), {}))
+    reader = OutputReader(ModelColumns(catalogue(), {}))
     reader.add(b"hello")
     assert (reader.unreadable, len(reader.rows())) == (1, 0)
 
@@ -422,10 +425,10 @@ def test_a_message_that_is_not_ours_is_counted() -> None:
 def test_a_million_readings_take_seconds() -> None:
     from glaim_stream.decode.readings import Readings
 
-    cells = Cells(catalogue(window=96, revise_after=8, max_gap=48), {})
+    columns = ModelColumns(catalogue(window=96, revise_after=8, max_gap=48), {})
     groups, steps = 100, 5000
     for group in range(groups):
-        cells.index.group(f"g{group}")
+        columns.index.group(f"g{group}")
     count = groups * 2 * steps
     index = np.arange(count)
     step, cell = index // (groups * 2), index % (groups * 2)
@@ -434,14 +437,14 @@ def test_a_million_readings_take_seconds() -> None:
     ints = np.zeros(count, np.int32)
     group, sensor = (cell // 2).astype(np.int32), (cell % 2).astype(np.int32)
     value = index.astype(np.float32)
-    columns = (ints, group, sensor, (step + base) * STEP_MS, value, index, ints, ints.astype(np.int8), index, ints > 0)
-    readings = Readings(*columns).where(seen)
+    parts = (ints, group, sensor, (step + base) * STEP_MS, value, index, ints, ints.astype(np.int8), index, ints > 0)
+    readings = Readings(*parts).where(seen)
     ones, bytes_ = np.ones(count, np.bool_), ints.astype(np.int8)
     rows = OutputRows(
         ints, group, sensor, step + base, value, seen, ones, bytes_, ints, ints, (step + base) * STEP_MS, bytes_
     )
     start_s = time.process_time()
-    audit = PartitionRules(PartitionInput(0, 0, count, True, readings, [], Letters(), rows, None), cells).run()
+    audit = audit_partition(PartitionTopics(0, 0, count, True, readings, [], Letters(), rows, None), columns)
     assert broken(audit) == {}
     assert audit.counts["found"] > 0.89 * count
     assert time.process_time() - start_s < 20  # about 1 s of one core

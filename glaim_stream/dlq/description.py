@@ -1,4 +1,4 @@
-"""A letter for people: everything that is known of it, its value decoded where that is possible."""
+"""Letters as text for people, with the value decoded where that is possible."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.dlq.letters import Letter
 from glaim_stream.times import text_of_ms
 
-_HEX_BYTES = 512
-_TEXT_CHARS = 4000
+_MAX_HEX_BYTES = 512
+_MAX_TEXT_CHARS = 4000
 
 
-def lines_of(letter: Letter, topic: str, *, whole: bytes | None, held: bool, sent_back: bool) -> Iterator[str]:
-    """The letter, line by line.
+def describe_letter(letter: Letter, topic: str, *, whole: bytes | None, held: bool, sent_back: bool) -> Iterator[str]:
+    """Everything that is known of a letter, line by line.
 
     Args:
         letter: the letter.
-        topic: it stands in.
+        topic: the letters' topic.
         whole: the original value, from the letter or from the input topic; None where there is none.
         held: the input topic still has the original.
-        sent_back: a receipt says so.
+        sent_back: a receipt names the letter.
     """
     partition, offset = letter.place
     yield f"{topic} {partition}:{offset}, written {text_of_ms(letter.timestamp_ms)}"
@@ -41,7 +41,7 @@ def lines_of(letter: Letter, topic: str, *, whole: bytes | None, held: bool, sen
         yield "requeued   this letter has been sent back"
     if letter.cut_from_bytes is not None:
         kept = "the rest is from the input topic" if held else "the rest is gone"
-        yield f"cut        its topic took only {len(letter.value or b'')} of {letter.cut_from_bytes} bytes; {kept}"
+        yield f"cut        the letter holds only {len(letter.value or b'')} of {letter.cut_from_bytes} bytes; {kept}"
     yield f"key        {_short(letter.key)}"
     for name, text in letter.headers:
         yield f"header     {name}: {_short(text)}"
@@ -51,7 +51,7 @@ def lines_of(letter: Letter, topic: str, *, whole: bytes | None, held: bool, sen
 
 
 def value_text(value: bytes, headers: Sequence[tuple[str, bytes]]) -> str:
-    """JSON and Arrow as documents, text as text, anything else as hexadecimal."""
+    """A value as text: JSON and Arrow as documents, text as it is, anything else as hexadecimal."""
     if any(name == "content-type" and text == ARROW_CONTENT_TYPE for name, text in headers):
         try:
             with pa.ipc.open_stream(value) as reader:
@@ -60,7 +60,7 @@ def value_text(value: bytes, headers: Sequence[tuple[str, bytes]]) -> str:
                 table = table.slice(0, 100)
             try:
                 return _cut("\n".join(str(row) for row in table.to_pylist()))
-            except (OverflowError, ValueError):  # a time that no calendar of Python's holds
+            except (OverflowError, ValueError):  # a time outside of Python's calendar
                 return _cut(table.to_string(preview_cols=100))
         except (pa.ArrowException, OSError, ValueError):
             return _hex(value)
@@ -83,14 +83,15 @@ def _short(value: bytes | None) -> str:
         return value[:100].hex(" ")
 
 
-def _cut(text: str, most: int = _TEXT_CHARS) -> str:
+def _cut(text: str, most: int = _MAX_TEXT_CHARS) -> str:
     return text if len(text) <= most else f"{text[:most]}... ({len(text) - most} more characters)"
 
 
 def _hex(value: bytes) -> str:
     rows = [
-        f"{start:08x}  {value[start : start + 16].hex(' '):47}" for start in range(0, min(len(value), _HEX_BYTES), 16)
+        f"{start:08x}  {value[start : start + 16].hex(' '):47}"
+        for start in range(0, min(len(value), _MAX_HEX_BYTES), 16)
     ]
-    if len(value) > _HEX_BYTES:
-        rows.append(f"... ({len(value) - _HEX_BYTES} more bytes)")
+    if len(value) > _MAX_HEX_BYTES:
+        rows.append(f"... ({len(value) - _MAX_HEX_BYTES} more bytes)")
     return "\n".join(rows)

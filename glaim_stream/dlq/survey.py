@@ -1,4 +1,4 @@
-"""The topic of the letters, read whole: what it holds by cause, place and time, and what has been sent back already."""
+"""Reads the letters' topic: letters and receipts one by one, and their counts by cause and input partition."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from glaim_stream.settings import Settings
 
 
 @dataclass(slots=True)
-class Line:
-    """Letters of one cause from one partition of the input."""
+class LetterCount:
+    """Number of letters of one cause from one input partition."""
 
     letters: int = 0
-    readings: int = 0  # rejected ones; a whole record counts as one
-    came_back: int = 0  # after they had been sent back before
-    requeued: int = 0
+    readings: int = 0  # rejected readings; a letter of a whole record counts as one
+    came_back: int = 0  # letters of records that had been sent back before
+    requeued: int = 0  # letters that a receipt names
     first_ms: int = 0
     last_ms: int = 0
     places: list[Place] = field(default_factory=list)
@@ -27,28 +27,28 @@ class Line:
 
 @dataclass(slots=True)
 class Survey:
-    """What a topic of letters holds; `foreign` messages are no letters."""
+    """Contents of a letters' topic; `foreign` messages are no letters."""
 
-    lines: dict[tuple[str, int], Line] = field(default_factory=dict)  # by cause and input partition
+    counts: dict[tuple[str, int], LetterCount] = field(default_factory=dict)  # by cause and input partition
     requeued: set[Place] = field(default_factory=set)
     foreign: int = 0
 
     @property
     def letters(self) -> int:
-        """All letters that the filter takes."""
-        return sum(line.letters for line in self.lines.values())
+        """Number of letters that match the filter."""
+        return sum(count.letters for count in self.counts.values())
 
 
-async def letters_of(
+async def read_letters(
     settings: Settings, topic: str, chosen: Filter, *, on_progress: Progress = lambda done, total: None
 ) -> AsyncIterator[Letter | list[Place] | None]:
-    """What stands in the topic now, partition by partition: wanted letters, receipts, and None for what is neither.
+    """Read the topic up to its present end: yields letters of the selection, receipts, and None for other messages.
 
     Raises:
         SettingsError: the broker or the topic is not there.
     """
     async with reader(settings) as consumer:
-        # To the end whatever the filter says: a receipt comes later than its letter.
+        # Read to the end even if the filter has an end: a receipt comes later than its letter.
         ranges = await ranges_of(settings, consumer, topic, since_ms=chosen.since_ms)
         total = sum(map(len, ranges))
         done = 0
@@ -60,7 +60,7 @@ async def letters_of(
                         yield receipt
                         continue
                     letter = read_letter(record)
-                    if letter is None or chosen.takes(letter):
+                    if letter is None or chosen.matches(letter):
                         yield letter
                 done += len(records)
                 on_progress(done, total)
@@ -69,31 +69,35 @@ async def letters_of(
 async def survey(
     settings: Settings, topic: str, chosen: Filter, *, on_progress: Progress = lambda done, total: None
 ) -> Survey:
-    """Count a topic's letters; values are not kept."""
+    """Count a topic's letters, without keeping their values.
+
+    Raises:
+        SettingsError: the broker or the topic is not there.
+    """
     found = Survey()
-    async for each in letters_of(settings, topic, chosen, on_progress=on_progress):
+    async for each in read_letters(settings, topic, chosen, on_progress=on_progress):
         if each is None:
             found.foreign += 1
         elif isinstance(each, list):
             found.requeued.update(each)
         else:
-            line = found.lines.setdefault((each.cause, each.partition), Line(first_ms=each.timestamp_ms))
-            line.letters += 1
-            line.readings += 1 if each.positions is None else len(each.positions)
-            line.came_back += each.requeued > 0
-            line.first_ms = min(line.first_ms, each.timestamp_ms)
-            line.last_ms = max(line.last_ms, each.timestamp_ms)
-            line.places.append(each.place)
-    for line in found.lines.values():
-        line.requeued = sum(place in found.requeued for place in line.places)
+            count = found.counts.setdefault((each.cause, each.partition), LetterCount(first_ms=each.timestamp_ms))
+            count.letters += 1
+            count.readings += 1 if each.positions is None else len(each.positions)
+            count.came_back += each.requeued > 0
+            count.first_ms = min(count.first_ms, each.timestamp_ms)
+            count.last_ms = max(count.last_ms, each.timestamp_ms)
+            count.places.append(each.place)
+    for count in found.counts.values():
+        count.requeued = sum(place in found.requeued for place in count.places)
     return found
 
 
-async def original(consumer: Any, settings: Settings, letter: Letter) -> Any | None:
-    """The record that a letter came from, as long as the input topic holds it."""
+async def find_original(consumer: Any, settings: Settings, letter: Letter) -> Any | None:
+    """The record that a letter came from; None when the input topic no longer holds it."""
     try:
         (held,) = await ranges_of(settings, consumer, letter.topic, partitions=[letter.partition])
-    except SettingsError:  # neither the topic nor the partition is there any more
+    except SettingsError:  # the topic or the partition is no longer there
         return None
     if not held.begin <= letter.offset < held.end:
         return None

@@ -1,0 +1,94 @@
+"""The observed rows that a partition's input promises, as columns by key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.audit.arrivals import Arrivals
+from glaim_stream.audit.keys import Bools, Ints, Keys, run_starts
+from glaim_stream.decode.readings import Readings
+
+_WARM_UP_READINGS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Keys with a reading, ascending; arrays of length k."""
+
+    key: Ints
+    value: NDArray[np.float32]
+    mean: Bools  # the value is a mean, and rounding may differ in the last bit
+    first_offset: Ints  # lowest offset of the key's readings
+    last_offset: Ints
+    start: Ints  # place of the key's first reading in `sorted_value`
+    count: Ints  # how many readings
+    on_time: Bools  # one of its readings came before its step closed
+    sorted_value: NDArray[np.float32]  # values of all readings by key
+    event_time_ms: Ints  # time of the reading that stands for the step; of a mean, of the latest
+    quality: NDArray[np.int8]  # its quality; of a mean, the worst
+
+    def readings_of(self, place: int) -> NDArray[np.float32]:
+        """Values of the readings of the key at a place."""
+        start = int(self.start[place])
+        return self.sorted_value[start : start + int(self.count[place])]
+
+
+def expected_rows(arrivals: Arrivals, keys: Keys) -> Expected:
+    """What each step's usable readings come to: the last one by event time, or their mean."""
+    usable = arrivals.usable
+    readings, on_time = arrivals.readings.where(usable), arrivals.on_time[usable]
+    columns = keys.columns
+    unsorted = keys.of(readings.group, readings.sensor, arrivals.step[usable])
+    # By event time inside the step, then by arrival: the last one stands for the step.
+    order = np.lexsort((np.arange(len(unsorted)), readings.event_time_ms, unsorted))
+    key, value, offset, quality = (
+        unsorted[order],
+        readings.value[order],
+        readings.offset[order],
+        readings.quality[order],
+    )
+    start = run_starts(key)
+    if len(start) == 0:
+        none = np.empty(0, np.int64)
+        blank = np.empty(0, np.bool_)
+        return Expected(none, value, blank, none, none, none, none, blank, value, none, quality)
+    count = np.diff(np.append(start, len(key)))
+    last = start + count - 1
+    mean = columns.mean[readings.model[order][start]]
+    # Summed in order of arrival, as the windows do.
+    arrival = np.argsort(unsorted, kind="stable")
+    means = np.add.reduceat(readings.value[arrival].astype(np.float64), start) / count
+    return Expected(
+        key[start],
+        np.where(mean, means.astype(np.float32), value[last]),
+        mean,
+        np.minimum.reduceat(offset, start),
+        np.maximum.reduceat(offset, start),
+        start,
+        count,
+        np.logical_or.reduceat(on_time[order], start),
+        value,
+        readings.event_time_ms[order][last],
+        np.where(mean, np.maximum.reduceat(quality, start), quality[last]),
+    )
+
+
+def surely_whole(expected: Expected, readings: Readings, keys: Keys, *, complete: bool) -> Bools:
+    """Where no reading of the key can lie before the range that was read; bool [k].
+
+    Args:
+        expected: the keys.
+        readings: all that were read, in order of arrival.
+        keys: of the partition.
+        complete: the range begins with the topic.
+    """
+    if complete or len(readings) == 0:
+        return np.ones(len(expected.key), np.bool_)
+    columns = keys.columns
+    first_ms = int(readings.event_time_ms[:_WARM_UP_READINGS].max())
+    sure_from = (first_ms + columns.lateness_ms) // columns.step_ms + 1
+    whole: Bools = keys.step(expected.key) >= sure_from[keys.model(expected.key)]
+    return whole

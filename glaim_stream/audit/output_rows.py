@@ -1,0 +1,116 @@
+"""Output messages as columns of rows, in the codes that the input's decoder uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from glaim_stream.audit.model_columns import ModelColumns
+from glaim_stream.decode.groups import UNKNOWN_GROUP
+from glaim_stream.errors import RecordError
+from glaim_stream.records import read_rows
+from glaim_stream.vocabulary import METHODS, severity
+
+NO_EVENT_TIME_MS = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRows:
+    """Rows of one partition's output in the order of the topic; columns of length n."""
+
+    model: NDArray[np.int32]
+    group: NDArray[np.int32]
+    sensor: NDArray[np.int32]
+    step: NDArray[np.int64]
+    value: NDArray[np.float32]  # NaN for null
+    observed: NDArray[np.bool_]
+    final: NDArray[np.bool_]
+    method: NDArray[np.int8]
+    gap_age: NDArray[np.int32]
+    revision: NDArray[np.int32]
+    event_time_ms: NDArray[np.int64]  # when the reading was taken; NO_EVENT_TIME_MS where not observed, or of schema 1
+    quality: NDArray[np.int8]  # vocabulary.Quality
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def where(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> OutputRows:
+        """The chosen rows, by bool [n] or index."""
+        return OutputRows(*(getattr(self, column.name)[keep] for column in fields(self)))
+
+
+class OutputReader:
+    """Collector of output messages."""
+
+    def __init__(self, columns: ModelColumns) -> None:
+        self._columns = columns
+        self._parts: list[OutputRows] = []
+        self.unreadable = 0  # messages that are not in the schema
+        self.foreign = 0  # rows of groups or sensors that the catalogue does not name
+
+    def add(self, message: bytes) -> None:
+        """Add the rows of one message."""
+        try:
+            table = read_rows(message)
+        except RecordError:
+            self.unreadable += 1
+            return
+        for batch in table.to_batches():
+            self._add_batch(batch)
+
+    def rows(self) -> OutputRows:
+        """All rows that were added, in order."""
+        if not self._parts:
+            return _no_rows()
+        return OutputRows(*(np.concatenate([getattr(p, f.name) for p in self._parts]) for f in fields(OutputRows)))
+
+    def _add_batch(self, batch: pa.RecordBatch) -> None:
+        column: dict[str, Any] = {name: batch.column(name) for name in batch.schema.names}
+        models = self._columns
+        groups = [models.index.group(name) for name in column["group"].dictionary.to_pylist()]
+        group_code = _numpy(column["group"].indices)
+        group = np.array(groups, np.int32)[group_code]
+        model = np.array([0 if code < 0 else models.index.model_of_group[code] for code in groups], np.int32)[
+            group_code
+        ]
+        names = column["sensor"].dictionary.to_pylist()
+        rows_of_model = np.array(
+            [[models.sensor_row(row, name) for name in names] for row in range(len(models.step_ms))], np.int32
+        )
+        sensor = rows_of_model[model, _numpy(column["sensor"].indices)]
+        methods = [METHODS.index(name) for name in column["method"].dictionary.to_pylist()]
+        ts_ms = _numpy(column["ts"].cast(pa.int64()))
+        rows = OutputRows(
+            model,
+            group,
+            sensor,
+            ts_ms // models.step_ms[model],
+            _numpy(column["value"]).astype(np.float32),
+            _numpy(column["observed"]),
+            _numpy(column["final"]),
+            np.array(methods, np.int8)[_numpy(column["method"].indices)],
+            _numpy(column["gap_age"]).astype(np.int32),
+            _numpy(column["revision"]).astype(np.int32),
+            _numpy(column["event_time"].cast(pa.int64()).fill_null(NO_EVENT_TIME_MS)),
+            severity(_numpy(column["status"])),
+        )
+        known = (group != UNKNOWN_GROUP) & (sensor >= 0)
+        if not known.all():
+            self.foreign += int((~known).sum())
+            rows = rows.where(known)
+        self._parts.append(rows)
+
+
+def _no_rows() -> OutputRows:
+    ints, blank = np.empty(0, np.int32), np.empty(0, np.bool_)
+    longs, bytes_ = np.empty(0, np.int64), np.empty(0, np.int8)
+    return OutputRows(ints, ints, ints, longs, np.empty(0, np.float32), blank, blank, bytes_, ints, ints, longs, bytes_)
+
+
+def _numpy(column: Any) -> NDArray[Any]:
+    array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return array

@@ -1,0 +1,160 @@
+"""What `glaim-stream replay` reads: a range of the input topic, or a file as messages. Found first, then replayed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glaim_stream.commands.options import OffsetFlags, parse_offsets
+from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, open_source, readings_between
+
+if TYPE_CHECKING:
+    from glaim_stream.kafka.ranges import Range
+    from glaim_stream.replay.files import Messages
+    from glaim_stream.replay.run import ReplayReport, Target
+    from glaim_stream.settings import Settings
+
+
+@dataclass(frozen=True)
+class TopicInput:
+    """Ranges of the input topic: for each partition what warms its windows up, and what is replayed."""
+
+    ranges: list[tuple[Range, Range]]
+
+    @classmethod
+    def find(
+        cls,
+        settings: Settings,
+        offsets: OffsetFlags,
+        since: str | None,
+        until: str | None,
+        timezone: str,
+        *,
+        warm_up: bool,
+    ) -> TopicInput:
+        """Find the offsets of the range that the flags choose.
+
+        Raises:
+            SettingsError: the broker or the topic is not there, or the range holds no record.
+        """
+        from glaim_stream.errors import SettingsError
+        from glaim_stream.times import moment_ms
+
+        since_ms, until_ms = (None if text is None else moment_ms(text, timezone=timezone) for text in (since, until))
+        ranges = asyncio.run(_ranges(settings, offsets, since_ms, until_ms, warm_up=warm_up))
+        if not ranges:
+            raise SettingsError(f"{settings.input_topic}: expected records in that range, found none")
+        return cls(ranges)
+
+    def describe(self, settings: Settings) -> Iterator[str]:
+        """One line for each partition."""
+        for warm, part in self.ranges:
+            kept = " (all that retention has kept)" if len(warm) and warm.begin == part.oldest > 0 else ""
+            yield (
+                f"{part.topic}-{part.partition}: offsets {part.begin} to {part.end}, {len(part)} records; "
+                f"windows warmed up by {len(warm)} before{kept}"
+            )
+
+    async def replay(self, settings: Settings, target: Target, *, close: bool | None) -> ReplayReport:
+        """Replay the ranges; steps that are open at the end stay open unless `close` is True."""
+        from glaim_stream.commands.console import progress_bar
+        from glaim_stream.replay.run import replay_ranges
+
+        with progress_bar(settings.input_topic, "records") as progress:
+            return await replay_ranges(settings, self.ranges, target=target, close=bool(close), on_progress=progress)
+
+
+@dataclass(frozen=True)
+class FileInput:
+    """Messages of a file or of the simulated plant."""
+
+    messages: Messages
+    total: int
+    summary: str
+
+    @classmethod
+    def open(
+        cls,
+        file: Path | None,
+        plant: PlantFlags,
+        messages: MessageFlags,
+        form: FileFlags,
+        since: str | None,
+        until: str | None,
+    ) -> FileInput:
+        """Read a file's raw messages, or put its readings into messages.
+
+        Raises:
+            SettingsError: the file cannot be read, or holds no reading between the two times.
+        """
+        from glaim_stream.errors import SettingsError
+        from glaim_stream.feed.messages import plan_messages
+        from glaim_stream.replay.files import RAW_ENDINGS, planned, raw_messages
+        from glaim_stream.times import text_of_ms
+
+        if file is not None and file.suffix in RAW_ENDINGS:
+            if since or until:
+                raise SettingsError(f"{file}: --from and --until select readings; raw messages are replayed whole")
+            raw = raw_messages(file)
+            return cls(iter(raw), len(raw), f"{file}: {len(raw)} raw messages")
+        source = readings_between(open_source(file, plant, form), since, until, form.timezone)
+        plan = plan_messages(source, messages.input_format, batch=messages.batch)
+        first, last = text_of_ms(int(source.time_ms[0])), text_of_ms(int(source.time_ms[-1]))
+        summary = f"{len(source)} readings of {len(source.groups)} groups in {len(plan)} messages"
+        return cls(planned(plan), len(plan), f"{summary}, from {first} to {last}")
+
+    def describe(self, settings: Settings) -> Iterator[str]:
+        """One line.
+
+        Raises:
+            CatalogueError: the catalogue cannot be used.
+        """
+        from glaim_stream.catalogue import read_catalogue
+
+        read_catalogue(settings.catalogue)
+        yield f"{self.summary}, as {settings.partitions} partitions"
+
+    async def replay(self, settings: Settings, target: Target, *, close: bool | None) -> ReplayReport:
+        """Replay the messages; steps that are open at the end are published unless `close` is False."""
+        from glaim_stream.commands.console import progress_bar
+        from glaim_stream.replay.run import replay_messages
+
+        with progress_bar("replay", "messages") as progress:
+            return await replay_messages(
+                settings,
+                self.messages,
+                partitions=settings.partitions,
+                total=self.total,
+                target=target,
+                close=close is not False,
+                on_progress=progress,
+            )
+
+
+async def _ranges(
+    settings: Settings, offsets: OffsetFlags, since_ms: int | None, until_ms: int | None, *, warm_up: bool
+) -> list[tuple[Range, Range]]:
+    from glaim_stream.catalogue import read_catalogue
+    from glaim_stream.kafka.ranges import ranges_of, reader
+    from glaim_stream.replay.warmup import nothing_before, warm_up_range
+
+    catalogue = read_catalogue(settings.catalogue)
+    async with reader(settings) as consumer:
+        ranges = await ranges_of(
+            settings,
+            consumer,
+            settings.input_topic,
+            from_offset=parse_offsets(offsets.from_offset),
+            until_offset=parse_offsets(offsets.until_offset),
+            since_ms=since_ms,
+            until_ms=until_ms,
+            partitions=offsets.partition or (),
+        )
+        return [
+            (await warm_up_range(consumer, part, catalogue) if warm_up else nothing_before(part), part)
+            for part in ranges
+            if len(part)
+        ]

@@ -1,0 +1,120 @@
+"""Small tables for the rules: two models, readings and rows written as tuples.
+
+Model 0 ("last", groups g*): steps of a minute, a window of 8, max_gap 5, revise_after 2, no lateness; sensor 0 is
+rounded to 0.01, sensor 1 is not, sensor 2 reports every third step. Model 1 ("mean", groups h*): the same with steps
+of half a minute, a lateness of a minute, a mean of the readings and revise_after 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glaim_stream.audit.arrivals import Arrivals, arrivals_of
+from glaim_stream.audit.keys import Keys
+from glaim_stream.audit.model_columns import ModelColumns
+from glaim_stream.audit.output_rows import OutputRows
+from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.decode.readings import Readings
+from glaim_stream.vocabulary import Method
+
+STEP_MS = 60_000
+G1, G2, H1 = 0, 1, 2  # group codes
+ALL = 1 << 30  # a commit beyond everything
+
+Reading = tuple[int, int, int, float]  # group, sensor, event time in ms, value
+
+
+def model_columns() -> ModelColumns:
+    sensors = [{"id": "a", "resolution": 0.01}, {"id": "b"}, {"id": "c", "cadence_s": 180}]
+    rules = {"window": 8, "max_gap": 5}
+    models = [
+        {"name": "last", "step_s": 60, "revise_after": 2, "lateness_s": 0, "sensors": sensors, **rules},
+        {"name": "mean", "step_s": 30, "revise_after": 1, "lateness_s": 60, "bucket": "mean",
+         "sensors": sensors[:2], **rules},
+    ]  # fmt: skip
+    groups = [{"model": "last", "pattern": "g*"}, {"model": "mean", "pattern": "h*"}]
+    columns = ModelColumns(parse_catalogue({"models": models, "groups": groups}, source="test"), {})
+    assert [columns.index.group(name) for name in ("g1", "g2", "h1")] == [G1, G2, H1]
+    return columns
+
+
+COLUMNS = model_columns()
+
+
+def readings(
+    *given: Reading,
+    offset: Sequence[int] | None = None,
+    quality: Sequence[int] | None = None,
+    produced_ms: Sequence[int] | None = None,
+) -> Readings:
+    """Readings in order of arrival, each in a record of its own."""
+    count = len(given)
+    group = np.array([each[0] for each in given], np.int32)
+    time_ms = np.array([each[2] for each in given], np.int64)
+    return Readings(
+        model=(group == H1).astype(np.int32),
+        group=group,
+        sensor=np.array([each[1] for each in given], np.int32),
+        event_time_ms=time_ms,
+        value=np.array([each[3] for each in given], np.float32),
+        offset=np.arange(count) if offset is None else np.array(offset, np.int64),
+        position=np.zeros(count, np.int32),
+        quality=np.zeros(count, np.int8) if quality is None else np.array(quality, np.int8),
+        produced_ms=time_ms if produced_ms is None else np.array(produced_ms, np.int64),
+        requeued=np.zeros(count, np.bool_),
+    )
+
+
+def row(
+    step: int,
+    value: float,
+    *,
+    group: int = G1,
+    sensor: int = 0,
+    observed: bool = False,
+    final: bool = True,
+    method: Method = Method.MODEL,
+    gap_age: int = 1,
+    revision: int = 0,
+    event_time_ms: int = 0,
+    quality: int = 0,
+) -> OutputRows:
+    """One row of the output."""
+    return OutputRows(
+        model=np.array([group == H1], np.int32),
+        group=np.array([group], np.int32),
+        sensor=np.array([sensor], np.int32),
+        step=np.array([step], np.int64),
+        value=np.array([value], np.float32),
+        observed=np.array([observed]),
+        final=np.array([final]),
+        method=np.array([method], np.int8),
+        gap_age=np.array([gap_age], np.int32),
+        revision=np.array([revision], np.int32),
+        event_time_ms=np.array([event_time_ms], np.int64),
+        quality=np.array([quality], np.int8),
+    )
+
+
+def output(*given: OutputRows) -> OutputRows:
+    """Rows in the order of the topic."""
+    return OutputRows(*(np.concatenate([getattr(each, name) for each in given]) for name in OutputRows.__slots__))
+
+
+def no_rows() -> OutputRows:
+    return row(0, 0.0).where(np.zeros(1, np.bool_))
+
+
+def arrived(*given: Reading, committed: int = ALL) -> Arrivals:
+    return arrivals_of(readings(*given), committed, COLUMNS)
+
+
+def keys_of(rows: OutputRows, arrivals: Arrivals | None = None) -> Keys:
+    steps = [rows.step] if arrivals is None else [rows.step, arrivals.step]
+    return Keys.over(7, COLUMNS, *steps)
+
+
+def key_of(rows: OutputRows, keys: Keys) -> np.ndarray:
+    return keys.of(rows.group, rows.sensor, rows.step)
