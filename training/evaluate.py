@@ -32,7 +32,7 @@ from training.data.outages import Bools
 from training.data.series import Floats, Scale, split
 from training.data.tables import load
 from training.data.windows import WindowSet, hide
-from training.errors import in_sentences
+from training.errors import exits_with_errors
 from training.network.model import GLAIM
 from training.runtime import keep_memory, machine
 
@@ -112,7 +112,8 @@ def model_fill(model: GLAIM) -> Fill:
         filled: Floats = model(torch.from_numpy(values).to(device), torch.from_numpy(observed).to(device)).cpu().numpy()
         return filled
 
-    return fill
+    typed: Fill = fill
+    return typed
 
 
 def evaluate(
@@ -286,7 +287,7 @@ def write_report(report: Mapping[str, Any], command: str, directory: Path) -> No
     (directory / f"{report['run']}.json").write_text(text + "\n")
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(

@@ -48,7 +48,7 @@ from training.data.masks import MaskSpec
 from training.data.series import Floats, Scale, Series, split
 from training.data.tables import load
 from training.data.windows import Batch, WindowSet, hide
-from training.errors import ExportError, ExportRefused, in_sentences
+from training.errors import ExportError, ExportRefused, exits_with_errors
 from training.evaluate import evaluate_run, model_fill, restore
 from training.network.model import GLAIM
 from training.runtime import keep_memory
@@ -100,7 +100,9 @@ def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:
     """
     if not 1 <= emitted_steps <= model.window:
         raise ExportError(f"emitted_steps must lie in 1..{model.window}, found {emitted_steps}")
-    return ServedModel(model, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), emitted_steps).eval()
+    served = ServedModel(model, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), emitted_steps)
+    served.eval()
+    return served
 
 
 def script(served: ServedModel) -> torch.jit.ScriptModule:
@@ -186,7 +188,7 @@ def write_model(
         version_folder.mkdir(parents=True)
         weights = version_folder / "model.pt"
         script(served).save(str(weights))
-        loaded: torch.jit.ScriptModule = torch.jit.load(str(weights))  # type: ignore[no-untyped-call]
+        loaded: torch.jit.ScriptModule = torch.jit.load(str(weights))
         check(served, loaded, scale, model.window)
         shutil.copyfile(BACKEND, version_folder / "model.py")
         sensors = len(state.sensors)
@@ -353,7 +355,7 @@ def scores(run: Path, state: Checkpoint, *, data: Path | None = None) -> Mapping
     return evaluate_run(state, data=data)
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(

@@ -29,7 +29,7 @@ from training.edge.answers import fill_hidden, stretches
 from training.edge.experts import expert_weights
 from training.edge.sources import Source, from_run, from_served
 from training.edge.table import IDENTITY, Line, markdown, misses, score
-from training.errors import in_sentences
+from training.errors import exits_with_errors
 from training.runtime import keep_memory, machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "edge.jsonl"
@@ -57,7 +57,7 @@ def measure(source: Source, most: int, most_groups: int, command: str) -> list[L
     return score(groups, weights, about)
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 2 after an error message."""
     parser = argparse.ArgumentParser(

@@ -94,15 +94,17 @@ def fill_hidden(
 
 
 def _empty(steps: NDArray[np.int64], shape: tuple[int, ...]) -> Answers:
-    nothing = (np.full(shape, np.nan, np.float32) for _ in range(4))
-    return Answers(steps, *nothing, np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+    nan = np.full((4, *shape), np.nan, np.float32)
+    zeros = np.zeros((2, *shape), np.int64)
+    return Answers(steps, nan[0], nan[1], nan[2], nan[3], zeros[0], zeros[1])
 
 
 def _gap_age(observed: Bools, lag: int) -> NDArray[np.int64]:
     """Steps from the last observation of each row [n, T] to the step at `lag`; T where there is none."""
     steps = observed.shape[1]
     before = observed[:, : steps - 1 - lag][:, ::-1]
-    return np.where(before.any(axis=1), before.argmax(axis=1) + 1, steps).astype(np.int64)
+    age: NDArray[np.int64] = np.where(before.any(axis=1), before.argmax(axis=1) + 1, steps)
+    return age
 
 
 def _batches(windows: WindowSet, index: NDArray[np.int64]) -> Iterator[tuple[slice, Floats]]:

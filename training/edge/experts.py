@@ -12,6 +12,7 @@ of a stretch, which is all that the experts remember.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,11 +121,13 @@ def _answers(probes: list[Probes], fill: Fill) -> dict[int, tuple[ProbeAnswers, 
     model = filled[*chosen, filled.shape[2] - 1 - every.lag].astype(np.float64)
     at = every.values.shape[2] - 1 - every.lag
     line = interpolation_at(every.values[chosen], every.observed[chosen], at).astype(np.float64)
-    columns = (
+    answers = ProbeAnswers(
         every.step, every.sensor, age_class(every.gap_age), places(every.observed, *chosen, every.lag), model, line
-    )  # fmt: skip
-    bounds = np.searchsorted(every.step, [(int(each.step[0]), int(each.step[0]) + 1) for each in probes])
-    return {
-        int(each.step[0]): (ProbeAnswers(*(column[begin:end] for column in columns)), every.truth[begin:end])
-        for each, (begin, end) in zip(probes, bounds.tolist(), strict=True)
-    }
+    )
+    found = {}
+    for probe in probes:
+        step = int(probe.step[0])
+        here = slice(*np.searchsorted(every.step, [step, step + 1]).tolist())
+        columns = {column.name: getattr(answers, column.name)[here] for column in fields(ProbeAnswers)}
+        found[step] = ProbeAnswers(**columns), every.truth[here]
+    return found

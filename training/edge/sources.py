@@ -118,7 +118,8 @@ def newest_steps(model: GLAIM) -> Fill:
         filled: Floats = model(torch.from_numpy(values), torch.from_numpy(observed), max(LAGS) + 1).numpy()
         return filled
 
-    return fill
+    typed: Fill = fill
+    return typed
 
 
 def dataset_name(config: RunConfig) -> str:

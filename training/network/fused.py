@@ -59,7 +59,7 @@ class KeepLayout(torch.autograd.Function):
         return cells.view_as(cells)
 
     @staticmethod
-    def backward(_: object, gradient: Tensor) -> Tensor:  # type: ignore[override] # one input, one gradient
+    def backward(_: object, gradient: Tensor) -> Tensor:
         """The same numbers, contiguous."""
         return gradient.contiguous()
 
