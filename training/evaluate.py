@@ -33,6 +33,7 @@ from training.data.series import Floats, Scale, split
 from training.data.tables import load
 from training.data.windows import WindowSet, hide
 from training.errors import exits_with_errors
+from training.network.build import build_network
 from training.network.model import GLAIM
 from training.runtime import keep_memory, machine
 
@@ -151,7 +152,7 @@ def evaluate(
 def restore(state: Checkpoint) -> tuple[RunConfig, GLAIM, Scale]:
     """The run's configuration, its network with the averaged weights, ready to use, and its scale."""
     config = build(json.loads(state.config))
-    model = GLAIM(config.model)
+    model = build_network(config.model)
     model.load_state_dict(state.averaged)
     scale = Scale(*(np.array(state.scale[name]) for name in ("mean", "std", "minimum", "maximum")))
     return config, model.eval(), scale

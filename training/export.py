@@ -50,6 +50,7 @@ from training.data.tables import load
 from training.data.windows import Batch, WindowSet, hide
 from training.errors import ExportError, ExportRefused, exits_with_errors
 from training.evaluate import evaluate_run, model_fill, restore
+from training.network.build import build_network
 from training.network.model import GLAIM
 from training.runtime import keep_memory
 from training.serve import triton_config
@@ -273,7 +274,7 @@ def rehearse(config: RunConfig, series: Series, directory: str = "") -> None:
     spec = destination(config, series.sensors, series.step_s, directory)
     with staging(Path(spec.directory)):  # a volume that is mounted read-only is found now and not after the hours
         pass
-    model = GLAIM(dataclasses.replace(config.model, num_variables=len(series.sensors)))
+    model = build_network(dataclasses.replace(config.model, num_variables=len(series.sensors)))
     ones = np.ones(len(series.sensors))
     script(served_model(model, Scale(ones, ones, ones, ones), spec.emitted_steps))
 
