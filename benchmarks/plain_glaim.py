@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the conventional name
 from torch import Tensor, nn
 
-from training.network.model import GLAIM, GLAIMConfig
+from training.network.model import GLAIM
+from training.network.sizes import GLAIMConfig
 
 
 class PlainPriEmb(nn.Module):

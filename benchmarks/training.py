@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from benchmarks import machine
 from benchmarks.plain_glaim import copied
 from training.fit.loop import hidden_loss
-from training.network.model import GLAIM, GLAIMConfig
+from training.network.build import build_network
+from training.network.sizes import GLAIMConfig
 from training.runtime import keep_memory
 
 _BATCH = 16  # as in the paper
@@ -80,7 +81,7 @@ def windows(config: GLAIMConfig, batch: int, device: torch.device, seed: int) ->
 def iterations(way: Way, config: GLAIMConfig, device: torch.device, seed: int = 2021) -> Callable[[Windows], Tensor]:
     """A function that trains a new network; each call runs one iteration and returns its loss without synchronising."""
     torch.manual_seed(seed)
-    ours = GLAIM(config)
+    ours = build_network(config)
     network: nn.Module = (copied(ours, config) if way.plain else ours).to(device).train()
     optimiser = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
     graphs = way.compiled and device.type == "cuda"

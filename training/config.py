@@ -17,7 +17,7 @@ from training import toml
 from training.data.masks import MaskSpec
 from training.data.series import DataSpec
 from training.errors import ConfigError
-from training.network.model import GLAIMConfig
+from training.network.sizes import GLAIMConfig
 
 Section = TypeVar("Section")
 

@@ -1,27 +1,28 @@
-"""What training raises on purpose; each message says what was expected and what was found.
+"""The exceptions of training; each message states what was expected and what was found.
 
 GlaimError (glaim_stream.errors)
 └── TrainingError
     ├── ConfigError        a run's configuration cannot be used
     ├── DataError          the data cannot be used
     └── ExportError        a trained model cannot be served as it is
-        └── ExportRefused  ... because it is no better than what costs nothing; exit code 3, and --force overrules it
+        └── ExportRefused  it is no better than the baselines; exit code 3, overruled by --force-export
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
+from typing import ParamSpec
 
 from glaim_stream.errors import GlaimError
 
-Main = Callable[[Sequence[str] | None], int]
+Arguments = ParamSpec("Arguments")
 
 
 class TrainingError(GlaimError):
-    """Base of the family."""
+    """Base class of all exceptions of training."""
 
 
 class ConfigError(TrainingError):
@@ -37,32 +38,32 @@ class ExportError(TrainingError):
 
 
 class ExportRefused(ExportError):
-    """A trained model is no better than the baselines; what was served before stays."""
+    """A trained model is no better than the baselines; the version served before stays."""
 
     exit_code = 3  # not 2, so that a scheduled retraining can tell "not good enough" from "could not be done"
 
 
-def complain(text: str) -> None:
-    """A line on standard error, once, however many processes torchrun started."""
+def print_error(text: str) -> None:
+    """Print a line on standard error, from the first of the processes that torchrun started."""
     if os.environ.get("RANK", "0") == "0":
         print(text, file=sys.stderr)
 
 
-def in_sentences(main: Main) -> Main:
-    """A command line that ends in a sentence on standard error, never in a traceback, when something was expected.
+def exits_with_errors(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
+    """Make a command line print an expected error as one sentence on standard error instead of a traceback.
 
     The exit code is then 2, or 3 when a model was refused.
     """
 
     @wraps(main)
-    def command(arguments: Sequence[str] | None = None) -> int:
+    def command(*args: Arguments.args, **kwargs: Arguments.kwargs) -> int:
         try:
-            return main(arguments)
+            return main(*args, **kwargs)
         except ExportRefused as refused:
-            complain(f"refused: {refused}")
+            print_error(f"refused: {refused}")
             return refused.exit_code
         except GlaimError as error:
-            complain(f"error: {error}")
+            print_error(f"error: {error}")
             return 2
 
     return command

@@ -32,7 +32,8 @@ from training.data.outages import Bools
 from training.data.series import Floats, Scale, split
 from training.data.tables import load
 from training.data.windows import WindowSet, hide
-from training.errors import in_sentences
+from training.errors import exits_with_errors
+from training.network.build import build_network
 from training.network.model import GLAIM
 from training.runtime import keep_memory, machine
 
@@ -112,7 +113,8 @@ def model_fill(model: GLAIM) -> Fill:
         filled: Floats = model(torch.from_numpy(values).to(device), torch.from_numpy(observed).to(device)).cpu().numpy()
         return filled
 
-    return fill
+    typed: Fill = fill
+    return typed
 
 
 def evaluate(
@@ -150,7 +152,7 @@ def evaluate(
 def restore(state: Checkpoint) -> tuple[RunConfig, GLAIM, Scale]:
     """The run's configuration, its network with the averaged weights, ready to use, and its scale."""
     config = build(json.loads(state.config))
-    model = GLAIM(config.model)
+    model = build_network(config.model)
     model.load_state_dict(state.averaged)
     scale = Scale(*(np.array(state.scale[name]) for name in ("mean", "std", "minimum", "maximum")))
     return config, model.eval(), scale
@@ -286,7 +288,7 @@ def write_report(report: Mapping[str, Any], command: str, directory: Path) -> No
     (directory / f"{report['run']}.json").write_text(text + "\n")
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(

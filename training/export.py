@@ -48,8 +48,9 @@ from training.data.masks import MaskSpec
 from training.data.series import Floats, Scale, Series, split
 from training.data.tables import load
 from training.data.windows import Batch, WindowSet, hide
-from training.errors import ExportError, ExportRefused, in_sentences
+from training.errors import ExportError, ExportRefused, exits_with_errors
 from training.evaluate import evaluate_run, model_fill, restore
+from training.network.build import build_network
 from training.network.model import GLAIM
 from training.runtime import keep_memory
 from training.serve import triton_config
@@ -100,7 +101,9 @@ def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:
     """
     if not 1 <= emitted_steps <= model.window:
         raise ExportError(f"emitted_steps must lie in 1..{model.window}, found {emitted_steps}")
-    return ServedModel(model, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), emitted_steps).eval()
+    served = ServedModel(model, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), emitted_steps)
+    served.eval()
+    return served
 
 
 def script(served: ServedModel) -> torch.jit.ScriptModule:
@@ -186,7 +189,7 @@ def write_model(
         version_folder.mkdir(parents=True)
         weights = version_folder / "model.pt"
         script(served).save(str(weights))
-        loaded: torch.jit.ScriptModule = torch.jit.load(str(weights))  # type: ignore[no-untyped-call]
+        loaded: torch.jit.ScriptModule = torch.jit.load(str(weights))
         check(served, loaded, scale, model.window)
         shutil.copyfile(BACKEND, version_folder / "model.py")
         sensors = len(state.sensors)
@@ -271,7 +274,7 @@ def rehearse(config: RunConfig, series: Series, directory: str = "") -> None:
     spec = destination(config, series.sensors, series.step_s, directory)
     with staging(Path(spec.directory)):  # a volume that is mounted read-only is found now and not after the hours
         pass
-    model = GLAIM(dataclasses.replace(config.model, num_variables=len(series.sensors)))
+    model = build_network(dataclasses.replace(config.model, num_variables=len(series.sensors)))
     ones = np.ones(len(series.sensors))
     script(served_model(model, Scale(ones, ones, ones, ones), spec.emitted_steps))
 
@@ -353,7 +356,7 @@ def scores(run: Path, state: Checkpoint, *, data: Path | None = None) -> Mapping
     return evaluate_run(state, data=data)
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
@@ -36,7 +36,7 @@ class Progress:
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty() and not hidden
         self._spoken = clock()
-        self._bar: tqdm[None] | None = None
+        self._bar: Any = None
 
     def begin(self, label: str, total: int, done: int = 0) -> None:
         """A stretch of `total` units, `done` of them before it was resumed."""

@@ -36,8 +36,8 @@ from training import config as configs
 from training.config import RunConfig, toml_value
 from training.data.series import Series, split
 from training.data.tables import load
-from training.errors import ConfigError, TrainingError, in_sentences
-from training.fit.command import loop
+from training.errors import ConfigError, TrainingError, exits_with_errors
+from training.fit import loop
 from training.fit.logs import Row
 from training.runtime import Interrupted
 
@@ -156,7 +156,7 @@ def _optuna() -> Any:
     return optuna
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(

@@ -24,7 +24,7 @@ from training import checkpoint as checkpoints
 from training import config as configs
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
-from training.errors import ConfigError, in_sentences
+from training.errors import ConfigError, exits_with_errors
 
 
 def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
@@ -35,7 +35,7 @@ def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
     """
     old = configs.build(json.loads(before.config))
     model = dataclasses.replace(config.model, num_variables=old.model.num_variables)
-    pairs = [("model", old.model, model)]
+    pairs: list[tuple[str, object, object]] = [("model", old.model, model)]
     pairs += [(f"data.{name}", getattr(old.data, name), getattr(config.data, name)) for name in ("rows", "sensors")]
     if not config.data.rows:
         pairs.append(("data.split", old.data.split, config.data.split))
@@ -49,7 +49,7 @@ def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
     )  # fmt: skip
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 2 with a sentence on standard error."""
     parser = argparse.ArgumentParser(

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from training.errors import ConfigError, in_sentences
+from training.errors import ConfigError, exits_with_errors
 
 MARK = ".run"  # in each folder that was made here: nothing else is ever removed
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -45,7 +45,7 @@ def prepare(place: Path, run: str, keep: int) -> list[str]:
     return [each.name for each in old]
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 2 with a sentence on standard error."""
     parser = argparse.ArgumentParser(

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 
 from glaim_stream.imputers.baselines import interpolation, last_value
-from training.data.masks import Bools
-from training.data.series import Floats, Scale
+from training.checkpoint import Checkpoint
+from training.config import build
+from training.data.outages import Bools
+from training.data.series import Floats, Scale, fit_scale, split
+from training.data.tables import load
 from training.data.windows import WindowSet
-from training.evaluate import CASES, Tally, evaluate, losing_sensors, shortfalls, with_fallback
+from training.evaluate import CASES, Tally, evaluate, evaluate_run, losing_sensors, shortfalls, with_fallback
+from training.network.build import build_network
 from training.serve.residuals import gap_ages, residual_quantiles
 
 SCALE = Scale(np.array([5.0, 0.0]), np.array([2.0, 10.0]), np.zeros(2), np.ones(2))
@@ -112,3 +119,63 @@ def test_a_sensor_without_errors_of_its_own_borrows_those_of_all() -> None:
     lower, upper = quantiles.table(newest=True)
     assert np.isfinite(lower).all()
     assert (upper > lower).all()
+
+
+def checkpoint_of(source: Path, *, averaged_seed: int = 1, weights_seed: int = 2) -> Checkpoint:
+    """A run's checkpoint without a training: random weights, and other ones as their average."""
+    config = build(
+        {
+            "name": "tiny",
+            "data": {"split": [0.6, 0.2, 0.2]},
+            "model": {
+                "num_variables": 3, "window": 24, "d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2,
+                "large_kernel": 7,
+            },
+        }
+    )  # fmt: skip
+    series = load(config.data, source)
+    scale = fit_scale(split(series, config.data, config.model.window).train)
+
+    def weights(seed: int) -> dict[str, torch.Tensor]:
+        torch.manual_seed(seed)
+        return {name: tensor.clone() for name, tensor in build_network(config.model).state_dict().items()}
+
+    return Checkpoint(
+        config=config.to_json(), sensors=list(series.sensors), units=["", "", ""],
+        scale={name: getattr(scale, name).tolist() for name in ("mean", "std", "minimum", "maximum")}, step_s=60.0,
+        source=source.name, source_sha256=series.sha256, rows=series.rows, epoch=1, weights=weights(weights_seed),
+        averaged=weights(averaged_seed), optimiser={}, best_score=1.0, best_epoch=1, history=[], seconds=1.0,
+        git_commit="",
+    )  # fmt: skip
+
+
+def with_changed_rows(source: Path, rows: range) -> Path:
+    """A copy of a CSV file whose sensors have other values in these rows of data."""
+    lines = source.read_text().splitlines()
+    for row in rows:
+        time, *cells = lines[1 + row].split(",")
+        lines[1 + row] = ",".join([time, *(f"{3 * (row % 7)}.5" if cell else "" for cell in cells)])
+    copy = source.with_name(f"changed-{rows.start}.csv")
+    copy.write_text("\n".join(lines) + "\n")
+    return copy
+
+
+def test_only_the_test_part_is_scored(wide_csv: Path) -> None:
+    state = checkpoint_of(wide_csv)  # 900 rows: 540 to train, 180 to validate, 180 to score
+    report = evaluate_run(state, data=wide_csv, most=20)
+    before = evaluate_run(state, data=with_changed_rows(wide_csv, range(720)), most=20)
+    inside = evaluate_run(state, data=with_changed_rows(wide_csv, range(720, 900)), most=20)
+    assert before["cases"] == report["cases"]
+    assert inside["cases"] != report["cases"]
+    assert report["test"] == {"first": "2026-01-01 12:00", "last": "2026-01-01 14:59", "rows": 180}
+
+
+def test_the_averaged_weights_of_the_run_are_scored(wide_csv: Path) -> None:
+    def scores(averaged_seed: int, weights_seed: int) -> dict[str, float]:
+        state = checkpoint_of(wide_csv, averaged_seed=averaged_seed, weights_seed=weights_seed)
+        cases = evaluate_run(state, data=wide_csv, most=20)["cases"]
+        return {name: case["methods"]["model"]["mse"] for name, case in cases.items()}
+
+    found = scores(1, 2)
+    assert found == scores(1, 3)
+    assert found != scores(3, 2)

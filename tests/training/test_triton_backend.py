@@ -13,7 +13,8 @@ import torch
 from tests.training.fake_triton import request, start
 from training.data.series import Scale
 from training.export import BACKEND, hard_windows, script, served_model
-from training.network.model import GLAIM, GLAIMConfig
+from training.network.build import build_network
+from training.network.sizes import GLAIMConfig
 
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=1, ffn=8, heads=2, dropout=0.0, d_psi=8, d_g=2, large_kernel=7)
 
@@ -22,7 +23,7 @@ CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=1, ffn=8, heads=2, dropout=
 def backend(tmp_path: Path, unit_scale: Scale, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The backend, started as Triton would, beside a small model."""
     torch.manual_seed(0)
-    served = served_model(GLAIM(CONFIG).eval(), unit_scale, 6)
+    served = served_model(build_network(CONFIG).eval(), unit_scale, 6)
     script(served).save(str(tmp_path / "model.pt"))
     shutil.copyfile(BACKEND, tmp_path / "model.py")
     model = start(tmp_path, 3, 24, monkeypatch)

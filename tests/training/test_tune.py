@@ -12,7 +12,7 @@ from training import tune
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
 from training.errors import ConfigError
-from training.fit.command import loop
+from training.fit import loop
 
 CONFIG = """
 [data]

@@ -30,7 +30,7 @@ from training.benchmark import jobs, lines, measures, page, peers, plan, tables
 from training.benchmark.cells import PAPER_WIDTH, RECIPES, SEED, TABLES, Cell, Place, cells, matches
 from training.benchmark.datasets import DATASETS, absence, find
 from training.benchmark.run import ROOT, lines_of, progress, train
-from training.errors import ConfigError, in_sentences
+from training.errors import ConfigError, exits_with_errors
 from training.runtime import keep_memory
 
 DEFAULT = ("random", "block", "shift", "ablation")
@@ -154,7 +154,7 @@ def _command(cell: Cell, given: argparse.Namespace, until: float) -> list[str]:
     return [*arguments, *(["--again"] if given.again else [])]
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, 1 when a cell failed, 2 for bad input, 130 or 143 when stopped."""
     given = parser().parse_args(arguments)

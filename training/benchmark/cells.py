@@ -16,7 +16,7 @@ from training.benchmark.datasets import DATASETS
 from training.benchmark.paper import ABLATION_RATES, RATES
 from training.config import RunConfig, TrainSpec
 from training.data.masks import MaskSpec
-from training.network.model import GLAIMConfig
+from training.network.sizes import GLAIMConfig
 
 SEED = 2021
 PAPER_WIDTH = 128

@@ -25,6 +25,7 @@ from training.benchmark.datasets import DATASETS
 from training.benchmark.lines import Line
 from training.benchmark.tables import grid
 from training.fit.loop import hidden_loss
+from training.network.build import build_network
 from training.network.model import GLAIM, count_parameters
 from training.runtime import machine
 
@@ -48,7 +49,7 @@ def measure(dataset: str, *, width: int = WIDTH, batch: int = BATCH, device: str
     torch.manual_seed(0)
     sensors = DATASETS[dataset].sensors
     sizes = dataclasses.replace(Cell(dataset, "random", RATE, d_model=width).sizes, num_variables=sensors)
-    model = GLAIM(sizes).to(device).train()
+    model = build_network(sizes).to(device).train()
     truth = torch.randn(batch, sensors, sizes.window, device=device)
     observed = torch.rand(truth.shape, device=device) >= RATE
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)

@@ -15,7 +15,8 @@ from training.benchmark.datasets import DATASETS
 from training.benchmark.lines import Line
 from training.benchmark.peers import FILE
 from training.benchmark.tables import BARS, EMPTY, epochs, errors, grid, recipe
-from training.network.model import GLAIM, count_parameters
+from training.network.build import build_network
+from training.network.model import count_parameters
 
 HEADER = (
     "data set", "pattern", "rate", "method", "D", "parameters", "MSE / MAE", "the paper prints", "epochs", "minutes",
@@ -106,4 +107,4 @@ def _parameters(dataset: str, width: int) -> int:
         Cell(dataset, "block", 0.3, d_model=width).sizes, num_variables=DATASETS[dataset].sensors
     )
     with torch.device("meta"):
-        return count_parameters(GLAIM(sizes))
+        return count_parameters(build_network(sizes))

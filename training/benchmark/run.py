@@ -18,7 +18,7 @@ from training.benchmark.score import Score, check, model_scores, parts
 from training.checkpoint import Checkpoint
 from training.config import build
 from training.data.masks import SEGMENTS
-from training.fit.command import loop
+from training.fit import loop
 from training.runtime import machine
 
 ROOT = Path("build/paper")

@@ -29,6 +29,7 @@ from training.benchmark.run import progress
 from training.benchmark.tables import grid
 from training.checkpoint import Checkpoint
 from training.evaluate import restore
+from training.network.build import build_network
 from training.network.model import GLAIM
 from training.runtime import machine
 
@@ -49,7 +50,7 @@ def start(state: Checkpoint) -> GLAIM:
     """The network as it was before its training: the loop builds it right after seeding."""
     config, _, _ = restore(state)
     torch.manual_seed(config.train.seed)
-    model = GLAIM(config.model)
+    model = build_network(config.model)
     model.eval()
     return model
 

@@ -127,7 +127,7 @@ def single_cells(rng: np.random.Generator, observed: Bools, count: tuple[int, in
     order = rng.random((batch, slots))
     order[with_newest, 0] = -1.0  # slot 0 of such a window is its newest step
     rank = np.argsort(np.argsort(order, axis=1), axis=1)
-    chosen = rank < rng.integers(count[0], count[1] + 1, size=batch)[:, None]
+    chosen = rank < rng.integers(count[0], count[1] + 1, size=(batch,))[:, None]
     steps = np.zeros((batch, width), np.bool_)
     windows, slot = np.nonzero(chosen)
     steps[windows, np.maximum(width - 1 - APART * slot - offset[windows], 0)] = True

@@ -1,15 +1,16 @@
-"""Score models where a stream asks them: the newest step, and 1, 2, 4 and 8 steps before it.
+"""Score models at the steps that a stream publishes: the newest one, and 1, 2, 4 and 8 steps before it.
 
     python -m training.edge build/runs/illness build/runs/etth1
     python -m training.edge --served model_repo/beijing-air --windows 400
-    python -m training.edge build/paper/Illness-block-0.3-full-s2021     # for contrast: trained as the paper trains
+    python -m training.edge build/paper/Illness-block-0.3-full-s2021     # for contrast: trained as in the paper
 
-One step is missing: of one sensor (each in turn), of several, of the whole group; besides, one sensor is silent for the
-whole window. Every window of the test part is asked, step after step, and the blend of model and interpolation learns
-its weights on the way (see training/edge/walk.py). Cells whose truth nobody knows are not scored.
+One step is missing: of one sensor (each in turn), of several, or of the whole group; in a further case one sensor is
+silent for the whole window. The windows of the test part are scored in the order of time: the model alone, and the
+blend of model and interpolation that a worker publishes (see training/edge/experts.py). Cells whose true value is
+unknown are not scored.
 
-What is written: training/results/edge.jsonl, one line a data set, run, method, case and lag, newer lines taking the
-place of older ones; and training/results/edge.md, made of all its lines.
+The results go to training/results/edge.jsonl, one line for each data set, run, method, case and lag, where a newer line
+replaces the older one. The page training/results/edge.md shows all of its lines.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ import numpy as np
 import torch
 
 from training.benchmark import lines
-from training.edge.answers import ask, stretches
+from training.edge.answers import fill_hidden, stretches
+from training.edge.experts import expert_weights
 from training.edge.sources import Source, from_run, from_served
 from training.edge.table import IDENTITY, Line, markdown, misses, score
-from training.errors import in_sentences
+from training.errors import exits_with_errors
 from training.runtime import keep_memory, machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "edge.jsonl"
@@ -35,26 +37,29 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 
 
 def measure(source: Source, most: int, most_groups: int, command: str) -> list[Line]:
-    """All lines of one model; `most` windows a group and `most_groups` groups, evenly spread, 0 for all."""
-    names = np.unique(source.windows.groups)
+    """Return all lines of one model: at most `most` windows of each of `most_groups` groups, evenly spread; 0: all."""
+    part = source.part
+    names = np.unique(part.windows.groups)
     if 0 < most_groups < names.size:
         names = names[np.linspace(0, names.size - 1, most_groups).round().astype(np.int64)]
     groups = []
     for group in names.tolist():
-        index = stretches(source.windows, group, most)
-        groups.append(ask(source.windows, index, source.fill, source.dataset))
+        index = stretches(part.windows, group, most)
+        groups.append(fill_hidden(part.windows, index, source.fill, source.dataset))
         print(f"{source.dataset}, {source.run}: group {group + 1}, {index.size} windows", flush=True)
+    steps = np.concatenate([answers.steps for group in groups for answers in group.values()])
+    weights = expert_weights(part.values, part.windows.window, part.groups, source.fill, steps)
     about = {
         "dataset": source.dataset, "run": source.run, "d_model": source.d_model, "masks": source.masks,
         "epochs": source.epochs, "machine": machine(), "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "command": command,
     }  # fmt: skip
-    return score(groups, about)
+    return score(groups, weights, about)
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 with a sentence on standard error."""
+    """Run the command line; return 0, or 2 after an error message."""
     parser = argparse.ArgumentParser(
         prog="python -m training.edge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -62,15 +67,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "runs", nargs="*", type=Path, metavar="RUN", help="a run's directory, or one of its checkpoints"
     )
     parser.add_argument("--served", action="append", default=[], type=Path, help="model_repo/<model>; may be repeated")
-    parser.add_argument("--config", type=Path, help="of --served: its run (default training/configs/<model>.toml)")
-    parser.add_argument("--dataset", default="", help="its name in the table (default: the paper's, else the run's)")
-    parser.add_argument("--data", type=Path, help="the data file, when it is not where the run found it")
     parser.add_argument(
-        "--windows", type=int, default=0, help="at most so many a group, in four stretches (default 0: all)"
+        "--config", type=Path, help="configuration of the --served model (default training/configs/<model>.toml)"
     )
-    parser.add_argument("--groups", type=int, default=0, help="at most so many groups, evenly spread (default 0: all)")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="the lines; the page lies beside them")
-    parser.add_argument("--page-only", action="store_true", help="write the page again from the lines there are")
+    parser.add_argument(
+        "--dataset",
+        default="",
+        help="its name in the table (default: the paper's name of the data set, else the run's)",
+    )
+    parser.add_argument("--data", type=Path, help="the data file, if it has moved since the training")
+    parser.add_argument(
+        "--windows", type=int, default=0, help="most windows of a group, in four stretches (default 0: all)"
+    )
+    parser.add_argument("--groups", type=int, default=0, help="most groups, evenly spread (default 0: all)")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="file of the result lines; the page is written beside it"
+    )
+    parser.add_argument("--page-only", action="store_true", help="write the page again from the existing lines")
     given = parser.parse_args(arguments)
     if not (given.runs or given.served or given.page_only):
         parser.error("expected a RUN or --served, found neither")

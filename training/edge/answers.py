@@ -1,4 +1,4 @@
-"""What the model and both baselines say to the questions of one group's windows, in the order of time."""
+"""Estimates of the model and of both baselines for the hidden cells of one group's windows, in the order of time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.baselines import interpolation, last_value
-from training.data.masks import Bools
+from glaim_stream.windows.probes import age_class, places
+from training.data.outages import Bools
 from training.data.series import Floats
 from training.data.windows import WindowSet, hide
 from training.edge.cases import CASES, LAGS, questions
@@ -21,10 +22,11 @@ BATCH = 16  # windows a forward pass: 5.7 ms a window at D = 64 on one core, 8.1
 
 @dataclass(frozen=True)
 class Answers:
-    """One case at one lag: float32 [W, C], standardised, a row a window in the order of time.
+    """Estimates of one case at one lag, [W, C] each, standardised, one row a window in the order of time.
 
-    `truth` is NaN where a cell was not asked for or nobody knows its value; a baseline is NaN where it has nothing to
-    go by. `steps` [W] are the numbers of the windows' newest steps.
+    `truth` is NaN where a cell was not hidden or its value is unknown; a baseline is NaN where it has no observation to
+    use. `steps` [W] are the row numbers of the windows' newest steps. `age` and `place` are the classes of
+    `glaim_stream.windows.probes` by which a worker chooses the weights of a blend.
     """
 
     steps: NDArray[np.int64]
@@ -32,12 +34,14 @@ class Answers:
     model: Floats
     interpolation: Floats
     last_value: Floats
+    age: NDArray[np.int64]
+    place: NDArray[np.int64]
 
 
 def stretches(windows: WindowSet, group: int, most: int, count: int = 4) -> NDArray[np.int64]:
-    """The windows of a group in the order of time; at most `most`, then in `count` stretches evenly spread over it.
+    """Return the windows of a group in the order of time; at most `most`, in `count` stretches evenly spread.
 
-    Within a stretch windows follow step by step, as a stream's do.
+    Within a stretch windows follow each other step by step, as in a stream.
     """
     index = np.flatnonzero(windows.groups == group)
     if most <= 0 or most >= index.size:
@@ -47,27 +51,24 @@ def stretches(windows: WindowSet, group: int, most: int, count: int = 4) -> NDAr
     return index[np.unique(starts[:, None] + np.arange(length))]
 
 
-def ask(
+def fill_hidden(
     windows: WindowSet, index: NDArray[np.int64], fill: Fill, key: str, cases: tuple[str, ...] = CASES
 ) -> dict[tuple[str, int], Answers]:
-    """Put all questions of all cases to the windows of one group.
+    """Hide the cells of every case in the windows of one group and fill them by every method.
 
     Args:
         windows: Standardised.
         index: Which of them, in the order of time.
         fill: The model.
-        key: The data set's name; draws the sets of `several`.
-        cases: Which ones.
+        key: The data set's name; seeds the sets of `several`.
+        cases: Names of `CASES`.
 
     Returns:
         (case, lag) -> answers.
     """
     shape = (index.size, windows.take(index[:1]).shape[1])
-    found = {
-        (case, lag): Answers(windows.starts[index] + windows.window - 1, *(_nothing(shape) for _ in range(4)))
-        for case in cases
-        for lag in LAGS
-    }
+    steps = windows.starts[index] + windows.window - 1
+    found = {(case, lag): _empty(steps, shape) for case in cases for lag in LAGS}
     for rows, values in _batches(windows, index):
         known = np.isfinite(values)
         for case in cases:
@@ -78,17 +79,32 @@ def ask(
                 filled = fill(batch.values, batch.observed)
                 lines = interpolation(batch.values, batch.observed), last_value(batch.values, batch.observed)
                 for lag in question.lags:
-                    answers, asked = found[case, lag], batch.hidden[:, :, -1 - lag]
-                    said = (batch.truth, filled, *lines)
+                    answers, hidden = found[case, lag], batch.hidden[:, :, -1 - lag]
+                    estimates = (batch.truth, filled, *lines)
                     for kept, new in zip(
-                        (answers.truth, answers.model, answers.interpolation, answers.last_value), said, strict=True
-                    ):
-                        kept[rows] = np.where(asked, new[:, :, -1 - lag], kept[rows])
+                        (answers.truth, answers.model, answers.interpolation, answers.last_value), estimates,
+                        strict=True,
+                    ):  # fmt: skip
+                        kept[rows] = np.where(hidden, new[:, :, -1 - lag], kept[rows])
+                    window, sensor = np.nonzero(hidden)
+                    lags = np.full(window.size, lag)
+                    answers.age[rows][window, sensor] = age_class(_gap_age(batch.observed[window, sensor], lag))
+                    answers.place[rows][window, sensor] = places(batch.observed, window, sensor, lags)
     return found
 
 
-def _nothing(shape: tuple[int, ...]) -> Floats:
-    return np.full(shape, np.nan, np.float32)
+def _empty(steps: NDArray[np.int64], shape: tuple[int, ...]) -> Answers:
+    nan = np.full((4, *shape), np.nan, np.float32)
+    zeros = np.zeros((2, *shape), np.int64)
+    return Answers(steps, nan[0], nan[1], nan[2], nan[3], zeros[0], zeros[1])
+
+
+def _gap_age(observed: Bools, lag: int) -> NDArray[np.int64]:
+    """Steps from the last observation of each row [n, T] to the step at `lag`; T where there is none."""
+    steps = observed.shape[1]
+    before = observed[:, : steps - 1 - lag][:, ::-1]
+    age: NDArray[np.int64] = np.where(before.any(axis=1), before.argmax(axis=1) + 1, steps)
+    return age
 
 
 def _batches(windows: WindowSet, index: NDArray[np.int64]) -> Iterator[tuple[slice, Floats]]:

@@ -1,11 +1,11 @@
-"""What a stream asks at its right edge: which cells are out, and which step is wanted.
+"""The cases of the table: which cells are hidden, and how far before the newest step the scored step lies.
 
     one         one sensor lacks one step; each sensor in turn
     several     a random set of sensors lacks the same step; each window draws its own
     all         the whole group lacks one step
-    silent      one sensor is out for the whole window; each in turn
+    silent      one sensor is missing for the whole window; each in turn
 
-The step lies 0 (the newest), 1, 2, 4 or 8 steps before the newest. Everything else that was observed stays visible.
+The scored step is the newest one or lies 1, 2, 4 or 8 steps before it. Every other observation stays visible.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.data.masks import Bools, edge_cells
+from training.data.masks import edge_cells
+from training.data.outages import Bools
 from training.data.windows import seeded
 
 LAGS = (0, 1, 2, 4, 8)
 CASES = ("one", "several", "all", "silent")
-SAYS = {
+LABELS = {
     "one": "one sensor",
     "several": "several sensors",
     "all": "whole group",
@@ -31,7 +32,7 @@ SAYS = {
 
 @dataclass(frozen=True)
 class Question:
-    """Windows with cells out: `hidden` is bool [B, C, T]; the hidden cells at each of `lags` are the ones asked for."""
+    """Windows with hidden cells: `hidden` is bool [B, C, T]; of these, the cells at each of `lags` are scored."""
 
     hidden: Bools
     lags: tuple[int, ...]
@@ -40,17 +41,17 @@ class Question:
 def questions(
     case: str, known: Bools, numbers: NDArray[np.int64], key: str, lags: Sequence[int] = LAGS
 ) -> Iterator[Question]:
-    """All that a case asks of a batch of windows; no two questions ask for the same cell at the same lag.
+    """Yield the questions of a case for a batch of windows; no two score the same cell at the same lag.
 
     Args:
         case: One of `CASES`.
         known: bool [B, C, T], True where the truth is known.
-        numbers: [B], of the windows, for the sets of `several`: a window draws the same set whenever it is asked.
-        key: Of the draw, the data set's name.
+        numbers: [B], of the windows; a window's number seeds its set of `several`, so the set never changes.
+        key: The data set's name; part of the seed.
         lags: Steps before the newest.
 
     Raises:
-        ValueError: the case is none of them.
+        ValueError: the case is unknown.
     """
     sensors = range(known.shape[1])
     if case == "one":
@@ -70,7 +71,7 @@ def questions(
 
 
 def _set(sensors: int, key: str, number: int) -> Bools:
-    """Two or more sensors, not all where there are three or more; bool [C]."""
+    """Draw two or more sensors, but not all of three or more; bool [C]."""
     rng = seeded(f"{key}|several", number)
     count = rng.integers(min(2, sensors), max(2, sensors - 1) + 1)
     return rng.permutation(sensors) < count

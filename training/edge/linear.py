@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from training import config as configuration
 from training.data.series import fit_scale, split
 from training.data.tables import load
-from training.errors import in_sentences
+from training.errors import exits_with_errors
 
 Doubles = NDArray[np.float64]
 
@@ -57,11 +57,11 @@ def features(
 
 def least_absolute(x: Doubles, y: Doubles) -> Doubles:
     """Coefficients whose sum of absolute residuals is least, by iteratively reweighted least squares."""
-    weight = np.ones(len(y))
-    coefficients = np.zeros(x.shape[1])
+    weight: Doubles = np.ones(len(y))
+    coefficients: Doubles = np.zeros(x.shape[1])
     for _ in range(ROUNDS):
         weighted = x * weight[:, None]
-        coefficients = np.linalg.solve(weighted.T @ x + _RIDGE * np.eye(x.shape[1]), weighted.T @ y)
+        coefficients = np.linalg.solve(weighted.T @ x + _RIDGE * np.eye(x.shape[1]), weighted.T @ y).astype(np.float64)
         weight = 1 / np.maximum(np.abs(y - x @ coefficients), _LEAST_RESIDUAL)
     return coefficients
 
@@ -74,7 +74,7 @@ def _known(
     return x[known], y[known]
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 2 with a sentence on standard error."""
     parser = argparse.ArgumentParser(

@@ -1,4 +1,4 @@
-"""Where a model under test comes from: a training run's checkpoint, or a model as it is served."""
+"""The model that is measured: the checkpoint of a training run, or a served model of a repository."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training import checkpoint as checkpoints
 from training import config as configs
 from training.benchmark.datasets import DATASETS
 from training.config import RunConfig, data_path
-from training.data.masks import Bools
+from training.data.outages import Bools
 from training.data.series import Floats, Scale, split
 from training.data.tables import load
 from training.data.windows import WindowSet
@@ -25,33 +25,42 @@ from training.network.model import GLAIM
 
 
 @dataclass(frozen=True)
+class Part:
+    """The scored part of a data set: values [G, C, R], standardised, NaN where unknown, and all windows in it."""
+
+    groups: tuple[str, ...]
+    values: Floats
+    windows: WindowSet
+
+
+@dataclass(frozen=True)
 class Source:
-    """A model with the windows it is scored on; `fill` takes and gives standardised values."""
+    """A model, and the part of its data that it is scored on; `fill` takes and returns standardised values."""
 
     run: str
     dataset: str
-    windows: WindowSet
+    part: Part
     fill: Fill
     d_model: int
     masks: str
     epochs: int
-    command: str  # the words that name it on the command line
+    command: str  # the arguments that name it on the command line
 
 
 def from_run(path: Path, *, data: Path | None = None, dataset: str = "", part: str = "test") -> Source:
-    """A run's directory, or one of its checkpoints: the averaged weights of the best epoch.
+    """Read a run's directory, or one of its checkpoints: the averaged weights of the best epoch.
 
     Raises:
         ConfigError: there is no readable checkpoint.
-        DataError: its data is not here, or too short.
+        DataError: its data is absent or too short.
     """
     state = checkpoints.load(path)
     config, model, scale = restore(state)
     name = dataset or dataset_name(config)
-    windows = _windows(config, scale, data, part)
     directory = path if path.is_dir() else path.parent
     return Source(
-        directory.name, name, windows, newest_steps(model), config.model.d_model, _masks(config), state.best_epoch,
+        directory.name, name, _part(config, scale, data, part), newest_steps(model), config.model.d_model,
+        _masks(config), state.best_epoch,
         str(Path(*path.parts[-3:])),
     )  # fmt: skip
 
@@ -59,17 +68,17 @@ def from_run(path: Path, *, data: Path | None = None, dataset: str = "", part: s
 def from_served(
     path: Path, config_file: Path, *, data: Path | None = None, dataset: str = "", part: str = "test"
 ) -> Source:
-    """A model of a repository, run as Triton runs it: TorchScript in sensor units, the newest steps only.
+    """Read a model of a repository and run it as Triton does: TorchScript in sensor units, the newest steps only.
 
     Args:
         path: model_repo/<model>.
-        config_file: The run's TOML; it says where the data is and how it is cut.
-        data: The data file, when it is not where the configuration says.
-        dataset: Its name in the table, when the file's will not do.
-        part: Of the data: train, validation or test.
+        config_file: The run's TOML, for the location and the split of the data.
+        data: The data file, when it is not where the configuration expects it.
+        dataset: Its name in the table; by default the paper's, else the run's.
+        part: train, validation or test.
 
     Raises:
-        ConfigError: the weights are not those of the contract, or too few steps are emitted.
+        ConfigError: the weights differ from those of the contract, or the model emits too few steps.
     """
     contract, config = read_contract(path), configs.read(config_file)
     weights = path / str(contract.version) / "model.pt"
@@ -78,7 +87,9 @@ def from_served(
             f"expected at {weights} the weights that {path / 'contract.json'} names, found others or none"
         )
     if contract.emitted_steps <= max(LAGS):
-        raise ConfigError(f"{path.name} emits {contract.emitted_steps} steps; the table asks for {max(LAGS) + 1}")
+        raise ConfigError(
+            f"expected a model that emits {max(LAGS) + 1} steps or more, found {contract.emitted_steps} for {path.name}"
+        )
     model = torch.jit.load(str(weights), map_location="cpu").eval()
     mean, std, low, high = (
         np.array([getattr(sensor, name) for sensor in contract.sensors])
@@ -94,24 +105,25 @@ def from_served(
 
     name = dataset or dataset_name(config)
     return Source(
-        f"{contract.name} {contract.version}, as served", name, _windows(config, scale, data, part), fill,
+        f"{contract.name} {contract.version}, as served", name, _part(config, scale, data, part), fill,
         config.model.d_model, _masks(config), 0, f"--served {Path(*path.parts[-2:])}",
     )  # fmt: skip
 
 
 def newest_steps(model: GLAIM) -> Fill:
-    """The network as a function of arrays that answers for the steps that the table asks for: a third less work."""
+    """Wrap the network as a function of arrays that computes only the steps of the table: a third less work."""
 
     @torch.inference_mode()
     def fill(values: Floats, observed: Bools) -> Floats:
         filled: Floats = model(torch.from_numpy(values), torch.from_numpy(observed), max(LAGS) + 1).numpy()
         return filled
 
-    return fill
+    typed: Fill = fill
+    return typed
 
 
 def dataset_name(config: RunConfig) -> str:
-    """What the paper calls the data, else the run's name."""
+    """Return the paper's name of the data set, else the run's name."""
     file = Path(config.data.file).name
     return next((known.name for known in DATASETS.values() if known.file == file), config.name)
 
@@ -122,7 +134,7 @@ def _masks(config: RunConfig) -> str:
     return config.masks.pattern if config.masks.pattern == "deployment" else f"{config.masks.pattern} {rates}"
 
 
-def _windows(config: RunConfig, scale: Scale, data: Path | None, part: str) -> WindowSet:
+def _part(config: RunConfig, scale: Scale, data: Path | None, part: str) -> Part:
     series = load(config.data, data or data_path(config.data.file))
-    rows = getattr(split(series, config.data, config.model.window), part).values
-    return WindowSet(scale.apply(rows), config.model.window, 1, config.train.minimum_observed)
+    values = scale.apply(getattr(split(series, config.data, config.model.window), part).values)
+    return Part(series.groups, values, WindowSet(values, config.model.window, 1, config.train.minimum_observed))

@@ -1,4 +1,4 @@
-"""Answers to lines of results, and lines to a page: each row held against what costs nothing."""
+"""The table of `training.edge`: from answers to lines of results, and from lines to a page."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ import numpy as np
 
 from training.data.series import Floats
 from training.edge.answers import Answers
-from training.edge.cases import CASES, LAGS, SAYS
-from training.edge.walk import walk
+from training.edge.cases import CASES, LABELS, LAGS
+from training.edge.experts import MAX_GAP, Weights, blended
 
 Line = dict[str, Any]
 METHODS = ("model", "blend")
-GAIN = 0.30  # the aim at the newest step with one sensor missing: so much less MAE than the last value's
+GAIN = 0.30  # the aim at the newest step with one sensor missing: MAE below the last value's by this share
 IDENTITY = ("dataset", "run", "method", "case", "lag")
 
 
-def score(groups: Sequence[Mapping[tuple[str, int], Answers]], about: Mapping[str, Any]) -> list[Line]:
-    """One line a method, case and lag.
+def score(
+    groups: Sequence[Mapping[tuple[str, int], Answers]], weights: Mapping[int, Weights], about: Mapping[str, Any]
+) -> list[Line]:
+    """Return one line for each method, case and lag.
 
     Args:
-        groups: Each group's answers; each walks with a blend of its own.
-        about: What every line says besides: data set, run, machine and the like.
+        groups: Each group's answers.
+        weights: The experts' weights by step.
+        about: Further columns of every line: data set, run, machine and the like.
 
     Returns:
-        Errors over all asked cells of all groups, standardised. Where a baseline has nothing to go by it says 0, the
+        Errors over all hidden cells of all groups, standardised. A baseline without an observation counts as 0, the
         training mean.
     """
     lines = []
@@ -35,10 +38,10 @@ def score(groups: Sequence[Mapping[tuple[str, int], Answers]], about: Mapping[st
             asked = [group[case, lag] for group in groups]
             if not any(np.isfinite(answers.truth).any() for answers in asked):
                 continue
-            blended = [walk(answers) for answers in asked]
+            mixed = [blended(answers, weights) for answers in asked]
             interpolated = _errors(asked, [answers.interpolation for answers in asked])
             carried = _errors(asked, [answers.last_value for answers in asked])
-            for method, filled in (("model", [answers.model for answers in asked]), ("blend", blended)):
+            for method, filled in (("model", [answers.model for answers in asked]), ("blend", mixed)):
                 mse, mae = _errors(asked, filled)
                 lines.append(
                     {
@@ -53,7 +56,7 @@ def score(groups: Sequence[Mapping[tuple[str, int], Answers]], about: Mapping[st
 
 
 def _errors(asked: Sequence[Answers], filled: Sequence[Floats]) -> tuple[float, float]:
-    """MSE and MAE over the cells whose truth is known."""
+    """Return MSE and MAE over the cells whose truth is known."""
     errors = np.concatenate(
         [
             (np.nan_to_num(values.astype(np.float64)) - answers.truth)[np.isfinite(answers.truth)]
@@ -64,7 +67,7 @@ def _errors(asked: Sequence[Answers], filled: Sequence[Floats]) -> tuple[float, 
 
 
 def misses(line: Mapping[str, Any]) -> list[str]:
-    """What of the aim a line does not reach, in words; empty when it does.
+    """List how a line misses the aim, in words; empty when it does not.
 
     The aim: never worse than the better of last value and interpolation, and at the newest step with one sensor
     missing an MAE at least 30 % under the last value's.
@@ -80,15 +83,16 @@ def misses(line: Mapping[str, Any]) -> list[str]:
 
 
 def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
-    """The page: a table a run, the data sets in the order in which they came."""
+    """Return the page: one table for each run, the data sets in the order of their lines."""
     page = [
         "# The newest steps of a stream",
         "",
         "Error (MSE / MAE, standardised) of one missing step, so many steps before the newest; everything else that",
-        "was observed is visible. The windows of the test part are walked through step by step. `model` is the network",
-        "alone; `blend` mixes it with interpolation by weights for each sensor that know the errors of earlier windows",
-        "only (`blend/mixture.py`). At the newest step interpolation carries the last value on. For a sensor that",
-        "is silent for the whole window the baselines have nothing but the training mean, and the blend is the model.",
+        "was observed is visible. `model` is the network alone. `blend` is what a worker publishes: the experts of",
+        "`glaim_stream/blend/experts.py`, fed by the worker's own probes of earlier steps with the default settings,",
+        "all groups of the data set in one partition. At the newest step interpolation equals the last value. For a",
+        "sensor that is silent for the whole window the baselines have only the training mean, and the blend is the",
+        f"model; a worker publishes no value after {MAX_GAP} silent steps.",
         "Bold: the best of the row. The aim: never worse than the better baseline, and with one sensor missing at the",
         f"newest step an MAE {100 * GAIN:.0f} % under the last value's; [why rows miss it](edge-notes.md).",
         "",
@@ -128,16 +132,16 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         for lag in LAGS:
             if (case, lag, "blend") not in by_place:
                 continue
-            model, blended = (by_place[case, lag, method] for method in METHODS)
+            model, mixed = (by_place[case, lag, method] for method in METHODS)
             pairs = [
                 (model["mse"], model["mae"]),
-                (blended["mse"], blended["mae"]),
-                (blended["interpolation_mse"], blended["interpolation_mae"]),
-                (blended["last_value_mse"], blended["last_value_mae"]),
+                (mixed["mse"], mixed["mae"]),
+                (mixed["interpolation_mse"], mixed["interpolation_mae"]),
+                (mixed["last_value_mse"], mixed["last_value_mae"]),
             ]
             best = [min(pair[place] for pair in pairs) for place in (0, 1)]
             shown = [
                 " / ".join(f"**{x:.3f}**" if x <= top else f"{x:.3f}" for x, top in zip(pair, best, strict=True))
                 for pair in pairs
             ]
-            yield f"| {SAYS[case]} | {lag} | {' | '.join(shown)} | {'; '.join(misses(blended)) or 'yes'} |"
+            yield f"| {LABELS[case]} | {lag} | {' | '.join(shown)} | {'; '.join(misses(mixed)) or 'yes'} |"

@@ -64,15 +64,15 @@ from glaim_stream.errors import GlaimError
 from glaim_stream.feed.time_columns import ORDERS
 from training import checkpoint as checkpoints
 from training import config as configs
+from training.autoconfig import from_file
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
 from training.data.series import Series, split
 from training.data.tables import load
-from training.errors import ConfigError, ExportRefused, complain, in_sentences
+from training.errors import ConfigError, ExportRefused, exits_with_errors, print_error
 from training.evaluate import evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
-from training.fit.command import distributed, logs, loop, seeds
-from training.guess import own
+from training.fit import distributed, logs, loop, seeds
 from training.report import write as write_page
 from training.runtime import Interrupted
 
@@ -163,8 +163,8 @@ def read_config(given: argparse.Namespace) -> RunConfig:
                  for name, key in SHORTCUTS.items() if (value := getattr(given, name)) is not None]  # fmt: skip
     overrides += given.set
     if given.config is None and given.data:
-        return own.settle(
-            configs.stated(None, overrides), complain if given.print_config else say,
+        return from_file.settle(
+            configs.stated(None, overrides), print_error if given.print_config else say,
             minutes=given.minutes, out=given.out, resume=given.resume,
         )  # fmt: skip
     if given.minutes:
@@ -252,7 +252,7 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
         raise
     say(f"wrote {exported}")
     write_report_page(directory, path, exported, report, command)
-    for line in own.next_steps(exported, series.groups, directory, config.data.bucket):
+    for line in from_file.next_steps(exported, series.groups, directory, config.data.bucket):
         say(line)
 
 
@@ -268,7 +268,7 @@ def say(text: str) -> None:
         print(text, flush=True)
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or another exit code with a sentence on standard error."""
     given = parser().parse_args(arguments)
@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def told(sentence: str, code: int) -> int:
     """The code, once the sentence stands on standard error."""
-    complain(sentence)
+    print_error(sentence)
     return code
 
 

@@ -9,7 +9,8 @@ from training.checkpoint import Checkpoint
 from training.config import TrainSpec
 from training.fit.average import Average
 from training.fit.distributed import World
-from training.network.model import GLAIM, GLAIMConfig
+from training.network.build import build_network
+from training.network.sizes import GLAIMConfig
 
 
 class Learner:
@@ -18,7 +19,7 @@ class Learner:
     def __init__(self, model: GLAIMConfig, spec: TrainSpec, device: torch.device, world: World) -> None:
         torch.manual_seed(spec.seed)
         self.device, self.world, self.decay = device, world, spec.ema
-        self.model = GLAIM(model).to(device)
+        self.model = build_network(model).to(device)
         self.average = Average(self.model, spec.ema)
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=spec.learning_rate)
         self._graphs = spec.compile and device.type == "cuda" and world.size == 1

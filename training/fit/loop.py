@@ -25,8 +25,8 @@ from training.data.batches import DeviceWindows, Drawn, HostWindows, ahead, draw
 from training.data.series import Scale, Series, Split, fit_scale
 from training.data.windows import Batch, WindowSet, fixed_batches
 from training.errors import ConfigError, TrainingError
-from training.fit.command import distributed
-from training.fit.keeper import ADVICE, Keeper
+from training.fit import distributed
+from training.fit.checkpointing import ADVICE, CheckpointWriter
 from training.fit.learner import Learner, on_host
 from training.fit.logs import Row, RunLog, nothing
 from training.progress import Progress, describe
@@ -158,19 +158,19 @@ def run(
     progress = Progress(say, hidden=not world.first)
     source = windows_on(place, values, windows)
     with StopRequest() as stop:
-        keeper = Keeper(directory / "last.pt", state, learner, stop, spec.checkpoint_minutes)
+        writer = CheckpointWriter(directory / "last.pt", state, learner, stop, spec.checkpoint_minutes)
         while not (why := ended(state, spec)):
             batches = draw(
                 windows, masks, spec.batch_size, spec.seed, state.epoch, state.numpy_state or None, state.batch
             )
-            _epoch(learner, batches, source, spec, per_epoch, keeper, progress)
-            mse, mae = _validated(learner, validation, keeper, progress)
+            _epoch(learner, batches, source, spec, per_epoch, writer, progress)
+            mse, mae = _validated(learner, validation, writer, progress)
             rate = learning_rate(spec, state.epoch * per_epoch, per_epoch * spec.epochs)
-            better = _book(state, state.loss_sum / per_epoch, mse, mae, rate, keeper.seconds)
+            better = _book(state, state.loss_sum / per_epoch, mse, mae, rate, writer.seconds)
             learner.capture(state)
             if world.first and better:  # first: a crash in between leaves a last.pt that makes this epoch again
                 checkpoints.save(state, directory / "best.pt")
-            keeper.save()
+            writer.save()
             row = state.history[-1]
             left = state.seconds / state.epoch * (spec.epochs - state.epoch)
             say(
@@ -187,13 +187,13 @@ def run(
 
 def _epoch(
     learner: Learner, batches: Iterator[Drawn], source: HostWindows | DeviceWindows, spec: TrainSpec, per_epoch: int,
-    keeper: Keeper, progress: Progress,
+    writer: CheckpointWriter, progress: Progress,
 ) -> None:  # fmt: skip
     """What is left of the epoch that the state is in.
 
     Nothing in here waits for a GPU: losses are added up there, and read at the end and when a checkpoint is written.
     """
-    state, world, on = keeper.state, learner.world, learner.device
+    state, world, on = writer.state, learner.world, learner.device
     learner.seed(spec.seed * 100_003 + state.epoch)
     learner.restore_random(state)
     losses = torch.full((), state.loss_sum if world.first else 0.0, device=on)
@@ -210,27 +210,29 @@ def _epoch(
         loss = hidden_loss(filled.float(), truth, hidden, spec.mae_weight, spec.balance, total)
         learner.step(loss, iteration, learning_rate(spec, iteration, per_epoch * spec.epochs), spec.clip_norm)
         losses += loss.detach()
-        keeper.passed(batch + 1, losses, drawn.after)
-        progress.step(keeper.so_far)
-        if keeper.wanted(batch + 1):
-            keeper.write()
+        writer.passed(batch + 1, losses, drawn.after)
+        progress.step(writer.so_far)
+        if writer.wanted(batch + 1):
+            writer.write()
     progress.end()
-    keeper.settle()
+    writer.settle()
 
 
-def _validated(learner: Learner, batches: Sequence[Batch], keeper: Keeper, progress: Progress) -> tuple[float, float]:
+def _validated(
+    learner: Learner, batches: Sequence[Batch], writer: CheckpointWriter, progress: Progress
+) -> tuple[float, float]:
     """MSE and MAE of the averaged weights, by the first process for all; asked to stop, the run ends here.
 
     Raises:
         Interrupted: the resumed run begins with this validation.
         TrainingError: the score is not a number.
     """
-    world, state = learner.world, keeper.state
+    world, state = learner.world, writer.state
 
     def until_stopped() -> Iterator[Batch]:
         progress.begin(f"epoch {state.epoch + 1}, validation", len(batches))
         for batch in batches:
-            if keeper.stop.asked:
+            if writer.stop.asked:
                 break
             yield batch
             progress.step()
@@ -238,8 +240,8 @@ def _validated(learner: Learner, batches: Sequence[Batch], keeper: Keeper, progr
 
     model = learner.averaged()
     scores = validate(model, until_stopped(), learner.device) if world.first else (0.0, 0.0)
-    if world.any(keeper.stop.asked):
-        keeper.write()
+    if world.any(writer.stop.asked):
+        writer.write()
     mse, mae = world.told(list(scores))
     if not math.isfinite(mse):
         raise TrainingError(f"epoch {state.epoch + 1}: the validation MSE is {mse}; {ADVICE}")

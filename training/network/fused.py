@@ -1,7 +1,8 @@
-"""Parts of the network as a CPU trains them best: each one function with its own backward pass.
+"""Parts of the network in the form that is fastest on a CPU; `kernels.py` decides when they are used.
 
-The formulas are those of `model.py`, which evaluates with the library's operations; what stands here only takes less
-time. Numbers are of one thread of an AMD EPYC (Zen 4), 7 sensors, 64 features, batch 16.
+`few_sensor_attention` evaluates; the others are functions with their own backward passes, for training. They compute
+the same formulas as the library's operations in less time. Numbers are of one thread of an AMD EPYC (Zen 4), 7 sensors,
+64 features, batch 16.
 
 Tried and dropped, because each gained less than 3 % of an iteration: the feed-forward in chunks of cells that stay in
 the cache (47 ms, 45 ms by the library: its products are most of it), `F.linear` for the products in training (equal
@@ -17,22 +18,34 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_SEQUENCES = 128  # of a chunk: queries, keys and values of 7 sensors and 64 features, 0.7 MB, then fit an L2 cache
+_SEQUENCES = 128  # in a chunk: queries, keys and values of 7 sensors and 64 features, 0.7 MB, then fit an L2 cache
 
 
-def usable(tensor: Tensor) -> bool:
-    """Whether these functions serve: in a training pass on a CPU that neither torch.compile nor a GPU takes over."""
-    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+def few_sensor_attention(qkv: Tensor) -> Tensor:
+    """Attention within many short sequences, for evaluation: [N, C, 3, H, D/H] -> [N, C, D].
+
+    A dozen sensors make matrices so small that a CPU spends its time between them. With N last every product runs over
+    contiguous memory: half the time of `scaled_dot_product_attention`, the same numbers. TorchScript compiles it.
+    """
+    count, variables = qkv.size(0), qkv.size(1)
+    query, key, value = qkv.permute(2, 1, 3, 4, 0).contiguous().unbind(0)  # each (C, H, D/H, N)
+    query = query / math.sqrt(query.size(2))
+    scores = [(query * key[other : other + 1]).sum(dim=2) for other in range(variables)]
+    weights = torch.softmax(torch.stack(scores), dim=0).unsqueeze(3)  # (C keys, C queries, H, 1, N)
+    mixed = weights[0] * value[0:1]
+    for other in range(1, variables):
+        mixed = torch.addcmul(mixed, weights[other], value[other : other + 1])
+    return mixed.permute(3, 0, 1, 2).reshape(count, variables, -1)
 
 
 def drawn(shape: torch.Size, p: float) -> Tensor:
-    """A dropout mask: uint8, 0 with probability p, else 1.
+    """Draw a dropout mask: uint8, 0 with probability p, else 1.
 
     On a CPU the library draws one double from a serial generator for each cell, a fifth of a training iteration. Here
-    every 64-bit draw decides four cells by its four 16-bit quarters, so that p is met to 1/65536. They come from
-    numpy's SFC64, twice as fast as the library's Mersenne Twister, which seeds it anew for every mask: so its state is
-    all the randomness that there is, and a resumed run draws the same masks. Bytes and not booleans, because these take
-    7 times as long to become floats; a selection by booleans takes longer still.
+    every 64-bit draw decides four cells by its four 16-bit quarters, so p is exact to 1/65536. The draws come from
+    numpy's SFC64, twice as fast as the library's Mersenne Twister. The latter seeds SFC64 anew for every mask, so its
+    state is the only random state, and a resumed run draws the same masks. Bytes instead of booleans, because booleans
+    take 7 times as long to convert to floats; a selection by booleans takes even longer.
     """
     count = shape.numel()
     seed = int(torch.empty((), dtype=torch.int64).random_())
@@ -41,16 +54,16 @@ def drawn(shape: torch.Size, p: float) -> Tensor:
 
 
 def _dropped(cells: Tensor, kept: Tensor, scale: float) -> Tensor:
-    """The cells times their mask and the scale, in one pass."""
+    """Multiply the cells by their mask and the scale in one pass."""
     mask = kept.to(cells.dtype)
     return torch.addcmul(cells.new_zeros(()), cells, mask, value=scale, out=mask)
 
 
 class KeepLayout(torch.autograd.Function):
-    """The identity, whose gradient comes back contiguous.
+    """Identity with a contiguous gradient.
 
     After a product over another axis order the gradient arrives in that order, and every operation upstream of it
-    would walk its memory in strides: measured at 2.5 times the time of a contiguous pass.
+    would read memory in strides: measured at 2.5 times the time of a contiguous pass.
     """
 
     @staticmethod
@@ -59,7 +72,7 @@ class KeepLayout(torch.autograd.Function):
         return cells.view_as(cells)
 
     @staticmethod
-    def backward(_: object, gradient: Tensor) -> Tensor:  # type: ignore[override] # one input, one gradient
+    def backward(_: object, gradient: Tensor) -> Tensor:
         """The same numbers, contiguous."""
         return gradient.contiguous()
 
@@ -69,7 +82,7 @@ class DropCells(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, cells: Tensor, p: float) -> Tensor:
-        """A fresh mask applied, the rest scaled up by 1 / (1 - p)."""
+        """Apply a new mask and scale the kept cells by 1 / (1 - p)."""
         kept = drawn(cells.shape, p)
         context.save_for_backward(kept)
         context.scale = 1.0 / (1.0 - p)
@@ -78,23 +91,23 @@ class DropCells(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator] # torch's own annotation lacks it
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """The same cells, the same scale."""
+        """Apply the same mask and scale."""
         (kept,) = context.saved_tensors
         return _dropped(gradient, kept, context.scale), None
 
 
 class SensorAttention(torch.autograd.Function):
-    """Attention within many short sequences, dropout on its weights: [N, C, 3, H, D/H] -> [N, C, D].
+    """Attention within many short sequences, with dropout on its weights: [N, C, 3, H, D/H] -> [N, C, D].
 
-    A dozen sensors make matrices so small that a batched product, and a softmax over seven numbers, spend their time
-    between them. With N last, every operation runs over contiguous memory; products of matrices become sums over the
+    A dozen sensors make matrices so small that the overhead of batched products and of a softmax over seven numbers
+    dominates. With N last, every operation runs over contiguous memory; products of matrices become sums over the
     few features of a head, or over the few sensors. Forward and backward 21 ms a layer where the library's
     `scaled_dot_product_attention` takes 53; with 21 sensors 111 and 132 ms.
     """
 
     @staticmethod
     def forward(context: Any, qkv: Tensor, p: float) -> Tensor:
-        """Queries, keys and values of N sequences of C tokens."""
+        """Attend within N sequences of C tokens; `qkv` holds queries, keys and values."""
         count, variables, _, heads, size = qkv.shape
         rows = qkv.reshape(count, -1)
         out = rows.new_empty(count, variables * heads * size)
@@ -119,7 +132,7 @@ class SensorAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Gradient of queries, keys and values."""
+        """Return the gradient of queries, keys and values."""
         saved = context.saved_tensors
         count, variables, _, heads, size = context.shape
         gradient = gradient.reshape(count, -1)
@@ -149,7 +162,7 @@ class SensorAttention(torch.autograd.Function):
 
 
 def _over_features(of_queries: Tensor, of_keys: Tensor) -> Tensor:
-    """Sums over the features of products, two times [D/H, C, H, n] -> [C keys, C queries, H, n]."""
+    """Sum products over the features, two tensors [D/H, C, H, n] -> [C keys, C queries, H, n]."""
     total = of_keys[0].unsqueeze(1) * of_queries[0].unsqueeze(0)
     for one, other in zip(of_keys[1:], of_queries[1:], strict=True):
         total.addcmul_(one.unsqueeze(1), other.unsqueeze(0))
@@ -157,7 +170,7 @@ def _over_features(of_queries: Tensor, of_keys: Tensor) -> Tensor:
 
 
 def _turned(rows: Tensor) -> Tensor:
-    """Rows [n, k] -> [k, n], contiguous, at least float32 (see _wide)."""
+    """Transpose rows [n, k] -> [k, n], contiguous, at least float32 (see `_wide`)."""
     return _wide(rows).t().contiguous()
 
 
@@ -169,7 +182,7 @@ def _three(turned: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _wide(tensor: Tensor) -> Tensor:
-    """At least float32: element by element, bfloat16 is slower on a CPU, and sums lose digits in it."""
+    """Convert to float32 or wider: element by element bfloat16 is slower on a CPU, and its sums lose digits."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 

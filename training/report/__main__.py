@@ -17,12 +17,12 @@ from pathlib import Path
 
 import torch
 
-from training.errors import in_sentences
+from training.errors import exits_with_errors
 from training.report.write import write
 from training.runtime import keep_memory
 
 
-@in_sentences
+@exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 2 with a sentence on standard error."""
     parser = argparse.ArgumentParser(

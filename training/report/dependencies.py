@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from training.network.model import GLAIM
+from training.network.model import GLAIM, StaGlo
 
 STRONGEST = 8
 
@@ -21,7 +21,7 @@ def dependencies(model: GLAIM, sensors: Sequence[str]) -> dict[str, Any] | None:
     alpha G Z); its mean, smallest and largest over the features are given. The mean is not weighted by alpha.
     """
     staglo = model.layers[0].staglo
-    if staglo is None:
+    if not isinstance(staglo, StaGlo):
         return None
     matrix = staglo.dependencies(model.tokens).mean(dim=0).double().numpy()  # (C, C)
     alpha = torch.sigmoid(staglo.alpha_logit).double()

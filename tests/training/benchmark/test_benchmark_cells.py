@@ -6,7 +6,8 @@ from training.benchmark.cells import ABLATIONS, SIZES, Cell, Place, cells, confi
 from training.benchmark.datasets import DATASETS
 from training.config import TrainSpec
 from training.data.masks import MaskSpec
-from training.network.model import GLAIM, count_parameters
+from training.network.build import build_network
+from training.network.model import count_parameters
 
 
 def test_a_cells_directory_says_what_it_is() -> None:
@@ -37,7 +38,7 @@ def test_every_place_has_one_cell_and_every_variant_another_network() -> None:
     assert len(filled) == len(set(filled))
     sizes = {
         count_parameters(
-            GLAIM(dataclasses.replace(Cell("ETTh1", "block", 0.3, variant, d_model=8).sizes, num_variables=3))
+            build_network(dataclasses.replace(Cell("ETTh1", "block", 0.3, variant, d_model=8).sizes, num_variables=3))
         )
         for variant in ("full", *ABLATIONS, *SIZES)
     }

@@ -10,11 +10,12 @@ from training.benchmark import lines, stability
 from training.benchmark.__main__ import main
 from training.benchmark.cells import Cell
 from training.evaluate import restore
-from training.network.model import GLAIM, GLAIMConfig
+from training.network.build import build_network
+from training.network.sizes import GLAIMConfig
 
 
 def test_the_aggregate_is_the_mean_over_features_and_its_rows_sum_to_one() -> None:
-    model = GLAIM(GLAIMConfig(3, d_model=8)).eval()
+    model = build_network(GLAIMConfig(3, d_model=8)).eval()
     matrix = stability.aggregated(model)
     assert matrix.shape == (3, 3)
     assert matrix.sum(axis=1) == pytest.approx(np.ones(3), abs=1e-6)

@@ -20,7 +20,7 @@ from training.data.tables import load
 from training.data.windows import Batch, WindowSet, fixed_batches, hide
 from training.errors import DataError
 from training.evaluate import CASES, Tally, evaluate
-from training.fit.command import command as fit
+from training.fit import command as fit
 from training.fit.loop import hidden_loss
 
 ROOT = Path(__file__).parents[3]

@@ -1,4 +1,4 @@
-"""The stream's table asks what it says, walks forward without looking ahead, and holds each row against the aim."""
+"""The table of `training.edge`: its questions, the experts' weights without look-ahead, and the aim of each row."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from glaim_stream.windows.probes import AGES, Place
 from training.benchmark import lines
-from training.data.masks import Bools
+from training.data.outages import Bools
 from training.data.series import Floats
 from training.data.windows import WindowSet
 from training.edge.__main__ import main
-from training.edge.answers import Answers, ask, stretches
+from training.edge.answers import Answers, Fill, fill_hidden, stretches
 from training.edge.cases import CASES, LAGS, questions
+from training.edge.experts import blended, expert_weights
 from training.edge.table import IDENTITY, markdown, misses, score
-from training.edge.walk import walk
 
 KNOWN = np.ones((3, 4, 24), np.bool_)
 NUMBERS = np.arange(3)
@@ -31,14 +33,14 @@ def wave(rows: int = 80, sensors: int = 3, groups: int = 1, gaps: float = 0.0) -
 
 
 def mean_of_others(values: Floats, observed: Bools) -> Floats:
-    """A model: what the group's observed sensors say at the step on average, 0 where none does."""
+    """A model: the mean of the group's observed sensors at the step, 0 where there is none."""
     count = observed.sum(axis=1, keepdims=True)
     mean = np.where(count > 0, (values * observed).sum(axis=1, keepdims=True) / np.maximum(count, 1), 0.0)
     return np.where(observed, values, mean).astype(np.float32)
 
 
 @pytest.mark.parametrize("case", ["one", "several", "all"])
-def test_a_question_takes_out_one_step_and_nothing_else(case: str) -> None:
+def test_a_question_hides_one_step_and_nothing_else(case: str) -> None:
     for question in questions(case, KNOWN, NUMBERS, "data"):
         (lag,) = question.lags
         steps = np.flatnonzero(question.hidden.any(axis=(0, 1)))
@@ -49,7 +51,7 @@ def test_a_question_takes_out_one_step_and_nothing_else(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_lag_is_asked_of_every_sensor_at_most_once(case: str) -> None:
+def test_every_sensor_is_scored_at_most_once_at_every_lag(case: str) -> None:
     asked = {lag: np.zeros((3, 4), int) for lag in LAGS}
     for question in questions(case, KNOWN, NUMBERS, "data"):
         for lag in question.lags:
@@ -64,7 +66,7 @@ def test_a_silent_sensor_shows_nothing_in_the_whole_window() -> None:
         assert question.hidden.sum() == 3 * 24
 
 
-def test_a_window_draws_the_same_set_whatever_stands_beside_it() -> None:
+def test_a_window_draws_the_same_set_whatever_other_windows_the_batch_has() -> None:
     both = next(questions("several", KNOWN, NUMBERS, "data")).hidden[2]
     alone = next(questions("several", KNOWN[:1], NUMBERS[2:], "data")).hidden[0]
     assert np.array_equal(both, alone)
@@ -75,10 +77,10 @@ def test_an_unknown_case_is_refused() -> None:
         next(questions("two", KNOWN, NUMBERS, "data"))
 
 
-def test_answers_are_what_the_methods_say_without_the_asked_value() -> None:
+def test_no_method_sees_the_hidden_value() -> None:
     values = wave()
     windows = WindowSet(values, 24)
-    answers = ask(windows, stretches(windows, 0, 0), mean_of_others, "data")
+    answers = fill_hidden(windows, stretches(windows, 0, 0), mean_of_others, "data")
     found = answers["one", 2]
     assert found.steps.tolist() == list(range(23, 80))
     now = values[0, :, 21:78].T  # two steps before the newest
@@ -90,17 +92,17 @@ def test_answers_are_what_the_methods_say_without_the_asked_value() -> None:
     assert np.isnan(answers["silent", 0].last_value).all()
 
 
-def test_cells_that_nobody_knows_are_not_asked_for() -> None:
+def test_cells_without_a_known_value_are_not_scored() -> None:
     values = wave(gaps=0.2)
     windows = WindowSet(values, 24)
-    for (case, lag), found in ask(windows, stretches(windows, 0, 0), mean_of_others, "data").items():
+    for (case, lag), found in fill_hidden(windows, stretches(windows, 0, 0), mean_of_others, "data").items():
         known = np.isfinite(values[0, :, 23 - lag : 80 - lag].T)
         assert not (np.isfinite(found.truth) & ~known).any()
         if case != "several":
             assert np.array_equal(np.isfinite(found.truth), known)
 
 
-def test_a_few_windows_are_taken_in_stretches_that_run_step_by_step() -> None:
+def test_a_few_windows_are_taken_in_stretches_of_consecutive_steps() -> None:
     windows = WindowSet(wave(rows=500, groups=2), 24)
     index = stretches(windows, 1, 100)
     assert index.size == 100
@@ -111,45 +113,117 @@ def test_a_few_windows_are_taken_in_stretches_that_run_step_by_step() -> None:
 def answers_of(rng: np.random.Generator, steps: int, model: float, line: float) -> Answers:
     truth = rng.standard_normal((steps, 4)).astype(np.float32)
     noise = rng.standard_normal((2, steps, 4)).astype(np.float32)
-    return Answers(np.arange(steps), truth, truth + model * noise[0], truth + line * noise[1], truth + line * noise[1])
+    age, place = np.zeros((2, steps, 4), np.int64)
+    carried = truth + line * noise[1]
+    return Answers(np.arange(steps), truth, truth + model * noise[0], carried, carried, age, place)
 
 
-def test_the_walk_never_looks_ahead() -> None:
-    answers = answers_of(np.random.default_rng(0), 50, 0.5, 1.0)
-    before = walk(answers)
-    answers.truth[30:] += 100.0  # what is only known later
-    after = walk(answers)
-    assert np.array_equal(before[:31], after[:31])
-    assert not np.array_equal(before[31], after[31])
+def shares(steps: int, share: float) -> dict[int, NDArray[np.float64]]:
+    """The same weight of the model at every step, for every sensor, age and place."""
+    return dict.fromkeys(range(steps), np.full((4, len(AGES), len(Place)), share))
 
 
-@pytest.mark.parametrize(("model", "line", "margin"), [(0.1, 1.0, 1.15), (1.0, 0.1, 1.15), (0.7, 0.6, 1.0)])
-def test_the_walk_is_about_as_good_as_the_better_method_or_better(model: float, line: float, margin: float) -> None:
-    answers = answers_of(np.random.default_rng(0), 400, model, line)
-    error = np.square(walk(answers) - answers.truth).mean()
-    assert error < margin * min(model, line) ** 2
+def test_every_hidden_cell_has_the_age_and_place_that_a_worker_would_give_it() -> None:
+    windows = WindowSet(wave(), 24)
+    found = fill_hidden(windows, stretches(windows, 0, 0), mean_of_others, "data")
+    for lag in LAGS:
+        inside = lag > 0
+        assert (found["one", lag].age == 0).all()  # the step before it was observed
+        assert (found["one", lag].place == (Place.INTERIOR if inside else Place.EDGE)).all()
+        assert (found["all", lag].place == (Place.ROW_INTERIOR if inside else Place.ROW_EDGE)).all()
+        assert (found["silent", lag].age == len(AGES) - 1).all()
 
 
-def test_where_the_baseline_has_nothing_to_go_by_the_model_stands_alone() -> None:
+def test_a_gap_before_the_hidden_step_makes_the_cell_older() -> None:
+    values = wave()
+    values[0, 1, 40:43] = np.nan  # the step 43 is hidden: four steps since the last observation, at 39
+    windows = WindowSet(values, 24)
+    found = fill_hidden(windows, stretches(windows, 0, 0), mean_of_others, "data", ("one",))["one", 0]
+    row = found.steps.tolist().index(43)
+    assert found.age[row].tolist() == [0, AGES.index(4), 0]
+
+
+def test_the_blend_uses_the_weight_of_the_cells_sensor_age_and_place() -> None:
+    answers = answers_of(np.random.default_rng(0), 2, 0.5, 1.0)
+    answers.age[1, 2], answers.place[1, 2] = 3, Place.ROW_EDGE
+    weights = shares(2, 1.0)
+    weights[1][2, 3, Place.ROW_EDGE] = 0.0
+    expected = answers.model.copy()
+    expected[1, 2] = answers.interpolation[1, 2]
+    assert np.array_equal(blended(answers, weights), expected)
+
+
+def test_where_the_baseline_has_no_value_the_model_stands_alone() -> None:
     answers = answers_of(np.random.default_rng(0), 20, 0.5, 1.0)
     answers.interpolation[:] = np.nan
-    assert np.array_equal(walk(answers), answers.model)
+    assert np.array_equal(blended(answers, shares(20, 0.25)), answers.model)
+
+
+NAMES = ("pump-1", "pump-2")
+
+
+def weights_of(values: Floats, fill: Fill, steps: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
+    return expert_weights(values, 24, NAMES, fill, steps)
+
+
+def exact(values: Floats) -> Fill:
+    """A model that knows the truth: it finds each window in the data by its newest observed cells."""
+
+    def fill(seen: Floats, observed: Bools) -> Floats:
+        filled = []
+        for window, known in zip(seen, observed, strict=True):
+            cuts = np.lib.stride_tricks.sliding_window_view(values, 24, axis=2)  # (G, C, R - T + 1, T)
+            same = (np.where(known[:, None], cuts, 0) == window[:, None]).all(axis=(1, 3))
+            group, start = np.argwhere(same)[0]
+            filled.append(cuts[group, :, start])
+        return np.stack(filled)
+
+    return fill
+
+
+def test_the_experts_follow_a_model_that_is_right_and_leave_one_that_is_wrong() -> None:
+    values = wave(rows=160, groups=2)
+    steps = np.arange(120, 140)
+    right = weights_of(values, exact(values), steps)
+    wrong = weights_of(values, lambda seen, observed: seen + np.float32(100), steps)
+    assert sorted(right) == sorted(wrong) == steps.tolist()
+    assert all((weights[:, 0, Place.EDGE] == 1).all() for weights in right.values())
+    assert all((weights[:, 0, Place.EDGE] == 0).all() for weights in wrong.values())
+
+
+def test_the_weights_of_a_step_do_not_depend_on_that_step_or_later_ones() -> None:
+    values = wave(rows=160, groups=2)
+    steps = np.arange(100, 140)
+    before = weights_of(values, mean_of_others, steps)
+    later = values.copy()
+    later[:, :, 120:] = 50 * np.random.default_rng(1).standard_normal(later[:, :, 120:].shape)
+    after = weights_of(later, mean_of_others, steps)
+    assert all(np.array_equal(before[step], after[step]) for step in range(100, 121))
+    assert any(not np.array_equal(before[step], after[step]) for step in range(121, 140))
+
+
+def test_nothing_older_than_the_horizon_matters() -> None:
+    values = wave(rows=300, groups=2)
+    alone = weights_of(values, mean_of_others, np.arange(280, 300))
+    after_another_stretch = weights_of(values, mean_of_others, np.r_[60:80, 280:300])
+    assert all(np.array_equal(alone[step], after_another_stretch[step]) for step in range(280, 300))
 
 
 def lines_of(model: float, line: float) -> list[dict[str, object]]:
     about = {"dataset": "Wave", "run": "test", "d_model": 4, "masks": "deployment", "epochs": 3,
              "machine": "here", "date": "2026-11-21", "command": "x"}  # fmt: skip
     group = {("one", 0): answers_of(np.random.default_rng(0), 300, model, line)}
+    none = np.zeros((1, 4), np.int64)
     group |= {
-        (case, lag): Answers(np.arange(1), *(np.full((1, 4), np.nan, np.float32) for _ in range(4)))
+        (case, lag): Answers(np.arange(1), *(np.full((1, 4), np.nan, np.float32) for _ in range(4)), none, none)
         for case in CASES
         for lag in LAGS
         if (case, lag) != ("one", 0)
     }
-    return score([group], about)
+    return score([group], shares(300, 0.75), about)
 
 
-def test_a_line_has_what_the_table_promises_and_unasked_cases_have_none() -> None:
+def test_a_line_has_the_errors_and_counts_and_an_empty_case_has_no_line() -> None:
     found = lines_of(0.5, 1.0)
     assert [line["method"] for line in found] == ["model", "blend"]
     assert found[0]["mse"] == pytest.approx(0.25, rel=0.1)
@@ -182,7 +256,7 @@ def test_the_page_shows_every_run_under_its_data_set(tmp_path: Path) -> None:
     assert "under last value |" in page
 
 
-def test_without_a_model_the_command_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_model_the_command_names_what_it_expects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([])
     assert "expected a RUN or --served" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from training.data.masks import MaskSpec
 from training.data.series import split
 from training.data.tables import load
 from training.data.windows import WindowSet
-from training.fit.command import loop
+from training.fit import loop
 from training.fit.distributed import World
 from training.fit.loop import hidden_loss, hidden_weight
 
@@ -55,8 +55,8 @@ def test_one_process_has_nobody_to_ask() -> None:
 SCRIPT = """
 import os, signal, sys
 import torch.distributed as dist
-from training.fit.command import command as fit
-from training.fit.command import learner
+from training.fit import command as fit
+from training.fit import learner
 
 steps = 0
 if os.environ.get("STOP_AFTER"):

@@ -18,7 +18,7 @@ from glaim_stream.models.contract import read_contract, verify_weights
 from training import checkpoint as checkpoints
 from training import evaluate, export
 from training.config import RunConfig, read
-from training.fit.command import command as fit
+from training.fit import command as fit
 
 SETTINGS = (
     "model.d_model=8 model.layers=1 model.ffn=8 model.heads=2 model.d_psi=8 model.d_g=2 model.window=32 "

@@ -21,7 +21,7 @@ from training.data.outages import Bools
 from training.data.series import split
 from training.data.tables import load
 from training.errors import ConfigError, TrainingError
-from training.fit.command import loop
+from training.fit import loop
 from training.fit.logs import Row
 from training.fit.loop import hidden_loss, learning_rate
 from training.runtime import Interrupted

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from training.config import RunConfig
-from training.fit.command import seeds
+from training.fit import seeds
 
 
 def report(shift: float) -> dict[str, Any]:

@@ -10,23 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from training.network.model import (
-    GLAIM,
-    AttentionPool,
-    CellLinear,
-    EncoderLayer,
-    GLAIMConfig,
-    PriEmb,
-    StaGlo,
-    count_parameters,
-)
+from training.network.build import build_network, build_priemb, build_staglo
+from training.network.kernels import CellLinear
+from training.network.model import GLAIM, AttentionPool, EncoderLayer, PriEmb, count_parameters
+from training.network.sizes import GLAIMConfig
 
 SMALL = GLAIMConfig(4, window=24, d_model=16, layers=2, ffn=24, heads=4, dropout=0.0, d_psi=12, d_g=3, large_kernel=11)
 
 
 def model(config: GLAIMConfig = SMALL, seed: int = 0) -> GLAIM:
     torch.manual_seed(seed)
-    return GLAIM(config).eval()
+    return build_network(config).eval()
 
 
 def windows(batch: int, config: GLAIMConfig = SMALL, rate: float = 0.3, seed: int = 1) -> tuple[Tensor, Tensor]:
@@ -37,7 +31,7 @@ def windows(batch: int, config: GLAIMConfig = SMALL, rate: float = 0.3, seed: in
 
 @pytest.mark.parametrize(("variables", "matched", "paper"), [(7, 479_479, 0.479e6), (21, 542_647, 0.543e6)])
 def test_parameter_counts_are_the_papers(variables: int, matched: int, paper: float) -> None:
-    count = count_parameters(GLAIM(GLAIMConfig(variables, d_model=64)))
+    count = count_parameters(build_network(GLAIMConfig(variables, d_model=64)))
     assert count == matched
     assert abs(count / paper - 1) < 0.01
 
@@ -121,7 +115,7 @@ def test_statistics_come_from_observed_cells_only() -> None:
 
 
 def priemb() -> PriEmb:
-    return PriEmb(GLAIMConfig(1, window=8, d_model=4, heads=1, smoothing_windows=(3, 5)))
+    return build_priemb(GLAIMConfig(1, window=8, d_model=4, heads=1, smoothing_windows=(3, 5)))
 
 
 def test_interpolation_draws_lines_inside_and_carries_at_the_ends() -> None:
@@ -152,14 +146,14 @@ def test_smoothing_averages_what_was_observed_and_says_how_much() -> None:
 
 
 def test_dependency_matrices_are_distributions_and_do_not_see_the_data() -> None:
-    staglo = StaGlo(SMALL)
+    staglo = build_staglo(SMALL)
     matrices = staglo.dependencies(torch.randn(SMALL.d_model, SMALL.d_psi))
     assert matrices.shape == (SMALL.d_model, 4, 4)
     torch.testing.assert_close(matrices.sum(-1), torch.ones(SMALL.d_model, 4))
 
 
 def test_the_merged_convolution_is_the_sum_of_both_branches() -> None:
-    staglo = StaGlo(SMALL).eval()
+    staglo = build_staglo(SMALL).eval()
     hidden, tokens = torch.randn(2, SMALL.window, 4, 16), torch.randn(16, SMALL.d_psi)
     normed = staglo.norm_conv(hidden).permute(0, 2, 3, 1).reshape(8, 16, SMALL.window)  # (B*C, D, T)
     conv = torch.nn.functional.conv1d

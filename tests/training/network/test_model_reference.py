@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.plain_glaim import PlainGLAIM, copied, plain_name
-from training.network.model import GLAIM, GLAIMConfig, count_parameters
+from training.network.build import build_network
+from training.network.model import GLAIM, count_parameters
+from training.network.sizes import GLAIMConfig
 
 SMALL = GLAIMConfig(5, window=24, d_model=16, layers=2, ffn=24, heads=4, dropout=0.0, d_psi=12, d_g=3, large_kernel=11)
 PAPER = GLAIMConfig(7, d_model=64, dropout=0.0)
@@ -23,7 +25,7 @@ def sizes(config: GLAIMConfig) -> str:
 def pair(config: GLAIMConfig) -> tuple[GLAIM, PlainGLAIM]:
     """Both spellings with the same weights, none of them at a value that hides a mistake."""
     torch.manual_seed(0)
-    model = GLAIM(config)
+    model = build_network(config)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:  # biases, norms and gates begin at 0 or 1
@@ -45,7 +47,7 @@ def windows(config: GLAIMConfig, batch: int) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("config", [SMALL, PAPER, WIDE], ids=sizes)
 def test_both_spellings_have_the_same_number_of_parameters(config: GLAIMConfig) -> None:
-    assert count_parameters(PlainGLAIM(config)) == count_parameters(GLAIM(config))
+    assert count_parameters(PlainGLAIM(config)) == count_parameters(build_network(config))
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
@@ -82,4 +84,4 @@ def test_both_spellings_have_the_same_gradients(config: GLAIMConfig) -> None:
 def test_an_ablation_has_no_plain_spelling() -> None:
     config = dataclasses.replace(SMALL, use_gate=False)
     with pytest.raises(ValueError, match="full model"):
-        copied(GLAIM(config), config)
+        copied(build_network(config), config)

@@ -16,7 +16,7 @@ from training import checkpoint as checkpoints
 from training.config import build
 from training.data.series import split
 from training.data.tables import load
-from training.fit.command import loop
+from training.fit import loop
 from training.report import __main__ as command
 from training.report.matrix import matrix
 from training.report.page import page

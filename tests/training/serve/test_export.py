@@ -21,7 +21,9 @@ from training.data.tables import load
 from training.data.windows import Batch
 from training.errors import ExportError, ExportRefused
 from training.export import check, export_run, hard_windows, rehearse, script, served_model, write_model
-from training.network.model import GLAIM, GLAIMConfig
+from training.network.build import build_network
+from training.network.model import GLAIM
+from training.network.sizes import GLAIMConfig
 
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=2, ffn=8, heads=2, dropout=0.1, d_psi=8, d_g=2, large_kernel=7)
 
@@ -29,7 +31,7 @@ CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=2, ffn=8, heads=2, dropout=
 @pytest.fixture
 def model() -> GLAIM:
     torch.manual_seed(3)
-    return GLAIM(CONFIG).eval()
+    return build_network(CONFIG).eval()
 
 
 def state(model: GLAIM, scale: Scale) -> Checkpoint:
@@ -149,7 +151,7 @@ def test_a_model_that_scripts_wrongly_is_not_written(
     write(model, unit_scale, tmp_path)
     before = (tmp_path / "m" / "contract.json").read_bytes()
     torch.manual_seed(4)
-    other = script(served_model(GLAIM(CONFIG).eval(), unit_scale, 6))
+    other = script(served_model(build_network(CONFIG).eval(), unit_scale, 6))
     monkeypatch.setattr(export, "script", lambda served: other)
     with pytest.raises(ExportError, match="differ by"):
         write(model, unit_scale, tmp_path)
@@ -191,7 +193,7 @@ def trained(csv: Path, root: Path, **export: object) -> Checkpoint:
     series = load(config.data, csv)
     scale = fit_scale(split(series, config.data, 24).train)
     torch.manual_seed(0)
-    made = state(GLAIM(config.model), scale)
+    made = state(build_network(config.model), scale)
     return dataclasses.replace(
         made, config=config.to_json(), sensors=list(series.sensors), source=csv.name, source_sha256=series.sha256
     )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from training.autoconfig.recipe import ENOUGH_STEPS, MOST_PASSES, NETWORKS, Pace, choose, window_of
 from training.config import build
-from training.guess.recipe import ENOUGH_STEPS, MOST_PASSES, NETWORKS, Pace, choose, window_of
 
 STEP_S = 0.03  # of the network of width 32 and one layer
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from training.network.model import GLAIM, GLAIMConfig
+from training.network.build import build_network
+from training.network.sizes import GLAIMConfig
 
 STEPS, AT_MOST_S = 6, 4.0
 
@@ -28,7 +29,7 @@ def seconds_a_step(model: Mapping[str, Any], sensors: int, batch: int, threads: 
     torch.set_num_threads(threads)
     try:
         with torch.random.fork_rng(devices=[]):
-            network = GLAIM(config).to(device)
+            network = build_network(config).to(device)
             values = torch.randn(batch, sensors, config.window, device=device)
             observed = torch.rand(values.shape, device=device) > 0.3
         optimiser = torch.optim.Adam(network.parameters(), lr=1e-6)

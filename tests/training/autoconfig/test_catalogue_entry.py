@@ -8,7 +8,7 @@ import pytest
 
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.models.contract import Contract, DataFingerprint, SensorContract, sensors_digest
-from training.guess.catalogue_entry import entry
+from training.autoconfig.catalogue_entry import entry
 
 
 def contract(names: list[str], window: int = 96, emitted: int = 16, step_s: float = 60.0, unit: str = "%") -> Contract:

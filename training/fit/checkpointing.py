@@ -19,7 +19,7 @@ ADVICE = "try train.clip_norm=1 or a lower train.learning_rate"
 ASK_EVERY = 8  # iterations after which several processes ask each other: each time costs them a message
 
 
-class Keeper:
+class CheckpointWriter:
     """Holds the run's clock, and its last.pt within an epoch; `stop` is somebody's wish to end.
 
     Several processes write and stop at the same iteration: the states of all of them belong in the checkpoint.

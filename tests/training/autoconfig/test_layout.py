@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from training.autoconfig.layout import Guess, guess
 from training.data.series import DataSpec
 from training.data.tables import read_table
 from training.errors import DataError
-from training.guess.guess import Guess, guess
 
 DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 from glaim_stream.errors import listed
 from glaim_stream.feed.kinds import is_number, is_text
 from glaim_stream.feed.time_columns import joined
+from training.autoconfig.no_value import numbers_of, sentinel_warnings
+from training.autoconfig.time_column import as_read, time_column
 from training.data.series import DataSpec
 from training.errors import DataError
-from training.guess.no_value import numbers_of, sentinel_warnings
-from training.guess.time_column import as_read, time_column
 
 SENSOR_WORDS = ("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point")
 VALUE_WORDS = ("value", "reading", "val", "measurement", "data")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from training.guess.no_value import words_among_numbers
+from training.autoconfig.no_value import words_among_numbers
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from glaim_stream.imputers.local import LocalImputer
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.models.contract import read_contract
 from tests.training.fake_triton import request, start
+from training.autoconfig import from_file
 from training.data.tables import load
 from training.errors import ConfigError
-from training.fit.command import command as fit
-from training.guess import own
+from training.fit import command as fit
 
 TINY = "model.d_model=8 model.ffn=8 model.heads=2 model.d_psi=8 model.d_g=2 model.window=32 train.validation_windows=20"
 
@@ -103,7 +103,7 @@ def test_what_is_stated_stands(plant_csv: Path) -> None:
         "export": {"version": 4},
     }
     said: list[str] = []
-    config = own.settle(stated, said.append)
+    config = from_file.settle(stated, said.append)
     assert (config.name, config.data.sensors, config.data.time) == ("mine", ("flow", "speed"), "Timestamp")
     assert (config.masks.pattern, config.model.layers, config.train.epochs, config.export.version) == ("block", 3, 1, 4)
     assert config.model.residual  # not stated: the recipe's
@@ -121,7 +121,7 @@ def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(
     path = tmp_path / "Pumpe.csv"
     path.write_bytes("\n".join(lines).encode("latin-1"))
     said: list[str] = []
-    config = own.settle({"data": {"file": str(path)}}, said.append, minutes=0.01)
+    config = from_file.settle({"data": {"file": str(path)}}, said.append, minutes=0.01)
     for line in (
         "guessed: columns parted by semicolons, decimals by a comma, text in latin-1, units in the second line",
         "guessed: no value: 'Bad', among the numbers of Durchfluss",
@@ -140,7 +140,7 @@ def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(
 def test_several_processes_do_not_choose_each_for_itself(plant_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="--print-config"):
-        own.settle({"data": {"file": str(plant_csv)}}, print)
+        from_file.settle({"data": {"file": str(plant_csv)}}, print)
 
 
 def test_minutes_are_for_a_file_that_comes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,16 +21,16 @@ from glaim_stream.errors import listed
 from glaim_stream.feed.files import CSV, CsvForm, csv_form
 from glaim_stream.models.contract import read_contract
 from training import checkpoint as checkpoints
+from training.autoconfig.catalogue_entry import entry
+from training.autoconfig.layout import Guess, guess
+from training.autoconfig.no_value import words_among_numbers
+from training.autoconfig.recipe import MINUTES, choose, window_of
+from training.autoconfig.speed import seconds_a_step
 from training.config import RunConfig, build, data_path
 from training.data.series import DataSpec, split
 from training.data.tables import load, read_table
 from training.data.windows import WindowSet
 from training.errors import ConfigError
-from training.guess.catalogue_entry import entry
-from training.guess.guess import Guess, guess
-from training.guess.no_value import words_among_numbers
-from training.guess.pace import seconds_a_step
-from training.guess.recipe import MINUTES, choose, window_of
 
 Say = Callable[[str], None]
 Tables = Mapping[str, Any]
