@@ -1,0 +1,343 @@
+"""Run glaim-stream on the frozen input and read what it makes.
+
+Only the command line, the settings of the environment, Kafka and the file formats are used: glaim_stream is never
+imported, so that its modules may move.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
+
+FOLDER = Path(__file__).parent
+MODEL_REPOSITORY = FOLDER.parents[1] / "model_repo"
+CATALOGUE = FOLDER / "groups.yaml"
+IMPUTERS = ("triton", "interpolation")
+TOPIC = "topic"  # the folder of what is made of the records in a topic
+PARTITIONS = 4  # of the topic
+_DEADLINE_S = 400  # of a run; a machine may have much else to do
+# With batches of the size that Triton serves, an answer does not depend on what else is asked at the time.
+_OF_TRITON = {"triton_batch": 256, "triton_fixed_batch": True, "triton_deadline_s": 120, "score_least": 2}
+_PREFIX = "glaim-"  # of the headers that the worker adds
+
+
+@dataclass(frozen=True)
+class FileRun:
+    """A file, and how it is replayed; the folder of its output has the same name."""
+
+    name: str
+    file: str
+    partitions: int
+    poll_records: int  # so that state is carried from batch to batch
+
+
+FILE_RUNS = (FileRun("jsonl", "input.jsonl", 4, 1300), FileRun("arrows", "input.arrows", 2, 60))
+
+
+@dataclass(frozen=True)
+class Output:
+    """All that a run has published: rows, what was refused, groups that went dark or spoke again."""
+
+    rows: pa.Table
+    rejects: Sequence[Mapping[str, Any]]
+    outages: Sequence[Mapping[str, Any]]
+
+
+# Settings ------------------------------------------------------------------------------------------------------------
+
+
+def environment(**settings: object) -> dict[str, str]:
+    """This process's environment with these settings and no others."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("GLAIM_")}
+    given = {"catalogue": CATALOGUE, "model_repository": MODEL_REPOSITORY, **settings}
+    return bare | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
+
+
+def resolutions() -> dict[str, float]:
+    """The resolution of each sensor, from the catalogue or else from its model's contract."""
+    steps: dict[str, float] = {}
+    for model in yaml.safe_load(CATALOGUE.read_text())["models"]:
+        contract = _contract(model["name"])
+        promised = {sensor["id"]: sensor["resolution"] for sensor in contract["sensors"]}
+        steps |= {sensor["id"]: sensor.get("resolution", promised[sensor["id"]]) for sensor in model["sensors"]}
+    return steps
+
+
+def model_digests() -> dict[str, str]:
+    """The digests of the catalogue's models."""
+    names = [model["name"] for model in yaml.safe_load(CATALOGUE.read_text())["models"]]
+    return {name: _contract(name)["torchscript_sha256"] for name in names}
+
+
+def _contract(model: str) -> dict[str, Any]:
+    contract: dict[str, Any] = json.loads((MODEL_REPOSITORY / model / "contract.json").read_text())
+    return contract
+
+
+def processor() -> str:
+    """Name and vector instructions of the processor: what the last bits of a network's answers may depend on."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = re.findall(r"^model name\s*: (.*)$", text, re.MULTILINE) or [platform.machine()]
+    flags = (re.findall(r"^flags\s*: (.*)$", text, re.MULTILINE) or [""])[0].split()
+    return " ".join([names[0], *sorted(flag for flag in flags if re.match("avx|amx|fma", flag))])
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def rows_file(folder: Path, imputer: str) -> Path:
+    """Where the rows lie that were filled by an imputer."""
+    return folder / f"rows-{imputer}.parquet"
+
+
+def frozen(name: str, imputer: str) -> Output:
+    """The frozen output of a run."""
+    folder = FOLDER / name
+    return Output(
+        _without_file_metadata(pq.read_table(rows_file(folder, imputer))),
+        _documents(folder / "rejects.jsonl"),
+        _documents(folder / "outages.jsonl"),
+    )
+
+
+def replay_file(run: FileRun, imputer: str, folder: Path, *, triton: str | None = None) -> Output:
+    """Replay one of the frozen files through `glaim-stream replay`."""
+    given = environment(imputer=imputer, poll_records=run.poll_records, **_of_imputer(imputer, triton))
+    output = _replay(given, folder, str(FOLDER / run.file), "--partitions", str(run.partitions))
+    # Messages of a file carry the time of the replay.
+    rejects = [{name: told for name, told in each.items() if name != "timestamp-ms"} for each in output.rejects]
+    return Output(output.rows, rejects, output.outages)
+
+
+def _of_imputer(imputer: str, triton: str | None) -> dict[str, object]:
+    return {"triton": triton, **_OF_TRITON} if imputer == "triton" else {}
+
+
+def _replay(given: dict[str, str], folder: Path, *arguments: str) -> Output:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows, rejects, outages = (folder / name for name in ("rows.parquet", "rejects.jsonl", "outages.jsonl"))
+    files = ["--out", str(rows), "--rejects", str(rejects), "--outages", str(outages)]
+    done = subprocess.run(
+        [sys.executable, "-m", "glaim_stream", "replay", *arguments, *files],
+        env=given, capture_output=True, text=True, check=False, timeout=_DEADLINE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Output(_without_file_metadata(pq.read_table(rows)), _documents(rejects), _documents(outages))
+
+
+def _without_file_metadata(table: pa.Table) -> pa.Table:
+    kept = {name: value for name, value in (table.schema.metadata or {}).items() if name.startswith(b"glaim")}
+    return table.replace_schema_metadata(kept)
+
+
+def _documents(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+# The topic -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Topic:
+    """The frozen records in a topic, with the topics of the output beside it."""
+
+    kafka: str  # bootstrap servers
+    prefix: str  # of the names of topics and consumer group
+    imputer: str
+    triton: str | None = None  # gRPC address
+
+    def send(self) -> None:
+        """Make all topics, and send each record to its partition with its own time."""
+        _send(self.kafka, self._names, _sent())
+
+    def work(self, log: Path) -> Output:
+        """What a worker publishes for all records."""
+        sent = _sent()
+        _work(self._environment, self.kafka, self._consumer_group, self._names["in"], len(sent), log)
+        return _published(self.kafka, self._names, sent)
+
+    def replay(self, folder: Path) -> Output:
+        """What `glaim-stream replay` makes of the topic."""
+        output = _replay(self._environment, folder)
+        return Output(output.rows, [_without_topic(each) for each in output.rejects], output.outages)
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {name: self.prefix + name for name in ("in", "out", "dlq", "late", "outages")}
+
+    @property
+    def _consumer_group(self) -> str:
+        return self.prefix + "worker"
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        names = self._names
+        return environment(
+            kafka=self.kafka,
+            input_topic=names["in"],
+            output_topic=names["out"],
+            dead_letter_topic=names["dlq"],
+            late_topic=names["late"],
+            outage_topic=names["outages"],
+            consumer_group=self._consumer_group,
+            imputer=self.imputer,
+            poll_records=700,
+            metrics_port=0,
+            **_of_imputer(self.imputer, self.triton),
+        )
+
+
+def _sent() -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = pq.read_table(FOLDER / "topic.parquet").to_pylist()
+    return sent
+
+
+def _send(kafka: str, topics: Mapping[str, str], sent: Sequence[Mapping[str, Any]]) -> None:
+    own_time = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=own_time) for topic in topics.values()])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=kafka, linger_ms=20)
+    promises = [
+        producer.send(
+            topics["in"], partition=each["partition"], key=each["key"], value=each["value"],
+            timestamp_ms=each["timestamp_ms"], headers=[(name["name"], name["value"]) for name in each["headers"]],
+        )
+        for each in sent
+    ]  # fmt: skip
+    producer.flush()
+    for promise in promises:
+        promise.get(timeout=30)
+    producer.close()
+
+
+def _work(given: dict[str, str], kafka: str, group: str, topic: str, records: int, log: Path) -> None:
+    """Run a worker until it has committed so many records."""
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    with log.open("wb") as file:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "glaim_stream", "worker"], env=given, stdout=file, stderr=subprocess.STDOUT
+        )
+    try:
+        end_s = time.monotonic() + _DEADLINE_S
+        while (done := _committed(admin, group, topic)) < records:
+            assert worker.poll() is None, log.read_text()
+            assert time.monotonic() < end_s, f"{done} of {records} records committed; {log.read_text()}"
+            time.sleep(0.2)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0, log.read_text()
+    finally:
+        worker.kill()
+        worker.wait()
+        admin.close()
+
+
+def _committed(admin: KafkaAdminClient, group: str, topic: str) -> int:
+    try:
+        commits = admin.list_group_offsets(group).get(group, {})
+    except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError):
+        return 0  # the broker is still making the topic that holds the commits
+    return sum(max(0, commit.offset) for partition, commit in commits.items() if partition.topic == topic)
+
+
+def _published(kafka: str, topics: Mapping[str, str], sent: Sequence[Mapping[str, Any]]) -> Output:
+    """What lies in the topics of a worker, in the form of a replay's files."""
+    partition_of = {each["key"]: each["partition"] for each in sent}
+    tables = []
+    for record in _read(kafka, topics["out"]):
+        headers = dict(record.headers)
+        assert headers["content-type"] == b"application/vnd.apache.arrow.stream"
+        table = _plain(pa.ipc.open_stream(record.value).read_all())
+        groups = set(table["group"].to_pylist())
+        assert {partition_of[group.encode()] for group in groups} == {record.partition}, "rows stay in their partition"
+        assert headers["glaim-input-partition"] == str(record.partition).encode()
+        tables.append(table)
+    letters = [
+        (record, record.topic == topics["late"]) for name in ("dlq", "late") for record in _read(kafka, topics[name])
+    ]
+    outages = []
+    for record in _read(kafka, topics["outages"]):
+        document = json.loads(record.value)
+        assert (record.key, record.partition) == (document["group"].encode(), partition_of[record.key])
+        outages.append(document)
+    originals = _by_place(sent)
+    return Output(pa.concat_tables(tables), [_reject(*each, topics["in"], originals) for each in letters], outages)
+
+
+def _read(kafka: str, topic: str) -> list[ConsumerRecord]:
+    consumer = KafkaConsumer(bootstrap_servers=kafka, enable_auto_commit=False)
+    try:
+        partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(partitions)
+        records: list[ConsumerRecord] = []
+        while any(consumer.position(tp) < end for tp, end in ends.items()):
+            for part in consumer.poll(1000).values():
+                records += part
+        return sorted(records, key=lambda record: (record.partition, record.offset))
+    finally:
+        consumer.close()
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Names as strings, as files have them."""
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def _by_place(sent: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Mapping[str, Any]]:
+    places: dict[tuple[int, int], Mapping[str, Any]] = {}
+    ends = dict.fromkeys(range(PARTITIONS), 0)
+    for each in sent:
+        places[each["partition"], ends[each["partition"]]] = each
+        ends[each["partition"]] += 1
+    return places
+
+
+def _reject(
+    letter: ConsumerRecord, late: bool, topic: str, originals: Mapping[tuple[int, int], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """A letter in the form of a line of `replay --rejects`; its key, value and headers are those of the original."""
+    ours = {name.removeprefix(_PREFIX): text.decode() for name, text in letter.headers if name.startswith(_PREFIX)}
+    original = originals[int(ours["partition"]), int(ours["offset"])]
+    kept = [(each["name"], each["value"]) for each in original["headers"] if not each["name"].startswith(_PREFIX)]
+    assert (letter.key, letter.value) == (original["key"], original["value"])
+    assert [header for header in letter.headers if not header[0].startswith(_PREFIX)] == kept
+    assert ours["timestamp-ms"] == str(original["timestamp_ms"])
+    assert ours["topic"] == topic
+    assert late == (ours["cause"] == "too-late")
+    try:
+        value = {"value": None if letter.value is None else letter.value.decode()}
+    except UnicodeDecodeError:
+        value = {"value_hex": letter.value.hex()}
+    return _without_topic(ours | value)
+
+
+def _without_topic(reject: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the name of the topic, which differs from run to run."""
+    return {name: told for name, told in reject.items() if name != "topic"}

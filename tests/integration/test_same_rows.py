@@ -1,0 +1,217 @@
+"""What was published for a frozen input is published still: every row, every cell, every refusal, every outage.
+
+`tests/golden/make.py` has made the input, and the output from the code as it was then. Here the same runs are made
+anew, through the command line alone, and compared with the frozen ones by key: equal in number, and every column equal.
+What the network fills is equal to the byte on a processor of the type that the output was made on. On another one the
+last bits of its answers differ, and may tip a rounding: values and intervals of the methods `model` and `blend` may
+then differ by one step of the sensor's resolution, and nothing else may differ at all.
+
+Revision 2, a final made again after an outage of Triton, is not here: when Triton is back is not in the input.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from deploy.kafka import ExternalKafka, LocalKafka
+from deploy.triton import ExternalTriton, LocalTriton
+from tests.golden.compare import FLOATS, differences, sorted_rows
+from tests.golden.runs import (
+    FILE_RUNS,
+    FOLDER,
+    IMPUTERS,
+    TOPIC,
+    FileRun,
+    Output,
+    Topic,
+    frozen,
+    model_digests,
+    processor,
+    replay_file,
+    resolutions,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+MADE = json.loads((FOLDER / "made.json").read_text())
+RUNS = [*(run.name for run in FILE_RUNS), TOPIC]
+of_each_file = pytest.mark.parametrize("run", FILE_RUNS, ids=lambda run: run.name)
+
+
+def same(found: Output, name: str, imputer: str) -> None:
+    """The output is the frozen one."""
+    # Interpolation is arithmetic that every processor does alike.
+    room = resolutions() if imputer == "triton" and processor() != MADE["processor"] else None
+    told = differences(found, frozen(name, imputer), room)
+    assert not told, "\n".join(told)
+
+
+@of_each_file
+def test_a_file_filled_by_interpolation_gives_the_frozen_rows(run: FileRun, tmp_path: Path) -> None:
+    same(replay_file(run, "interpolation", tmp_path), run.name, "interpolation")
+
+
+@of_each_file
+def test_a_file_filled_by_the_models_gives_the_frozen_rows(
+    run: FileRun, triton: LocalTriton | ExternalTriton, tmp_path: Path
+) -> None:
+    assert model_digests() == MADE["models"], "other models make other rows: make the frozen output anew"
+    same(replay_file(run, "triton", tmp_path, triton=triton.grpc_url), run.name, "triton")
+
+
+def test_a_worker_and_a_replay_that_interpolate_give_the_frozen_rows_for_a_topic(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    topic = Topic(kafka.bootstrap_servers, topic_prefix, "interpolation")
+    topic.send()
+    same(topic.work(tmp_path / "worker.log"), TOPIC, "interpolation")
+    same(topic.replay(tmp_path), TOPIC, "interpolation")
+
+
+def test_a_worker_that_asks_the_models_gives_the_frozen_rows_for_a_topic(
+    kafka: LocalKafka | ExternalKafka, triton: LocalTriton | ExternalTriton, topic_prefix: str, tmp_path: Path
+) -> None:
+    assert model_digests() == MADE["models"], "other models make other rows: make the frozen output anew"
+    topic = Topic(kafka.bootstrap_servers, topic_prefix, "triton", triton.grpc_url)
+    topic.send()
+    same(topic.work(tmp_path / "worker.log"), TOPIC, "triton")
+
+
+# What is frozen holds what it should -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_frozen_output_holds_rows_of_every_kind(name: str) -> None:
+    rows = frozen(name, "triton").rows
+    methods = Counter(rows["method"].to_pylist())
+    assert methods.keys() == {"observed", "model", "blend", "interpolation", "last_value", "none"}
+    assert min(methods.values()) > 100
+    assert set(rows["quality"].to_pylist()) == {"good", "uncertain", "bad"}
+    assert {f"{code:#010x}" for code in rows["status"].to_pylist()} == {
+        "0x00000000", "0x40000000", "0x40900000", "0x40910000", "0x80310000", "0x808c0000", "0x809b0000", "0x80d60000",
+    }  # fmt: skip
+    assert {0, 1, 3, 4, 5} <= set(rows["revision"].to_pylist())
+    assert set(rows["final"].to_pylist()) == {True, False}
+    by_model = Counter(rows.filter(pc.equal(rows["method"], "model"))["sensor"].to_pylist())
+    assert {"flow", "speed", "PM2.5", "TEMP"} <= by_model.keys(), "both models have answered"
+    slow = rows.filter(pc.equal(rows["sensor"], "vibration"))
+    assert set(pc.divide(slow["ts"].cast(pa.int64()), 60_000).to_numpy() % 5) == {4}
+    observed = rows.filter(rows["observed"])
+    assert not pc.equal(observed["event_time"], observed["ts"]).to_numpy().all(), "some readings lie within a step"
+    assert set(frozen(name, "interpolation").rows["method"].to_pylist()) == methods.keys() - {"model", "blend"}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_frozen_output_holds_refusals_and_outages_of_every_kind(name: str) -> None:
+    output = frozen(name, "triton")
+    assert {reject["cause"] for reject in output.rejects} == {
+        "undecodable", "malformed", "unknown-group", "unknown-sensor", "bad-time", "future", "out-of-limits",
+        "too-late",
+    }  # fmt: skip
+    kinds = Counter((event["kind"], event["last_ts"] is None) for event in output.outages)
+    assert kinds.keys() == {("speaks", True), ("dark", False), ("speaks", False)}, "new, dark, and back again"
+    assert {event["model"] for event in output.outages} == {"plant-pump", "beijing-air"}
+
+
+def test_the_frozen_records_of_the_topic_fill_its_partitions_and_some_are_ahead_of_their_time() -> None:
+    records = pq.read_table(FOLDER / "topic.parquet").to_pylist()
+    assert min(Counter(record["partition"] for record in records).values()) > 100
+    assert {record["partition"] for record in records} == {0, 1, 2, 3}
+    stamped = re.compile(rb'{"group":"[^"]*","sensor":"[^"]*","ts":([0-9]{13}),')
+    singles = [(stamped.match(record["value"] or b""), record["timestamp_ms"]) for record in records]
+    ahead_ms = [int(found[1]) - produced_ms for found, produced_ms in singles if found]
+    assert {100_000, 239_999, 240_000, 240_001} <= set(ahead_ms), "the catalogue allows 240 s"
+    assert any(record["value"] is None for record in records)
+
+
+# The comparison notices --------------------------------------------------------------------------------------------
+
+
+def test_the_frozen_output_equals_itself_whatever_the_order() -> None:
+    output = frozen("arrows", "triton")
+    shuffled = output.rows.take(np.random.default_rng(1).permutation(len(output.rows)))
+    assert differences(Output(shuffled, output.rejects[::-1], output.outages), output) == []
+
+
+def changed(rows: pa.Table, name: str, row: int, cell: object) -> pa.Table:
+    """A copy in which one cell is another."""
+    column = rows[name].combine_chunks()
+    cells = pa.chunked_array([column.slice(0, row), pa.array([cell], column.type), column.slice(row + 1)])
+    return rows.set_column(rows.column_names.index(name), rows.field(name), cells)
+
+
+def another(cell: Any) -> Any:
+    """A cell that differs as little as it can."""
+    if isinstance(cell, float):
+        return np.nextafter(np.float32(cell), np.float32(np.inf)).item()
+    if isinstance(cell, datetime):
+        return cell + timedelta(milliseconds=1)
+    return cell + "x" if isinstance(cell, str) else type(cell)(cell + 1) if cell is not True else False
+
+
+def test_one_cell_of_a_copy_that_differs_is_noticed_in_every_column() -> None:
+    output = frozen("arrows", "triton")
+    rows = sorted_rows(output.rows)
+    for name in rows.column_names:
+        interval = name in ("lower", "upper")
+        row = rows["method"].to_pylist().index("model" if interval else "observed", 1000)
+        cell = rows[name][row].as_py()
+        wrong = replace(output, rows=changed(rows, name, row, another(cell)))
+        assert differences(wrong, output), name
+        assert interval or differences(wrong, output, resolutions()), name
+        if rows.field(name).nullable:
+            wrong = replace(output, rows=changed(rows, name, row, None))
+            assert differences(wrong, output, resolutions()), name
+
+
+def test_a_row_too_many_too_few_or_twice_is_noticed() -> None:
+    output = frozen("arrows", "interpolation")
+    rows = output.rows
+    for wrong in (rows.slice(1), rows.slice(0, len(rows) - 1), pa.concat_tables([rows, rows.slice(5, 1)])):
+        assert differences(replace(output, rows=wrong), output)
+        assert differences(output, replace(output, rows=wrong))
+
+
+def test_another_column_type_or_schema_version_is_noticed() -> None:
+    output = frozen("arrows", "interpolation")
+    wider = output.rows.set_column(4, "value", output.rows["value"].cast(pa.float64()))
+    later = output.rows.replace_schema_metadata({"glaim-schema-version": "3"})
+    for wrong in (wider, later, output.rows.drop_columns(["upper"])):
+        assert differences(replace(output, rows=wrong), output)
+
+
+def test_a_value_of_the_network_may_differ_by_a_step_where_that_is_allowed_and_no_more() -> None:
+    output = frozen("arrows", "triton")
+    rows, room = sorted_rows(output.rows), resolutions()
+    for method, allowed in (("model", True), ("blend", True), ("interpolation", False), ("observed", False)):
+        row = rows["method"].to_pylist().index(method)
+        step = room[rows["sensor"][row].as_py()]
+        for name in FLOATS if allowed else ["value"]:
+            cell = rows[name][row].as_py()
+            near, far = (replace(output, rows=changed(rows, name, row, cell + steps * step)) for steps in (1, 2.5))
+            assert bool(differences(near, output, room)) != allowed
+            assert differences(far, output, room)
+            assert differences(near, output)
+
+
+@pytest.mark.parametrize("imputer", IMPUTERS)
+@pytest.mark.parametrize("name", RUNS)
+def test_a_refusal_or_an_outage_that_differs_is_noticed(name: str, imputer: str) -> None:
+    output = frozen(name, imputer)
+    for rejects in (output.rejects[1:], [*output.rejects, output.rejects[0]], [{**output.rejects[0], "offset": "x"}]):
+        assert differences(replace(output, rejects=rejects), output)
+    for outages in (output.outages[1:], [{**output.outages[0], "by_clock": True}, *output.outages[1:]]):
+        assert differences(replace(output, outages=outages), output)
+    assert differences(replace(output, outages=output.outages[::-1]), output), "the order of a group's outages counts"
