@@ -1,4 +1,4 @@
-# `make demo` shows the product at work, `make test` checks all of it; both set up what they need.
+# `make demo` shows the product at work, `make test` checks it; both set up what they need.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -7,7 +7,11 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
-.PHONY: help setup demo test chaos cluster-test servers lint quick fuzz benchmark plant-model dist sbom chart-docs lock clean
+# Two test processes share the servers of a run (tests/shared_servers.py). A file stays in one of them, for its fixtures.
+# Threads of a numeric library would only take turns with the other process.
+PARALLEL := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+.PHONY: help setup demo test test-all chaos cluster-test servers cluster-programs lint quick fuzz mutants benchmark plant-model dist sbom chart-docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,32 +30,42 @@ setup: .venv/.ready  ## make .venv with the pinned dependencies
 demo: setup  ## Kafka, Triton and the worker on this machine, filling holes in two minutes
 	$(BIN)/python -m deploy.demo $(DEMO)
 
-test: lint servers  ## everything: static checks, unit and property tests, real Kafka and real Triton
-	$(BIN)/python -m pytest
+test: lint servers  ## static checks, unit and property tests, real Kafka, Triton and helm: what a change is checked with
+	$(PARALLEL) -m '(not chaos or short) and not cluster and not slow'
 
-chaos: servers  ## every fault done to real parts, and a table of what it cost; CHAOS= names some of tests/chaos
+test-all: lint servers cluster-programs  ## everything: make test, the slow tests, make chaos and make cluster-test
+	$(PARALLEL) -m 'not chaos and not cluster'
+	$(MAKE) chaos
+	$(MAKE) cluster-test
+
+chaos: servers  ## every fault in real parts, and a table of what it cost; CHAOS= names some of tests/chaos
 	$(BIN)/python -m pytest -m chaos $(or $(CHAOS),tests/chaos tests/monitoring)
 	$(BIN)/python -m tests.chaos.table
 
-cluster-test: setup  ## the chart installed in a real Kubernetes control plane with fake nodes; CLUSTER= names some tests
+cluster-test: cluster-programs  ## the chart installed in a real Kubernetes control plane with fake nodes; CLUSTER= names some tests
+	$(BIN)/python -m pytest -m cluster $(or $(CLUSTER),tests/cluster)
+
+cluster-programs: setup
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.compose_spec --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.cluster --fetch-only || test $$? -eq 3  # built from source once: eight minutes of two idle cores
-	$(BIN)/python -m pytest -m cluster $(or $(CLUSTER),tests/cluster)
 
-servers: setup  # fetched here, so that a slow network is no test's time-out
+servers: setup  # fetched here, so that no test times out on a slow network
 	$(BIN)/python -m deploy.kafka --fetch-only
-	$(BIN)/python -m deploy.triton --fetch-only || test $$? -eq 3  # 3: this machine cannot, and the tests skip
+	$(BIN)/python -m deploy.triton --fetch-only || test $$? -eq 3  # 3: this machine cannot, and tests skip
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.compose_spec --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.chart_docs --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.prometheus --fetch-only || test $$? -eq 3
 
-quick: lint  ## the same without the parts that start servers
-	$(BIN)/python -m pytest --ignore tests/integration --ignore tests/chaos
+quick: lint  ## make test without the tests that start servers
+	$(PARALLEL) -m 'not chaos and not cluster and not slow' --ignore tests/integration
 
 fuzz: setup  ## far more of the readers' fuzz tests than `make test` has time for: GLAIM_FUZZ=20000 examples each
 	GLAIM_FUZZ=$${GLAIM_FUZZ:-20000} $(BIN)/python -m pytest --timeout 0 tests/decode/test_fuzz_decode.py tests/feed/test_fuzz_files.py
+
+mutants: setup  ## do the unit tests notice small changes of the code? MODULES= names files, SAMPLE= how many changes of each
+	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(MODULES)
 
 lint: setup
 	$(BIN)/ruff check .

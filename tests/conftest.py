@@ -1,11 +1,13 @@
-"""Real parts for the tests: one Kafka and one Triton for the whole run, or those of the environment."""
+"""Parts that all tests share: one Kafka and one Triton for the whole run, and the rule about skipped tests."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -13,36 +15,87 @@ from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment
 from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
 from deploy.triton_install import unsupported_reason
+from tests.shared_servers import SharedServers
+from tests.skip_rules import refuse_skip, skips_are_failures
+
+SHARED_SERVERS = pytest.StashKey[SharedServers]()
 
 
 def pytest_configure() -> None:
-    """Let SIGINT through: a shell ignores it for what runs in the background, and every child would inherit that."""
+    """Let SIGINT through: a shell ignores it for background jobs, and every child process would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stop the servers that this process started, once the other processes of the run have finished with them."""
+    servers = session.config.stash.get(SHARED_SERVERS, None)
+    if servers is not None:
+        servers.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where nothing may be missing, fail instead of skipping; see tests/skip_rules.py."""
+    report = yield
+    if skips_are_failures():
+        refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Apply the same rule to a file that skips while it is collected."""
+    report = yield
+    if skips_are_failures():
+        refuse_skip(report)
+    return report
+
+
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[LocalKafka | ExternalKafka]:
-    """One broker for the whole run; take topic names from `topic_prefix`."""
+def shared_servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SharedServers:
+    """The servers of this run; they outlive the fixture, because other test processes may still use them."""
+    folder = tmp_path_factory.getbasetemp()
+    # With pytest-xdist each process has a folder of its own inside the folder of the run.
+    servers = SharedServers(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
+    request.config.stash[SHARED_SERVERS] = servers
+    return servers
+
+
+@contextmanager
+def _kafka_address() -> Iterator[str]:
     with kafka_from_environment(jvm_options=QUICK_START) as running:
-        yield running
+        yield running.bootstrap_servers
+
+
+@contextmanager
+def _triton_address() -> Iterator[str]:
+    with triton_from_environment(CHECKOUT / "model_repo") as running:
+        yield running.grpc_url
 
 
 @pytest.fixture(scope="session")
-def triton() -> Iterator[LocalTriton | ExternalTriton]:
+def kafka(shared_servers: SharedServers) -> Iterator[LocalKafka | ExternalKafka]:
+    """One broker for the whole run; take topic names from `topic_prefix`."""
+    with shared_servers.use("kafka", _kafka_address) as address:
+        yield ExternalKafka(address)
+
+
+@pytest.fixture(scope="session")
+def triton(shared_servers: SharedServers) -> Iterator[LocalTriton | ExternalTriton]:
     """One server on the model repository of the checkout for the whole run."""
-    repository = CHECKOUT / "model_repo"
-    if not models_of(repository):
+    if not models_of(CHECKOUT / "model_repo"):
         pytest.skip("model_repo holds no model: run the training commands of the README first")
     reason = unsupported_reason()
     if reason is not None:
         pytest.skip(reason)
-    with triton_from_environment(repository) as running:
-        yield running
+    with shared_servers.use("triton", _triton_address) as address:
+        yield ExternalTriton(address)
 
 
 @pytest.fixture
 def topic_prefix(request: pytest.FixtureRequest) -> str:
-    """A beginning for topic and consumer group names that no other test has, ending in a dash."""
+    """A prefix for topic and consumer group names that no other test has, ending in a dash."""
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:60]
     return f"{name}-{uuid.uuid4().hex[:8]}-"

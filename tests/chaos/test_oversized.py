@@ -17,7 +17,6 @@ RUBBISH = b"{" + b"x" * 50_000
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 
-@pytest.mark.short
 def test_what_a_topic_finds_too_large_goes_in_pieces(kafka: LocalKafka | ExternalKafka, scenario: MakeScenario) -> None:
     it = scenario(kafka.bootstrap_servers, "output and dead letters larger than their topics take", poll_records=20_000)
     admin = KafkaAdminClient(bootstrap_servers=it.settings.kafka)

@@ -22,7 +22,6 @@ def joined(worker: WorkerProcess) -> bool:
     return ASSIGNED in worker.log.read_text()
 
 
-@pytest.mark.short
 def test_partitions_that_move_between_workers_lose_nothing(kafka: Kafka, scenario: MakeScenario) -> None:
     """One worker, then two, then one again: the first leaves by SIGTERM, the second's name comes back after a kill."""
     it = scenario(kafka.bootstrap_servers, "workers 1, 2, 1: one leaves by SIGTERM, the other is killed and returns")

@@ -20,7 +20,6 @@ Kafka = LocalKafka | ExternalKafka
 KILLS = 3
 
 
-@pytest.mark.short
 def test_a_worker_killed_again_and_again_mid_batch_loses_nothing(kafka: Kafka, scenario: MakeScenario) -> None:
     it = scenario(kafka.bootstrap_servers, f"worker killed mid-batch, {KILLS} times")
     sent = messages(steps=200, seed=5)

@@ -152,6 +152,7 @@ class Engine:
         return (self.folder / f"{service}.log").read_text()[-4000:]
 
 
+@pytest.mark.slow  # quicker: test_compose.py reads the same file, test_package.py runs the installed commands
 @pytest.mark.timeout(300)  # the image's steps among it, which take a while where the machine is busy
 def test_topics_producer_and_worker_run_as_compose_starts_them(
     worker_image: Image, kafka_address: str, triton: LocalTriton | ExternalTriton, tmp_path: Path

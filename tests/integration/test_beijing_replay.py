@@ -32,6 +32,7 @@ def stations() -> Source:
     return whole.between(int(whole.time_ms[-1]) - HOURS * HOUR_MS, None)
 
 
+@pytest.mark.slow  # quicker: the plant's readings through the same parts in test_cli_commands.py
 def test_every_beijing_reading_comes_out_exactly_once(
     stations: Source,
     kafka: LocalKafka | ExternalKafka,

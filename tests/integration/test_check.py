@@ -29,7 +29,7 @@ from glaim_stream.check.findings import Outcome
 from glaim_stream.kafka import topics
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from tests.integration.worker_process import WorkerProcess, plant_settings, run_command
+from tests.integration.worker_process import WorkerProcess, call_command, plant_settings
 
 EVERYBODY = "User:ANONYMOUS"  # who a client is on a listener without authentication
 
@@ -55,7 +55,7 @@ def settings_for(kafka: str, prefix: str, **more: object) -> Settings:
 
 
 def checked(settings: Settings, *arguments: str) -> tuple[int, list[str]]:
-    done = run_command(settings, "check", *arguments, timeout_s=60)
+    done = call_command(settings, "check", *arguments)
     assert done.stderr == "", "findings are the result, and no traceback is"
     return done.returncode, done.stdout.splitlines()
 

@@ -18,7 +18,7 @@ from glaim_stream.audit import audit
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
-from tests.integration.worker_process import WorkerProcess, run_command, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, call_command, wait_until_committed
 
 STEP_MS = 60_000
 START_MS = 1_700_000_000_000 // STEP_MS * STEP_MS
@@ -53,7 +53,7 @@ def settings(kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Pat
 
 
 def dlq(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(settings, "dlq", *arguments, timeout_s=60)
+    return call_command(settings, "dlq", *arguments)
 
 
 def send(settings: Settings, *messages: tuple[bytes | None, bytes, list[tuple[str, bytes]]]) -> None:

@@ -17,7 +17,7 @@ from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from tests.integration.worker_process import run_command
+from tests.integration.worker_process import call_command
 from training.data.series import DataSpec
 from training.data.tables import load
 
@@ -48,7 +48,7 @@ def test_what_was_produced_is_what_training_loads(settings: Settings, tmp_path: 
     again = replace(again, value=again.value + 1)
     assert produce(settings, again).failed_messages == 0  # the later of two readings of one moment stands
     out = tmp_path / f"readings{ending}"
-    run = run_command(settings, "dump", "--out", str(out), "--since", "1h", timeout_s=60)
+    run = call_command(settings, "dump", "--out", str(out), "--since", "1h")
     assert run.returncode == 0, run.stderr
     assert f"{len(sent) + len(again)} readings of 5 groups of plant-pump" in run.stdout
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
@@ -65,22 +65,22 @@ def test_what_was_produced_is_what_training_loads(settings: Settings, tmp_path: 
 
 def test_a_dump_that_is_there_is_kept_and_an_empty_range_leaves_none(settings: Settings, tmp_path: Path) -> None:
     out = tmp_path / "readings.parquet"
-    empty = run_command(settings, "dump", "--out", str(out), timeout_s=60)
+    empty = call_command(settings, "dump", "--out", str(out))
     assert empty.returncode == 2
     assert "expected readings of the groups of plant-pump in 0 records" in empty.stderr
     assert list(tmp_path.iterdir()) == []
     source = plant_source(groups=2, days=20 / 1440, seed=3)
     assert produce(settings, source).failed_messages == 0
-    dry = run_command(settings, "dump", "--out", str(out), "--dry-run", timeout_s=60)
+    dry = call_command(settings, "dump", "--out", str(out), "--dry-run")
     assert (dry.returncode, list(tmp_path.iterdir())) == (0, [])
-    assert run_command(settings, "dump", "--out", str(out), timeout_s=60).returncode == 0
+    assert call_command(settings, "dump", "--out", str(out)).returncode == 0
     rows = pq.read_metadata(out).num_rows
     assert rows == len(source)
     assert produce(settings, source).failed_messages == 0
-    kept = run_command(settings, "dump", "--out", str(out), "--keep", timeout_s=60)
+    kept = call_command(settings, "dump", "--out", str(out), "--keep")
     assert kept.stdout == f"{out}: there already, left as it is\n"
     assert pq.read_metadata(out).num_rows == rows
-    future = run_command(settings, "dump", "--out", str(tmp_path / "f.csv"), "--since", "2099-01-01", timeout_s=60)
+    future = call_command(settings, "dump", "--out", str(tmp_path / "f.csv"), "--since", "2099-01-01")
     assert future.returncode == 2
 
 

@@ -170,6 +170,7 @@ def test_the_probe_sees_a_dead_interpreter_that_health_does_not(own_triton: Loca
     own_triton.restart()
 
 
+@pytest.mark.slow  # quicker: explicit mode below, and versions that change in tests/models
 def test_poll_mode_takes_up_a_new_version(tiny_repository: Path, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     shutil.copytree(tiny_repository, repository)
@@ -237,6 +238,7 @@ def test_the_environment_names_another_triton(
         pass
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, the guard that sees to it
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_the_program_leaves_no_process_and_no_shared_memory(
     end: signal.Signals, tiny_repository: Path, tmp_path: Path

@@ -24,6 +24,7 @@ from tests.integration.worker_process import WorkerProcess, plant_settings, wait
 STEP_MS = 60_000
 
 
+@pytest.mark.slow  # quicker: tests/windows/test_upgrades.py, and Triton's death in tests/chaos/test_triton_fails.py
 def test_finals_of_an_outage_of_triton_are_made_again(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def watched_settings(kafka: str, prefix: str, **more: object) -> Settings:
     )
 
 
+@pytest.mark.slow  # quicker: each page and its causes in tests/worker/test_health.py
 def test_pages_follow_kafka_and_triton_as_they_come_and_go(topic_prefix: str, tmp_path: Path) -> None:
     reason = unsupported_reason()
     if reason is not None:

@@ -1,0 +1,74 @@
+"""The rule that turns skips into failures, applied to real runs of pytest."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.cache import CHECKOUT
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import pytest
+
+def test_that_skips_itself():
+    pytest.skip("no helm here")
+
+@pytest.mark.skipif(True, reason="no promtool here")
+def test_that_a_mark_skips():
+    pass
+
+@pytest.fixture
+def broker():
+    pytest.skip("no broker here")
+
+def test_that_a_fixture_skips(broker):
+    pass
+
+def test_that_needs_a_data_set():
+    pytest.skip("no etth1.csv in the folder that GLAIM_DATA names")
+
+@pytest.mark.xfail(strict=True)
+def test_that_is_expected_to_fail():
+    assert False
+
+def test_that_passes():
+    pass
+"""
+WHOLE_FILE = 'import pytest\npytest.skip("no cluster here", allow_module_level=True)\n'
+CONFTEST = "from tests.conftest import pytest_make_collect_report, pytest_runtest_makereport\n"
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    for name in ("CI", "GLAIM_NO_SKIP", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(TESTS)
+    return pytester
+
+
+def test_without_the_rule_a_skip_is_a_skip(run: pytest.Pytester) -> None:
+    run.runpytest_subprocess().assert_outcomes(passed=1, skipped=4, xfailed=1)
+
+
+@pytest.mark.parametrize(("name", "value"), [("CI", "true"), ("GLAIM_NO_SKIP", "1")])
+def test_a_skip_for_a_missing_part_fails_and_names_it(
+    run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    result = run.runpytest_subprocess()
+    outcomes = result.parseoutcomes()
+    assert outcomes["passed"] == outcomes["skipped"] == outcomes["xfailed"] == 1
+    assert outcomes.get("failed", 0) + outcomes.get("errors", 0) == 3
+    for part in ("helm", "promtool", "broker"):
+        result.stdout.fnmatch_lines([f"*expected this test to run, found it skipped: no {part} here"])
+
+
+def test_a_file_that_skips_while_it_is_collected_fails(run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    path = run.makepyfile(test_whole=WHOLE_FILE)
+    result = run.runpytest_subprocess(path)
+    assert result.parseoutcomes()["errors"] == 1
+    result.stdout.fnmatch_lines(["*found it skipped: no cluster here"])
