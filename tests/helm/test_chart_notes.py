@@ -62,7 +62,7 @@ def test_every_command_in_them_exists(helm: Helm, talking_chart: Path, name: str
 
 def test_they_name_the_workers_and_their_port(helm: Helm, talking_chart: Path) -> None:
     text = notes(helm, talking_chart, merged(SMALLEST, {"metrics": {"port": 9999}}))
-    assert "2 worker(s) of consumer group glaim-stream repair sensor-readings into imputed-readings" in text
+    assert "2 worker(s) of consumer group glaim-stream read sensor-readings and write imputed-readings" in text
     assert set(re.findall(r"statefulset/(\S+)", text)) == {"demo-glaim-stream-worker"}
     assert "port-forward demo-glaim-stream-worker-0 9999" in text
     assert "(1 x 1 nvidia.com/gpu)" in text
@@ -72,10 +72,10 @@ def test_they_say_what_was_not_installed_and_why(helm: Helm, talking_chart: Path
     bare = notes(helm, talking_chart, SMALLEST)
     assert "does not serve monitoring.coreos.com/v1" in bare
     assert "does not serve keda.sh/v1alpha1" in bare
-    assert "the dashboard, which goes with them" in bare
+    assert "the dashboard, which is enabled together with them" in bare
     alone = notes(helm, talking_chart, merged(SMALLEST, {"monitoring": {"dashboard": {"enabled": True}}}))
     assert "The dashboard glaim-stream appears" in alone
-    assert "the dashboard, which goes with them" not in alone
+    assert "the dashboard, which is enabled together with them" not in alone
     served = notes(helm, talking_chart, SMALLEST, ("monitoring.coreos.com/v1", "keda.sh/v1alpha1"))
     assert "Not installed" not in served
 
@@ -83,7 +83,7 @@ def test_they_say_what_was_not_installed_and_why(helm: Helm, talking_chart: Path
 def test_a_training_can_be_started_by_hand(helm: Helm, talking_chart: Path) -> None:
     text = notes(helm, talking_chart, MATRIX["models in a volume, trained anew"])
     assert "create job retrain-now --from=cronjob/demo-glaim-stream-training" in text
-    assert "create job take-back --from=cronjob/demo-glaim-stream-rollback" in text
+    assert "create job rollback-now --from=cronjob/demo-glaim-stream-rollback" in text
     assert "retrain-now" not in notes(helm, talking_chart, SMALLEST)
 
 

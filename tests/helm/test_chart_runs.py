@@ -95,7 +95,7 @@ def test_the_worker_becomes_ready_and_helms_tests_pass(
         return status, log.read_text()
 
     status, said = outcome("workers")
-    assert (status, "did not answer" in said) == (1, True), "no worker runs yet"
+    assert (status, "did not respond" in said) == (1, True), "no worker runs yet"
     worker = kubelet.start(worker_pod(objects), "demo-glaim-stream-worker-0", service, tmp_path / "worker.log")
     try:
         deadline = time.monotonic() + 90

@@ -1,8 +1,10 @@
-"""Are all workers ready? Asks each address behind a name for /health/ready; exit code 0, or 1 and a sentence for each.
+"""Check that all workers are ready, by the page /health/ready of every address behind a host name.
 
     python check_workers.py HOST PORT COUNT
 
-COUNT is the fewest workers that must answer. The name is a headless Service's: every worker has an address.
+HOST is the name of a headless Service, which resolves to the address of each worker. COUNT is the minimum number of
+workers. Prints one line per worker. The exit code is 0 if at least COUNT workers were found and all of them are ready,
+else 1.
 """
 
 import json
@@ -13,32 +15,32 @@ from urllib.request import urlopen
 
 
 def ready(address: str, port: int) -> "tuple[bool, str]":
-    """Whether the worker at this address is, and a sentence."""
+    """Return whether the worker at this address is ready, and a message that describes the result."""
     host = f"[{address}]" if ":" in address else address
     try:
-        with urlopen(f"http://{host}:{port}/health/ready", timeout=5) as answer:
-            return True, f"{address} is ready: {answer.read().decode()}"
+        with urlopen(f"http://{host}:{port}/health/ready", timeout=5) as response:
+            return True, f"{address} is ready: {response.read().decode()}"
     except HTTPError as error:
-        why = json.loads(error.read() or b"{}").get("why_not", error.reason)
-        return False, f"{address} is not ready: {why}"
+        reason = json.loads(error.read() or b"{}").get("why_not", error.reason)
+        return False, f"{address} is not ready: {reason}"
     except (OSError, ValueError) as error:
-        return False, f"{address} did not answer: {error}"
+        return False, f"{address} did not respond: {error}"
 
 
 def main(host: str, port: str, count: str) -> int:
-    """Ask them all."""
+    """Check every worker, print the results and return the exit code."""
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except OSError as error:
-        print(f"{host} could not be looked up: {error}")
+        print(f"cannot resolve {host}: {error}")
         return 1
-    answers = [ready(address, int(port)) for address in sorted({str(entry[4][0]) for entry in found})]
-    for _, sentence in answers:
-        print(sentence)
-    if len(answers) < int(count):
-        print(f"expected {count} workers at least, found {len(answers)}")
+    results = [ready(address, int(port)) for address in sorted({str(entry[4][0]) for entry in found})]
+    for _, message in results:
+        print(message)
+    if len(results) < int(count):
+        print(f"expected at least {count} workers, found {len(results)}")
         return 1
-    return 0 if all(good for good, _ in answers) else 1
+    return 0 if all(is_ready for is_ready, _ in results) else 1
 
 
 if __name__ == "__main__":

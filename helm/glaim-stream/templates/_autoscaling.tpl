@@ -1,9 +1,9 @@
-{{/* Most workers. */}}
+{{/* Maximum number of workers. */}}
 {{- define "glaim-stream.autoscaling.max" -}}
 {{ default (int64 .Values.kafka.partitions) (int64 .Values.autoscaling.maxReplicas) }}
 {{- end }}
 
-{{/* How fast, of a HorizontalPodAutoscaler; KEDA makes one itself and is given the same. */}}
+{{/* Scaling behavior of the HorizontalPodAutoscaler, of the chart's or of the one that KEDA creates. */}}
 {{- define "glaim-stream.autoscaling.behavior" -}}
 {{- with .Values.autoscaling -}}
 scaleUp:
@@ -17,7 +17,7 @@ scaleDown:
 {{- end }}
 {{- end }}
 
-{{/* The mechanism in KEDA's words. */}}
+{{/* KEDA's name of the SASL mechanism. */}}
 {{- define "glaim-stream.autoscaling.sasl" -}}
 {{- if .Values.kafka.sasl.enabled -}}
 {{ get (dict "PLAIN" "plaintext" "SCRAM-SHA-256" "scram_sha256" "SCRAM-SHA-512" "scram_sha512") .Values.kafka.sasl.mechanism }}
@@ -26,7 +26,7 @@ none
 {{- end -}}
 {{- end }}
 
-{{/* secretTargetRef of a TriggerAuthentication: the same Secrets that the workers read. Empty where Kafka wants none. */}}
+{{/* secretTargetRef of the TriggerAuthentication: the Secrets that the workers use. Empty if Kafka needs none. */}}
 {{- define "glaim-stream.autoscaling.secrets" -}}
 {{- with .Values.kafka.sasl }}
 {{- if .enabled }}

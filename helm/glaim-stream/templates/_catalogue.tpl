@@ -1,4 +1,4 @@
-{{/* How a container reads the catalogue: path, volumes and mounts. Empty values mean the one that the images carry. */}}
+{{/* Path, volumes and mounts of the catalogue. If no catalogue is given, containers use the one in their image. */}}
 
 {{- define "glaim-stream.catalogue.given" -}}
 {{- if or .Values.catalogue.inline .Values.catalogue.existingConfigMap }}yes{{ end -}}

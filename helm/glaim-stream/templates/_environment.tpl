@@ -1,12 +1,12 @@
 {{/*
-The worker's settings, one variable each (glaim_stream/settings.py). Whole numbers go through int64: values are floats
-to Helm, and a million would be written 1e+06.
+Settings of the worker as environment variables (glaim_stream/settings.py). int64 formats integers: Helm parses numbers
+as floats and would write a million as 1e+06.
 */}}
 {{- define "glaim-stream.worker.env" -}}
 {{ include "glaim-stream.kafka.env" . }}
 - name: GLAIM_CONSUMER_GROUP
   value: {{ .Values.kafka.consumerGroup | quote }}
-# Static membership: the pod's name survives its restarts, so a restart within the session timeout moves no partition.
+# Static membership: a pod keeps its name, so a restart within the session timeout moves no partition.
 - name: GLAIM_INSTANCE_ID
   valueFrom:
     fieldRef: {fieldPath: metadata.name}
@@ -53,7 +53,7 @@ to Helm, and a million would be written 1e+06.
   value: {{ .Values.worker.logLevel }}
 {{- end }}
 
-{{/* Catalogue, contracts and who answers; also what a test needs to ask every model. */}}
+{{/* Catalogue, contracts and imputer. */}}
 {{- define "glaim-stream.model.env" -}}
 - name: GLAIM_CATALOGUE
   value: {{ include "glaim-stream.catalogue.path" . }}
@@ -67,7 +67,10 @@ to Helm, and a million would be written 1e+06.
 {{- end }}
 {{- end }}
 
-{{/* host:port of gRPC. The short name is one look-up in the pods' own namespace; a longer one is tried in several. */}}
+{{/*
+host:port of Triton's gRPC endpoint. The short name needs one look-up, in the namespace of the pods; a name with dots is
+looked up in several search domains.
+*/}}
 {{- define "glaim-stream.triton.address" -}}
 {{- if .Values.triton.enabled -}}
 {{ include "glaim-stream.name" (dict "root" . "component" "triton") }}:8001

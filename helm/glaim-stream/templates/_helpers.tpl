@@ -1,21 +1,25 @@
 {{/*
-Names, labels, images and security of every object. Most take a dict: "root" is $, "component" one of worker, triton,
+Names, labels, images and security contexts. Most templates take a dict: "root" is $, "component" is worker, triton,
 training and so on.
 */}}
 
-{{/* Release and chart name. Cut at 43, for a CronJob's name has at most 52 characters, and `-training` takes 9. */}}
+{{/*
+Name of release and chart, truncated to 43 characters: a CronJob's name has at most 52, and `-training` takes 9.
+*/}}
 {{- define "glaim-stream.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
 {{- default $full .Values.fullnameOverride | trunc 43 | trimSuffix "-" -}}
 {{- end }}
 
-{{/* Name of a component's objects. */}}
+{{/* Name of the objects of a component. */}}
 {{- define "glaim-stream.name" -}}
 {{ include "glaim-stream.fullname" .root }}-{{ .component }}
 {{- end }}
 
-{{/* What tells a component's pods of this release from all others; must never change, for a StatefulSet's cannot. */}}
+{{/*
+Labels that select the pods of a component of this release. They must not change: a StatefulSet's selector is immutable.
+*/}}
 {{- define "glaim-stream.selector" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -30,7 +34,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* An image: "root" is $, "image" the values with repository, tag and digest. */}}
+{{/* Reference of an image. "root" is $, "image" the values with repository, tag and digest. */}}
 {{- define "glaim-stream.image" -}}
 {{- with .root.Values.image.registry }}{{ trimSuffix "/" . }}/{{ end -}}
 {{- if .image.digest -}}
@@ -40,14 +44,18 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end -}}
 {{- end }}
 
-{{/* Account of a component: the workers' is .Values.serviceAccount, others have their own below their key. */}}
+{{/*
+Service account of a component. The workers' values are at .Values.serviceAccount, those of others below their key.
+*/}}
 {{- define "glaim-stream.serviceAccountName" -}}
 {{- $account := .root.Values.serviceAccount -}}
 {{- if ne .component "worker" }}{{ $account = (index .root.Values .component).serviceAccount }}{{ end -}}
 {{- default (include "glaim-stream.name" .) $account.name -}}
 {{- end }}
 
-{{/* securityContext of a pod, of the standard "restricted". Takes the component's values: runAsUser and runAsGroup. */}}
+{{/*
+securityContext of a pod that complies with "restricted". Takes the component's values with runAsUser and runAsGroup.
+*/}}
 {{- define "glaim-stream.pod.security" -}}
 runAsNonRoot: true
 {{- with .runAsUser }}
@@ -61,14 +69,17 @@ fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* securityContext of a container, of the standard "restricted" and with a root that nobody writes to. */}}
+{{/* securityContext of a container that complies with "restricted", with a read-only root file system. */}}
 {{- define "glaim-stream.container.security" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* topologySpreadConstraints: "root", "component", "revision" the label that tells old pods from new during a roll-out. */}}
+{{/*
+topologySpreadConstraints. "root" is $, "component" its name, "revision" the label that differs between old and new
+pods.
+*/}}
 {{- define "glaim-stream.spread" -}}
 {{- $selector := include "glaim-stream.selector" . -}}
 {{- $revision := .revision -}}
@@ -78,11 +89,11 @@ capabilities: {drop: [ALL]}
 - maxSkew: 1
   topologyKey: {{ $topology.key }}
   whenUnsatisfiable: {{ $topology.how }}
-  # Nodes whose taints these pods do not bear are no place for them, so they do not count.
+  # Nodes with a taint that these pods do not tolerate do not count.
   nodeTaintsPolicy: Honor
   labelSelector:
     matchLabels: {{- $selector | nindent 6 }}
-  # Pods of the revision that goes away do not count either.
+  # Pods of the old revision do not count during a roll-out.
   matchLabelKeys: [{{ $revision }}]
 {{- end }}
 {{- end }}

@@ -1,6 +1,6 @@
 {{/*
-How a container reaches Kafka: variables, volumes and mounts, the same for the workers, the dump of the topic and the
-tests. Each takes $.
+Environment variables, volumes and mounts for the connection to Kafka; the same for the workers, the dump of the topic
+and the tests. Each template takes $.
 */}}
 
 {{- define "glaim-stream.kafka.env" -}}

@@ -1,14 +1,17 @@
 {{/*
-How a component comes by the models. Each takes "root" and "component" (worker, triton or training). The workers read the
-contracts only, Triton the weights too; training writes new versions.
+Access of a component to the model repository. Unless stated otherwise, each template takes "root" and "component"
+(worker, triton or training). The workers read only the contracts, Triton also the weights; the training writes new
+versions.
 */}}
 
-{{/* Where a volume with models is mounted. What lies beside the repository in it: glaim_stream/models says why. */}}
+{{/*
+Mount path of the volume with the models. glaim_stream/models describes what it contains beside the repository.
+*/}}
 {{- define "glaim-stream.models.root" -}}
 {{ ternary "/opt/glaim" "/models" (eq .root.Values.models.source "image") }}
 {{- end }}
 
-{{/* Directory of the model repository inside the container. */}}
+{{/* Path of the model repository in the container. */}}
 {{- define "glaim-stream.models.path" -}}
 {{- $models := .root.Values.models -}}
 {{- if eq $models.source "image" -}}
@@ -22,20 +25,20 @@ contracts only, Triton the weights too; training writes new versions.
 {{- end -}}
 {{- end }}
 
-{{/* The claim: an existing one, or the chart's. Takes $. */}}
+{{/* Name of the claim, existing or created by the chart. Takes $. */}}
 {{- define "glaim-stream.models.claim" -}}
 {{ default (include "glaim-stream.name" (dict "root" . "component" "models")) .Values.models.existingClaim }}
 {{- end }}
 
-{{/* Whether versions come and go while Triton runs, so that it has to look for them; empty for no. Takes $. */}}
+{{/* "yes" if versions can change while Triton runs, so that Triton must poll the repository, else empty. Takes $. */}}
 {{- define "glaim-stream.models.change" -}}
 {{- $models := .Values.models -}}
 {{- if or (eq $models.source "claim") (and (eq $models.source "objectStore") $models.objectStore.refreshSeconds) }}yes{{ end -}}
 {{- end }}
 
 {{/*
-Triton reads the claim read-only as a volume: then the kubelet leaves the owner of its files alone, which the workers' and
-training's group is. A worker fills a claim that the chart has made.
+For Triton the volume of a claim is read-only, so that the kubelet does not change the group of its files, which is that
+of the workers and the training. A worker fills a claim that the chart created, so it needs write access to the volume.
 */}}
 {{- define "glaim-stream.models.volumes" -}}
 {{- $models := .root.Values.models -}}
@@ -66,7 +69,7 @@ training's group is. A worker fills a claim that the chart has made.
 {{- end }}
 {{- end }}
 
-{{/* Init containers: an object store's models are brought; a claim that the chart has made is filled, once. */}}
+{{/* Init containers: download the models from an object store, or fill a claim that the chart created. */}}
 {{- define "glaim-stream.models.init" -}}
 {{- $models := .root.Values.models -}}
 {{- if eq $models.source "objectStore" }}
@@ -75,18 +78,18 @@ training's group is. A worker fills a claim that the chart has made.
   {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
 {{- else if and (eq $models.source "claim") (not $models.existingClaim) (eq .component "triton") }}
 - name: wait-for-models
-  # A worker fills the claim. Triton, which does not start without a repository, waits for it.
+  # A worker fills the claim. Triton does not start without a repository, so it waits.
   command: [glaim-stream, models, list, {{ include "glaim-stream.models.path" . }}, --wait, "600"]
   {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
 {{- else if and (eq $models.source "claim") (not $models.existingClaim) }}
 - name: fill-models
-  # What is there already stays: this fills an empty volume with the models of the image.
+  # Fills an empty volume with the models of the image. --missing-only keeps existing models.
   command: [glaim-stream, models, fetch, /opt/glaim/model_repo, --to, {{ include "glaim-stream.models.path" . }}, --missing-only]
   {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Containers beside the main one: follows an object store, so that roll-outs and roll-backs need no restart. */}}
+{{/* Sidecar that follows an object store, so that adding or withdrawing a version needs no restart. */}}
 {{- define "glaim-stream.models.sidecar" -}}
 {{- $store := .root.Values.models.objectStore -}}
 {{- if and (eq .root.Values.models.source "objectStore") $store.refreshSeconds }}
@@ -117,7 +120,7 @@ volumeMounts:
   - {name: models, mountPath: {{ include "glaim-stream.models.root" . }}, readOnly: {{ and (eq .component "triton") (eq .root.Values.models.source "claim") }}}
 {{- end }}
 
-{{/* What an object store's client reads. Takes $. */}}
+{{/* Environment variables of the client of the object store. Takes $. */}}
 {{- define "glaim-stream.models.env" -}}
 - {name: HOME, value: /tmp}
 {{- range $variable, $key := .Values.models.objectStore.secretKeys }}

@@ -1,8 +1,9 @@
 {{/*
-Rules of NetworkPolicies that several components share. Each takes $ and writes items of `egress`, or of `ingress`.
+Rules of NetworkPolicies that several components share. Unless stated otherwise, each template takes $ and writes items
+of `egress` or `ingress`.
 */}}
 
-{{/* Names are looked up in the cluster's own service or in a cache on the node, which no label tells: by port. */}}
+{{/* DNS, by port only: it may be a Service or a cache on the node, and the latter has no labels. */}}
 {{- define "glaim-stream.egress.dns" -}}
 - ports:
     - {port: 53, protocol: UDP}
@@ -24,7 +25,7 @@ Rules of NetworkPolicies that several components share. Each takes $ and writes 
   {{- end }}
 {{- end }}
 
-{{/* Triton's gRPC, here or outside; nothing where no model is asked. */}}
+{{/* Triton's gRPC endpoint, inside or outside the release; empty if Triton is not used. */}}
 {{- define "glaim-stream.egress.triton" -}}
 {{- if .Values.triton.enabled -}}
 - to:
@@ -38,7 +39,7 @@ Rules of NetworkPolicies that several components share. Each takes $ and writes 
 {{- end -}}
 {{- end }}
 
-{{/* The object store and the cloud's token service, by HTTPS or by the port of an endpoint of one's own. */}}
+{{/* The object store and the token service of the cloud: HTTPS, and the port of a custom endpoint. */}}
 {{- define "glaim-stream.egress.objectStore" -}}
 {{- if eq .Values.models.source "objectStore" -}}
 {{- $own := regexFind "endpoint_override=[^&]*:[0-9]+" .Values.models.objectStore.uri | splitList ":" | last | int64 -}}
@@ -54,14 +55,17 @@ Rules of NetworkPolicies that several components share. Each takes $ and writes 
 {{- with .Values.networkPolicy.extraEgress }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* Who scrapes: "root" and "port". */}}
+{{/* Scrapes. "root" is $, "port" the metrics port. */}}
 {{- define "glaim-stream.ingress.metrics" -}}
 - ports:
     - {port: {{ .port }}, protocol: TCP}
   from: {{- toYaml .root.Values.networkPolicy.metricsFrom | nindent 4 }}
 {{- end }}
 
-{{/* A whole policy: "root", "component", "ingress" and "egress" as text; what is empty is denied. */}}
+{{/*
+A NetworkPolicy. "root" is $, "component" its name; "ingress" and "egress" are YAML text. An empty one denies all
+traffic.
+*/}}
 {{- define "glaim-stream.networkpolicy" -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -83,7 +87,7 @@ spec:
   {{- end }}
 {{- end }}
 
-{{/* helm's tests: "root" and "port". */}}
+{{/* The Helm tests. "root" is $, "port" the port that they connect to. */}}
 {{- define "glaim-stream.ingress.tests" -}}
 - ports:
     - {port: {{ .port }}, protocol: TCP}
@@ -92,7 +96,7 @@ spec:
         matchLabels: {{- include "glaim-stream.selector" (dict "root" .root "component" "test") | nindent 10 }}
 {{- end }}
 
-{{/* The workers, who alone ask Triton for inferences. */}}
+{{/* The workers, which call Triton. */}}
 {{- define "glaim-stream.ingress.workers" -}}
 - ports:
     - {port: 8001, protocol: TCP}
@@ -101,7 +105,7 @@ spec:
         matchLabels: {{- include "glaim-stream.selector" (dict "root" . "component" "worker") | nindent 10 }}
 {{- end }}
 
-{{/* The workers' pages, for helm's tests. */}}
+{{/* The health pages of the workers, for the Helm tests. */}}
 {{- define "glaim-stream.egress.workers" -}}
 - to:
     - podSelector:

@@ -1,24 +1,28 @@
-{{/* Whether an object of the Prometheus operator is wanted: "root" is $, "enabled" auto, true or false. */}}
+{{/*
+"yes" if an object of the Prometheus operator is enabled, else empty. "root" is $; "enabled" is auto, true or false.
+*/}}
 {{- define "glaim-stream.monitoring.on" -}}
 {{- $served := .root.Capabilities.APIVersions.Has "monitoring.coreos.com/v1" -}}
 {{- if or (eq (toString .enabled) "true") (and (eq (toString .enabled) "auto") $served) }}yes{{ end -}}
 {{- end }}
 
-{{/* Components with a metrics port. */}}
+{{/* Names of the components with a metrics port, separated by spaces. */}}
 {{- define "glaim-stream.monitoring.components" -}}
 worker{{ if .Values.triton.enabled }} triton{{ end }}
 {{- end }}
 
-{{/* An object's labels, and those by which this cluster's Prometheus finds it. "root", "labels" more of them. */}}
+{{/*
+Labels of an object, including those by which Prometheus selects it. "root" is $; "labels" are additional labels.
+*/}}
 {{- define "glaim-stream.monitoring.labels" -}}
 {{- $ours := include "glaim-stream.labels" (dict "root" .root "component" "monitoring") | fromYaml -}}
 {{- toYaml (merge $ours .labels .root.Values.monitoring.labels) -}}
 {{- end }}
 
 {{/*
-How a component is scraped: "root", "component". The rules and the dashboard go by these labels: `job` says what it is
-whatever the release is called, `release` tells two installations of a namespace apart, `instance` is the pod's name,
-which a worker keeps over its restarts.
+Scrape endpoint of a component. "root" is $, "component" its name. The rules and the dashboard select by these labels:
+`job` is independent of the name of the release, `release` distinguishes two installations in a namespace, and
+`instance` is the name of the pod, which a worker keeps when it restarts.
 */}}
 {{- define "glaim-stream.monitoring.endpoint" -}}
 port: metrics

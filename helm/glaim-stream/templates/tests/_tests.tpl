@@ -1,4 +1,6 @@
-{{/* A test pod: "root", "name", "command" as a list, "env", "mounts" and "volumes" as text, "init" as text. */}}
+{{/*
+A test pod. "root" is $; "name" its name; "command" a list; "env", "mounts", "volumes" and "init" are YAML text.
+*/}}
 {{- define "glaim-stream.test" -}}
 {{- $test := dict "root" .root "component" "test" -}}
 apiVersion: v1
@@ -9,9 +11,9 @@ metadata:
   labels: {{- include "glaim-stream.labels" $test | nindent 4 }}
   annotations:
     helm.sh/hook: test
-    # What failed stays; what succeeded goes, and nothing is left when the release is uninstalled.
+    # Successful pods are deleted; failed ones are kept for inspection until the next test.
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
-    # Printed beforehand, by a helm that knows this annotation.
+    # Prints the log before the pod is deleted, in versions of Helm that support this annotation.
     helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
 spec:
   restartPolicy: Never

@@ -1,7 +1,7 @@
 {{/*
-The steps of a retraining, one container each. All but the last are init containers: each begins when the one before has
-ended well. What a step has done is kept in the run's folder of the work volume, which has the Job's name, so that another
-pod of the same Job goes on where the last one was stopped, and the next Job begins anew.
+The steps of a retraining, one container each. All except the last are init containers: each starts after the previous
+one has succeeded. The results of the steps are in a folder of the work volume that is named after the Job. A new pod of
+the same Job therefore continues where the previous one stopped, while the next Job starts from the beginning.
 */}}
 {{- define "glaim-stream.training.run" -}}/runs/$(RUN){{- end }}
 
@@ -13,7 +13,7 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
 {{- end -}}
 {{- end }}
 
-{{/* Makes the run's folder, and removes those of old runs: dumps are large. */}}
+{{/* Creates the folder of the run and removes those of old runs, because dumps are large. */}}
 {{- define "glaim-stream.training.step.workspace" -}}
 - name: workspace
   command: [python, -m, training.workspace, /runs, --run, $(RUN), --keep, {{ .Values.training.work.keepRuns | int64 | quote }}]
@@ -22,7 +22,7 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
 
 {{- define "glaim-stream.training.step.dump" -}}
 - name: dump
-  # --keep: a pod that goes on must train on the data that its Job began with.
+  # --keep: a pod that continues a Job must train on the data with which the Job started.
   command:
     - glaim-stream
     - dump
@@ -38,7 +38,7 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
 
 {{- define "glaim-stream.training.step.fit" -}}
 - name: fit
-  # Without a shell in between, so that SIGTERM reaches the training: it writes a checkpoint and ends with 143.
+  # No shell in between, so that SIGTERM reaches the training, which then writes a checkpoint and exits with 143.
   command:
     - python
     - -m
@@ -47,7 +47,7 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
     - --data
     - {{ include "glaim-stream.training.data" . }}
     {{- if eq .Values.training.data.source "topic" }}
-    # The dump's own layout, whatever the configuration says of other files.
+    # The layout of the dump, which overrides the layout in the configuration.
     - --layout=long
     - --time=time
     - --group=group
@@ -57,7 +57,7 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
     {{- end }}
     - --device
     - {{ ternary "cuda" "cpu" (eq .Values.training.device "gpu") }}
-    # The next number, beside what is served.
+    # 0 selects the next free version number.
     - --set
     - export.version=0
     - --set
@@ -73,7 +73,7 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
   {{- include "glaim-stream.training.container" (dict "root" . "image" .Values.training.image "fit" true) | nindent 2 }}
 {{- end }}
 
-{{/* Old weights deleted, before there are new ones. */}}
+{{/* Deletes the weights of old versions before new ones are added. */}}
 {{- define "glaim-stream.training.step.prune" -}}
 - name: prune
   command:
@@ -88,14 +88,17 @@ pod of the same Job goes on where the last one was stopped, and the next Job beg
   {{- include "glaim-stream.training.container" (dict "root" . "image" .Values.worker.image "models" true) | nindent 2 }}
 {{- end }}
 
-{{/* With an object store: what was trained is put up, the contract last. */}}
+{{/* Uploads the new version to the object store, with its contract last. */}}
 {{- define "glaim-stream.training.step.push" -}}
 - name: push
   command: [glaim-stream, models, push, {{ include "glaim-stream.models.path" (dict "root" . "component" "training") }}, {{ .Values.models.objectStore.uri | quote }}]
   {{- include "glaim-stream.training.container" (dict "root" . "image" .Values.worker.image "models" true) | nindent 2 }}
 {{- end }}
 
-{{/* What a step is given: "root", its "image", and "kafka", "fit" or "models" where it needs more. */}}
+{{/*
+Container of a step, except its name and command. "root" is $, "image" its image; "kafka", "fit" or "models" is true if
+the step needs their environment and volumes.
+*/}}
 {{- define "glaim-stream.training.container" -}}
 {{- $training := .root.Values.training -}}
 image: {{ include "glaim-stream.image" . | quote }}
@@ -149,7 +152,7 @@ volumeMounts:
   {{- end }}
 {{- end }}
 
-{{/* Resources of the fit: the values', and with device gpu the GPU, requested and limited alike. */}}
+{{/* Resources of the step fit. With device gpu, the GPU is added to both requests and limits. */}}
 {{- define "glaim-stream.training.resources" -}}
 {{- $resources := deepCopy .Values.training.resources -}}
 {{- if eq .Values.training.device "gpu" -}}

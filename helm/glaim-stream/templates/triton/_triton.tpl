@@ -1,35 +1,36 @@
 {{/*
-Arguments that the image's own entry (deploy/images/triton/serve) hands on to tritonserver. What does not depend on
-values stands there: strict readiness off, the admin APIs closed by a secret of each start.
+Arguments that the entrypoint of the image (deploy/images/triton/serve) passes to tritonserver. The entrypoint itself
+adds those that do not depend on values: strict readiness off, and the admin APIs protected by a secret that is new at
+each start.
 */}}
 {{- define "glaim-stream.triton.args" -}}
 {{- if eq .Values.triton.device "cpu" }}
-# configs/cpu.pbtxt of each model in place of its config.pbtxt.
+# Selects configs/cpu.pbtxt of each model instead of its config.pbtxt.
 - --model-config-name=cpu
 {{- end }}
 {{- if include "glaim-stream.models.change" . }}
-# New versions are taken up as they come.
+# Loads new versions without a restart.
 - --model-control-mode=poll
 - --repository-poll-secs={{ .Values.triton.pollSeconds | int64 }}
 {{- else }}
 - --model-control-mode=none
 {{- end }}
-# HTTP is the probes' alone, who ask from inside the pod.
+# Only the probes use HTTP, from inside the pod.
 - --http-address=127.0.0.1
-# Metrics would else listen where HTTP does.
+# By default the metrics endpoint would listen on the HTTP address.
 - --metrics-address={{ .Values.metrics.host }}
 - --metrics-port=8002
-# Connections are renewed after a minute, so that workers look up the Tritons' names again and find those that have come
-# since. Calls in flight are finished first.
+# Closes connections after a minute, so that the workers resolve the name again and find new Tritons. Calls in flight
+# are finished first.
 - --grpc-max-connection-age=60000
 - --grpc-max-connection-age-grace={{ mul 1000 (ceil .Values.triton.client.deadlineSeconds | int64) }}
-# The pod's time less 5 s of preStop and 5 s to end.
+# The grace period minus 5 s for preStop and 5 s for the exit.
 - --exit-timeout-secs={{ sub (int64 .Values.triton.terminationGracePeriodSeconds) 10 }}
 {{- end }}
 
 {{/*
-A probe: what it runs and when. It gives up a second before the kubelet would, so that its sentence says what was
-missing. Takes the values of the probe.
+A probe. Its timeout is a second shorter than the kubelet's, so that it can report what failed. Takes the values of the
+probe.
 */}}
 {{- define "glaim-stream.triton.probe" -}}
 exec:
@@ -37,7 +38,9 @@ exec:
 {{ toYaml . }}
 {{- end }}
 
-{{/* Resources: the values', and with device gpu the GPU. Extended resources must be requested and limited alike. */}}
+{{/*
+Resources. With device gpu, the GPU is added to both requests and limits, which must be equal for extended resources.
+*/}}
 {{- define "glaim-stream.triton.resources" -}}
 {{- $resources := deepCopy .Values.triton.resources -}}
 {{- if eq .Values.triton.device "gpu" -}}
