@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -96,15 +97,24 @@ class Flaky(LastValue):
 WINDOWS = Windows("m", np.ones((6, 1, 4), np.float32), np.ones((6, 1, 4), np.bool_), 1)
 
 
-async def test_while_one_batch_tries_the_others_pass_on() -> None:
+@pytest.fixture
+async def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Moves the event loop's clock, which the ladder reads, by so many seconds: a rest is over without waiting."""
+    loop = asyncio.get_running_loop()
+    real_time, passed_s = loop.time, [0.0]
+    monkeypatch.setattr(loop, "time", lambda: real_time() + sum(passed_s))
+    return passed_s.append
+
+
+async def test_while_one_batch_tries_the_others_pass_on(pass_time: Callable[[float], None]) -> None:
     rung, states = Flaky(), list[tuple[str, State]]()
-    ladder = Ladder([rung, Interpolation()], batch=1, rest_s=0.05, on_state=lambda *said: states.append(said))
+    ladder = Ladder([rung, Interpolation()], batch=1, rest_s=600, on_state=lambda *said: states.append(said))
     rung.error = ImputerUnavailable("away")
     await ladder.impute(WINDOWS.slice(0, 1))
     answer = await ladder.impute(WINDOWS)
     assert rung.asked == 1, "left alone"
     assert (answer.method == Method.LAST_VALUE).sum() == 0
-    await asyncio.sleep(0.06)
+    pass_time(601)
     rung.error, rung.gate = None, asyncio.Event()
     trying = asyncio.create_task(ladder.impute(WINDOWS))
     while rung.asked < 2:  # noqa: ASYNC110  a batch of a task of its own
@@ -128,16 +138,17 @@ async def test_a_refusal_is_an_answer_and_leaves_the_breaker_closed() -> None:
 
 
 @pytest.mark.parametrize("end", ["cancelled", "fault"])
-async def test_a_probe_that_ends_otherwise_is_not_the_last_one(end: str) -> None:
+async def test_a_probe_that_ends_otherwise_is_not_the_last_one(end: str, pass_time: Callable[[float], None]) -> None:
     rung = Flaky()
-    ladder = Ladder([rung, Interpolation()], rest_s=0.01)
+    ladder = Ladder([rung, Interpolation()], rest_s=600)
     rung.error = ImputerUnavailable("away")
     await ladder.impute(WINDOWS)
-    await asyncio.sleep(0.02)
+    pass_time(601)
     if end == "cancelled":
         rung.gate = asyncio.Event()
         probe = asyncio.create_task(ladder.impute(WINDOWS))
-        await asyncio.sleep(0.01)
+        while rung.asked < 2:  # noqa: ASYNC110  the probe is a task of its own
+            await asyncio.sleep(0)
         probe.cancel()
         with pytest.raises(asyncio.CancelledError):
             await probe
@@ -147,6 +158,6 @@ async def test_a_probe_that_ends_otherwise_is_not_the_last_one(end: str) -> None
         with pytest.raises(ZeroDivisionError):
             await ladder.impute(WINDOWS)
     rung.error = None
-    await asyncio.sleep(0.02)
+    pass_time(601)
     await ladder.impute(WINDOWS)
     assert rung.asked == 3

@@ -119,6 +119,7 @@ def test_metadata_of_other_tools_is_none(metadata: str | None) -> None:
     assert rebuild_from_metadata(metadata) is None
 
 
-@given(st.text())
-def test_no_metadata_raises(text: str) -> None:
-    rebuild_from_metadata(METADATA_PREFIX + text)
+@given(st.text() | st.text(alphabet="0123456789+-_ ٣", max_size=4))
+def test_metadata_is_an_offset_in_digits_or_none(text: str) -> None:
+    expected = int(text) if text.isdecimal() else None
+    assert rebuild_from_metadata(METADATA_PREFIX + text) == expected
