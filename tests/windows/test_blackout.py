@@ -49,6 +49,18 @@ def test_a_blackout_is_answered_step_by_step_until_max_gap_has_passed() -> None:
     assert idle(windows, 10**9) == []
 
 
+def test_the_wall_clock_allows_for_the_lateness() -> None:
+    """Step 1 ends at 2 s, and may be closed 2 s of lateness and 5 s of idle timeout later."""
+    windows = PartitionWindows(catalogue(sensors=1, lateness_s=2))
+    feed(windows, [Event(0, 5.0)])
+    assert {now_ms: steps(idle(windows, now_ms)) for now_ms in (4_999, 5_000, 8_999, 9_000)} == {
+        4_999: [],
+        5_000: [0],
+        8_999: [],
+        9_000: [1],
+    }
+
+
 def test_a_blackout_that_is_noticed_late_is_caught_up_at_once() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0)])

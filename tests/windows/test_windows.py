@@ -154,6 +154,22 @@ def test_mean_is_over_all_readings_of_the_step() -> None:
     assert feed(windows, [Event(0, 1.0), Event(500, 2.0), Event(400, 6.0), Event(1000)])[0].value == 3.0
 
 
+def test_readings_that_change_nothing_are_superseded() -> None:
+    windows = PartitionWindows(catalogue(sensors=1))
+    opened = fed(windows, [Event(0, 1.0), Event(500, 2.0), Event(500, 3.0), Event(400, 4.0), Event(0, NAN)])
+    assert (opened.superseded, opened.dropouts) == (3, 1)
+    late = fed(windows, [Event(3000, 5.0), Event(500, 3.0), Event(600, 6.0), Event(100, 7.0)], 5)
+    assert (late.superseded, late.dropouts) == (2, 0)
+    assert fed(windows, [Event(4000, 8.0), Event(5000, 9.0)], 9).superseded == 0
+
+
+@pytest.mark.parametrize(("lateness_s", "closes_at_ms"), [(0, 1000), (2, 3000), (0.5, 1500)])
+def test_a_step_closes_when_the_watermark_reaches_its_end(lateness_s: float, closes_at_ms: int) -> None:
+    windows = PartitionWindows(catalogue(sensors=1, lateness_s=lateness_s))
+    assert feed(windows, [Event(0, 5.0), Event(closes_at_ms - 1, 6.0)]) == []
+    assert feed(windows, [Event(closes_at_ms, 7.0)])[0].ts_ms == 0
+
+
 def test_one_model_moves_the_clock_of_another_in_the_partition() -> None:
     two = parse_catalogue(
         {
