@@ -51,6 +51,35 @@ def test_what_the_model_did_not_answer_does_not_count() -> None:
     assert scores.weights(3)[0, 0, 0] == 0.5
 
 
+def test_every_cell_gets_the_weight_of_its_own_key() -> None:
+    scores = ModelScores(2)
+    probes = replace(answers([1, 1], [1.0, 3.0], [3.0, 1.0]), sensor=np.array([0, 1]))
+    scores.walk(Answers.none(), probes, np.array([1.0, 1.0]))
+    holes = replace(answers([2, 2, 3], [0.0] * 3, [0.0] * 3), sensor=np.array([1, 0, 1]))
+    of_hole, of_probe = scores.walk(holes, Answers.none(), np.empty(0))
+    assert (of_hole.tolist(), of_probe.tolist()) == ([0.0, 1.0, 0.0], [])
+
+
+def test_an_upgrade_has_the_weights_of_now_whatever_its_step() -> None:
+    scores = ModelScores(1)
+    assert scores.latest(asked_at(7)).tolist() == [0.5]
+    scores.walk(Answers.none(), answers([5], [1.0], [3.0]), np.array([1.0]))
+    assert scores.latest(asked_at(2)).tolist() == [1.0]
+    scores.walk(Answers.none(), Answers.none(), np.empty(0))
+    assert scores.latest(asked_at(2)).tolist() == [1.0]
+    scores.walk(asked_at(5 + 2 * HORIZON), Answers.none(), np.empty(0))
+    assert scores.latest(asked_at(2)).tolist() == [0.5], "holes move it on as well, and the error is forgotten"
+
+
+def test_a_partitions_scores_know_nothing_to_begin_with() -> None:
+    scores = Scores([2, 3])
+    assert [model.weights(0).shape for model in scores.models] == [
+        (2, len(AGES), len(Place)),
+        (3, len(AGES), len(Place)),
+    ]
+    assert [len(upgrades) for upgrades in scores.upgrades] == [0, 0]
+
+
 def test_what_nobody_asked_about_leans_on_its_place_first_and_then_on_its_sensor() -> None:
     scores = ModelScores(2)
     for step in range(30):

@@ -170,6 +170,48 @@ def test_a_step_closes_when_the_watermark_reaches_its_end(lateness_s: float, clo
     assert feed(windows, [Event(closes_at_ms, 7.0)])[0].ts_ms == 0
 
 
+def test_a_reading_without_a_value_leaves_its_quality_on_the_hole() -> None:
+    windows = PartitionWindows(catalogue())
+    rows = feed(windows, [Event(0, 5.0), Event(1000, NAN), Event(1000, 1.0, sensor=1), Event(2000, 6.0)])
+    assert {(row.ts_ms, row.sensor): row.quality for row in rows} == {
+        (0, 0): 0, (0, 1): 0, (1000, 0): 2, (1000, 1): 0,
+    }  # fmt: skip
+
+
+def test_a_group_that_was_silent_for_a_window_is_dropped_when_the_next_window_begins() -> None:
+    """Windows of 6 steps: the reading of step 0 leaves as step 6 closes, and step 12 begins the next window."""
+    windows = PartitionWindows(catalogue(sensors=1))
+    feed(windows, [Event(0), *(Event(step * 1000, group=1) for step in range(12))])
+    assert windows.groups == 2
+    feed(windows, [Event(12_000, group=1)])
+    assert windows.groups == 1
+
+
+def test_a_rebuild_makes_no_rows_and_leaves_the_windows_as_they_were() -> None:
+    events = [Event(0, 5.0), Event(1000, 6.0), Event(3000, 7.0)]
+    live, rebuilt = PartitionWindows(catalogue(sensors=1)), PartitionWindows(catalogue(sensors=1))
+    assert not rebuilt.rebuilding
+    rebuilt.rebuilding = True
+    assert rebuilt.rebuilding
+    assert len(feed(live, events)) == 3
+    assert feed(rebuilt, events) == []
+    rebuilt.rebuilding = False
+    assert feed(rebuilt, [Event(6000, 8.0)]) == feed(live, [Event(6000, 8.0)]) != []
+
+
+def test_each_models_lateness_counts_for_its_own_readings() -> None:
+    models = [
+        {"name": name, "sensors": [{"id": "s0"}], "step_s": 1, "window": 4, "revise_after": 1, "max_gap": 2,
+         "lateness_s": lateness_s}
+        for name, lateness_s in (("a", 0), ("b", 3))
+    ]  # fmt: skip
+    groups = [{"model": name, "pattern": f"{name}*"} for name in ("a", "b")]
+    windows = PartitionWindows(parse_catalogue({"models": models, "groups": groups}, source="test"))
+    late = fed(windows, [Event(20_000), Event(1_000), Event(2_000, group=1, model=1), Event(13_000, group=1, model=1)])
+    assert late.too_late.offset.tolist() == [1, 2]
+    assert late.late_by_ms.tolist() == [19_000, 15_000]
+
+
 def test_one_model_moves_the_clock_of_another_in_the_partition() -> None:
     two = parse_catalogue(
         {
