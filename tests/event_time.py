@@ -1,4 +1,4 @@
-"""Readings and rules at random, for the tests of windows; and what of their outcome can be compared."""
+"""Random readings and window rules, and comparable forms of what they yield."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def feed(windows: PartitionWindows, batch: list[Event], first_offset: int = 0) -
 def in_batches(
     windows: PartitionWindows, sequence: list[Event], cuts: Iterable[int], first_offset: int = 0
 ) -> tuple[list[Row], list[Outage]]:
-    """Rows and outages of the sequence, cut into batches."""
+    """Feed the sequence cut into batches; returns its rows and outages."""
     rows: list[Row] = []
     outages: list[Outage] = []
     edges = sorted({0, len(sequence), *(cut for cut in cuts if cut < len(sequence))})
@@ -76,17 +76,17 @@ def in_batches(
 
 
 def by_key(rows: list[Row]) -> list[Row]:
-    """In one order; rows of the same step may come group by group in any."""
+    """Sort rows: those of one step may come in any order of groups."""
     return sorted(rows, key=lambda row: (*row.key, row.revision))
 
 
 def by_group(outages: list[Outage]) -> list[Outage]:
-    """In one order, which keeps that of each group's events."""
+    """Sort outages by group; the events of one group keep their order."""
     return sorted(outages, key=lambda outage: outage.group)
 
 
 def newest(rows: list[Row]) -> dict[tuple[int, int, int, int], Row]:
-    """The last word on each cell."""
+    """The row with the highest revision of each cell, the later of equal ones."""
     kept: dict[tuple[int, int, int, int], Row] = {}
     for row in rows:
         if row.key not in kept or row.revision >= kept[row.key].revision:

@@ -1,4 +1,4 @@
-"""The window rules once more, plain: what the windows of the product are held against."""
+"""A second, plain implementation of the window rules, against which the real one is tested."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Cell = tuple[int, int, int]  # group, sensor, step
 
 
 class ReferenceWindows:
-    """The window rules of one model: one reading at a time, dictionaries, no rings, no arrays.
+    """The window rules of one model: one reading at a time, with dictionaries instead of rings and arrays.
 
-    It keeps every reading for ever and looks everything up again, so that it is slow and plain to see correct.
+    It keeps every reading forever and searches for everything again, which makes it slow and easy to verify.
     """
 
     def __init__(self, model: Catalogue, *, sensors: int) -> None:
@@ -29,16 +29,16 @@ class ReferenceWindows:
         self.published_through: int | None = None  # by the wall clock
         self.readings: dict[Cell, list[Event]] = {}
         self.dropouts: set[Cell] = set()
-        self.asked: set[Cell] = set()  # holes that were published provisionally
+        self.awaiting_final: set[Cell] = set()  # holes that were published provisionally
         self.corrections: dict[Cell, int] = {}
         self.feeds: dict[int, list[int]] = {}  # step -> offsets
         self.too_late: list[Event] = []
         self.skewed = 0
         self.rows: list[Row] = []
         self.outages: list[Outage] = []
-        self.heard: set[int] = set()  # groups, by event time
-        self.told: set[int] = set()  # groups, by the last event
-        self.silent_from: dict[int, int] = {}  # group -> newest observed step when the clock said dark
+        self.active: set[int] = set()  # groups, by event time
+        self.reported_active: set[int] = set()  # groups, by the last event
+        self.last_observed: dict[int, int] = {}  # group -> newest observed step when the wall clock reported it dark
 
     def feed(self, event: Event, offset: int) -> None:
         rules = self.rules
@@ -88,7 +88,7 @@ class ReferenceWindows:
             step += 1
 
     def stands(self, group: int, sensor: int, step: int) -> tuple[float, int, int] | None:
-        """(value, milliseconds into the step, quality) of what stands for a cell."""
+        """(value, milliseconds into the step, quality) that a cell holds."""
         readings = self.readings.get((group, sensor, step))
         if not readings:
             return None
@@ -101,18 +101,18 @@ class ReferenceWindows:
         return float(np.float32(last.value)), stamp, last.quality
 
     def held(self, group: int, sensor: int, step: int) -> float | None:
-        """The value that stands for a cell."""
+        """The value that a cell holds."""
         stands = self.stands(group, sensor, step)
         return None if stands is None else stands[0]
 
     def lowest_offset(self) -> int | None:
-        """Of all offsets that feed a step inside the window or an open one."""
+        """Lowest offset of the readings of the steps in the window and of the open ones."""
         assert self.closable is not None
         offsets = [o for step, each in self.feeds.items() if step >= self.closable - self.rules.window for o in each]
         return min(offsets, default=None)
 
     def _close(self, step: int, *, published: bool, by_clock: bool) -> None:
-        self._tell(step, by_clock=by_clock)
+        self._outages_of(step, by_clock=by_clock)
         if not published:
             self._provisional(step, by_clock=by_clock)
         elif not by_clock:
@@ -130,27 +130,32 @@ class ReferenceWindows:
         return min(self._age(group, sensor, step, self.rules.window) for sensor in range(self.sensors))
 
     def _is_hole(self, group: int, sensor: int, step: int, age: int) -> bool:
-        """Nothing was read in the interval of the sensor that ends here, or so it was said."""
+        """Nothing was read in the interval of the sensor that ends here, or the cell was published as a hole."""
         cadence = self.rules.cadences[sensor]
         due = (step + 1) % cadence == 0 and age >= cadence
-        return age > 0 and (due or (group, sensor, step) in self.asked)
+        return age > 0 and (due or (group, sensor, step) in self.awaiting_final)
 
-    def _tell(self, step: int, *, by_clock: bool) -> None:
+    def _outages_of(self, step: int, *, by_clock: bool) -> None:
         """Outages."""
-        patience = self.rules.max_gap
+        max_gap = self.rules.max_gap
         for group in self._groups():
             age = self._group_age(group, step)
-            known = self.told if by_clock else self.heard
-            if (group in known) != (age <= patience):
-                kind = "speaks" if age <= patience else "dark"
+            known = self.reported_active if by_clock else self.active
+            if (group in known) != (age <= max_gap):
+                kind = "speaks" if age <= max_gap else "dark"
                 if kind == "dark" and by_clock:
-                    self.silent_from[group] = step - age
-                self._outage(group, kind, step, step - patience - 1, by_clock=by_clock)
-                for names in {id(each): each for each in (known, self.told)}.values():
+                    self.last_observed[group] = step - age
+                self._outage(group, kind, step, step - max_gap - 1, by_clock=by_clock)
+                for names in {id(each): each for each in (known, self.reported_active)}.values():
                     names.add(group) if kind == "speaks" else names.discard(group)
-            elif not by_clock and age <= patience and group not in self.told and step - age > self.silent_from[group]:
-                self._outage(group, "speaks", step, self.silent_from[group] + 1, by_clock=True)
-                self.told.add(group)
+            elif (
+                not by_clock
+                and age <= max_gap
+                and group not in self.reported_active
+                and step - age > self.last_observed[group]
+            ):
+                self._outage(group, "speaks", step, self.last_observed[group] + 1, by_clock=True)
+                self.reported_active.add(group)
 
     def _outage(self, group: int, kind: Any, step: int, since: int, *, by_clock: bool) -> None:
         heard = sorted({s for g, _, s in self.readings if g == group and step - self.rules.window < s <= step})
@@ -161,7 +166,7 @@ class ReferenceWindows:
         self.outages.append(Outage(0, group, kind, at * step_ms, last_ms, by_clock))
 
     def _settled(self, step: int) -> None:
-        """What the clock published without a last word, and no right context will change."""
+        """Holes that the wall clock published and that are final without a revision."""
         before = self.rows
         self.rows = []
         self._provisional(step)
@@ -182,7 +187,7 @@ class ReferenceWindows:
                 window = self._window(group, step) if fill else None
                 self.rows.append(self._row(cell, revision=0, gap_age=age, final=final, window=window))
                 if not final:
-                    self.asked.add(cell)
+                    self.awaiting_final.add(cell)
 
     def _final(self, newest: int) -> None:
         rules = self.rules

@@ -29,12 +29,13 @@ class SlowSensors:
             max_gap: steps beyond those that the wall clock may publish.
         """
         self._cadence = cadence
-        # From the step whose final row is due to the newest that the wall clock may publish, both included.
-        self._length = revise_after + ahead + max_gap + 2
+        # From closable - revise_after, whose final rows are due next, to closable + ahead + max_gap, the newest step
+        # that the wall clock may publish: max_gap + 1 after the newest one that can hold a reading.
+        self._length = revise_after + ahead + max_gap + 1
         self._awaits_final = rings.attach((len(cadence), self._length), np.bool_)
 
     def holes(self, step: int, row: Ints, sensor: Ints, age: Ints) -> Bools:
-        """Find the cells of a step that are holes, bool [n].
+        """Find the holes among cells of a step that are not observed, bool [n]; for observed ones the result is void.
 
         A cell is a hole if the sensor's interval ends at this step without a reading, or if it was published as one.
 
@@ -46,7 +47,7 @@ class SlowSensors:
         """
         cadence = self._cadence[sensor]
         holes: Bools = ((step + 1) % cadence == 0) & (age >= cadence)
-        holes |= self._awaits_final.array[row, sensor, step % self._length] & (age > 0)
+        holes |= self._awaits_final.array[row, sensor, step % self._length]
         return holes
 
     def published(self, step: int, row: Ints, sensor: Ints) -> None:

@@ -132,7 +132,7 @@ def final_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None) -> St
 
 
 def _gap_age(newest_first: Bools) -> Ints:
-    """Steps since the last observation, int64 [...]; the number of steps where there is none."""
-    age: Ints = newest_first.argmax(axis=-1)  # stops at the first True; 0 where there is none
-    age[(age == 0) & ~newest_first[..., 0]] = newest_first.shape[-1]
+    """Steps since the last observation, int64 [n], of cells [n, T] not observed at their newest step; T if never."""
+    age: Ints = newest_first.argmax(axis=1)  # stops at the first True; 0 where there is none
+    age[age == 0] = newest_first.shape[1]
     return age

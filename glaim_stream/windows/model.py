@@ -28,10 +28,10 @@ class ModelWindows:
         self,
         model: Model,
         model_index: int,
-        max_ahead_ms: int = 0,
+        max_ahead_ms: int,
         *,
-        shared_clock: bool = False,
-        sampling: Sampling | None = None,
+        shared_clock: bool,
+        sampling: Sampling | None,
     ) -> None:
         """Start empty.
 

@@ -1,4 +1,4 @@
-"""The experts: who leads after which errors, what is forgotten, and what cannot be used."""
+"""The experts: which one leads after which errors, and what is forgotten."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from glaim_stream.blend.experts import SHARES, Experts
 from glaim_stream.windows.history import HORIZON
 
 
-def told(
+def learned(
     errors: list[tuple[float, float]], *, first: int = 0, sensor: int = 0, age: int = 0, place: int = 0
 ) -> Experts:
-    """An error of model and baseline a step, of one key of two sensors, three age classes and two places."""
+    """Experts of two sensors, three age classes and two places after one error per step, all of one key."""
     experts = Experts(2, 3, 2)
     for step, error in enumerate(errors, first):
         learn(experts, step, *error, sensor=sensor, age=age, place=place)
@@ -28,42 +28,42 @@ def learn(
     experts.learn(step, *key, np.array([model]), np.array([baseline]))
 
 
-def test_before_any_error_both_have_one_half() -> None:
+def test_before_any_error_the_model_has_a_share_of_one_half() -> None:
     assert (Experts(2, 3, 2).weights(7) == 0.5).all()
 
 
-def test_the_better_method_has_the_whole_say() -> None:
-    assert told([(0.1, 0.2), (-0.1, -0.3)]).weights(2)[0, 0, 0] == 1.0
-    assert told([(0.2, 0.1), (-0.3, -0.1)]).weights(2)[0, 0, 0] == 0.0
+def test_the_better_method_has_the_whole_share() -> None:
+    assert learned([(0.1, 0.2), (-0.1, -0.3)]).weights(2)[0, 0, 0] == 1.0
+    assert learned([(0.2, 0.1), (-0.3, -0.1)]).weights(2)[0, 0, 0] == 0.0
 
 
 def test_where_both_err_apart_a_mixture_leads() -> None:
-    assert told([(1.0, -1.0), (-1.0, 1.0)]).weights(2)[0, 0, 0] == 0.5
-    assert told([(3.0, -1.0), (-3.0, 1.0)]).weights(2)[0, 0, 0] == 0.25
+    assert learned([(1.0, -1.0), (-1.0, 1.0)]).weights(2)[0, 0, 0] == 0.5
+    assert learned([(3.0, -1.0), (-3.0, 1.0)]).weights(2)[0, 0, 0] == 0.25
 
 
-def test_answers_that_are_the_same_leave_the_middle() -> None:
-    assert told([(1.0, 1.0)]).weights(1)[0, 0, 0] == SHARES.mean()
+def test_where_model_and_baseline_agree_the_share_is_one_half() -> None:
+    assert learned([(1.0, 1.0)]).weights(1)[0, 0, 0] == SHARES.mean()
 
 
-def test_one_wild_error_decides_nothing() -> None:
+def test_an_outlier_changes_no_leader() -> None:
     usual = [(0.1, 0.2)] * 30
-    assert told([*usual, (1e6, 0.2), *usual[:3]]).weights(34)[0, 0, 0] == 1.0
+    assert learned([*usual, (1e6, 0.2), *usual[:3]]).weights(34)[0, 0, 0] == 1.0
 
 
 def test_a_jump_of_the_level_changes_the_leader_within_a_few_errors() -> None:
-    assert told([(0.1, 0.2)] * 30 + [(50.0, 0.2)] * 10).weights(40)[0, 0, 0] == 0.0
+    assert learned([(0.1, 0.2)] * 30 + [(50.0, 0.2)] * 10).weights(40)[0, 0, 0] == 0.0
 
 
-def test_what_was_never_asked_leans_on_its_place_first_and_then_on_its_sensor() -> None:
-    experts = told([(0.1, 1.0)] * 20, age=1)
+def test_a_key_without_errors_uses_those_of_its_place_first_and_then_those_of_its_sensor() -> None:
+    experts = learned([(0.1, 1.0)] * 20, age=1)
     for step in range(20, 40):
         learn(experts, step, 1.0, 0.1, age=1, place=1)
     weights = experts.weights(40)
     assert (weights[0, :, 0] == 1.0).all()
     assert (weights[0, :, 1] == 0.0).all()
-    assert (weights[1] == 0.5).all(), "another sensor says nothing"
-    assert (told([(0.1, 1.0)] * 20).weights(20)[0] == 1.0).all(), "another place does"
+    assert (weights[1] == 0.5).all(), "errors of another sensor do not count"
+    assert (learned([(0.1, 1.0)] * 20).weights(20)[0] == 1.0).all(), "those of another place do"
 
 
 @given(
@@ -87,13 +87,27 @@ def test_what_is_older_than_the_horizon_is_forgotten_to_the_bit(
     assert np.array_equal(live.weights(step + 1), rebuilt.weights(step + 1))
 
 
-def test_an_error_that_nobody_knows_does_not_count() -> None:
-    assert (told([(np.nan, 1.0), (1.0, np.inf)]).weights(2) == 0.5).all()
+def test_an_error_that_is_not_known_does_not_count() -> None:
+    assert (learned([(np.nan, 1.0), (1.0, np.inf)]).weights(2) == 0.5).all()
 
 
-def test_the_error_of_the_step_that_is_asked_for_cannot_be_used() -> None:
-    experts = told([(1.0, 2.0)] * 4)
+def test_the_errors_of_a_step_cannot_decide_its_own_weights() -> None:
+    experts = learned([(1.0, 2.0)] * 4)
     with pytest.raises(ValueError, match="a step after 3, whose errors are known, found 3"):
         experts.weights(3)
     with pytest.raises(ValueError, match="a step after 3, found 3"):
         learn(experts, 3, 1.0, 1.0)
+
+
+def test_a_loss_is_capped_at_one_and_a_half_times_the_usual_error() -> None:
+    """Two losses of 1 for the baseline outweigh one of 10 for the model, which counts as 1.5; a second one does not."""
+    usual = [(0.0, 1.0), (0.0, 1.0)]
+    assert learned([*usual, (10.0, 0.0)]).weights(3)[0, 0, 0] == 1.0
+    assert learned([*usual, (10.0, 0.0), (10.0, 0.0)]).weights(4)[0, 0, 0] == 0.0
+
+
+def test_the_usual_error_is_that_of_the_same_sensor_and_place() -> None:
+    experts = learned([(100.0, 100.0)], place=1)
+    for step, (model, baseline) in enumerate([(0.0, 1.0), (0.0, 1.0), (10.0, 0.0)], 1):
+        learn(experts, step, model, baseline, sensor=1)
+    assert experts.weights(4)[1, 0, 0] == 1.0

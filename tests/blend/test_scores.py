@@ -1,4 +1,4 @@
-"""Scores: errors of the probe windows decide over the rows of later steps, in what is published."""
+"""Scores: the errors of the probe cells decide the blend weights of later steps, up to the published rows."""
 
 from __future__ import annotations
 
@@ -32,26 +32,55 @@ def answers(step: list[int], model: list[float], baseline: list[float], *, senso
     return Answers(*ints, np.array(model, np.float64), np.array(baseline, np.float64))
 
 
-def asked_at(step: int, **key: int) -> Answers:
+def hole_at(step: int, **key: int) -> Answers:
     return answers([step], [np.nan], [np.nan], **key)
 
 
-def test_the_weight_of_a_step_knows_the_errors_of_steps_before_it_alone() -> None:
+def test_the_weights_of_a_step_depend_only_on_the_errors_of_earlier_steps() -> None:
     scores = ModelScores(2)
-    questions = answers([5, 6], [1.0, 1.0], [3.0, 3.0])
+    probes = answers([5, 6], [1.0, 1.0], [3.0, 3.0])
     holes = answers([5, 6, 7], [0.0] * 3, [0.0] * 3)
-    of_hole, of_question = scores.walk(holes, questions, np.array([1.0, 1.0]))
+    of_hole, of_probe = scores.walk(holes, probes, np.array([1.0, 1.0]))
     assert of_hole.tolist() == [0.5, 1.0, 1.0]
-    assert of_question.tolist() == [0.5, 1.0]
+    assert of_probe.tolist() == [0.5, 1.0]
 
 
-def test_what_the_model_did_not_answer_does_not_count() -> None:
+def test_a_cell_that_the_model_did_not_fill_does_not_count() -> None:
     scores = ModelScores(1)
     scores.walk(Answers.none(), answers([1, 2], [np.nan, np.nan], [1.0, 1.0]), np.array([0.0, 0.0]))
     assert scores.weights(3)[0, 0, 0] == 0.5
 
 
-def test_what_nobody_asked_about_leans_on_its_place_first_and_then_on_its_sensor() -> None:
+def test_every_cell_gets_the_weight_of_its_own_key() -> None:
+    scores = ModelScores(2)
+    probes = replace(answers([1, 1], [1.0, 3.0], [3.0, 1.0]), sensor=np.array([0, 1]))
+    scores.walk(Answers.none(), probes, np.array([1.0, 1.0]))
+    holes = replace(answers([2, 2, 3], [0.0] * 3, [0.0] * 3), sensor=np.array([1, 0, 1]))
+    of_hole, of_probe = scores.walk(holes, Answers.none(), np.empty(0))
+    assert (of_hole.tolist(), of_probe.tolist()) == ([0.0, 1.0, 0.0], [])
+
+
+def test_an_upgrade_has_the_weights_of_now_whatever_its_step() -> None:
+    scores = ModelScores(1)
+    assert scores.latest(hole_at(7)).tolist() == [0.5]
+    scores.walk(Answers.none(), answers([5], [1.0], [3.0]), np.array([1.0]))
+    assert scores.latest(hole_at(2)).tolist() == [1.0]
+    scores.walk(Answers.none(), Answers.none(), np.empty(0))
+    assert scores.latest(hole_at(2)).tolist() == [1.0]
+    scores.walk(hole_at(5 + 2 * HORIZON), Answers.none(), np.empty(0))
+    assert scores.latest(hole_at(2)).tolist() == [0.5], "holes move it on as well, and the error is forgotten"
+
+
+def test_new_scores_hold_no_errors() -> None:
+    scores = Scores([2, 3])
+    assert [model.weights(0).shape for model in scores.models] == [
+        (2, len(AGES), len(Place)),
+        (3, len(AGES), len(Place)),
+    ]
+    assert [len(upgrades) for upgrades in scores.upgrades] == [0, 0]
+
+
+def test_a_key_without_errors_uses_those_of_its_place_first_and_then_those_of_its_sensor() -> None:
     scores = ModelScores(2)
     for step in range(30):
         scores.walk(Answers.none(), answers([2 * step], [0.1], [1.0], age=1), np.array([0.0]))
@@ -65,7 +94,7 @@ def test_what_nobody_asked_about_leans_on_its_place_first_and_then_on_its_sensor
 
 
 def records(steps: int, *, groups: int = 3, lone: float = 0.0) -> list[Record]:
-    """Four sensors that move together, up and down by 100 a step; with `lone` the first one stands still instead."""
+    """Four sensors that move together, by about 100 per step; with `lone` the first one is constant instead."""
     rng = np.random.default_rng(5)
     out = []
     for step in range(steps):
@@ -82,7 +111,7 @@ def records(steps: int, *, groups: int = 3, lone: float = 0.0) -> list[Record]:
 
 
 async def rows_of(imputer: Imputer, share: float, topic: list[Record], **options: object) -> Rows:
-    """Everything that one partition yields, as one."""
+    """All rows that one partition yields."""
     contracts = {"m": contract(4, window=12, **options)} if options else {}
     pipeline = Pipeline(RULES, contracts, imputer, score_share=share)
     windows, scores = pipeline.windows(), pipeline.scores()
@@ -93,13 +122,13 @@ async def rows_of(imputer: Imputer, share: float, topic: list[Record], **options
     return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))
 
 
-async def test_a_model_that_is_right_keeps_the_say_and_one_that_is_wrong_loses_it() -> None:
+async def test_the_model_fills_the_sensors_that_it_knows_better_and_the_baseline_the_others() -> None:
     rows = await rows_of(Neighbours(), 1.0, records(300, lone=7.0))
     late = (rows.ts_ms > 150_000) & ~rows.observed
     together, alone = late & (rows.sensor > 0), late & (rows.sensor == 0)
     methods = {METHODS[method] for method in rows.method[late].tolist()}
     assert methods == {"model", "last_value", "interpolation"}
-    assert np.abs(rows.value[alone] - 7.0).max() == 0, "the sensor that stands still has the last value"
+    assert np.abs(rows.value[alone] - 7.0).max() == 0, "the constant sensor has its last value"
     own = (await rows_of(Neighbours(), 0.0, records(300, lone=7.0))).value
     line = (await rows_of(Ladder([Interpolation()]), 0.0, records(300, lone=7.0))).value
     assert np.abs(rows.value - own)[together].mean() < 0.2 * np.abs(rows.value - line)[together].mean()
@@ -129,7 +158,7 @@ async def test_observed_rows_are_the_same_with_and_without_scores() -> None:
     assert np.array_equal(one.value[one.observed], two.value[one.observed])
 
 
-async def test_a_baseline_that_answers_for_the_model_is_published_as_it_is() -> None:
+async def test_a_baseline_that_stands_in_for_the_model_is_published_unchanged() -> None:
     topic = records(100)
     one, two = [await rows_of(Ladder([Interpolation()]), share, topic) for share in (0.0, 1.0)]
     for name in ("value", "method"):
@@ -147,7 +176,7 @@ async def test_a_baseline_that_answers_for_the_model_is_published_as_it_is() -> 
 def test_a_rebuilt_partition_has_the_same_weights_to_the_bit(
     events: list[tuple[int, int, int, int]], spread: int, late: int
 ) -> None:
-    """Whatever lies before the rebuild, groups that were never heard of since included."""
+    """Whatever precedes the rebuild, including groups that sent nothing since."""
     steady = [(step, group, sensor, step % 5) for step in range(0, 70, 2) for group in (0, 3) for sensor in range(4)]
     ordered = sorted(steady + events, key=lambda event: event[0] + (event[2] * late) % 7)
     topic = [
@@ -177,7 +206,7 @@ def sample(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, {"model": "m", **labels}) or 0.0
 
 
-async def test_errors_and_intervals_are_counted_for_a_live_accuracy() -> None:
+async def test_errors_and_intervals_are_counted_for_the_accuracy_metrics() -> None:
     quantiles = {
         "gap_ages": [1],
         "newest_lower": [[-1e6]] * 4, "newest_upper": [[1e6]] * 4,

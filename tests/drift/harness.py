@@ -1,4 +1,4 @@
-"""A drifting stream through the pipeline, and who was how far off on what was withheld."""
+"""Errors of several imputers on withheld cells of a drifting stream, through the whole pipeline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METHODS = ("model", "baseline", "blend")
 
 
 class Remembering:
-    """An imputer that answers a window that it knows without being asked: two runs differ little."""
+    """An imputer with a cache of windows, because two runs differ in few of them."""
 
     def __init__(self, imputer: Imputer) -> None:
         self._imputer = imputer
@@ -42,13 +42,13 @@ class Remembering:
                 keys[place]: (answer.values[row], answer.method[row], answer.version[row])
                 for row, place in enumerate(part)
             }
-        said = [self._known[key] for key in keys]
-        return Imputed(np.stack([s[0] for s in said]), np.stack([s[1] for s in said]), [s[2] for s in said])
+        values, methods, versions = zip(*(self._known[key] for key in keys), strict=True)
+        return Imputed(np.stack(values), np.stack(methods), list(versions))
 
 
 @dataclass(frozen=True)
 class Stream:
-    """values float64 [G, C, T], hidden bool alike: these are withheld, and known all the same."""
+    """values float64 [G, C, T]; hidden, bool of the same shape, marks the cells that are withheld from the pipeline."""
 
     groups: Sequence[str]
     sensors: Sequence[str]
@@ -57,7 +57,7 @@ class Stream:
     hidden: NDArray[np.bool_]
 
     def records(self) -> list[Record]:
-        """One record a group and step."""
+        """One record per group and step."""
         out = []
         for step in range(self.values.shape[2]):
             for row, group in enumerate(self.groups):
@@ -70,7 +70,7 @@ class Stream:
 
 
 def gaps(shape: tuple[int, int, int], seed: int, *, lone: float = 0.06, rows: float = 0.01) -> NDArray[np.bool_]:
-    """Gaps of 1 to 12 steps of a sensor, and of 1 to 6 steps of a whole group, so often at each step."""
+    """Draw gaps of 1 to 12 steps of a sensor and of 1 to 6 steps of a whole group, at these rates of hidden cells."""
     rng = np.random.default_rng(seed)
     hidden = np.zeros(shape, np.bool_)
     for rate, longest, wide in ((lone / 6, 12, False), (rows / 3, 6, True)):
@@ -100,7 +100,7 @@ async def errors(
     for way, (imputer, share) in ways.items():
         pipeline = Pipeline(catalogue, contracts, imputer, score_share=share)
         windows, scores = pipeline.windows(), pipeline.scores()
-        said = np.full((*stream.values.shape, 2), np.nan)
+        imputed = np.full((*stream.values.shape, 2), np.nan)
         records = stream.records()
         for start in range(0, len(records), 200):
             applied = pipeline.apply(windows, records[start : start + 200], now_ms=10**9)
@@ -108,12 +108,12 @@ async def errors(
             for _, rows in pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes)):
                 group = np.array([names[pipeline.index.names[code]] for code in rows.group.tolist()], np.int64)
                 place = (group, rows.sensor, rows.ts_ms // stream.step_ms, rows.revision)
-                said[tuple(each[~rows.observed] for each in place)] = rows.value[~rows.observed]
-        found[way] = said
-    asked = stream.hidden & np.all([np.isfinite(said).all(axis=-1) for said in found.values()], axis=0)
-    asked[:, :, :after] = False
+                imputed[tuple(each[~rows.observed] for each in place)] = rows.value[~rows.observed]
+        found[way] = imputed
+    scored = stream.hidden & np.all([np.isfinite(imputed).all(axis=-1) for imputed in found.values()], axis=0)
+    scored[:, :, :after] = False
     out = {}
-    for way, said in found.items():
-        off = np.where(asked[..., None], np.abs(said - stream.values[..., None]), 0.0)
-        out[way] = off.sum(axis=(0, 2)) / np.maximum(asked.sum(axis=(0, 2)), 1)[:, None]
+    for way, imputed in found.items():
+        error = np.where(scored[..., None], np.abs(imputed - stream.values[..., None]), 0.0)
+        out[way] = error.sum(axis=(0, 2)) / np.maximum(scored.sum(axis=(0, 2)), 1)[:, None]
     return out

@@ -1,6 +1,6 @@
-"""On streams that drift no sensor's blend is worse than the better of model and baseline by more than a margin.
+"""On drifting streams, no sensor's blend is worse than the better of model and baseline by more than a margin.
 
-Everything goes the way of a live reading: windows, probe windows, weights, rows. What was withheld is compared.
+Readings take the path of live ones: windows, probes, weights, rows. Errors are measured on withheld cells.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ LINE = Ladder([Interpolation()])
 
 
 def drifting_plant(groups: int, steps: int, seed: int) -> Stream:
-    """Pumps that are no longer those of the training.
+    """Simulate pumps that have changed since the training.
 
-    The motor is replaced halfway, one transmitter drifts, the room changes its temperature back and forth, and for a
-    while something shakes.
+    The motor is replaced halfway, one transmitter drifts, the room temperature alternates, and for a while the pump
+    vibrates more.
     """
     plant = simulate(steps / 1440, groups=groups, seed=seed)
     values = plant.values.astype(np.float64)
@@ -52,13 +52,13 @@ def drifting_plant(groups: int, steps: int, seed: int) -> Stream:
 
 
 def excess(found: dict[str, np.ndarray]) -> np.ndarray:
-    """How much worse than the better single method the blend is, [C, 2]."""
+    """Relative excess of the blend's error over that of the better single method, [C, 2]."""
     return found["blend"] / np.minimum(found["model"], found["baseline"]) - 1
 
 
 @pytest.mark.slow
 async def test_the_served_model_on_a_plant_that_drifts() -> None:
-    """A draw that was not looked at before the margin stood; least squares were 57 % worse there than one method."""
+    """The seed was not used before the margin was fixed; a least-squares blend was 57 % worse than one method there."""
     pytest.importorskip("torch", reason="the extra `local` is not installed")
     catalogue = read_catalogue(CHECKOUT / "deploy" / "catalogues" / "plant.yaml")
     contracts = {"plant-pump": read_contract(CHECKOUT / "model_repo" / "plant-pump")}
@@ -67,7 +67,7 @@ async def test_the_served_model_on_a_plant_that_drifts() -> None:
     found = await errors(drifting_plant(6, 700, seed=106), catalogue, contracts, ways, after=200)
     model_wins = found["model"] < found["baseline"]
     assert model_wins.any()
-    assert not model_wins.all(), "a test in which one method is always the better one would show little"
+    assert not model_wins.all(), "if one method always won, the test would show little"
     worst = excess(found)
     assert worst.max() < MARGIN, worst
     assert worst.mean() < MEAN_MARGIN
@@ -92,12 +92,12 @@ class Gaussian:
                 at = values.shape[2] - windows.steps + place
                 known = np.concatenate([seen[row, :, at], seen[row, :, at - 1]])
                 given = np.concatenate([values[row, :, at], values[row, :, at - 1]])
-                asked = np.flatnonzero(~known[:sensors])
-                if len(asked):
-                    between = self._covariance[np.ix_(asked, known)]
+                unknown = np.flatnonzero(~known[:sensors])
+                if len(unknown):
+                    between = self._covariance[np.ix_(unknown, known)]
                     within = self._covariance[np.ix_(known, known)]
                     known_off = given[known] - self._mean[known]
-                    out[row, asked, place] = self._mean[asked] + between @ np.linalg.solve(within, known_off)
+                    out[row, unknown, place] = self._mean[unknown] + between @ np.linalg.solve(within, known_off)
         return Imputed(out.astype(np.float32), np.full(out.shape, Method.MODEL, np.int8), ["1"] * len(windows))
 
 
@@ -105,7 +105,7 @@ class Gaussian:
     ("file", "most", "each_within"), [("exchange_rate.csv", 1200, MARGIN), ("national_illness.csv", 500, None)]
 )
 async def test_a_linear_model_on_data_whose_level_drifts(file: str, most: int, each_within: float | None) -> None:
-    """A group alone shows a sensor's errors seldom. Illness withholds 7 to 64 cells of a sensor: one gap decides."""
+    """With one group, a sensor has few errors. Illness withholds 7 to 64 cells per sensor, so one gap can decide."""
     data = Path(os.environ.get("GLAIM_DATA", "data")) / file
     if not data.is_file():
         pytest.skip(f"GLAIM_DATA has no {file}")

@@ -1,4 +1,4 @@
-"""What the wall clock closes when nothing arrives."""
+"""Steps that the wall clock closes when nothing arrives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def steps(rows: list[Row]) -> list[int]:
 def test_the_wall_clock_closes_open_steps_provisionally_and_once() -> None:
     """
     step      0     1
-    s0        5     6      nothing more comes: after idle_timeout both are published
+    s0        5     6      nothing more arrives: after idle_timeout both are published
     s1        .     .
     """
     windows = PartitionWindows(catalogue())
@@ -33,10 +33,10 @@ def test_the_wall_clock_closes_open_steps_provisionally_and_once() -> None:
     assert [(row.ts_ms, row.sensor, row.value) for row in idle(windows, 5_000)] == [(1000, 0, 6.0), (1000, 1, None)]
     assert idle(windows, 5_999) == []
     (row,) = feed(windows, [Event(2000, 7.0)])
-    assert (row.ts_ms, row.sensor, row.revision, row.final) == (1000, 1, 0, True), "only the last word on the hole"
+    assert (row.ts_ms, row.sensor, row.revision, row.final) == (1000, 1, 0, True), "only the final row of the hole"
 
 
-def test_a_blackout_is_answered_step_by_step_until_max_gap_has_passed() -> None:
+def test_a_blackout_yields_rows_step_by_step_until_max_gap_has_passed() -> None:
     """
     event time    0     1     2     3     4     5
     s0            5     .     .     .     .     .     max_gap 3, lateness 0, idle_timeout 5 s
@@ -49,7 +49,19 @@ def test_a_blackout_is_answered_step_by_step_until_max_gap_has_passed() -> None:
     assert idle(windows, 10**9) == []
 
 
-def test_a_blackout_that_is_noticed_late_is_caught_up_at_once() -> None:
+def test_the_wall_clock_allows_for_the_lateness() -> None:
+    """Step 1 ends at 2 s, and may be closed 2 s of lateness and 5 s of idle timeout later."""
+    windows = PartitionWindows(catalogue(sensors=1, lateness_s=2))
+    feed(windows, [Event(0, 5.0)])
+    assert {now_ms: steps(idle(windows, now_ms)) for now_ms in (4_999, 5_000, 8_999, 9_000)} == {
+        4_999: [],
+        5_000: [0],
+        8_999: [],
+        9_000: [1],
+    }
+
+
+def test_a_blackout_that_is_noticed_late_yields_all_its_rows_at_once() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0)])
     rows = idle(windows, 10**9)
@@ -61,7 +73,7 @@ def test_a_blackout_that_is_noticed_late_is_caught_up_at_once() -> None:
     ]
 
 
-def test_after_a_blackout_event_time_brings_the_finals_and_no_second_first_row() -> None:
+def test_after_a_blackout_event_time_makes_the_final_rows_and_no_second_first_row() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0)])
     idle(windows, 10**9)
@@ -73,8 +85,8 @@ def test_after_a_blackout_event_time_brings_the_finals_and_no_second_first_row()
     ]
 
 
-def test_readings_that_waited_out_a_blackout_take_their_places() -> None:
-    """Their steps are out already, but open in event time: the first row comes again, with what was observed."""
+def test_readings_that_were_delayed_by_a_blackout_replace_the_first_rows() -> None:
+    """Their steps are published already, but open in event time: the first row is published again, now observed."""
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0)])
     idle(windows, 10**9)
@@ -84,11 +96,11 @@ def test_readings_that_waited_out_a_blackout_take_their_places() -> None:
     assert (row.revision, row.value) == (0, 6.5)
     assert feed(windows, [Event(2000, 7.0), Event(3000, 8.0)])[0].revision == 0
     (row,) = feed(windows, [Event(1600, 9.0)])
-    assert (row.revision, row.value) == (3, 9.0), "now event time has closed the step"
+    assert (row.revision, row.value) == (3, 9.0), "event time has closed the step"
 
 
-def test_a_crash_after_an_idle_close_leaves_the_reading_that_stands_on_top() -> None:
-    """What another worker, which knows nothing of the clock, publishes later has no lower revision."""
+def test_after_a_crash_the_rows_of_the_next_worker_replace_those_of_an_idle_close() -> None:
+    """Another worker, which does not know what the wall clock closed, publishes no lower revision later."""
     first, second = PartitionWindows(catalogue(sensors=1)), PartitionWindows(catalogue(sensors=1))
     feed(first, [Event(0, 5.0)])
     idle(first, 5_000)
@@ -109,7 +121,7 @@ def test_idle_closing_works_on_both_sides_of_the_epoch(base_ms: int) -> None:
     assert (row.revision, row.value) == (3, 7.0)
 
 
-def test_the_end_of_the_input_closes_what_readings_have_opened_and_no_more() -> None:
+def test_the_end_of_the_input_closes_the_steps_up_to_the_newest_reading() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0), Event(3000, 6.0, produced_ms=1000)])
     assert steps(rows_of(windows.close_end().closed)) == [1, 2, 3]
@@ -117,7 +129,7 @@ def test_the_end_of_the_input_closes_what_readings_have_opened_and_no_more() -> 
     assert PartitionWindows(catalogue()).close_end().closed == []
 
 
-def test_nothing_observed_is_nothing_to_close() -> None:
+def test_without_an_observation_there_is_nothing_to_close() -> None:
     windows = PartitionWindows(catalogue())
     assert idle(windows, 10**9) == []
     feed(windows, [Event(0, NAN)])
@@ -155,7 +167,7 @@ def test_idle_closing_agrees_with_the_reference(
 def test_pauses_of_a_replay_change_nothing_but_first_estimates(
     rules: Catalogue, sequence: list[Event], pause_after: dict[int, int]
 ) -> None:
-    """Last words and what event time says of outages are the same as without the wall clock."""
+    """Final rows and the outages by event time are the same as without the wall clock."""
     sequence = [*sequence, Event(10**9, NAN)]
     plain = fed(PartitionWindows(rules), sequence)
     windows = PartitionWindows(rules)
@@ -197,5 +209,5 @@ def test_every_provisional_hole_gets_exactly_one_final_row(
     observed = {row.key for row in rows if row.observed}
     finals = [row.key for row in rows if row.final and row.revision == 1]
     assert len(finals) == len(set(finals))
-    last_words = {row.key for row in rows if row.final and not row.observed}
-    assert holes - observed <= last_words
+    final_holes = {row.key for row in rows if row.final and not row.observed}
+    assert holes - observed <= final_holes

@@ -1,4 +1,4 @@
-"""Rows and windows of closed steps; the rules as a whole are compared with a reference in test_windows."""
+"""Rows and windows of closed steps; test_windows compares the rules as a whole with a reference."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.vocabulary import FINAL, PROVISIONAL
+from glaim_stream.vocabulary import FINAL, PROVISIONAL, Quality
+from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.closing import NO_WINDOW, Closed, close_step, concatenate, correct
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.rings import Cells, Rings
@@ -16,7 +17,7 @@ RULES = Rules(window=6, revise_after=2, max_gap=3, step_ms=1000, model_index=0)
 
 
 def rings(*observed: tuple[int, int, int], groups: int = 1, sensors: int = 2) -> Rings:
-    """Rings at step 0 whose cells (group, sensor, step) hold 10 times their step."""
+    """Rings at step 0 whose cells (group, sensor, step) hold 10 times their step, read 37 ms into it."""
     made = Rings(sensors, 6, 1, mean=False)
     made.start(0)
     made.rows(np.arange(groups, dtype=np.int32))
@@ -25,7 +26,7 @@ def rings(*observed: tuple[int, int, int], groups: int = 1, sensors: int = 2) ->
             made.rows(np.array([group], np.int32)),
             np.array([sensor], np.int32),
             np.array([step]),
-            np.zeros(1, np.int32),
+            np.full(1, 37, np.int32),
             np.array([10.0 * step], np.float32),
             np.zeros(1, np.int8),
         )
@@ -33,9 +34,15 @@ def rings(*observed: tuple[int, int, int], groups: int = 1, sensors: int = 2) ->
 
 
 def maybe(
-    of: Rings, *, step: int = 0, published: bool = False, by_clock: bool = False, rules: Rules = RULES
+    of: Rings,
+    *,
+    step: int = 0,
+    published: bool = False,
+    by_clock: bool = False,
+    rules: Rules = RULES,
+    slow: SlowSensors | None = None,
 ) -> Closed | None:
-    return close_step(of, rules, look_back(of, rules, step), published=published, by_clock=by_clock)
+    return close_step(of, rules, look_back(of, rules, step), slow, published=published, by_clock=by_clock)
 
 
 def close(of: Rings, **how: Any) -> Closed:
@@ -52,7 +59,7 @@ def test_no_group_at_all_yields_nothing() -> None:
     assert maybe(rings(groups=0)) is None
 
 
-def test_a_step_that_is_whole_asks_for_no_window() -> None:
+def test_a_complete_step_needs_no_window() -> None:
     closed = close(rings((0, 0, 0), (0, 1, 0)), by_clock=True)
     assert len(closed.window_values) == 0
     assert closed.window.tolist() == [NO_WINDOW, NO_WINDOW]
@@ -85,14 +92,78 @@ def test_a_window_holds_zero_where_an_older_value_still_lies_in_the_ring() -> No
     assert closed.window_values[0, 0].tolist() == [-40, -30, -20, -10, 0, 0]
 
 
-def test_only_the_groups_with_a_hole_send_windows() -> None:
+def test_a_window_beyond_the_room_of_the_rings_holds_zero_there() -> None:
+    """
+    step        -3  -2  -1   0 | 1  2     room up to step 0; the slots of steps 1 and 2 still hold steps -6 and -5
+    s0         -30 -20 -10   0 | .  .
+    """
+    of = rings(*((0, 0, step) for step in range(-6, 1)), sensors=1)
+    of.put_dropouts(np.array([0]), np.array([0], np.int32), np.array([-5]))
+    of.quality[0, 0, -5 % of.length] = Quality.BAD
+    closed = close(of, step=2, by_clock=True)
+    assert closed.window_values.tolist() == [[[-30, -20, -10, 0, 0, 0]]]
+    assert closed.window_observed.tolist() == [[[True, True, True, True, False, False]]]
+    assert (closed.gap_age.tolist(), closed.quality.tolist()) == ([2], [Quality.GOOD])
+
+
+def test_each_row_has_the_value_time_and_quality_of_its_own_cell() -> None:
+    of = rings((0, 0, -1), (1, 1, 0), (2, 0, 0), groups=3)
+    of.put_dropouts(np.array([1]), np.array([0], np.int32), np.array([0]))
+    closed = close(of)
+    assert closed.group.tolist() == [0, 0, 1, 1, 2, 2]
+    assert closed.sensor.tolist() == [0, 1, 0, 1, 0, 1]
+    assert closed.observed.tolist() == [False, False, False, True, True, False]
+    assert np.isnan(closed.value).tolist() == [True, True, True, False, False, True]
+    assert closed.stamp_ms.tolist() == [0, 0, 0, 37, 37, 0]
+    assert closed.quality.tolist() == [Quality.GOOD, Quality.GOOD, Quality.BAD, *[Quality.GOOD] * 3]
+    assert closed.window.tolist() == [0, *[NO_WINDOW] * 5]
+
+
+def test_a_slow_sensors_hole_is_remembered_until_its_final_row() -> None:
+    """
+    step   -1  0  1  2 | 3  4     s1 is due every three steps; the hole at 2 is final as step 4 closes
+    s0      x  x  x  x | x  x
+    s1      x  .  .  H | .  .
+    """
+    of = rings(*((0, 0, step) for step in range(-1, 1)), (0, 1, -1))
+    slow = SlowSensors(of, np.array([1, 3]), revise_after=2, ahead=1, max_gap=3)
+
+    def awaited() -> bool:
+        return bool(slow.holes(2, np.array([0]), np.array([1]), np.array([1]))[0])
+
+    found = []
+    for step in range(5):
+        of.advance(step)
+        of.put(
+            np.array([0]),
+            np.array([0], np.int32),
+            np.array([step]),
+            np.zeros(1, np.int32),
+            np.zeros(1, np.float32),
+            np.zeros(1, np.int8),
+        )
+        closed = close(of, step=step, slow=slow)
+        found += [(step, int(ts) // 1000) for ts in closed.ts_ms[closed.sensor == 1]]
+        assert awaited() == (step in (2, 3))
+    assert found == [(2, 2), (4, 2)]
+
+
+def test_a_hole_that_the_clock_publishes_awaits_its_final_row_too() -> None:
+    of = rings((0, 0, -1), (0, 1, -1))
+    slow = SlowSensors(of, np.array([1, 3]), revise_after=1, ahead=1, max_gap=3)
+    for step in (2, 3):
+        maybe(of, step=step, by_clock=True, slow=slow)
+        assert slow.holes(2, np.array([0]), np.array([1]), np.array([1]))[0], "the clock makes nothing final"
+
+
+def test_only_groups_with_a_hole_have_a_window() -> None:
     of = rings((0, 0, 0), (0, 1, 0), (1, 0, 0), (2, 0, 0), (2, 1, -1), groups=3)
     closed = close(of, by_clock=True)
     assert len(closed.window_values) == 1
     assert closed.window.tolist() == [-1, -1, -1, -1, -1, 0], "the sensor that group 1 never had stays null"
 
 
-def test_without_right_context_the_first_value_is_the_last_word() -> None:
+def test_without_a_revision_the_first_value_is_final() -> None:
     rules = Rules(window=6, revise_after=0, max_gap=3, step_ms=1000, model_index=0)
     closed = close(rings((0, 0, -1)), rules=rules)
     assert closed.final.all()
@@ -100,7 +171,7 @@ def test_without_right_context_the_first_value_is_the_last_word() -> None:
     assert len(closed) == 2
 
 
-def test_a_step_that_the_clock_published_yields_only_last_words() -> None:
+def test_a_step_that_the_clock_published_yields_only_final_rows() -> None:
     """
     step    -3 -2 -1  0
     s0       x  .  .  x     the hole at -2 has its right context
@@ -115,7 +186,7 @@ def test_a_step_that_the_clock_published_yields_only_last_words() -> None:
     assert maybe(of, published=True, by_clock=True) is None
 
 
-def test_the_clock_has_the_last_word_on_no_hole() -> None:
+def test_the_clock_makes_no_hole_final() -> None:
     for revise_after in (0, 2):
         rules = Rules(window=6, revise_after=revise_after, max_gap=3, step_ms=1000, model_index=0)
         closed = close(rings((0, 0, 0), (1, 0, -1), groups=2), by_clock=True, rules=rules)
@@ -133,6 +204,8 @@ def test_corrections_are_observed_and_final_and_count_from_three() -> None:
     assert closed is not None
     assert closed.ts_ms.tolist() == [-2000, -1000], "in order of arrival"
     assert closed.value.tolist() == [-20, -10]
+    assert closed.stamp_ms.tolist() == [-1963, -963]
+    assert (closed.group.tolist(), closed.sensor.tolist()) == ([0, 0], [1, 0])
     assert (closed.revision.tolist(), closed.final.all(), closed.observed.all()) == ([3, 3], True, True)
     again = correct(of, RULES, cells((0, 0, -1)))
     assert again is not None
@@ -154,6 +227,8 @@ def test_steps_are_joined_in_order_with_their_windows_renumbered() -> None:
     renumbered = joined.window[first:][two.window != NO_WINDOW]
     assert renumbered.tolist() == (two.window[two.window != NO_WINDOW] + len(one.window_values)).tolist()
     assert (joined.window[first:][two.window == NO_WINDOW] == NO_WINDOW).all()
+    assert joined.window.dtype == np.int32
+    assert joined.ts_ms.tolist() == [*one.ts_ms.tolist(), *two.ts_ms.tolist()]
 
 
 @pytest.mark.parametrize("steps", [[], [None], [None, None]])

@@ -1,4 +1,4 @@
-"""Probe windows: what they hide, whom they ask, and that a second reading of the topic asks the same."""
+"""Probes: what they hide, which groups they sample, and that reading the topic again makes the same ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.support import STEP_MS, Event, catalogue, columns
 NAMES = [f"g{n}" for n in range(100)]
 
 
-def asking(rules: Catalogue, share: float = 1.0, names: Sequence[str] = NAMES) -> PartitionWindows:
+def probing(rules: Catalogue, share: float = 1.0, names: Sequence[str] = NAMES) -> PartitionWindows:
     return PartitionWindows(rules, score_share=share, group_names=names)
 
 
 def full_stream(steps: int, *, groups: int = 1, sensors: int = 8) -> list[Event]:
-    """Every sensor at every step; the value tells group, sensor and step."""
+    """Readings of every sensor at every step; the value encodes group, sensor and step."""
     return [
         Event(step * STEP_MS, 10_000.0 * group + 100 * sensor + step, group, sensor)
         for step in range(steps)
@@ -38,7 +38,7 @@ def fed(windows: PartitionWindows, events: Sequence[Event], **place: int) -> lis
 
 
 def as_bytes(probes: Sequence[Probes]) -> dict[int, list[bytes]]:
-    """By step, everything a step's questions are made of."""
+    """All arrays of each step's probes, by step."""
     return {
         int(each.step[0]): [
             column.tobytes()
@@ -53,11 +53,11 @@ def as_bytes(probes: Sequence[Probes]) -> dict[int, list[bytes]]:
 WIDE = catalogue(sensors=8, window=48, revise_after=4, max_gap=20)
 
 
-def test_what_is_asked_is_hidden_and_its_truth_is_what_was_read() -> None:
-    probes = fed(asking(WIDE), full_stream(120, groups=5))
-    asked_at = [int(each.step[0]) for each in probes]
-    assert asked_at[-100:] == list(range(19, 119)), "at every step that has a past"
-    assert asked_at[0] > 0
+def test_a_probe_cell_is_hidden_and_its_truth_is_what_was_read() -> None:
+    probes = fed(probing(WIDE), full_stream(120, groups=5))
+    probed_at = [int(each.step[0]) for each in probes]
+    assert probed_at[-100:] == list(range(19, 119)), "every step that has a past"
+    assert probed_at[0] > 0
     found: set[tuple[int, int]] = set()
     for each in probes:
         newest = int(each.step[0])
@@ -73,10 +73,10 @@ def test_what_is_asked_is_hidden_and_its_truth_is_what_was_read() -> None:
     assert found == {(place, age) for place in Place for age in AGES}
 
 
-def test_the_gap_around_a_final_goes_on_after_it_as_real_ones_do() -> None:
-    """A gap that ended at the final would show interpolation at its best: a reading right beside it."""
+def test_the_gap_around_an_interior_cell_continues_after_it_as_real_ones_do() -> None:
+    """A gap that ended at the cell would flatter interpolation, with a reading right beside it."""
     steps_on: set[int] = set()
-    for each in fed(asking(WIDE), full_stream(120, groups=5)):
+    for each in fed(probing(WIDE), full_stream(120, groups=5)):
         inside = each.lag == 4
         behind = np.arange(each.observed.shape[2] - 1, -1, -1)
         after = each.observed[each.window[inside], each.sensor[inside]] & (behind < 4)
@@ -85,8 +85,8 @@ def test_the_gap_around_a_final_goes_on_after_it_as_real_ones_do() -> None:
     assert steps_on == {0, 1, 2, 3}
 
 
-def test_few_sensors_are_hidden_at_a_time_but_where_the_whole_row_is() -> None:
-    for each in fed(asking(WIDE), full_stream(120, groups=5))[60:]:
+def test_few_sensors_are_hidden_at_a_time_unless_the_whole_row_is() -> None:
+    for each in fed(probing(WIDE), full_stream(120, groups=5))[60:]:
         sensors_hidden = (~each.observed).any(axis=2).sum(axis=1)
         whole = np.zeros(len(sensors_hidden), np.bool_)
         whole[each.window] = places(each.observed, each.window, each.sensor, each.lag) >= Place.ROW_EDGE
@@ -98,31 +98,31 @@ def test_few_sensors_are_hidden_at_a_time_but_where_the_whole_row_is() -> None:
     ("share", "groups", "expected"),
     [(0.01, 20, FEWEST_WINDOWS), (0.01, 2, FEWEST_WINDOWS), (0.25, 20, 5), (1.0, 60, MOST_WINDOWS)],
 )
-def test_the_share_of_the_groups_is_asked_few_at_least_and_not_all_of_many(
-    share: float, groups: int, expected: int
-) -> None:
-    probes = fed(asking(WIDE, share), full_stream(60, groups=groups))
+def test_a_share_of_the_groups_is_probed_within_the_bounds(share: float, groups: int, expected: int) -> None:
+    probes = fed(probing(WIDE, share), full_stream(60, groups=groups))
     assert [len(each.values) for each in probes[-30:]] == [expected] * 30
 
 
-def test_every_group_has_its_turn() -> None:
+def test_every_group_is_probed_sometimes() -> None:
     groups = 10
-    asked = {
-        int(truth) // 10_000 for each in fed(asking(WIDE, 0.1), full_stream(150, groups=groups)) for truth in each.truth
+    probed = {
+        int(truth) // 10_000
+        for each in fed(probing(WIDE, 0.1), full_stream(150, groups=groups))
+        for truth in each.truth
     }
-    assert asked == set(range(groups))
+    assert probed == set(range(groups))
 
 
-def test_a_single_sensor_is_asked_too() -> None:
-    probes = fed(asking(catalogue(sensors=1)), full_stream(20, sensors=1))
+def test_a_single_sensor_is_probed_too() -> None:
+    probes = fed(probing(catalogue(sensors=1)), full_stream(20, sensors=1))
     lags = {int(lag) for each in probes for lag in each.lag}
     assert lags == {0, 2}
 
 
-def test_nobody_is_asked_without_a_share_or_where_nobody_speaks() -> None:
+def test_without_a_share_or_an_active_group_there_are_no_probes() -> None:
     assert fed(PartitionWindows(WIDE), full_stream(20)) == []
     silent = [Event(0), Event(50 * STEP_MS)]
-    assert fed(asking(WIDE), silent) == []
+    assert fed(probing(WIDE), silent) == []
 
 
 events = st.lists(
@@ -141,11 +141,11 @@ SMALL = catalogue(sensors=3, window=6, lateness_s=2)
 
 @given(events=events, cuts=st.sets(st.integers(1, 119)), ordered=st.booleans())
 @settings(max_examples=60)
-def test_the_questions_do_not_depend_on_the_batches(events: list[Event], cuts: set[int], ordered: bool) -> None:
+def test_the_probes_do_not_depend_on_the_batches(events: list[Event], cuts: set[int], ordered: bool) -> None:
     if ordered:
         events = sorted(events, key=lambda event: event.time_ms)
-    whole = as_bytes(fed(asking(SMALL), events))
-    windows, parts = asking(SMALL), []
+    whole = as_bytes(fed(probing(SMALL), events))
+    windows, parts = probing(SMALL), []
     edges = [0, *sorted(cut for cut in cuts if cut < len(events)), len(events)]
     for start, end in pairwise(edges):
         parts += fed(windows, events[start:end], first_offset=start)
@@ -154,20 +154,20 @@ def test_the_questions_do_not_depend_on_the_batches(events: list[Event], cuts: s
 
 @given(events=events, jump=st.integers(0, 150), ordered=st.booleans())
 @settings(max_examples=60)
-def test_a_rebuild_asks_the_questions_of_the_last_96_steps_again(events: list[Event], jump: int, ordered: bool) -> None:
-    """Groups whose readings lie before the rebuild are unknown to it, so its rows have other numbers."""
+def test_a_rebuild_makes_the_probes_of_the_last_96_steps_again(events: list[Event], jump: int, ordered: bool) -> None:
+    """The rebuild does not know groups whose readings precede it, so its rows have other numbers."""
     if ordered:
         events = sorted(events, key=lambda event: event.time_ms)
     later = [Event(event.time_ms + jump * STEP_MS, event.value, event.group, event.sensor) for event in events]
     events = [*events, *later]
-    windows = asking(SMALL)
+    windows = probing(SMALL)
     live = as_bytes(fed(windows, events))
     first = windows.rebuild_from(len(events))
-    again = asking(SMALL)
+    again = probing(SMALL)
     rebuilt = as_bytes(fed(again, events[first:], first_offset=first))
     closable = max(event.time_ms for event in events) // STEP_MS - 2
-    recent = {step: said for step, said in live.items() if step >= closable - HORIZON}
-    assert {step: said for step, said in rebuilt.items() if step >= closable - HORIZON} == recent
+    recent = {step: made for step, made in live.items() if step >= closable - HORIZON}
+    assert {step: made for step, made in rebuilt.items() if step >= closable - HORIZON} == recent
 
 
 def test_gap_ages_share_classes() -> None:

@@ -1,4 +1,4 @@
-"""Ring buffers of steps."""
+"""Ring buffers of steps: what they hold, and which rows."""
 
 from __future__ import annotations
 
@@ -56,6 +56,77 @@ def test_steps_that_leave_are_forgotten_and_no_others(closable: int) -> None:
     assert [held(ring, 0, 0, step) for step in (closable + 2, closable + 3)] == [None, None]
 
 
+def test_the_newest_observed_step_is_that_of_any_group_and_sensor() -> None:
+    """
+    step        -4 -3 -2 -1 | 0  1
+    group 0      x  .  .  . | .  .
+    group 1      .  .  x  . | .  .     then also step 1
+    """
+    ring = rings()
+    assert ring.newest_observed() is None
+    put(ring, (0, 0, -4, 0, 1.0))
+    assert ring.newest_observed() == -4
+    put(ring, (1, 1, -2, 0, 1.0))
+    assert ring.newest_observed() == -2
+    put(ring, (1, 0, 1, 0, 1.0))
+    assert ring.newest_observed() == 1
+    ring.advance(6)
+    assert ring.newest_observed() is None
+
+
+@pytest.mark.parametrize("step", [-1, 0, 1, 2, 3, 4])
+def test_the_past_of_a_step_is_a_copy_of_its_window_oldest_first(step: int) -> None:
+    """Six slots, windows of four steps: depending on the step, the window lies in one stretch or in two."""
+    ring = rings(closable=step)
+    put(ring, *((0, 1, each, 0, float(each)) for each in range(step - 4, step + 2)))
+    ring.rows(np.array([5], np.int32))
+    past = ring.past(ring.values, np.array([1, 0]), step)
+    assert past.shape == (2, 2, 4)
+    assert past[1, 1].tolist() == [step - 3, step - 2, step - 1, step]
+    assert not past[0].any()
+    past[:] = 9.0
+    assert 9.0 not in ring.values
+
+
+def test_offsets_are_remembered_for_more_steps_than_values() -> None:
+    """
+    step     -7 -6 -5 | -4 -3 -2 -1 | 0  1     offsets_back 3, window 4, ahead 2
+    offset   10 11 12   13 14 15 16  17 18
+    """
+    ring = Rings(1, 4, 2, mean=False, offsets_back=3)
+    ring.start(0)
+    ring.note_offsets(np.arange(-7, 2), np.arange(10, 19))
+    ring.note_offsets(np.array([-3, 0]), np.array([90, 3]))
+    for closable, lowest in ((0, 3), (7, 3), (8, 18), (9, HUGE)):
+        ring.advance(closable)
+        assert ring.lowest_offset() == lowest
+    other = Rings(1, 4, 2, mean=False, offsets_back=3)
+    other.start(0)
+    other.note_offsets(np.arange(-7, 2), np.arange(10, 19))
+    for closable, lowest in ((0, 10), (1, 11), (2, 12)):
+        other.advance(closable)
+        assert other.lowest_offset() == lowest
+
+
+def test_groups_that_hold_nothing_are_evicted_and_come_back_in_a_new_row() -> None:
+    """A dropout counts as something held: its quality explains the hole."""
+    ring = rings()
+    put(ring, (3, 0, 0, 0, 3.0), (1_000, 1, 0, 0, 4.0))
+    dropout = ring.rows(np.array([7], np.int32))
+    ring.rows(np.array([8, 9], np.int32))
+    ring.put_dropouts(dropout, np.array([1], np.int32), np.array([0]))
+    ring.evict()
+    assert ring.groups == ring.codes.tolist() == [3, 1_000, 7]
+    assert (held(ring, 0, 0, 0), held(ring, 1, 1, 0)) == (3.0, 4.0)
+    assert ring.quality[2, :, 0].tolist() == [0, 2]
+    assert ring.rows(np.array([9, 7, 8, 3], np.int32)).tolist() == [3, 2, 4, 0]
+    assert ring.groups == ring.codes.tolist() == [3, 1_000, 7, 9, 8]
+    ring.evict()
+    assert ring.groups == [3, 1_000, 7]
+    ring.evict()
+    assert ring.groups == [3, 1_000, 7], "nothing to drop"
+
+
 def test_a_jump_beyond_everything_empties_it() -> None:
     ring = rings()
     put(ring, (0, 0, 0, 0, 1.0))
@@ -93,7 +164,7 @@ def test_a_mean_counts_every_reading() -> None:
 
 
 @pytest.mark.parametrize("mean", [False, True])
-def test_marks_follow_the_reading_that_stands_and_a_dropout_marks_what_is_not_observed(mean: bool) -> None:
+def test_the_quality_is_that_of_the_reading_held_and_bad_after_a_dropout_without_one(mean: bool) -> None:
     ring = rings(mean=mean)
     ring.put_dropouts(ring.rows(np.array([0, 0], np.int32)), np.array([0, 1], np.int32), np.array([0, 0]))
     assert ring.quality[0, :, 0].tolist() == [2, 2]
@@ -105,7 +176,7 @@ def test_marks_follow_the_reading_that_stands_and_a_dropout_marks_what_is_not_ob
     assert not ring.quality[0].any()
 
 
-def test_a_reading_that_changes_only_time_or_quality_says_something_new() -> None:
+def test_a_reading_that_changes_only_time_or_quality_changes_the_cell() -> None:
     ring = rings()
     put(ring, (0, 0, 0, 5, 1.0))
     assert put(ring, (0, 0, 0, 5, 1.0), quality=[0]).taken == 0

@@ -1,4 +1,4 @@
-"""Readings that are stamped ahead of their record's time."""
+"""Readings stamped ahead of the time of their record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import Event, catalogue, rows_of
 HOUR_MS = 3_600_000
 
 
-def test_a_sensor_that_is_ahead_closes_nobodys_steps() -> None:
+def test_a_sensor_with_a_fast_clock_closes_no_other_groups_steps() -> None:
     """
     wall time       0     1     2     3
     g0              1     1     1     1
@@ -26,25 +26,25 @@ def test_a_sensor_that_is_ahead_closes_nobodys_steps() -> None:
         part = fed(windows, [ahead], 2 * second + 1)
         assert part.skewed == 1
         rows += rows_of(part.closed)
-    assert [row.value for row in rows if row.group == 0] == [1.0] * 11, "none of its steps closed without it"
+    assert [row.value for row in rows if row.group == 0] == [1.0] * 11, "none of its steps closed before its reading"
     assert not [row for row in rows if row.revision > 1]
     assert [(row.ts_ms, row.value) for row in rows if row.group == 1] == [(ts, 2.0) for ts in range(4000, 11_000, 1000)]
 
 
-def test_readings_ahead_wait_in_their_step_until_the_clock_comes() -> None:
+def test_readings_ahead_stay_in_their_step_until_the_clock_reaches_it() -> None:
     windows = PartitionWindows(catalogue(sensors=1, window=8, max_ahead_s=8))
     assert feed(windows, [Event(8_000, 5.0, produced_ms=0)]) == []
     (row,) = feed(windows, [Event(9_000, 6.0)])
     assert (row.ts_ms, row.value, row.observed) == (8_000, 5.0, True)
 
 
-def test_what_counts_for_the_clock_keeps_to_the_room_that_there_is() -> None:
+def test_a_skewed_time_is_limited_to_its_record_or_to_the_room_in_the_rings() -> None:
     events, produced = np.array([5, 100, 3 * HOUR_MS]), np.array([9, 60, 0])
     counted, skewed = limit_skew(events, produced, np.array([HOUR_MS]))
     assert (counted.tolist(), skewed) == ([5, 60, 2 * HOUR_MS], 2)
 
 
-def test_without_skew_event_times_count_as_they_are() -> None:
+def test_without_skew_event_times_are_unchanged() -> None:
     events = np.array([5, 7])
     counted, skewed = limit_skew(events, events, np.array([0]))
     assert counted is events

@@ -1,4 +1,4 @@
-"""Upgrades: what a lower rung made as a last word is made again by the model, once, while its window is held."""
+"""Upgrades: the model makes the final rows of a fallback again, once, while half of their window is held."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[str, int, int, int, str, bool]  # group, sensor, step, revision, met
 
 
 class Away(Neighbours):
-    """Neighbours while it is there, interpolation while it is not; remembers what it was shown."""
+    """Neighbours while it is available, else interpolation; keeps the windows that it received."""
 
     def __init__(self) -> None:
         self.there = True
@@ -34,7 +34,7 @@ class Away(Neighbours):
 
 
 class Partition:
-    """One partition, a batch at a time."""
+    """One partition that is fed batch by batch."""
 
     def __init__(self, *, groups: int = 2) -> None:
         self.imputer = Away()
@@ -45,7 +45,7 @@ class Partition:
         self._offset = 0
 
     async def run(self, steps: Sequence[int], *, silent: Sequence[int] = ()) -> list[Row]:
-        """Readings of all sensors but, at the `silent` steps, the first; the rows of each group's first sensor."""
+        """Feed all sensors, except the first at the `silent` steps; returns the rows of each group's first sensor."""
         records: list[Record] = []
         for step in steps:
             for group in range(self.groups):
@@ -79,7 +79,7 @@ def upgraded(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row[3] == UPGRADED]
 
 
-async def test_finals_of_an_outage_are_made_again_once_the_model_answers() -> None:
+async def test_final_rows_of_an_outage_are_made_again_once_the_model_answers() -> None:
     partition = Partition()
     await partition.run(range(30))
     partition.imputer.there = False
@@ -87,13 +87,13 @@ async def test_finals_of_an_outage_are_made_again_once_the_model_answers() -> No
     assert {row[4] for row in away if row[3] == 1} == {"interpolation"}
     assert upgraded(away) == []
     partition.imputer.there = True
-    assert upgraded(await partition.run(range(40, 43), silent=[41])) == [], "nobody has answered yet"
+    assert upgraded(await partition.run(range(40, 43), silent=[41])) == [], "the model has not answered yet"
     rows = upgraded(await partition.run([43, 44]))
     assert sorted(rows) == [(f"g{g}", 0, step, 2, "model", True) for g in (0, 1) for step in (31, 33)]
     assert upgraded(await partition.run(range(45, 50), silent=[46])) == [], "once"
 
 
-async def test_finals_of_the_model_and_provisionals_are_not_made_again() -> None:
+async def test_final_rows_of_the_model_and_provisional_rows_are_not_made_again() -> None:
     partition = Partition()
     await partition.run(range(30))
     rows = await partition.run(range(30, 40), silent=[31, 33])
@@ -105,7 +105,7 @@ async def test_finals_of_the_model_and_provisionals_are_not_made_again() -> None
     assert upgraded(rows) == []
 
 
-async def test_the_window_is_that_of_the_final_but_for_the_steps_that_are_gone() -> None:
+async def test_the_window_is_that_of_the_final_row_without_the_steps_that_are_gone() -> None:
     partition = Partition(groups=1)
     await partition.run(range(30))
     partition.imputer.there = False
@@ -124,7 +124,7 @@ async def test_the_window_is_that_of_the_final_but_for_the_steps_that_are_gone()
     assert not again.observed[0][:, :gone].any()
 
 
-async def test_what_is_older_than_half_a_window_stays_as_it_is() -> None:
+async def test_a_final_row_with_less_than_half_its_window_stays_as_it_is() -> None:
     partition = Partition(groups=1)
     await partition.run(range(30))
     partition.imputer.there = False
@@ -136,7 +136,7 @@ async def test_what_is_older_than_half_a_window_stays_as_it_is() -> None:
     assert len(partition.scores.upgrades[0]) == 0
 
 
-async def test_a_cell_that_a_late_reading_has_filled_is_left_alone() -> None:
+async def test_a_cell_that_a_late_reading_has_filled_is_not_upgraded() -> None:
     partition = Partition(groups=1)
     await partition.run(range(30))
     partition.imputer.there = False
@@ -147,7 +147,7 @@ async def test_a_cell_that_a_late_reading_has_filled_is_left_alone() -> None:
     assert [row[2] for row in upgraded(await partition.run([42]))] == [33]
 
 
-async def test_a_model_that_goes_away_again_keeps_them_waiting() -> None:
+async def test_upgrades_wait_while_the_model_is_unavailable_again() -> None:
     partition = Partition(groups=1)
     await partition.run(range(30))
     partition.imputer.there = False

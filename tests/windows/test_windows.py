@@ -1,4 +1,4 @@
-"""The window rules, by example and against a slow model of them that holds no ring."""
+"""The window rules, by example and against a slow reference without rings."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_a_step_closes_when_the_first_reading_beyond_it_arrives() -> None:
     """
     step      0     1     2
     s0        5     .     7
-    s1        .     .     .     silent since ever: null, not invented
-              closed when the reading of step 1 (a dropout) comes
+    s1        .     .     .     never observed: null, not invented
+              closed when the reading of step 1 (a dropout) arrives
     """
     windows = PartitionWindows(catalogue())
     assert feed(windows, [Event(0, 5.0)]) == []
@@ -77,7 +77,7 @@ def test_a_gap_longer_than_max_gap_is_null_and_final_at_once() -> None:
     assert [first[step].final for step in range(6)] == [True, False, False, False, True, True]
 
 
-def test_a_reading_that_comes_late_but_within_the_window_corrects_its_step() -> None:
+def test_a_late_reading_within_the_window_corrects_its_step() -> None:
     """
     step      0     1     2     3
     s0        5     .     7
@@ -97,7 +97,7 @@ def test_the_same_late_reading_again_corrects_nothing() -> None:
     assert feed(windows, [Event(1000, 6.0), Event(1000, 6.0)]) == []
 
 
-def test_a_dead_letter_sent_back_is_published_though_a_rebuild_has_it_already() -> None:
+def test_a_requeued_dead_letter_is_published_though_a_rebuild_has_applied_it_already() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0), Event(1000, 6.0), Event(3000, 7.0)])
     (row,) = feed(windows, [Event(1000, 6.0, requeued=True)])
@@ -118,14 +118,14 @@ def test_a_reading_older_than_the_window_is_too_late() -> None:
     assert late.offset.tolist() == [2]
 
 
-def test_how_late_a_reading_is_counts_from_the_watermark_that_it_met() -> None:
+def test_lateness_counts_from_the_watermark_at_the_readings_arrival() -> None:
     windows = PartitionWindows(catalogue(lateness_s=2))
     events = [Event(20_000), Event(1_000), Event(30_000), Event(1_000), Event(29_000)]
     late = fed(windows, events)
     assert (late.too_late.offset.tolist(), late.late_by_ms.tolist()) == ([1, 3], [17_000, 27_000])
 
 
-def test_a_group_that_is_wholly_dark_yields_nothing_any_more() -> None:
+def test_a_dark_group_yields_no_more_rows() -> None:
     windows = PartitionWindows(catalogue())
     rows = feed(windows, [Event(0), Event(100_000, group=1)])
     assert max(row.ts_ms for row in rows if row.group == 0) == 3_000, "max_gap is 3"
@@ -144,7 +144,7 @@ def test_nothing_observed_publishes_nothing(batch: list[Event]) -> None:
     assert windows.close_idle(10**9).closed == []
 
 
-def test_of_equal_stamps_the_later_arrival_stands() -> None:
+def test_of_two_readings_with_the_same_time_the_later_arrival_is_held() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     assert feed(windows, [Event(500, 1.0), Event(500, 2.0), Event(400, 3.0), Event(1000)])[0].value == 2.0
 
@@ -152,6 +152,64 @@ def test_of_equal_stamps_the_later_arrival_stands() -> None:
 def test_mean_is_over_all_readings_of_the_step() -> None:
     windows = PartitionWindows(catalogue(sensors=1, bucket="mean"))
     assert feed(windows, [Event(0, 1.0), Event(500, 2.0), Event(400, 6.0), Event(1000)])[0].value == 3.0
+
+
+def test_readings_that_change_nothing_are_superseded() -> None:
+    windows = PartitionWindows(catalogue(sensors=1))
+    opened = fed(windows, [Event(0, 1.0), Event(500, 2.0), Event(500, 3.0), Event(400, 4.0), Event(0, NAN)])
+    assert (opened.superseded, opened.dropouts) == (3, 1)
+    late = fed(windows, [Event(3000, 5.0), Event(500, 3.0), Event(600, 6.0), Event(100, 7.0)], 5)
+    assert (late.superseded, late.dropouts) == (2, 0)
+    assert fed(windows, [Event(4000, 8.0), Event(5000, 9.0)], 9).superseded == 0
+
+
+@pytest.mark.parametrize(("lateness_s", "closes_at_ms"), [(0, 1000), (2, 3000), (0.5, 1500)])
+def test_a_step_closes_when_the_watermark_reaches_its_end(lateness_s: float, closes_at_ms: int) -> None:
+    windows = PartitionWindows(catalogue(sensors=1, lateness_s=lateness_s))
+    assert feed(windows, [Event(0, 5.0), Event(closes_at_ms - 1, 6.0)]) == []
+    assert feed(windows, [Event(closes_at_ms, 7.0)])[0].ts_ms == 0
+
+
+def test_a_reading_without_a_value_leaves_its_quality_on_the_hole() -> None:
+    windows = PartitionWindows(catalogue())
+    rows = feed(windows, [Event(0, 5.0), Event(1000, NAN), Event(1000, 1.0, sensor=1), Event(2000, 6.0)])
+    assert {(row.ts_ms, row.sensor): row.quality for row in rows} == {
+        (0, 0): 0, (0, 1): 0, (1000, 0): 2, (1000, 1): 0,
+    }  # fmt: skip
+
+
+def test_a_group_that_was_silent_for_a_window_is_dropped_when_the_next_window_begins() -> None:
+    """Windows of 6 steps: the reading of step 0 leaves as step 6 closes, and step 12 begins the next window."""
+    windows = PartitionWindows(catalogue(sensors=1))
+    feed(windows, [Event(0), *(Event(step * 1000, group=1) for step in range(12))])
+    assert windows.groups == 2
+    feed(windows, [Event(12_000, group=1)])
+    assert windows.groups == 1
+
+
+def test_a_rebuild_makes_no_rows_and_leaves_the_windows_as_they_were() -> None:
+    events = [Event(0, 5.0), Event(1000, 6.0), Event(3000, 7.0)]
+    live, rebuilt = PartitionWindows(catalogue(sensors=1)), PartitionWindows(catalogue(sensors=1))
+    assert not rebuilt.rebuilding
+    rebuilt.rebuilding = True
+    assert rebuilt.rebuilding
+    assert len(feed(live, events)) == 3
+    assert feed(rebuilt, events) == []
+    rebuilt.rebuilding = False
+    assert feed(rebuilt, [Event(6000, 8.0)]) == feed(live, [Event(6000, 8.0)]) != []
+
+
+def test_each_models_lateness_counts_for_its_own_readings() -> None:
+    models = [
+        {"name": name, "sensors": [{"id": "s0"}], "step_s": 1, "window": 4, "revise_after": 1, "max_gap": 2,
+         "lateness_s": lateness_s}
+        for name, lateness_s in (("a", 0), ("b", 3))
+    ]  # fmt: skip
+    groups = [{"model": name, "pattern": f"{name}*"} for name in ("a", "b")]
+    windows = PartitionWindows(parse_catalogue({"models": models, "groups": groups}, source="test"))
+    late = fed(windows, [Event(20_000), Event(1_000), Event(2_000, group=1, model=1), Event(13_000, group=1, model=1)])
+    assert late.too_late.offset.tolist() == [1, 2]
+    assert late.late_by_ms.tolist() == [19_000, 15_000]
 
 
 def test_one_model_moves_the_clock_of_another_in_the_partition() -> None:
@@ -198,7 +256,7 @@ def test_how_the_broker_cuts_batches_changes_nothing(rules: Catalogue, sequence:
 
 
 @given(catalogues(), near_events, near_events, near_events)
-def test_a_copy_of_the_windows_and_the_original_go_their_own_ways(
+def test_a_copy_of_the_windows_does_not_affect_the_original(
     rules: Catalogue, before: list[Event], mine: list[Event], others: list[Event]
 ) -> None:
     names = [f"g{n}" for n in range(3)]
@@ -216,10 +274,10 @@ def test_a_copy_of_the_windows_and_the_original_go_their_own_ways(
 
 
 @given(catalogues(), near_events, st.randoms(use_true_random=False))
-def test_arrival_order_within_the_lateness_changes_no_last_word(
+def test_arrival_order_within_the_lateness_changes_no_newest_row(
     rules: Catalogue, sequence: list[Event], random: object
 ) -> None:
-    """Sorted by time and by time plus a delay below the lateness: the same readings, the same last words."""
+    """Sorted by time and by time plus a delay below the lateness: the same readings, the same newest rows."""
     unique = {(event.time_ms, event.group, event.sensor): event for event in sequence}
     in_time = [replace(event, produced_ms=None) for event in sorted(unique.values(), key=lambda event: event.time_ms)]
     lateness_ms = rules.models[0].lateness_ms
@@ -232,7 +290,7 @@ def test_arrival_order_within_the_lateness_changes_no_last_word(
 
 
 @given(catalogues(), events)
-def test_every_reading_ends_somewhere(rules: Catalogue, sequence: list[Event]) -> None:
+def test_every_reading_is_accounted_for(rules: Catalogue, sequence: list[Event]) -> None:
     """Observed in the output, superseded in its step by another reading, a dropout, or too late."""
     windows = PartitionWindows(rules)
     all_ = fed(windows, sequence)
