@@ -285,6 +285,16 @@ def test_a_bad_reading_leaves_the_columns_of_the_others(bad: dict[str, Any], sha
     assert last == [((2, 0), 1, NOW_MS - 1, 7 if shape == "step" else 2)]
 
 
+def test_whole_polls_in_one_common_shape_are_decoded_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_by_one(*arguments: object) -> None:
+        raise AssertionError("the union was used")
+
+    monkeypatch.setattr(module, "_documents", one_by_one)
+    items = [{"sensor": "s0", "ts": NOW_MS, "value": 1}, {"sensor": "s1", "ts": NOW_MS}]
+    assert len(decode(json_record(0, **single()), json_record(1, **single()))[0]) == 2
+    assert len(decode(*(json_record(offset, group="g0", readings=items) for offset in range(2)))[0]) == 4
+
+
 def test_seventeen_records_of_which_one_is_broken_decode_as_one_by_one() -> None:
     records = [json_record(offset, **single(value=offset)) for offset in range(40)]
     records[20] = Record(b"{", 20)
