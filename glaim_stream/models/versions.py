@@ -105,7 +105,7 @@ class Contracts(Mapping[str, Contract]):
             metrics.contract_reads.labels(model, "refused").inc()
             self._refused[key] = (
                 f"{model} version {version} is refused because its windows differ from those at the worker's start: "
-                f"expected {'; '.join(differing)}. Restart the workers with a matching catalogue or roll back the version"
+                f"expected {'; '.join(differing)}. Restart the workers with a matching catalogue or roll it back"
             )
             log.error("%s", self._refused[key])
             return
