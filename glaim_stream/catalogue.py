@@ -1,8 +1,8 @@
-"""`groups.yaml`: which groups of sensors there are, and which model repairs each.
+"""`groups.yaml`: the groups of sensors, and the model that imputes each.
 
-Thousands of groups share one model. A group is named by its id or by a pattern; an id goes before any pattern, then
-the first pattern that fits. The file is validated as a whole: a typo, an unknown model or a limit that cannot hold
-stops the start with a sentence.
+Thousands of groups can share one model. A group is named by its id or by a pattern; an id takes precedence over every
+pattern, then the first matching pattern applies. The file is validated as a whole: a typo, an unknown model or an
+inconsistent limit stops the start with an error message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from glaim_stream.errors import CatalogueError, ContractError
 from glaim_stream.models.contract import Contract
 
-MAX_STEP_S = 14 * 24 * 3600  # a stamp's place inside its step is kept in 32 bits of milliseconds
+MAX_STEP_S = 14 * 24 * 3600  # the offset of a time within its step is stored in 32 bits of milliseconds
 
 
 class _Strict(BaseModel):
@@ -27,20 +27,20 @@ class _Strict(BaseModel):
 
 
 class Sensor(_Strict):
-    """One sensor of a model: its id, unit and the limits outside of which a reading is refused."""
+    """One sensor of a model: its id, its unit, and the limits outside of which a reading is rejected."""
 
     id: str = Field(min_length=1)
     unit: str = ""
     min: float | None = None
     max: float | None = None
-    resolution: float | None = Field(default=None, gt=0, description="imputed values are rounded to it")
+    resolution: float | None = Field(default=None, gt=0, description="imputed values are rounded to a multiple of it")
     max_interval: float | None = Field(
-        default=None, gt=0, description="an imputed value whose interval is wider yields null; in the sensor's unit"
+        default=None, gt=0, description="an imputed value with a wider interval becomes null; in the sensor's unit"
     )
     cadence_s: float | None = Field(
         default=None,
         gt=0,
-        description="a reading is due once in each such interval since the epoch; a multiple of step_s, its default",
+        description="interval with one due reading, counted from the epoch; a multiple of step_s; default: step_s",
     )
 
     @model_validator(mode="after")
@@ -51,34 +51,36 @@ class Sensor(_Strict):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """(low, high), infinite where no limit is given."""
+        """(low, high), infinite without a limit."""
         return (-math.inf if self.min is None else self.min, math.inf if self.max is None else self.max)
 
 
 class Model(_Strict):
-    """One model and the window rules of the groups that it repairs."""
+    """One model and the window rules of its groups."""
 
     name: str = Field(min_length=1)
     sensors: list[Sensor] = Field(min_length=1)
-    step_s: float = Field(gt=0, le=MAX_STEP_S, description="grid interval of the windows, seconds")
+    step_s: float = Field(gt=0, le=MAX_STEP_S, description="length of a step, seconds")
     window: int = Field(default=96, ge=2, le=4096)
     bucket: Literal["last", "mean"] = Field(
-        default="last", description="which value stands for a step that several readings of one sensor fell into"
+        default="last", description="how several readings of one sensor in one step become its value"
     )
     lateness_s: float = Field(
         default=0,
         ge=0,
         le=30 * 24 * 3600,
-        description="a step closes this long after its end in event time; more waits longer, less revises more",
+        description="a step closes this long after its end in event time; longer delays rows, shorter revises more",
     )
     revise_after: int = Field(
-        default=8, ge=0, description="steps of right context after which a hole's final value is published; 0: at once"
+        default=8, ge=0, description="steps after a hole until its final value is published; 0: at once"
     )
     max_gap: int = Field(
-        default=48, ge=1, description="a sensor silent for more steps than this yields null: never invent for ever"
+        default=48,
+        ge=1,
+        description="a sensor without an observation for more steps than this gets null",
     )
     idle_timeout_s: float = Field(
-        default=30, gt=0, description="after this long without any reading the open steps are closed provisionally"
+        default=30, gt=0, description="after this long without any reading the open steps close provisionally"
     )
 
     @field_validator("sensors")
@@ -92,16 +94,16 @@ class Model(_Strict):
 
     @model_validator(mode="after")
     def _spans(self) -> Self:
-        if abs(self.step_s * 1000 - self.step_ms) > 1e-6 or self.step_ms < 1:  # 1.005 * 1000 is no whole number
+        if abs(self.step_s * 1000 - self.step_ms) > 1e-6 or self.step_ms < 1:  # 1.005 * 1000 is not exactly 1005
             raise ValueError(f"model {self.name}: step_s must be whole milliseconds, found {self.step_s}")
-        # A final value looks back over the window less revise_after: a longer gap could not be told from silence.
+        # A final value sees the window less revise_after; there a longer gap looks like a sensor that is absent.
         if self.max_gap + self.revise_after >= self.window:
             raise ValueError(
                 f"model {self.name}: max_gap and revise_after together must be below the window of {self.window} "
                 f"steps, found {self.max_gap} and {self.revise_after}"
             )
         for sensor, steps in zip(self.sensors, self.cadences, strict=True):
-            # From the first step of one interval to the last step of the next, which is where that one's hole lies.
+            # From the first step of one interval to the last step of the next one, where its hole is.
             if steps > 1 and 2 * steps - 1 > self.max_gap:
                 raise ValueError(
                     f"model {self.name}: sensor {sensor.id} may be silent for {2 * steps - 1} steps by its cadence_s, "
@@ -111,7 +113,7 @@ class Model(_Strict):
 
     @property
     def cadences(self) -> list[int]:
-        """Steps in each sensor's interval; 1: due at each step."""
+        """Steps per cadence of each sensor; 1: a reading is due at every step."""
         return [self._cadence(sensor) for sensor in self.sensors]
 
     def _cadence(self, sensor: Sensor) -> int:
@@ -126,7 +128,7 @@ class Model(_Strict):
 
     @property
     def step_ms(self) -> int:
-        """Grid interval, milliseconds."""
+        """Length of a step, milliseconds."""
         return round(self.step_s * 1000)
 
     @property
@@ -140,23 +142,27 @@ class Model(_Strict):
         return [sensor.id for sensor in self.sensors]
 
     def require_contract(self, contract: Contract) -> None:
-        """Raise ContractError unless the served model fits this entry."""
+        """Compare this entry with the model's contract.
+
+        Raises:
+            ContractError: sensors, window, step_s or revise_after do not match.
+        """
         contract.require_sensors(self.sensor_ids)
         for what, expected, found in (
             ("window", contract.window, self.window),
             ("step_s", contract.step_s, self.step_s),
         ):
             if expected != found:
-                raise ContractError(f"model {self.name}: its contract says {what} {expected}, the catalogue {found}")
+                raise ContractError(f"model {self.name}: the contract has {what} {expected}, the catalogue {found}")
         if self.revise_after >= contract.emitted_steps:
             raise ContractError(
-                f"model {self.name} answers for the newest {contract.emitted_steps} steps, so revise_after must be "
+                f"model {self.name} imputes the newest {contract.emitted_steps} steps, so revise_after must be "
                 f"at most {contract.emitted_steps - 1}, found {self.revise_after}"
             )
 
 
 class GroupRule(_Strict):
-    """Which groups use a model: explicit ids, or a shell-style pattern such as `pump-*`."""
+    """The groups of a model, by explicit ids or by a shell-style pattern such as `pump-*`."""
 
     model: str
     ids: list[str] = Field(default_factory=list)
@@ -170,16 +176,16 @@ class GroupRule(_Strict):
 
 
 class Catalogue(_Strict):
-    """The whole of `groups.yaml`."""
+    """The contents of `groups.yaml`."""
 
     models: list[Model] = Field(min_length=1)
     groups: list[GroupRule] = Field(min_length=1)
     max_ahead_s: float = Field(
         default=300,
         ge=0,
-        description="a reading stamped further than this, or than one window of its model, beyond its record's time "
-        "is refused. Nearer ones wait in their step, which the windows keep room for: 12 bytes a sensor and step, "
-        "so with step_s 1 and 96 steps 2.3 kB a sensor instead of 1.2 kB, with step_s 60 5 steps more",
+        description="a reading is rejected if its time is further ahead of its record's time than this, or than one "
+        "window of its model. The windows reserve 12 bytes per sensor and step for readings ahead: with step_s 1 and "
+        "96 steps 2.3 kB per sensor instead of 1.2 kB, with step_s 60 5 steps more",
     )
 
     @model_validator(mode="after")
@@ -197,11 +203,11 @@ class Catalogue(_Strict):
         return self
 
     def max_ahead_ms(self, model: Model) -> int:
-        """How far beyond its record's time a reading of `model` may be stamped, milliseconds."""
+        """How far a reading of `model` may be ahead of its record's time, milliseconds."""
         return min(round(self.max_ahead_s * 1000), model.window * model.step_ms)
 
     def model_of(self, group: str) -> int | None:
-        """Index in `models` of the model that repairs `group`; None for a group that no entry names."""
+        """Index in `models` of the model of `group`; None if no entry names the group."""
         index = self._model_of_id.get(group)
         if index is None:
             index = next((index for pattern, index in self._patterns if fnmatch.fnmatchcase(group, pattern)), None)
@@ -221,10 +227,10 @@ class Catalogue(_Strict):
 
 
 def read_catalogue(path: Path) -> Catalogue:
-    """Read and check `groups.yaml`.
+    """Read and validate `groups.yaml`.
 
     Raises:
-        CatalogueError: the file is absent, is no YAML, or breaks a rule; the message says where.
+        CatalogueError: the file is absent, is not YAML, or breaks a rule; the message names the place.
     """
     try:
         document: Any = yaml.safe_load(path.read_text())
@@ -236,7 +242,15 @@ def read_catalogue(path: Path) -> Catalogue:
 
 
 def parse_catalogue(document: Any, *, source: str) -> Catalogue:
-    """Check a catalogue that is already parsed; `source` names it in the error."""
+    """Validate a parsed catalogue.
+
+    Args:
+        document: the parsed YAML.
+        source: name of the catalogue for error messages.
+
+    Raises:
+        CatalogueError: the document breaks a rule.
+    """
     if not isinstance(document, dict):
         raise CatalogueError(f"{source} must map `models` and `groups`, found {type(document).__name__}")
     try:

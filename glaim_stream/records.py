@@ -1,8 +1,9 @@
-"""The output format: `imputed-readings` as Arrow, written here and read back here, in one place.
+"""The output format: encodes and reads the Arrow messages of `imputed-readings`.
 
-A message is one Arrow IPC stream of rows in the schema below. `read_rows` turns a message into a table; plain pyarrow
+A message is one Arrow IPC stream of rows in the schema below. `read_rows` reads a message into a table; plain pyarrow
 does too: `pyarrow.ipc.open_stream(message.value).read_all()`. Messages of schema 1, which an output topic may still
-hold, are read into the same columns.
+contain, are read into the same columns. Method, Quality, METHODS and QUALITIES are re-exported from
+glaim_stream.vocabulary.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ SCHEMA_VERSION = "2"
 CONTENT_TYPE = b"application/vnd.apache.arrow.stream"
 MAX_ROWS_A_MESSAGE = 20_000  # rows compress to some 10 to 20 bytes each, so this is well below Kafka's usual 1 MB
 
-# Each column is compressed for itself, in some 10 us whatever its length (zstd). The writer's own threads cost more
-# than they bring: 570 us a message of one row with them, 226 without, and 14 uncompressed (AMD EPYC, 2026-11-21).
+# Each column is compressed separately, which takes some 10 us whatever its length (zstd). The writer's own threads cost
+# more than they save: 570 us per message of one row with them, 226 us without, 14 us uncompressed (AMD EPYC,
+# 2026-11-21).
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
-_PLAIN_ROWS = 16  # up to here the frames of compression weigh more than it saves
+_PLAIN_ROWS = 16  # up to this many rows, compression frames add more bytes than compression saves
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _FLAG = pa.dictionary(pa.int8(), pa.string())
 _TIME = pa.timestamp("ms", tz="UTC")
@@ -41,18 +43,18 @@ SCHEMA = pa.schema(
         pa.field("group", _NAME, nullable=False),
         pa.field("sensor", _NAME, nullable=False),
         pa.field("ts", _TIME, nullable=False),  # start of the step
-        pa.field("event_time", _TIME),  # of the reading that stands for the step; null unless observed
-        pa.field("value", pa.float32()),  # in the sensor's unit; null when nothing can be said
+        pa.field("event_time", _TIME),  # of the reading that represents the step; null unless observed
+        pa.field("value", pa.float32()),  # in the sensor's unit; null if unknown
         pa.field("observed", pa.bool_(), nullable=False),  # a reading arrived
-        pa.field("method", _FLAG, nullable=False),  # who made the value
+        pa.field("method", _FLAG, nullable=False),  # how the value was made
         pa.field("quality", _FLAG, nullable=False),  # the severity of the status
         pa.field("status", pa.uint32(), nullable=False),  # OPC UA StatusCode, see vocabulary.py
-        pa.field("lower", pa.float32()),  # the model's interval; null for every other method
+        pa.field("lower", pa.float32()),  # the model's interval; null unless the method is model or blend
         pa.field("upper", pa.float32()),
-        pa.field("gap_age", pa.uint16(), nullable=False),  # steps since the sensor's last observation
-        pa.field("revision", pa.uint16(), nullable=False),  # 0 first; a higher one replaces it
-        pa.field("final", pa.bool_(), nullable=False),  # no revision will follow, but for late readings
-        pa.field("model_version", _NAME, nullable=False),  # empty unless the model made the value
+        pa.field("gap_age", pa.uint16(), nullable=False),  # steps since the sensor's last observation, at most 65535
+        pa.field("revision", pa.uint16(), nullable=False),  # 0 first; a higher revision replaces a lower one
+        pa.field("final", pa.bool_(), nullable=False),  # no revision follows, except after late readings
+        pa.field("model_version", _NAME, nullable=False),  # empty unless the method is model or blend
     ],
     metadata={"glaim-schema-version": SCHEMA_VERSION},
 )
@@ -66,7 +68,7 @@ _NAMES_1 = [name for name in SCHEMA.names if name not in _SINCE_2]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of `imputed-readings` as columns of codes, all of length n; the names stand beside them."""
+    """Rows of `imputed-readings` as columns of length n; names are codes into lists that `encode` takes."""
 
     group: NDArray[np.int32]  # code into group_names
     sensor: NDArray[np.int32]  # code into sensor_names
@@ -87,7 +89,7 @@ class Rows:
         return len(self.group)
 
     def where(self, keep: NDArray[np.bool_]) -> Rows:
-        """The chosen rows."""
+        """The selected rows."""
         return Rows(*(getattr(self, column.name)[keep] for column in fields(self)))
 
     def slice(self, start: int, stop: int) -> Rows:
@@ -103,7 +105,13 @@ def encode(
     version_names: Sequence[str],
     max_bytes: int = 1_000_000,
 ) -> Iterator[tuple[bytes, int]]:
-    """Arrow IPC streams of at most MAX_ROWS_A_MESSAGE rows and `max_bytes`, each with its number of rows."""
+    """Encode rows as Arrow IPC streams of at most MAX_ROWS_A_MESSAGE rows and `max_bytes` each.
+
+    A single row that exceeds `max_bytes` is still one stream.
+
+    Yields:
+        Each stream and its number of rows.
+    """
     for start in range(0, len(rows), MAX_ROWS_A_MESSAGE):
         part = rows.slice(start, min(start + MAX_ROWS_A_MESSAGE, len(rows)))
         stream = _stream(_record_batch(part, group_names, sensor_names, version_names))
@@ -131,10 +139,10 @@ def _stream(batch: pa.RecordBatch) -> bytes:
 
 
 def read_rows(message: bytes) -> pa.Table:
-    """One message, of schema 1 or 2, as a table in SCHEMA.
+    """Read one message of schema 1 or 2 into a table in SCHEMA.
 
     Raises:
-        RecordError: the bytes are no Arrow stream, or one of another schema.
+        RecordError: the bytes are not an Arrow stream, or have another schema.
     """
     try:
         with pa.ipc.open_stream(message) as reader:
@@ -145,7 +153,7 @@ def read_rows(message: bytes) -> pa.Table:
 
 
 def _in_schema(table: pa.Table) -> pa.Table:
-    """The table with all columns of SCHEMA; schema 1 told of no event time, and of a status only its severity."""
+    """The table with all columns of SCHEMA. Schema 1 has no event time, and only the severity of a status."""
     if table.schema.names == SCHEMA.names:
         return table
     if table.schema.names != _NAMES_1:
@@ -159,7 +167,7 @@ def _in_schema(table: pa.Table) -> pa.Table:
 
 
 def halves(message: bytes) -> list[bytes]:
-    """The rows of one message as two messages; as one when it holds a single row."""
+    """Split one message into two with half of the rows each; a message of one row stays whole."""
     (batch,) = read_rows(message).to_batches()
     if batch.num_rows < 2:
         return [message]
@@ -168,9 +176,13 @@ def halves(message: bytes) -> list[bytes]:
 
 
 def newest_revisions(tables: Iterable[pa.Table]) -> pa.Table:
-    """All rows with only the last word on each (group, sensor, ts): replays and revisions are folded away.
+    """Keep one row for each (group, sensor, ts): the highest revision, and the last in the topic of equal ones.
 
-    A row with a higher revision wins; of equal ones the later in the topic does.
+    Args:
+        tables: rows in SCHEMA or PLAIN_SCHEMA, in the order of the topic.
+
+    Returns:
+        Rows in PLAIN_SCHEMA, sorted by group, sensor and ts.
     """
     plain = [without_dictionaries(_in_schema(each)) for each in tables]
     table = pa.concat_tables(plain or [PLAIN_SCHEMA.empty_table()])
@@ -229,10 +241,10 @@ def _nullable(values: NDArray[np.float32]) -> pa.Array:
 
 
 def _dictionary(codes: NDArray[np.signedinteger], names: Sequence[str], index_type: pa.DataType) -> pa.DictionaryArray:
-    """A dictionary of only the names that occur, so that a message does not carry the whole catalogue."""
-    if len(codes) * 8 < len(names):  # few rows of a large catalogue: sort them
+    """A dictionary of the names that occur, so that a message does not contain the whole catalogue."""
+    if len(codes) * 8 < len(names):  # few rows of a large catalogue: sort the codes
         used, local = np.unique(codes, return_inverse=True)
-    else:  # a mark for each name, five times faster than sorting 20,000 rows
+    else:  # one flag per name: five times as fast as sorting 20,000 rows
         occurs = np.zeros(len(names), np.bool_)
         occurs[codes] = True
         used = np.flatnonzero(occurs)

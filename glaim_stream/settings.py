@@ -1,7 +1,7 @@
-"""Every setting of the worker, read from the environment in this one place.
+"""All settings of the worker and its tools, read from environment variables with the prefix `GLAIM_`.
 
-Each is an environment variable with the prefix `GLAIM_`, a flag of `glaim-stream worker` where it matters daily, and
-documented here with its unit, its default, and what gets worse in each direction.
+The settings needed daily are also flags of `glaim-stream worker`. Each description gives the unit and what gets worse
+in each direction.
 """
 
 from __future__ import annotations
@@ -18,123 +18,153 @@ DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 
 
 class Settings(BaseSettings):
-    """Settings of the worker and of the tools beside it."""
+    """Settings of the worker and its tools."""
 
     model_config = SettingsConfigDict(env_prefix="GLAIM_", frozen=True, extra="ignore")
 
-    kafka: str = Field(default="localhost:9092", description="bootstrap servers, host:port, comma separated")
+    kafka: str = Field(default="localhost:9092", description="bootstrap servers, host:port, separated by commas")
     input_topic: str = "sensor-readings"
     output_topic: str = "imputed-readings"
-    dead_letter_topic: str = Field(default="", description="input topic with the suffix -dlq when empty")
+    dead_letter_topic: str = Field(default="", description="default: input topic with the suffix -dlq")
     late_topic: str = Field(
         default_factory=lambda given: given.get("input_topic", "") + LATE_SUFFIX,
         min_length=1,
-        description="readings older than the window; input topic with the suffix -late when not given",
+        description="topic for readings older than the window; default: input topic with the suffix -late",
     )
     outage_topic: str = Field(
         default_factory=lambda given: given.get("output_topic", "") + OUTAGE_SUFFIX,
         min_length=1,
-        description="groups that go dark and speak again; output topic with the suffix -outages when not given",
+        description="topic for groups that go dark or send again; default: output topic with the suffix -outages",
     )
     consumer_group: str = Field(default="glaim-stream", description="Kafka's consumer group")
     instance_id: str | None = Field(
         default=None,
-        description="static membership: a name that this worker keeps over restarts, so that a restart within "
-        "session_timeout_s moves no partition; must differ between workers",
+        description="static membership: a name that the worker keeps across restarts, so that a restart within "
+        "session_timeout_s moves no partition; unique among workers",
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
-    ssl_ca_file: Path | None = Field(default=None, description="PEM; the system's authorities when not given")
-    ssl_cert_file: Path | None = Field(default=None, description="PEM of our own certificate, for brokers that ask")
-    ssl_key_file: Path | None = Field(default=None, description="PEM of its key, without a password")
+    ssl_ca_file: Path | None = Field(
+        default=None, description="PEM of certificate authorities; default: those of the system"
+    )
+    ssl_cert_file: Path | None = Field(
+        default=None, description="PEM of the client certificate, for brokers that require one"
+    )
+    ssl_key_file: Path | None = Field(
+        default=None, description="PEM of the client certificate's key, without a password"
+    )
 
-    catalogue: Path = Field(default=Path("groups.yaml"), description="which groups there are and what repairs them")
-    model_repository: Path = Field(default=Path("model_repo"), description="where the models' contracts lie")
+    catalogue: Path = Field(default=Path("groups.yaml"), description="file that lists the groups and their models")
+    model_repository: Path = Field(default=Path("model_repo"), description="folder with the models' contracts")
     imputer: Literal["triton", "local", "interpolation", "last_value", "echo"] = Field(
         default="triton",
-        description="first rung of the ladder. local: TorchScript in the worker. echo: none at all, for benchmarks",
+        description="first rung of the ladder. local: TorchScript in the worker. echo: no imputation, for benchmarks",
     )
     triton: str = Field(default="localhost:8001", description="host:port of Triton's gRPC endpoint")
     triton_deadline_s: float = Field(
-        default=5.0, gt=0, description="longer rides out restarts and delays output; shorter falls to interpolation"
+        default=5.0,
+        gt=0,
+        description="seconds for one call with its retries; longer survives restarts of Triton but delays output, "
+        "shorter "
+        "falls back to interpolation",
     )
     triton_batch: int = Field(
-        default=64, ge=1, description="windows in one call; more uses the accelerator better and waits longer"
+        default=64,
+        ge=1,
+        description="maximum windows per call; more windows use the accelerator better but wait longer",
     )
     triton_fixed_batch: bool = Field(
         default=False,
-        description="fill every call to triton_batch windows, so that a model's answers are the same to the byte "
-        "whatever the company; costs a full call for every small one. triton_batch must then be a power of two, and "
-        "what Triton serves as max_batch_size",
+        description="pad every call to triton_batch windows, so that a window's values do not depend on the other "
+        "windows "
+        "of the call, to the byte; a small call then costs as much as a full one. triton_batch must be a power of two "
+        "and equal to Triton's max_batch_size",
     )
     triton_in_flight: int = Field(
-        default=8, ge=1, description="calls at a time; more hides latency and holds more memory"
+        default=8, ge=1, description="concurrent calls; more calls hide latency but use more memory"
     )
 
     breaker_rest_s: float = Field(
         default=5.0,
         gt=0,
-        description="after a call that got no answer, how long an imputer is left alone before one batch tries it "
-        "again; shorter notices its return sooner and delays more batches while it is away",
+        description="seconds without calls after an imputer failed to respond, before one batch tries it again; "
+        "shorter "
+        "detects its return sooner but delays more batches while it is down",
     )
     fallback_local: bool = Field(
         default=False,
-        description="while Triton is away the same TorchScript runs in the worker, before interpolation stands in; "
-        "needs the extra `local`, and the weights below model_repository. Slower, and the worker holds the model",
+        description="while Triton is down, run the same TorchScript in the worker before falling back to "
+        "interpolation; "
+        "needs the extra `local` and the weights in model_repository. Slower than Triton, and the worker needs memory "
+        "for "
+        "the model",
     )
     score_share: float = Field(
         default=0.05,
         ge=0,
         le=1,
-        description="of the groups that speak at a step, the share whose known values are hidden and imputed too, 32 "
-        "windows of a model at most: model and baseline are blended by these errors. More asks the "
-        "model more and follows a drift sooner; 0 switches blend and live accuracy off",
+        description="share of the groups observed at a step whose known values are also hidden and imputed, at most 32 "
+        "windows per model; model and baseline are blended according to these errors. A larger share means more calls "
+        "to the model but follows a drift sooner; 0 disables the blend and live accuracy",
     )
     score_least: int = Field(
         default=4,
         ge=1,
         le=32,
-        description="such windows at a step however few groups there are, for each partition and model: fewer see a "
-        "drift later; more cost where years are streamed in an hour, and next to nothing at the pace of sensors",
+        description="minimum of such windows per step, partition and model, however few groups there are. Fewer detect "
+        "a "
+        "drift later; more are costly when years are streamed in an hour, but cost little at the pace of sensors",
     )
 
     poll_records: int = Field(
-        default=20_000, ge=1, description="most records of a poll; more is faster, holds more memory and adds latency"
+        default=20_000,
+        ge=1,
+        description="maximum records per poll; more records are faster but use more memory and add latency",
     )
     batches_in_flight: int = Field(
         default=4,
         ge=1,
-        description="batches of a partition between delivery and answer; more hides latency and holds more memory",
+        description="concurrent batches per partition; more batches hide latency but use more memory",
     )
     commit_interval_s: float = Field(
-        default=0.5, gt=0, description="longer replays more after a crash; shorter burdens the broker"
+        default=0.5,
+        gt=0,
+        description="seconds between commits; longer repeats more work after a crash, shorter loads the broker",
     )
     session_timeout_s: float = Field(
-        default=30, gt=0, description="shorter notices a dead worker sooner, and mistakes a slow one for dead sooner"
+        default=30,
+        gt=0,
+        description="seconds; shorter detects a dead worker sooner, but is more likely to declare a slow one dead",
     )
-    linger_ms: int = Field(default=5, ge=0, description="longer makes fewer, larger produce requests and adds latency")
-    max_message_bytes: int = Field(default=1_000_000, ge=10_000, description="largest message that the broker takes")
-    partitions: int = Field(default=4, ge=1, description="partitions of topics that the worker has to create")
-    replication_factor: int = Field(default=1, ge=1, description="replicas of topics that the worker has to create")
+    linger_ms: int = Field(
+        default=5,
+        ge=0,
+        description="batching delay of the producer; longer makes fewer and larger requests but adds latency",
+    )
+    max_message_bytes: int = Field(default=1_000_000, ge=10_000, description="largest message that the broker accepts")
+    partitions: int = Field(default=4, ge=1, description="partitions of topics that the worker creates")
+    replication_factor: int = Field(default=1, ge=1, description="replicas of topics that the worker creates")
     metrics_port: int = Field(
-        default=9464, ge=0, le=65535, description="HTTP port of /metrics and /health; 0 picks a free one"
+        default=9464, ge=0, le=65535, description="HTTP port of /metrics and /health; 0 chooses a free port"
     )
-    metrics_host: str = Field(default="0.0.0.0", description="a scraper comes from another host")  # noqa: S104
+    metrics_host: str = Field(default="0.0.0.0", description="address to listen on; scrapers run on other hosts")  # noqa: S104
     loop_silence_s: float = Field(
         default=60,
         ge=2,
-        description="/health/live says no when the event loop has not turned for so long; shorter restarts a stuck "
-        "worker sooner, and one that is only busy too",
+        description="seconds without progress of the event loop after which /health/live fails; shorter restarts a "
+        "stuck "
+        "worker sooner, but also one that is only busy",
     )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("triton_fixed_batch")
     @classmethod
     def _batch_can_be_fixed(cls, fixed: bool, info: ValidationInfo) -> bool:
-        # At other sizes a window's last bits depend on its place in the batch too: kernels treat the rest that does
-        # not fill a tile otherwise. Measured on the shipped models: 8 to 256 hold, 40, 48, 56 and 61 do not.
+        # At other sizes a window's last bits also depend on its place in the batch, because kernels treat the rest that
+        # does not fill a tile differently. Measured on the shipped models: stable at powers of two from 8 to 256, not
+        # at 40, 48, 56 and 61.
         batch = info.data.get("triton_batch", 0)
         if fixed and batch & (batch - 1):
             raise ValueError(f"a fixed batch needs triton_batch to be a power of two, found {batch}")
@@ -149,17 +179,17 @@ class Settings(BaseSettings):
 
     @property
     def fixed_batch(self) -> int | None:
-        """Windows of every call to a model; None: as many as there are."""
+        """Number of windows in every call to a model; None if it varies."""
         return self.triton_batch if self.triton_fixed_batch else None
 
     @property
     def needs_model(self) -> bool:
-        """The first rung asks a trained model; the other imputers need nothing but the window."""
+        """Whether the first rung is a trained model; the other imputers need only the window."""
         return self.imputer in ("triton", "local")
 
     @property
     def scored(self) -> bool:
-        """Whether probes are asked and experts blended: a single model-free answer has nothing to be blended with."""
+        """Whether probes are imputed and experts blended; without a model there is only one expert."""
         return self.needs_model and self.score_share > 0
 
     @property
@@ -169,15 +199,15 @@ class Settings(BaseSettings):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Every topic that a worker reads or writes; the input first."""
+        """All topics that a worker reads or writes, the input first."""
         return (self.input_topic, self.output_topic, self.dlq_topic, self.late_topic, self.outage_topic)
 
 
 def read_settings(**overrides: object) -> Settings:
-    """Settings from the environment, with `overrides` (None: not given) over them.
+    """Read settings from the environment; `overrides` that are not None take precedence.
 
     Raises:
-        SettingsError: a value cannot be used; the message names the variable.
+        SettingsError: a value is invalid; the message names its variable.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     try:

@@ -1,4 +1,4 @@
-"""Moments as text and as epoch milliseconds, and the years in which a moment is believed."""
+"""Times as text and as epoch milliseconds, and the range of accepted times."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from glaim_stream.errors import SettingsError
 
-# Years 1900 to 2200. A number outside them has another unit (seconds, microseconds), not another century.
+# Years 1900 to 2200. A number outside this range is probably in another unit (seconds, microseconds).
 EARLIEST_MS, LATEST_MS = -2_208_988_800_000, 7_258_118_400_000
 
 
 def moment_ms(text: str, *, timezone: str = "UTC") -> int:
-    """Epoch milliseconds of an ISO 8601 moment; one without a zone is taken in `timezone`.
+    """Epoch milliseconds of an ISO 8601 time; a time without a zone is in `timezone`.
 
     Raises:
-        SettingsError: it is no such moment, or the zone is unknown.
+        SettingsError: the text is not an ISO 8601 time, or the zone is unknown.
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -29,7 +29,7 @@ def moment_ms(text: str, *, timezone: str = "UTC") -> int:
 
 
 def text_of_ms(time_ms: int) -> str:
-    """A moment for people: `2017-02-01T05:00:00Z`, with milliseconds only where there are any."""
+    """Format a time for people: `2017-02-01T05:00:00Z`, with milliseconds only if they are not zero."""
     text = str(np.datetime64(time_ms, "ms"))
     return text.removesuffix(".000") + "Z"
 

@@ -129,8 +129,8 @@ def test_a_contract_that_fits_is_accepted() -> None:
     ("overrides", "message"),
     [
         ({"sensors": 3}, r"was trained on sensors \['s0', 's1', 's2'\] in this order, found \['s0', 's1'\]"),
-        ({"window": 7}, "its contract says window 7, the catalogue 6"),
-        ({"step_s": 2.0}, "its contract says step_s 2.0, the catalogue 1.0"),
+        ({"window": 7}, "the contract has window 7, the catalogue 6"),
+        ({"step_s": 2.0}, "the contract has step_s 2.0, the catalogue 1.0"),
         ({"emitted_steps": 2}, "revise_after must be at most 1, found 2"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Bytes of `sensor-readings` to columns of readings; what cannot be used becomes a dead letter."""
+"""Decodes `sensor-readings` into columns of readings; unusable input becomes dead letters."""

@@ -1,4 +1,4 @@
-"""Readings that come as Arrow IPC streams: long (group, sensor, ts, value) or wide (group, ts, a column a sensor)."""
+"""Readings in Arrow IPC streams: long (group, sensor, ts, value) or wide (group, ts, one column per sensor)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from glaim_stream.decode.parsed import Parsed, Said, positions, qualities
 
 ARROW_CONTENT_TYPE = b"application/vnd.apache.arrow.stream"
 _LONG = {"sensor", "value"}
-_MOST_READINGS = 1_000_000  # in one record: a column of nulls may claim any length and weigh nothing
+_MAX_CELLS = 1_000_000  # in one record; a column of nulls takes no bytes whatever length it claims
 _BROKEN = (pa.ArrowException, ValueError, KeyError, TypeError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """One record's table."""
+    """The table of one record."""
 
     place: int
     table: pa.Table
@@ -31,21 +31,21 @@ class _Stream:
 
 
 def is_arrow(record: InputRecord) -> bool:
-    """Whether the record says that it is an Arrow stream."""
+    """Whether the record's content type is an Arrow stream."""
     return any(name == "content-type" and value == ARROW_CONTENT_TYPE for name, value in record.headers)
 
 
 def parse_arrow(
     records: Sequence[InputRecord], places: Sequence[int], index: GroupIndex, rejects: list[Reject]
 ) -> list[Parsed]:
-    """Read the records at some places of a batch; what cannot be read is added to the rejects.
+    """Parse the records at the given places of a batch and add the unreadable ones to the rejects.
 
-    Tables of one schema are read together: what a column costs is paid once for all of them.
+    Tables with the same schema are parsed together, so that the fixed cost per column arises once.
 
     Returns:
-        Their readings, in one part for each schema or so.
+        The readings in one part per schema; in one part per record where a schema's tables fail together.
     """
-    alike: dict[bytes, list[_Stream]] = {}
+    by_schema: dict[bytes, list[_Stream]] = {}
     for place in places:
         record = records[place]
         try:
@@ -57,9 +57,9 @@ def parse_arrow(
             detail = "the Arrow stream holds no reading"
             rejects.append(Reject(record.offset, DeadLetterCause.MALFORMED, detail))
             continue
-        alike.setdefault(_schema(record.value or b""), []).append(_Stream(place, table, key_text(record)))
+        by_schema.setdefault(_schema(record.value or b""), []).append(_Stream(place, table, key_text(record)))
     parts = []
-    for streams in alike.values():
+    for streams in by_schema.values():
         try:
             parts.append(_parse(streams, index))
         except _BROKEN:
@@ -76,43 +76,43 @@ def _unreadable(record: InputRecord, error: Exception) -> Reject:
 
 
 def _table(stream: bytes) -> pa.Table:
-    """The rows of one stream.
+    """Read and validate one stream.
 
     Raises:
-        pa.ArrowException, ValueError, KeyError, TypeError: the stream is broken, or has no `ts`.
+        pa.ArrowException, ValueError, KeyError, TypeError, OSError: the stream is broken, too large, or has no `ts`.
     """
     with pa.ipc.open_stream(stream) as reader:
         table = reader.read_all()
-    if table.num_rows * max(table.num_columns, 1) > _MOST_READINGS:
-        raise ValueError(f"expected at most {_MOST_READINGS} cells, found {table.num_rows} rows of {table.num_columns}")
-    table.validate(full=True)  # reading trusts the offsets and lengths inside, and following a wrong one may crash
+    if table.num_rows * table.num_columns > _MAX_CELLS:
+        raise ValueError(f"expected at most {_MAX_CELLS} cells, found {table.num_rows} rows of {table.num_columns}")
+    table.validate(full=True)  # Arrow follows offsets unchecked when it reads values; a wrong one can crash the process
     if "ts" not in table.column_names:
         raise KeyError(f"expected a column ts, found {sorted(table.column_names)}")
     return table
 
 
 def _schema(stream: bytes) -> bytes:
-    """The message that a stream begins with: 4 bytes of mark, 4 of its length, then itself."""
+    """The schema message at the start of a stream: a 4-byte marker, a 4-byte length, then the message."""
     return stream[: 8 + int.from_bytes(stream[4:8], "little")]
 
 
 def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
-    """Readings of tables that have one schema, row by row."""
+    """Readings of tables with the same schema, row by row."""
     table = pa.concat_tables([stream.table for stream in streams])
     counts = [stream.table.num_rows for stream in streams]
-    of = np.repeat(np.arange(len(streams)), counts)
-    record = np.array([stream.place for stream in streams], np.int64)[of]
+    stream_of_row = np.repeat(np.arange(len(streams)), counts)
+    record = np.array([stream.place for stream in streams], np.int64)[stream_of_row]
     names = set(table.column_names)
     time = _times_ms(table["ts"])
     if "group" in names:
         group = _codes(table["group"], index.groups, NO_GROUP)
     else:
-        group = index.groups([stream.key_group for stream in streams])[of]
+        group = index.groups([stream.key_group for stream in streams])[stream_of_row]
 
-    def group_said(row: int) -> str | None:
-        return _text(table["group"][row]) if "group" in names else streams[int(of[row])].key_group
+    def stated_group(row: int) -> str | None:
+        return _text(table["group"][row]) if "group" in names else streams[int(stream_of_row[row])].key_group
 
-    def time_said(row: int) -> int | None:
+    def stated_time(row: int) -> int | None:
         return None if np.isnan(time[row]) else int(time[row])
 
     if names >= _LONG:
@@ -124,7 +124,7 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
             record,
             positions(counts),
             _qualities(table["quality"]) if "quality" in names else None,
-            lambda row: Said(group_said(row), _text(table["sensor"][row]), time_said(row)),
+            lambda row: Said(stated_group(row), _text(table["sensor"][row]), stated_time(row)),
         )
     sensors = [name for name in table.column_names if name not in ("group", "ts")]
     width = len(sensors)
@@ -136,19 +136,19 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
         np.repeat(record, width),
         positions([count * width for count in counts]),
         None,
-        lambda cell: Said(group_said(cell // width), sensors[cell % width], time_said(cell // width)),
+        lambda cell: Said(stated_group(cell // width), sensors[cell % width], stated_time(cell // width)),
     )
 
 
 def _codes(column: pa.ChunkedArray, codes: Any, null: int) -> NDArray[np.int64]:
-    """Codes of a column of names: each distinct one is looked up once."""
+    """Codes of a column of names; each distinct name is looked up once."""
     distinct, place = _distinct(_texts(column))
-    code = np.append(codes(distinct), null)  # the last one answers for null
+    code = np.append(codes(distinct), null)  # index -1, null, selects the last code
     return code[place]
 
 
 def _distinct(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct values, and the place among them of each row, -1 for null."""
+    """The distinct values, and the index of each row's value among them, -1 for null."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     chunk = encoded.unify_dictionaries().combine_chunks()
     place = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -168,13 +168,13 @@ def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """NaN for null."""
+    """The column as floats, NaN for null."""
     floats: NDArray[np.float64] = column.to_numpy().astype(np.float64, copy=False)
     return floats
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of texts, its dictionary kept where it has one."""
+    """The column as strings; a dictionary of strings stays encoded."""
     if pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type):
         return column
     return pc.cast(column, pa.string())
@@ -186,7 +186,7 @@ def _text(scalar: pa.Scalar) -> str | None:
 
 
 def _qualities(column: pa.ChunkedArray) -> NDArray[np.int8] | None:
-    """Qualities are words, or StatusCodes in a column of integers."""
-    distinct, place = _distinct(column if pa.types.is_integer(column.type) else _texts(column))
+    """Quality of each row, from names, or from StatusCodes as integers, which are read as their digits."""
+    distinct, place = _distinct(_texts(column))
     meant = qualities([*distinct, None])
     return None if meant is None else meant[place]

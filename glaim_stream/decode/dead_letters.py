@@ -1,4 +1,4 @@
-"""What becomes of input that cannot be used: the original record, kept whole, with the reason in its headers."""
+"""Dead letters: unusable records, kept unchanged, with the reason in their headers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Protocol
 class DeadLetterCause(StrEnum):
     """Why a reading or a whole record went to the dead-letter topic."""
 
-    UNDECODABLE = "undecodable"  # neither JSON nor Arrow as its content-type says
+    UNDECODABLE = "undecodable"  # not the JSON or Arrow that its content-type announces
     MALFORMED = "malformed"  # a field is missing or has the wrong type
     UNKNOWN_GROUP = "unknown-group"
     UNKNOWN_SENSOR = "unknown-sensor"
-    BAD_TIME = "bad-time"  # no time, or one without a zone
+    BAD_TIME = "bad-time"  # no time, a time without a zone, or one outside the years 1900 to 2200
     FUTURE = "future"  # stamped further ahead of its record than the catalogue allows
     OUT_OF_LIMITS = "out-of-limits"  # infinite, or outside the sensor's physical limits
-    TOO_LATE = "too-late"  # older than the window; goes to a topic of its own
-    PROCESSING = "processing"  # the worker itself failed on it: a fault of ours, kept for requeueing
+    TOO_LATE = "too-late"  # older than the window; goes to a separate topic
+    PROCESSING = "processing"  # an internal error of the worker; kept for requeueing
 
 
 class InputRecord(Protocol):
-    """What of a Kafka record is used here; aiokafka's and kafka-python's records both fit."""
+    """The fields of a Kafka record that decoding uses; the records of aiokafka and kafka-python both fit."""
 
     @property
     def key(self) -> bytes | None:
-        """The producer's key; the group where a record names none."""
+        """The producer's key; the group of a record that names none."""
         ...
 
     @property
@@ -38,22 +38,22 @@ class InputRecord(Protocol):
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Among them `content-type`."""
+        """The headers; `content-type` selects the format."""
         ...
 
     @property
     def offset(self) -> int:
-        """Place in the partition."""
+        """Offset in the partition."""
         ...
 
     @property
     def timestamp(self) -> int:
-        """When it was produced, epoch milliseconds."""
+        """Time of production, epoch milliseconds; negative if the record has none."""
         ...
 
 
 def key_text(record: InputRecord) -> str | None:
-    """The record's key as text, None where it is empty or is none."""
+    """The record's key as text; None if it is absent, empty or not UTF-8."""
     try:
         return record.key.decode() if record.key else None
     except UnicodeDecodeError:
@@ -62,18 +62,18 @@ def key_text(record: InputRecord) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A reading that cannot be used, or a whole record when `position` is None."""
+    """An unusable reading, or a whole record if `position` is None."""
 
     offset: int
     cause: DeadLetterCause
     detail: str
     position: int | None = None
-    late_by_ms: int | None = None  # how far behind the watermark; of a reading that is too late
+    late_by_ms: int | None = None  # distance behind the watermark of a reading that is too late
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One message for the dead-letter topic, or for the late topic: key and value are the original's bytes."""
+    """One message for the dead-letter topic or the late topic, with the key and value of the original record."""
 
     key: bytes | None
     value: bytes | None
@@ -82,18 +82,18 @@ class DeadLetter:
 
 
 HEADER_PREFIX = "glaim-"
-RECEIPT_HEADER = HEADER_PREFIX + "receipt"  # of a message among the letters: which of them were sent back
-REQUEUED_HEADER = HEADER_PREFIX + "requeued"  # how often a record was sent back; its next letter keeps it
-MAX_DETAIL_CHARS = 500  # a detail quotes input, which has no bound of its own
+RECEIPT_HEADER = HEADER_PREFIX + "receipt"  # marks a message among the letters that lists the requeued ones
+REQUEUED_HEADER = HEADER_PREFIX + "requeued"  # how often a record was requeued; its next letter keeps it
+MAX_DETAIL_CHARS = 500  # a detail quotes input of any length
 
 
 def dead_letter(record: InputRecord, rejects: Sequence[Reject], *, topic: str, partition: int) -> DeadLetter:
-    """Make the dead letter of one record from all that was rejected of it.
+    """Make the dead letter of one record from its rejects.
 
-    Headers added to the original's: `glaim-cause` and `glaim-detail` (of the first reject), `glaim-topic`,
+    Headers added to those of the original: `glaim-cause` and `glaim-detail` (of the first reject), `glaim-topic`,
     `glaim-partition`, `glaim-offset`, `glaim-timestamp-ms`, and `glaim-positions`, a JSON list of the rejected
-    readings' places in the record, absent when the whole record was rejected. A letter of readings that are too late
-    has `glaim-late-by-ms` as well, a JSON object: how far behind the watermark each was, by its place in the record.
+    readings' positions in the record, absent if the whole record was rejected. A letter of readings that are too late
+    also has `glaim-late-by-ms`, a JSON object with each reading's distance behind the watermark, by its position.
     """
     first = rejects[0]
     added = {
@@ -120,25 +120,25 @@ def dead_letter(record: InputRecord, rejects: Sequence[Reject], *, topic: str, p
 def dead_letters(
     records: Sequence[InputRecord], rejects: Sequence[Reject], *, topic: str, partition: int
 ) -> list[DeadLetter]:
-    """Make the letters of a batch, in the order of its records.
+    """Make the dead letters of a batch, in the order of its records.
 
-    A record of which some readings are too late and others cannot be used has two, one for each topic.
+    A record with readings that are too late and others that are unusable has two letters, one for each topic.
     """
-    of_record: dict[int, tuple[list[Reject], list[Reject]]] = {}
+    by_offset: dict[int, tuple[list[Reject], list[Reject]]] = {}
     for reject in rejects:
-        of_record.setdefault(reject.offset, ([], []))[reject.cause is DeadLetterCause.TOO_LATE].append(reject)
-    if not of_record:
+        by_offset.setdefault(reject.offset, ([], []))[reject.cause is DeadLetterCause.TOO_LATE].append(reject)
+    if not by_offset:
         return []
     return [
         dead_letter(record, part, topic=topic, partition=partition)
         for record in records
-        for part in of_record.get(record.offset, ())
+        for part in by_offset.get(record.offset, ())
         if part
     ]
 
 
 def positions_of(headers: Sequence[tuple[str, bytes]]) -> set[int] | None:
-    """The rejected readings' places in their record; None when the whole record was rejected."""
+    """The rejected readings' positions in their record; None if the whole record was rejected."""
     for name, text in headers:
         if name == HEADER_PREFIX + "positions":
             return set(json.loads(text))

@@ -1,7 +1,7 @@
-"""Bytes of `sensor-readings` into columns; what cannot be read is set aside, and the rest flows on.
+"""Decodes the records of `sensor-readings` into columns and rejects what cannot be used.
 
-By `content-type` header: JSON when absent, Arrow IPC streams for `application/vnd.apache.arrow.stream`. A JSON record
-is one reading, one step (`values`) or many readings (`readings`). Nothing here raises on bad input.
+The `content-type` header selects the format: Arrow IPC streams for `application/vnd.apache.arrow.stream`, JSON
+otherwise. A JSON record is one reading, one step (`values`) or many readings (`readings`). Bad input raises nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 class Decoder:
-    """Decodes batches of records for one catalogue."""
+    """A decoder of batches of records for one catalogue."""
 
     def __init__(self, index: GroupIndex) -> None:
         self._index = index
@@ -35,10 +35,10 @@ class Decoder:
 
         Args:
             records: Kafka records.
-            now_ms: wall time, epoch milliseconds, for records that do not say when they were produced.
+            now_ms: wall time, epoch milliseconds, used for records without a time of production.
 
         Returns:
-            The readings that can be used, in order of arrival, and what was refused.
+            The usable readings in order of arrival, and the rejects.
         """
         rejects: list[Reject] = []
         headed = [place for place, record in enumerate(records) if record.headers]
@@ -49,9 +49,9 @@ class Decoder:
             parts += parse_json(records, rest, self._index, rejects)
         if not parts:
             return no_readings(), rejects
-        return self._judged(joined(parts), records, headed, now_ms, rejects), rejects
+        return self._usable(joined(parts), records, headed, now_ms, rejects), rejects
 
-    def _judged(
+    def _usable(
         self,
         parsed: Parsed,
         records: Sequence[InputRecord],
@@ -59,26 +59,26 @@ class Decoder:
         now_ms: int,
         rejects: list[Reject],
     ) -> Readings:
-        """The readings that can be used; the others are added to the rejects."""
+        """Select the usable readings and add the others to the rejects."""
         index = self._index
         offset = np.array([record.offset for record in records], np.int64)[parsed.record]
         produced = np.array([record.timestamp for record in records], np.int64)
         produced_ms = np.where(produced < 0, now_ms, produced)[parsed.record]
-        value, quality = _settled(parsed)
+        value, quality = _agreeing(parsed)
         model = index.models(parsed.group)
         sensor = index.rows(model, parsed.sensor)
         known = (parsed.group >= 0) & (sensor >= 0)
-        # NaN, no time, compares false both ways; NaN, a dropout, does too and stays: it has no limits to break.
+        # NaN compares false both ways: a missing time is rejected here, and a dropout exceeds no limit below.
         timed = (parsed.time_ms >= EARLIEST_MS) & (parsed.time_ms <= LATEST_MS)
-        # Ahead of the record's time, not of the wall clock: a rebuild reads the same records later, and must refuse
-        # the same readings.
+        # Ahead of the record's time, not of the wall clock: a rebuild reads the same records later and must reject the
+        # same readings.
         ahead = parsed.time_ms >= produced_ms + (self._max_ahead_ms[model] + 1)
         outside = (value < index.limits_low[model, sensor]) | (value > index.limits_high[model, sensor])
         outside |= np.abs(value) > FLOAT32_MAX
         good = known & timed & ~ahead & ~outside
         all_good = bool(good.all())
         for row in [] if all_good else np.flatnonzero(~good).tolist():
-            cause, detail = self._why(parsed, row, bool(timed[row]), bool(ahead[row]))
+            cause, detail = self._cause(parsed, row, bool(timed[row]), bool(ahead[row]))
             rejects.append(Reject(int(offset[row]), cause, detail, int(parsed.position[row])))
         readings = Readings(
             model,
@@ -94,7 +94,7 @@ class Decoder:
         )
         return readings if all_good else readings.where(good)
 
-    def _why(self, parsed: Parsed, row: int, timed: bool, ahead: bool) -> tuple[DeadLetterCause, str]:
+    def _cause(self, parsed: Parsed, row: int, timed: bool, ahead: bool) -> tuple[DeadLetterCause, str]:
         group, sensor, time = parsed.said(row)
         code = int(parsed.group[row])
         if code == NO_GROUP or group is None or sensor is None:
@@ -115,15 +115,15 @@ class Decoder:
 
 
 def _requeued(records: Sequence[InputRecord], headed: Sequence[int]) -> NDArray[np.bool_]:
-    """Which records are dead letters that were sent back, bool [r]; `headed` are the places of those with headers."""
+    """Which records are requeued dead letters, bool [r]; `headed` are the indices of the records with headers."""
     requeued = np.zeros(len(records), np.bool_)
     for place in headed:
         requeued[place] = any(name == REQUEUED_HEADER for name, _ in records[place].headers)
     return requeued
 
 
-def _settled(parsed: Parsed) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """Values and qualities that agree: a value said to be bad becomes NaN, and none at all is bad."""
+def _agreeing(parsed: Parsed) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """Values and qualities that agree: the value of a bad reading becomes NaN, and a reading without value is bad."""
     value = parsed.value
     if parsed.quality is None:
         return value, np.where(np.isnan(value), np.int8(Quality.BAD), np.int8(Quality.GOOD))

@@ -1,4 +1,4 @@
-"""Names to numbers: groups and sensors that arrive get codes, so that the rest of the way is arithmetic."""
+"""Integer codes for the names of groups and sensors, so that later stages are arithmetic."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from numpy.typing import NDArray
 from glaim_stream.catalogue import Catalogue
 
 UNKNOWN_GROUP = -1
-NO_GROUP = -2  # none was named
+NO_GROUP = -2  # the record names none
 UNKNOWN_SENSOR = -1
-MAX_NAME_CHARS = 249  # as Kafka's own names: a pattern must not let in a name that fills a message
+MAX_NAME_CHARS = 249  # Kafka's limit for its own names; a pattern must not admit a name that fills a message
 
 Codes = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 
 
 class GroupIndex:
-    """Codes for the groups that were seen, growing as new ones of the catalogue arrive, and for all its sensor names.
+    """Codes of the catalogue's sensor names and of the groups seen so far.
 
-    Codes are dense and start at 0; they live as long as the process and are no part of any record.
+    Codes are dense and start at 0. They are valid within one process and never leave it.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.names: list[str] = []  # by group code
         self.model_of_group: list[int] = []  # by group code
-        self._models = np.zeros(1, np.int32)  # the same, and a last one that answers for groups without code
+        self._models = np.zeros(1, np.int32)  # the same as an array, and a last entry for groups without a code
         self._group_code = _Codes(self._new_group)
         names = dict.fromkeys(id_ for model in catalogue.models for id_ in model.sensor_ids)
         self._sensor_code = _Codes(lambda name: UNKNOWN_SENSOR)
@@ -41,17 +41,17 @@ class GroupIndex:
     def group(self, name: str) -> int:
         """Code of a group, or UNKNOWN_GROUP when the catalogue does not name it.
 
-        An unknown name is looked up again each time and never stored: names come from outside, and storing every
-        one that ever arrived would let a broken producer grow the worker without bound.
+        Unknown names are looked up each time and never stored, because a broken producer could send new names without
+        end and fill the memory.
         """
         return self._group_code[name]
 
     def groups(self, names: Sequence[str | None]) -> Codes:
-        """`group` of each, int64 [n], or NO_GROUP for None; the known ones without a step of Python."""
+        """`group` of each name, int64 [n]; NO_GROUP for None. Known names are looked up without Python code."""
         return np.fromiter(map(self._group_code.__getitem__, names), np.int64, len(names))
 
     def sensors(self, names: Sequence[str | None]) -> Codes:
-        """A code for each name that any model has a sensor of, int64 [n], else UNKNOWN_SENSOR."""
+        """Code of each sensor name, int64 [n]; UNKNOWN_SENSOR for a name that no model has."""
         return np.fromiter(map(self._sensor_code.__getitem__, names), np.int64, len(names))
 
     def models(self, groups: Codes) -> Int32s:
@@ -62,7 +62,7 @@ class GroupIndex:
 
     def rows(self, models: Int32s, sensors: Codes) -> Int32s:
         """Row of each sensor code in its model, int32 [n], or UNKNOWN_SENSOR."""
-        return self._sensor_rows[models, sensors]  # the last column answers for UNKNOWN_SENSOR
+        return self._sensor_rows[models, sensors]  # UNKNOWN_SENSOR, -1, selects the last column
 
     def _new_group(self, name: str | None) -> int:
         if name is None:
@@ -77,7 +77,7 @@ class GroupIndex:
 
 
 class _Codes(dict[str | None, int]):
-    """Codes by name, which asks for those that are absent and keeps none that it is told."""
+    """A dictionary of codes that computes the code of an absent name without storing it."""
 
     def __init__(self, absent: Callable[[str | None], int]) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class _Codes(dict[str | None, int]):
 
 
 def _limits(catalogue: Catalogue) -> tuple[np.ndarray, np.ndarray]:
-    """Low and high limit of every sensor, float64 [models, most sensors of a model] each."""
+    """Low and high limit of every sensor, each float64 [models, sensors of the largest model]."""
     width = max(len(model.sensors) for model in catalogue.models)
     low = np.full((len(catalogue.models), width), -np.inf)
     high = np.full_like(low, np.inf)

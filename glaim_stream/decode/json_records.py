@@ -1,4 +1,4 @@
-"""Readings that come as JSON: one reading, one step of a group, or many readings a record."""
+"""Readings in JSON: a record is one reading, one step of a group, or many readings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.decode.parsed import Parsed, Said, Stated, Time, positions, qualities, times_ms
 
 _NEWLINE = 10
-_FEW = 16  # records that are decoded one by one where they do not decode together
+_FEW = 16  # up to this many records are decoded one by one if they do not decode together
 
 
 class ReadingItem(msgspec.Struct, gc=False):
-    """One reading inside a `readings` record; `group` and `ts` may stand on the record instead."""
+    """One reading of a `readings` record; `group` and `ts` default to those of the record."""
 
     sensor: str
     value: float | None = None
@@ -29,7 +29,7 @@ class ReadingItem(msgspec.Struct, gc=False):
 
 
 class JsonRecord(msgspec.Struct):
-    """The union of the three JSON shapes; which one it is follows from the field that is present."""
+    """The union of the three JSON shapes; the field that is present decides which one it is."""
 
     group: str | None = None
     sensor: str | None = None
@@ -41,19 +41,19 @@ class JsonRecord(msgspec.Struct):
 
 
 class SingleRecord(msgspec.Struct, gc=False):
-    """A record that is one reading, group and all, and nothing else: quicker than the union."""
+    """A record of one reading with its group: decodes faster than the union."""
 
     group: str
     sensor: str
     ts: Time = None
     value: float | None = None
     quality: Stated = None
-    values: None = None  # the marks of the other shapes: a record that has one is none of these
+    values: None = None  # a record with a field of another shape does not decode as this one
     readings: None = None
 
 
 class PlainItem(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """One reading inside a `readings` record as gateways send them: sensor, epoch milliseconds and value."""
+    """One reading of a `readings` record as gateways send them: sensor, epoch milliseconds and value."""
 
     sensor: str
     ts: int
@@ -61,7 +61,7 @@ class PlainItem(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class PlainBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """A record of such readings of one group: half as many columns to make as of the union."""
+    """A record of plain items of one group: needs half as many columns as the union."""
 
     group: str
     readings: list[PlainItem]
@@ -77,14 +77,16 @@ _Single = SingleRecord | JsonRecord
 def parse_json(
     records: Sequence[InputRecord], places: Sequence[int], index: GroupIndex, rejects: list[Reject]
 ) -> list[Parsed]:
-    """Read the records at some places of a batch; what is no JSON of ours is added to the rejects.
+    """Parse the records at the given places of a batch and add the unreadable ones to the rejects.
 
     Returns:
-        Their readings, in at most one part for each shape.
+        The readings in at most one part per shape.
     """
     chosen = records if len(places) == len(records) else [records[place] for place in places]
     lines = _lines(chosen)
-    if lines is not None:  # whole polls in one of the shapes that most producers send; a wrong guess costs a record
+    if (
+        lines is not None
+    ):  # most producers send whole polls in one shape; a wrong guess costs the decoding of one record
         if (singles := _decode_lines(lines, len(chosen), _single_decoder)) is not None:
             return [_singles(singles, [single.group for single in singles], places, index)]
         plain = _decode_lines(lines, len(chosen), _plain_decoder)
@@ -109,17 +111,17 @@ def parse_json(
 
 
 def _lines(records: Sequence[InputRecord]) -> bytes | None:
-    """The records as lines of one text; None where a record holds a newline itself."""
+    """The records joined by newlines; None if a record itself contains a newline."""
     joined = b"\n".join([record.value or b"" for record in records])
-    # As bytes.count, which takes four times as long.
+    # Four times as fast as bytes.count.
     newlines = np.count_nonzero(np.frombuffer(joined, np.uint8) == _NEWLINE)
     return joined if newlines == len(records) - 1 else None
 
 
 def _decode_lines(lines: bytes, count: int, decoder: msgspec.json.Decoder[_Document]) -> list[_Document] | None:
-    """All records in one pass, 3 times as fast as one by one; None unless each of the `count` lines decodes.
+    """Decode all records in one pass, 3 times as fast as one by one; None unless all `count` lines decode.
 
-    The lines are counted before and after: a record that itself holds a newline, or is blank, cannot shift its
+    The lines are counted before and after, so that a record with a newline or a blank record cannot shift its
     neighbours.
     """
     try:
@@ -132,7 +134,7 @@ def _decode_lines(lines: bytes, count: int, decoder: msgspec.json.Decoder[_Docum
 def _documents(
     records: Sequence[InputRecord], lines: bytes | None, rejects: list[Reject]
 ) -> Sequence[JsonRecord | None]:
-    """A document a record, None for what was refused; a record that is broken slows its neighbours, not the batch."""
+    """One document per record, None for a rejected one. A broken record slows down its neighbours, not the batch."""
     together = None if lines is None else _decode_lines(lines, len(records), _decoder)
     if together is not None:
         return together
@@ -153,9 +155,9 @@ def _decode_one(record: InputRecord, rejects: list[Reject]) -> JsonRecord | None
     except msgspec.ValidationError as error:
         cause, detail = DeadLetterCause.MALFORMED, str(error)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        try:  # NaN and Infinity are no JSON, yet Python's and others' encoders write them
+        try:  # NaN and Infinity are not JSON, but Python and other encoders write them
             document = json.loads(value)
-            msgspec.json.encode(document)  # json lets lone surrogates pass, which no text of our output could hold
+            msgspec.json.encode(document)  # json accepts lone surrogates, which the output cannot encode
             return msgspec.convert(document, JsonRecord)
         except msgspec.ValidationError as error:
             cause, detail = DeadLetterCause.MALFORMED, str(error)
@@ -168,7 +170,7 @@ def _decode_one(record: InputRecord, rejects: list[Reject]) -> JsonRecord | None
 
 
 def _shape(record: InputRecord, document: JsonRecord, rejects: list[Reject]) -> int | None:
-    """0 for one reading, 1 for a step, 2 for many readings; None, and a reject, for none or several of them."""
+    """0 for one reading, 1 for a step, 2 for many readings; None, and a reject, for no shape or several."""
     parts = (document.sensor, document.values, document.readings)
     shapes = [shape for shape, part in enumerate(parts) if part is not None]
     if len(shapes) == 1 and (shapes[0] == 0 or parts[shapes[0]]):
@@ -181,7 +183,7 @@ def _shape(record: InputRecord, document: JsonRecord, rejects: list[Reject]) -> 
     return None
 
 
-# Columns are made one after the other, which is faster than reading by reading.
+# Column by column is faster than reading by reading.
 
 
 def _singles(
@@ -205,28 +207,28 @@ def _steps(
 ) -> Parsed:
     steps = [document.values or {} for document in documents]
     counts = [len(step) for step in steps]
-    of = np.repeat(np.arange(len(steps)), counts)
+    record_of_row = np.repeat(np.arange(len(steps)), counts)
     position = positions(counts)
     quality = qualities([document.quality for document in documents])
 
     def said(row: int) -> Said:
-        number = int(of[row])
+        number = int(record_of_row[row])
         return Said(groups[number], list(steps[number])[int(position[row])], documents[number].ts)
 
     return Parsed(
-        index.groups(groups)[of],
+        index.groups(groups)[record_of_row],
         index.sensors(list(chain.from_iterable(steps))),
-        times_ms([document.ts for document in documents])[of],
-        np.fromiter(chain.from_iterable([step.values() for step in steps]), np.float64, len(of)),
-        np.array(places, np.int64)[of],
+        times_ms([document.ts for document in documents])[record_of_row],
+        np.fromiter(chain.from_iterable([step.values() for step in steps]), np.float64, len(record_of_row)),
+        np.array(places, np.int64)[record_of_row],
         position,
-        None if quality is None else quality[of],
+        None if quality is None else quality[record_of_row],
         said,
     )
 
 
 def _plain_batches(documents: Sequence[PlainBatch], places: Sequence[int], index: GroupIndex) -> Parsed | None:
-    """As `_batches`; None for what only that one judges: a record without readings, a time beyond 64 bits."""
+    """The fast form of `_batches`; None if a record has no readings or a time exceeds 64 bits."""
     counts = [len(document.readings) for document in documents]
     items = [item for document in documents for item in document.readings]
     try:
@@ -235,16 +237,16 @@ def _plain_batches(documents: Sequence[PlainBatch], places: Sequence[int], index
         return None
     if not all(counts):
         return None
-    of = np.repeat(np.arange(len(documents)), counts)
+    record_of_row = np.repeat(np.arange(len(documents)), counts)
     return Parsed(
-        index.groups([document.group for document in documents])[of],
+        index.groups([document.group for document in documents])[record_of_row],
         index.sensors([item.sensor for item in items]),
         time.astype(np.float64),
         np.fromiter([item.value for item in items], np.float64, len(items)),
-        np.array(places, np.int64)[of],
+        np.array(places, np.int64)[record_of_row],
         positions(counts),
         None,
-        lambda row: Said(documents[int(of[row])].group, items[row].sensor, items[row].ts),
+        lambda row: Said(documents[int(record_of_row[row])].group, items[row].sensor, items[row].ts),
     )
 
 
@@ -253,8 +255,8 @@ def _batches(
 ) -> Parsed:
     counts = [len(document.readings or ()) for document in documents]
     items = [item for document in documents for item in document.readings or ()]
-    of = np.repeat(np.arange(len(documents)), counts)
-    group = index.groups(groups)[of]
+    record_of_row = np.repeat(np.arange(len(documents)), counts)
+    group = index.groups(groups)[record_of_row]
     own_groups = [item.group for item in items]
     if any(own_groups):
         own = np.flatnonzero([bool(name) for name in own_groups])
@@ -263,10 +265,10 @@ def _batches(
     time = times_ms(times)
     if None in times:
         absent = np.flatnonzero([each is None for each in times])
-        time[absent] = times_ms([document.ts for document in documents])[of[absent]]
+        time[absent] = times_ms([document.ts for document in documents])[record_of_row[absent]]
 
     def said(row: int) -> Said:
-        number, item = int(of[row]), items[row]
+        number, item = int(record_of_row[row]), items[row]
         return Said(item.group or groups[number], item.sensor, documents[number].ts if item.ts is None else item.ts)
 
     return Parsed(
@@ -274,7 +276,7 @@ def _batches(
         index.sensors([item.sensor for item in items]),
         time,
         np.fromiter([item.value for item in items], np.float64, len(items)),
-        np.array(places, np.int64)[of],
+        np.array(places, np.int64)[record_of_row],
         positions(counts),
         qualities([item.quality for item in items]),
         said,

@@ -1,4 +1,4 @@
-"""Readings whose bytes were understood and whose names became codes: what each input format is read into."""
+"""Columns of readings before validation: the common result of all input formats."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from glaim_stream.decode.quality import quality_of
 
 Time = int | float | str | None  # epoch milliseconds or ISO 8601
-Stated = int | float | str | None  # quality: a word or a StatusCode
+Stated = int | float | str | None  # quality: a name or a StatusCode
 
 
 class Said(NamedTuple):
-    """What one reading said, in its own words; for messages about it."""
+    """Group, sensor and time as the record states them; for messages about a reading."""
 
     group: str | None
     sensor: str | None
@@ -27,23 +27,23 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Readings in order of arrival, not yet judged; every column has the length n."""
+    """Readings in order of arrival before validation; every column has length n."""
 
-    group: NDArray[np.int64]  # GroupIndex.groups: a code, or why there is none
+    group: NDArray[np.int64]  # GroupIndex.groups: a code, UNKNOWN_GROUP or NO_GROUP
     sensor: NDArray[np.int64]  # GroupIndex.sensors
-    time_ms: NDArray[np.float64]  # NaN where it cannot be read
-    value: NDArray[np.float64]  # NaN where there is none
-    record: NDArray[np.int64]  # which of the batch's records carried it
+    time_ms: NDArray[np.float64]  # NaN if it cannot be read
+    value: NDArray[np.float64]  # NaN without a value
+    record: NDArray[np.int64]  # index of its record in the batch
     position: NDArray[np.int64]  # of the reading inside its record
-    quality: NDArray[np.int8] | None  # None: nothing is stated of any
-    said: Callable[[int], Said]  # by place in the columns
+    quality: NDArray[np.int8] | None  # None if no reading states one
+    said: Callable[[int], Said]  # by row
 
     def __len__(self) -> int:
         return len(self.record)
 
 
 def joined(parts: Sequence[Parsed]) -> Parsed:
-    """Parts as one, in order of their records."""
+    """Join parts into one, in the order of their records."""
     if len(parts) == 1:
         return parts[0]
     record = np.concatenate([part.record for part in parts])
@@ -53,10 +53,10 @@ def joined(parts: Sequence[Parsed]) -> Parsed:
     def column(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate(list(columns))[order]
 
-    def said(place: int) -> Said:
-        of = int(order[place])
-        part = int(np.searchsorted(starts, of, side="right")) - 1
-        return parts[part].said(of - int(starts[part]))
+    def said(row: int) -> Said:
+        place = int(order[row])
+        part = int(np.searchsorted(starts, place, side="right")) - 1
+        return parts[part].said(place - int(starts[part]))
 
     return Parsed(
         column(part.group for part in parts),
@@ -73,30 +73,30 @@ def joined(parts: Sequence[Parsed]) -> Parsed:
 
 
 def positions(counts: Sequence[int]) -> NDArray[np.int64]:
-    """0, 1, ... for each record that holds so many readings."""
+    """Position of each reading in its record: 0, 1, ... for every count."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1]) - np.repeat(ends - counts, counts)
 
 
 def times_ms(times: Sequence[Time]) -> NDArray[np.float64]:
-    """Epoch milliseconds, NaN where it is no time."""
+    """Epoch milliseconds of each time, NaN for what is not a time."""
     if not isinstance(times[0], str):
         try:
-            return np.frombuffer(array("d", cast("Sequence[float]", times)))  # refuses text
-        except (TypeError, OverflowError):  # some are ISO stamps, or absent, or too large
+            return np.frombuffer(array("d", cast("Sequence[float]", times)))  # raises on text
+        except (TypeError, OverflowError):  # some are ISO 8601, absent or too large
             pass
-    return _by_kind(times, _time_ms, np.float64)
+    return _by_distinct(times, _time_ms, np.float64)
 
 
 def qualities(stated: Sequence[Stated]) -> NDArray[np.int8] | None:
-    """vocabulary.Quality of each; None where nothing is stated of any."""
-    return _by_kind(stated, quality_of, np.int8) if any(stated) else None
+    """vocabulary.Quality of each reading; None if no reading states one."""
+    return _by_distinct(stated, quality_of, np.int8) if any(stated) else None
 
 
-def _by_kind(said: Sequence[Any], meaning: Callable[[Any], float], dtype: type[Any]) -> NDArray[Any]:
-    """The meaning of each; one that is said often, as a step's time or `good`, is asked for once."""
-    known = {kind: meaning(kind) for kind in set(said)}
-    return np.fromiter(map(known.__getitem__, said), dtype, len(said))
+def _by_distinct(stated: Sequence[Any], convert: Callable[[Any], float], dtype: type[Any]) -> NDArray[Any]:
+    """Convert each value; a repeated value, such as a step's time or `good`, is converted once."""
+    converted = {each: convert(each) for each in set(stated)}
+    return np.fromiter(map(converted.__getitem__, stated), dtype, len(stated))
 
 
 def _time_ms(time: Time) -> float:

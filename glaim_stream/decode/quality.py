@@ -1,4 +1,4 @@
-"""What a reading says of its own quality: words, OPC UA's symbolic names and OPC UA StatusCodes, as one of three."""
+"""The quality that a reading states: names, OPC UA symbolic names and OPC UA StatusCodes, as good, uncertain or bad."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from glaim_stream.vocabulary import Quality
 
 _SEVERITY = (Quality.GOOD, Quality.UNCERTAIN, Quality.BAD, Quality.BAD)  # by the two top bits of a StatusCode
 _PREFIXES = (("good", Quality.GOOD), ("uncertain", Quality.UNCERTAIN), ("bad", Quality.BAD))
-_MOST_CHARS = 64  # the longest symbolic name has about 50; a longer text is judged by its beginning
+_MAX_CHARS = 64  # the longest symbolic name has about 50; of a longer text only the beginning counts
 
 
 def quality_of(given: str | float | None) -> Quality:
-    """The quality that an input record's `quality` means.
+    """The vocabulary.Quality of an input record's `quality`.
 
     Args:
-        given: a word or symbolic name that begins with good, uncertain or bad in any case (`Bad_SensorFailure`,
-            `UncertainLastUsableValue`), or a StatusCode as number or as its digits, decimal or `0x` hexadecimal.
+        given: a name that begins with good, uncertain or bad in any case (`Bad_SensorFailure`,
+            `UncertainLastUsableValue`), or a StatusCode as a number or as its digits, decimal or `0x` hexadecimal.
 
     Returns:
-        GOOD where nothing is said. UNCERTAIN where what is said has no meaning here: the value is used, and its row
-        does not vouch for it.
+        GOOD if nothing is stated. UNCERTAIN if the text or number has no known meaning: the value is used, and its row
+        is marked uncertain.
 
     Source: OPC UA Part 4, 7.39: the severity of a StatusCode is its bits 31 and 30; 00 good, 01 uncertain, 10 bad.
     """
     if given is None:
         return Quality.GOOD
-    return _of_text(given[:_MOST_CHARS]) if isinstance(given, str) else _of_code(given)
+    return _of_text(given[:_MAX_CHARS]) if isinstance(given, str) else _of_code(given)
 
 
 def _of_text(text: str) -> Quality:

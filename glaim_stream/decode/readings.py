@@ -1,4 +1,4 @@
-"""Readings as columns: what decoding yields and the windows take. Pure numpy."""
+"""Readings as columns: the output of decoding and the input of the windows. Pure numpy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Readings of one partition in order of arrival; every column has the length n.
+    """Readings of one partition in order of arrival; every column has length n.
 
-    A dropout that was reported (null, NaN, bad quality) has the value NaN and the quality bad: it moves the clock, but
-    observes nothing.
+    A reported dropout (null, NaN, bad quality) has the value NaN and the quality bad: it advances the clock, but is not
+    an observation.
     """
 
     model: NDArray[np.int32]  # index of the model in the catalogue
@@ -22,17 +22,17 @@ class Readings:
     sensor: NDArray[np.int32]  # row of the sensor in the model
     event_time_ms: NDArray[np.int64]
     value: NDArray[np.float32]
-    offset: NDArray[np.int64]  # of the record that carried it
+    offset: NDArray[np.int64]  # of its record
     position: NDArray[np.int32]  # of the reading inside its record
-    quality: NDArray[np.int8]  # vocabulary.Quality; BAD where and only where it holds no value
-    produced_ms: NDArray[np.int64]  # Kafka's time of its record; wall time when the record has none
-    requeued: NDArray[np.bool_]  # of a dead letter that was sent back: no row has told of it yet
+    quality: NDArray[np.int8]  # vocabulary.Quality; BAD exactly where the value is NaN
+    produced_ms: NDArray[np.int64]  # time of production of its record; wall time if the record has none
+    requeued: NDArray[np.bool_]  # comes from a requeued dead letter, so that no row contains it yet
 
     def __len__(self) -> int:
         return len(self.offset)
 
     def where(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
-        """The chosen readings, by bool [n] or by index [k]."""
+        """The selected readings, by bool [n] or by index [k]."""
         return type(self)(*(getattr(self, column.name)[keep] for column in fields(self)))
 
 

@@ -1,11 +1,14 @@
-"""Model repositories as things to move between: what is there, brought, put up, and taken back.
+"""Models as files: contracts, their versions, and the repositories that hold them.
 
-    <repository>/<model>/contract.json               what the newest version promises
+`contract` is what a model promises, and `versions` keeps the contracts of all versions that a running worker meets. The
+other modules list, fetch, push, roll back and prune repositories:
+
+    <repository>/<model>/contract.json               contract of the newest version
                          config.pbtxt, configs/, warmup/      one configuration for all versions
-                         <version>/model.pt, contract.json    weights, and what these weights promise
-    <repository>.withdrawn/<model>/<version>/        rolled back, or pruned: never served, its number never given again
-    <repository>.staging/                            where a version is made whole; one rename puts it in its place
+                         <version>/model.pt, contract.json    weights of a version, and their contract
+    <repository>.withdrawn/<model>/<version>/        rolled back or pruned: never served, the number never reused
+    <repository>.staging/                            where a version is completed before one rename puts it in place
 
-The two folders lie beside the repository and not in it, because Triton takes every folder of a repository for a model
-and, started on one that is half written, does not start at all.
+The last two folders lie beside the repository, not in it, because Triton takes every folder of a repository for a model
+and does not start if one is incomplete.
 """

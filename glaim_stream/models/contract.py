@@ -1,7 +1,7 @@
-"""What a model promises to the worker that uses it: `model_repo/<model>/contract.json`.
+"""The contract between a model and the worker that uses it: `model_repo/<model>/contract.json`.
 
-Training writes it, the worker, the demo and the tests read it. A reader refuses a contract that does not fit with a
-sentence naming what was expected and what was found; nothing is guessed.
+Training writes it; the worker, the demo and the tests read it. A contract that does not match its use is rejected
+with a message that states what was expected and what was found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Frozen(BaseModel):
 
 
 class SensorContract(_Frozen):
-    """One sensor as the model knows it; statistics are those of the observed training values, in its unit."""
+    """One sensor of a model; the statistics are those of the observed training values, in its unit."""
 
     id: str
     unit: str = ""
@@ -39,14 +39,14 @@ class SensorContract(_Frozen):
     std: float = Field(gt=0)
     minimum: float
     maximum: float
-    resolution: float = Field(gt=0, description="imputed values are rounded to it; by default std / 10 000")
+    resolution: float = Field(gt=0, description="imputed values are rounded to it; training writes std / 10 000")
 
 
 class ResidualQuantiles(_Frozen):
-    """Quantiles of truth minus imputed, measured on validation data, from which intervals are drawn.
+    """Quantiles of truth minus imputed value, measured on validation data; intervals are computed from them.
 
-    `newest_*` hold at the right edge of the window, `interior_*` with right context. Each is [C][A]: a row a sensor,
-    a column for each entry of `gap_ages` (steps since the sensor's last observation), in the sensor's unit.
+    `newest_*` apply to the newest step of the window, `interior_*` to steps with right context. Each is [C][A]: one row
+    per sensor, one column per entry of `gap_ages` (steps since the sensor's last observation), in the sensor's unit.
     """
 
     levels: tuple[float, float] = (0.05, 0.95)
@@ -69,7 +69,7 @@ class ResidualQuantiles(_Frozen):
 
 
 class DataFingerprint(_Frozen):
-    """Which data the model was trained on: the file's name, its rows and its digest, never its path."""
+    """The training data: name of the file without its path, number of rows, and digest."""
 
     source: str
     rows: int = Field(ge=1)
@@ -77,13 +77,13 @@ class DataFingerprint(_Frozen):
 
 
 class Contract(_Frozen):
-    """What a served model promises. Shapes: VALUES and OBSERVED [C, window], IMPUTED [C, emitted_steps]."""
+    """The contract of a served model. Shapes: VALUES and OBSERVED [C, window], IMPUTED [C, emitted_steps]."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     name: str
     version: int = Field(ge=1)
     window: int = Field(ge=2)
-    emitted_steps: int = Field(ge=1, description="the model answers for this many newest steps of the window")
+    emitted_steps: int = Field(ge=1, description="number of newest steps that the model imputes")
     step_s: float = Field(gt=0, description="sampling interval of the training data, seconds")
     sensors: list[SensorContract] = Field(min_length=1)
     sensors_sha256: str
@@ -127,7 +127,7 @@ class Contract(_Frozen):
 
 
 def sensors_digest(sensor_ids: Sequence[str]) -> str:
-    """SHA-256 of the sensor ids in order: two models with the same digest take the same rows."""
+    """SHA-256 of the sensor ids in order; models with the same digest have the same rows."""
     return hashlib.sha256(json.dumps(list(sensor_ids)).encode()).hexdigest()
 
 
@@ -141,7 +141,7 @@ def read_contract(path: Path) -> Contract:
     """Read a contract from its file or from the model's directory.
 
     Raises:
-        ContractError: the file is absent, is no JSON, or breaks a rule of `Contract`.
+        ContractError: the file is absent, is not JSON, or breaks a rule of `Contract`.
     """
     file = path / CONTRACT_FILE if path.is_dir() else path
     try:
@@ -149,7 +149,7 @@ def read_contract(path: Path) -> Contract:
     except OSError as error:
         raise ContractError(f"expected a model contract at {file}, found none: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ContractError(f"{file} is no text: {error}") from error
+        raise ContractError(f"{file} is not text: {error}") from error
     try:
         return Contract.model_validate_json(text)
     except ValidationError as error:
@@ -157,7 +157,7 @@ def read_contract(path: Path) -> Contract:
 
 
 def write_contract(contract: Contract, model_directory: Path) -> Path:
-    """Write `contract.json` into the model's directory, whole or not at all; returns its path."""
+    """Write `contract.json` into the model's directory atomically and return its path."""
     target = model_directory / CONTRACT_FILE
     partial = target.with_suffix(".json.partial")
     partial.write_text(contract.model_dump_json(indent=2) + "\n")

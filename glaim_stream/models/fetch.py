@@ -1,4 +1,4 @@
-"""A repository brought to a disk: what is new comes, digest checked, and what was withdrawn goes."""
+"""Copies models from a repository to this machine and checks their digests; can also remove withdrawn versions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def fetch(
     mirror: bool = False,
     say: Callable[[str], object] = print,
 ) -> int:
-    """Bring models.
+    """Copy models to a repository on this machine.
 
     Args:
-        source: where they come from.
+        source: the repository to copy from.
         target: a repository on this machine; made when absent.
         models: only these; all when empty.
-        keep: so many of the newest versions of each.
-        missing_only: only models of which nothing is there; those that are there stay as they are.
-        mirror: remove versions here that the source has no more, as after a roll-back.
+        keep: number of newest versions of each model.
+        missing_only: only models that the target does not have; the others stay unchanged.
+        mirror: remove versions that the source no longer has, as after a rollback.
         say: takes a line for each change.
 
     Returns:
@@ -134,7 +134,7 @@ def _copy(source: Store, path: str, to: Path) -> None:
 
 
 def _verified(made: Path, name: str, numbers: Sequence[int]) -> None:
-    """What has arrived is what was promised: a copy that was cut short is found here."""
+    """Verify the weights of the copied versions, which detects an incomplete copy."""
     arrived = open_store(str(made))
     for number in numbers:
         arrived.verify(name, number)

@@ -1,4 +1,4 @@
-"""What a repository holds, version by version, and whether each is whole."""
+"""Lists the versions of a repository and whether their weights match their contracts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glaim_stream.models.store import WEIGHTS, Store
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One version. `problem` is empty when its weights are the ones its contract was written for."""
+    """One version; `problem` is empty if its weights match its contract."""
 
     model: str
     version: int

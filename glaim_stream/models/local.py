@@ -1,4 +1,4 @@
-"""A repository on a disk that Triton looks at while we write: each change is one rename, and readers see it or not."""
+"""Changes to a repository on a disk that Triton reads at the same time; each change is one atomic rename."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def versions(directory: Path) -> list[int]:
 
 
 def withdrawn(directory: Path) -> Path:
-    """Where a model's versions go that are rolled back."""
+    """The folder for a model's rolled-back versions."""
     repository = directory.parent.absolute()
     return repository.with_name(repository.name + WITHDRAWN) / directory.name
 
@@ -64,7 +64,7 @@ def staging(repository: Path) -> Iterator[Path]:
 
 
 def _remove_old(parent: Path) -> None:
-    """Folders of those who were killed at their work; nobody needs a day from here to the rename."""
+    """Remove folders that killed processes left behind; no process needs a day until its rename."""
     for folder in parent.iterdir():
         if time.time() - folder.stat().st_mtime > _ABANDONED_S:
             shutil.rmtree(folder, ignore_errors=True)

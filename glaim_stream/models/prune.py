@@ -1,8 +1,8 @@
-"""Old weights deleted: what a version promised stays, and its number is never given again.
+"""Deletes old weights; the contracts stay, and version numbers are never reused.
 
-A repository that gets a version a week grows for ever otherwise. Deleted are the weights below the newest `keep`
-versions, and those of versions that were rolled back when they are older still. Each contract stays with what was
-withdrawn, so that the `model_version` of an old row still leads to the sensors, data and intervals of its model.
+Without pruning, a repository with a new version every week grows without end. Pruning deletes the weights of versions
+older than the newest `keep`, including rolled-back versions of that age. Each contract is kept with the withdrawn
+versions, so that the `model_version` of an old row still leads to the sensors, data and intervals of its model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def prune(
 
     Args:
         store: the repository.
-        keep: so many of the newest versions of each model stay whole; no less than Triton serves.
+        keep: number of newest versions of each model that stay; at least the number that Triton serves.
         models: only these; all when empty.
         dry_run: change nothing.
         say: takes a line for each version.

@@ -1,4 +1,4 @@
-"""A repository's new versions put up to another one: the contract last, for with it a version begins to count."""
+"""Copies new versions to another repository. The contract comes last, because it makes a version visible."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from glaim_stream.models.store import WEIGHTS, Store, copy, open_store
 
 
 def push(source: Path, target: Store, *, models: Sequence[str] = (), say: Callable[[str], object] = print) -> int:
-    """Put up the versions that the target has not, nor has withdrawn.
+    """Copy the versions that the target neither has nor has withdrawn.
 
     Args:
         source: a repository on this machine.
-        target: where they go; made when absent.
+        target: the repository to copy to; created if absent.
         models: only these; all when empty.
         say: takes a line for each version.
 

@@ -1,7 +1,7 @@
-"""The newest versions of a model withdrawn: the one before answers again, and its contract is the model's.
+"""Withdraws the newest versions of a model, so that an older version and its contract are served again.
 
-Nothing is deleted. What is withdrawn is kept beside the repository, and its number is never given again, so that the
-`model_version` of a row means one model for ever.
+Nothing is deleted: withdrawn versions are kept beside the repository, and their numbers are never reused, so that the
+`model_version` of a row always means the same weights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def rollback(
     Args:
         store: the repository.
         name: of the model.
-        to: the version that is to be the newest again; None: the one before the newest.
+        to: the version that becomes the newest again; None: the one before the newest.
         dry_run: change nothing.
         say: takes a line for each version.
 

@@ -1,4 +1,4 @@
-"""A model repository wherever Arrow's file systems reach: a disk, S3, GCS, Azure. Reading, and nothing else."""
+"""Read access to a model repository on any of Arrow's file systems: a disk, S3, GCS, Azure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 @dataclass(frozen=True)
 class Store:
-    """A repository: Arrow's file system, the folder in it, and what the user called it."""
+    """A repository: Arrow's file system, the folder in it, and the path or URI that the user gave."""
 
     fs: Any  # pyarrow.fs.FileSystem
     path: str

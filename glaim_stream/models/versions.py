@@ -1,9 +1,9 @@
-"""The contracts of all versions that answer: which one a row's interval is drawn from.
+"""The contracts of all model versions that a worker meets while it runs.
 
-A worker lives longer than a version of a model. Triton takes up a new one while it runs, and for a while some replicas
-answer with the new version and others with the one before. So a contract is read when its version first answers, from
-`<model>/<version>/contract.json`, which lies beside the weights, or from `<model>/contract.json` where that is of this
-version (a ConfigMap holds only the newest one).
+A worker outlives a version of a model. Triton loads new versions while it runs, and for a while some replicas serve the
+new version and others the old one. A version's contract is read when the version first imputes: from
+`<model>/<version>/contract.json` beside its weights, or from `<model>/contract.json` if that is of the same version (a
+ConfigMap contains only the newest one). The intervals of a row come from the contract of its version.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from glaim_stream.models.contract import Contract, read_contract
 
 log = logging.getLogger(__name__)
 
-# A version whose contract is not there yet is looked for again after so long: a ConfigMap reaches a pod within a minute
-# or two, and a file that is looked for at every call would be a read of a network disk at every call.
-_AGAIN_S = 10.0
+# Pause between attempts to read a missing contract. A ConfigMap reaches a pod within a minute or two; an attempt at
+# every call would read a network disk at every call.
+_RETRY_INTERVAL_S = 10.0
 
 
 class Contracts(Mapping[str, Contract]):
-    """Model name -> the contract that was read at the start; `of` knows those of other versions."""
+    """The contracts read at the start, by model name; `of` returns those of other versions."""
 
     def __init__(
         self,
@@ -35,19 +35,19 @@ class Contracts(Mapping[str, Contract]):
         *,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Keep what was read.
+        """Start with the contracts of one version per model.
 
         Args:
-            at_start: by name of the model.
-            repository: where further versions are looked for; None: whatever version answers, the contract is this.
-            now_s: a clock that only goes on, seconds.
+            at_start: contracts by model name.
+            repository: folder with the contracts of further versions; None: all versions share the first one.
+            now_s: monotonic clock, seconds.
         """
         self._at_start = dict(at_start)
         self._repository = repository
         self._now_s = now_s
         self._known = {(name, str(contract.version)): contract for name, contract in at_start.items()}
         self._refused: dict[tuple[str, str], str] = {}
-        self._looked_s: dict[tuple[str, str], float] = {}
+        self._attempted_s: dict[tuple[str, str], float] = {}
         self._reading = asyncio.Lock()
 
     def __getitem__(self, model: str) -> Contract:
@@ -60,18 +60,18 @@ class Contracts(Mapping[str, Contract]):
         return len(self._at_start)
 
     def of(self, model: str, version: str) -> Contract | None:
-        """The contract of a version that answered; None while it cannot be read, or where the model has none."""
+        """The contract of a version; None if it has not been read or the model has none."""
         if self._repository is None or not version:
             return self._at_start.get(model)
         return self._known.get((model, version))
 
     async def follow(self, model: str, version: str) -> None:
-        """Get to know a version that answered: its contract is read, once, if it is not known.
+        """Read the contract of a version that imputed, unless it is known.
 
-        A contract that is not there is said once and looked for again later; its answers are used without intervals.
+        A missing contract is logged once and read again later; until then the version's values have no intervals.
 
         Raises:
-            ContractError: the version takes or gives other windows than the one of the start: it must not be used.
+            ContractError: the version's windows differ from those of the start, so its values must not be used.
         """
         key = (model, version)
         if self._repository is None or key in self._known or model not in self._at_start:
@@ -83,11 +83,11 @@ class Contracts(Mapping[str, Contract]):
             raise ContractError(self._refused[key])
 
     def _due(self, key: tuple[str, str]) -> bool:
-        return self._now_s() - self._looked_s.get(key, -_AGAIN_S) >= _AGAIN_S
+        return self._now_s() - self._attempted_s.get(key, -_RETRY_INTERVAL_S) >= _RETRY_INTERVAL_S
 
     async def _read(self, repository: Path, key: tuple[str, str]) -> None:
         model, version = key
-        first = key not in self._looked_s
+        first = key not in self._attempted_s
         try:
             found = await asyncio.to_thread(_contract_of, repository / model, version)
         except ContractError as error:
@@ -99,13 +99,13 @@ class Contracts(Mapping[str, Contract]):
                 )  # fmt: skip
             return
         finally:
-            self._looked_s[key] = self._now_s()
+            self._attempted_s[key] = self._now_s()
         differing = _differing(self._at_start[model], found)
         if differing:
             metrics.contract_reads.labels(model, "refused").inc()
             self._refused[key] = (
-                f"{model} version {version} is refused, for it is not the model that this worker was started with: "
-                f"expected {'; '.join(differing)}. Restart the workers with a catalogue that fits, or roll it back"
+                f"{model} version {version} is refused because its windows differ from those at the worker's start: "
+                f"expected {'; '.join(differing)}. Restart the workers with a matching catalogue or roll it back"
             )
             log.error("%s", self._refused[key])
             return
@@ -124,7 +124,7 @@ def _contract_of(directory: Path, version: str) -> Contract:
 
 
 def _differing(start: Contract, found: Contract) -> list[str]:
-    """What must be alike in all versions of a model: the windows are cut by it and the answers read by it."""
+    """Differences in the fields that determine the shape of windows and must be equal in all versions."""
     pairs = {
         name: (getattr(start, name), getattr(found, name))
         for name in ("name", "sensor_ids", "window", "emitted_steps", "step_s")

@@ -1,12 +1,13 @@
-"""Outages as messages: one JSON document for each time that a group goes dark or speaks again, keyed by group.
+"""Outages as messages: one JSON document each time a group goes dark or sends again, keyed by group.
 
     {"group": "pump-7", "model": "plant-pump", "kind": "dark", "ts": "2026-11-21T05:00:00Z",
      "last_ts": "2026-11-21T04:59:00Z", "by_clock": false}
 
-`ts` is the start of the step at which the group went dark, or of the first in which it speaks; `last_ts` that of the
-last step before it in which the group was heard, null when the window holds none. A group that is new speaks, too.
-`by_clock` says that no reading of anybody moved event time that far: the wall clock claims it, and the group's next
-event confirms that or takes it back. After a crash an event may come twice: (group, kind, ts, by_clock) is its key.
+`kind` is `dark` or `speaks`; a new group also speaks. `ts` is the start of the step at which the group went dark, or of
+the first step with an observation. `last_ts` is the start of the last step before it with an observation, null if the
+window has none. `by_clock` is true if no reading advanced event time that far, so that the event rests on the wall
+clock alone; the group's next event confirms or revokes it. After a crash an event may be published twice: its key is
+(group, kind, ts, by_clock).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Announcement:
 
 
 def announce(outage: Outage, *, group: str, model: str) -> Announcement:
-    """The message that tells of an outage."""
+    """Make the message of an outage."""
     document = {
         "group": group,
         "model": model,

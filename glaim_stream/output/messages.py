@@ -1,4 +1,4 @@
-"""What a batch of records caused, on its way to the topics: rows, letters, announcements, and where they came from."""
+"""The output of a batch of records for all topics: rows, dead letters, announcements, and their origin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glaim_stream.output.announcements import Announcement
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message for the output topic."""
+    """One message of rows for the output topic."""
 
     value: bytes
     rows: int
@@ -21,7 +21,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where output came from: the last record that it includes. Goes into the output's headers."""
+    """The last input record that the output includes; goes into the output's headers."""
 
     offset: int
     timestamp_ms: int
@@ -29,18 +29,21 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Everything that one batch of one input partition has to say."""
+    """The output of one batch of one input partition."""
 
     partition: int
     origin: Origin
     messages: Sequence[Message] = ()  # rows
-    letters: Sequence[DeadLetter] = ()  # what was refused or came too late
+    letters: Sequence[DeadLetter] = ()  # rejected readings, and those that are too late
     announcements: Sequence[Announcement] = ()  # outages
 
 
 class Publisher(Protocol):
-    """Puts output on its topics; returns when the broker has acknowledged all of it."""
+    """A publisher of output to its topics."""
 
     async def publish(self, output: Output) -> None:
-        """Publish rows and outages of one input partition, both in order, and the letters beside them."""
+        """Publish rows, outages and dead letters; return when the broker has acknowledged all of them.
+
+        Rows and outages of one input partition are published in order.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Closed steps and the imputer's answers into rows: rounding, limits, intervals, status. Pure."""
+"""Makes rows of closed steps and imputed values: rounding, limits, intervals, status. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glaim_stream.windows.closing import NO_WINDOW, Closed
 Floats = NDArray[np.float32]
 
 
-TableOf = Callable[[str], SensorTable]  # by the version that answered
+TableOf = Callable[[str], SensorTable]  # by model version
 
 
 def repair(
@@ -30,13 +30,13 @@ def repair(
 
     Args:
         closed: rows and windows of one model.
-        imputed: the answer for the windows, None when there were none.
+        imputed: the imputed windows; None if there are none.
         table: the model's sensors.
-        table_of: the same with the intervals of the version that answered; None: `table` for every version.
-        version_names: model versions met so far; new ones are appended, rows carry their index. Entry 0 is "".
+        version_names: model versions seen so far; new ones are appended, and rows contain the index. Entry 0 is "".
+        table_of: the sensors with the intervals of a version; None: `table` for every version.
 
     Returns:
-        Rows whose sensor codes are rows of the model.
+        Rows whose sensor codes are row indices of the model.
     """
     count = len(closed)
     value = closed.value.astype(np.float64)
@@ -48,17 +48,17 @@ def repair(
         window, sensor = closed.window[holes], closed.sensor[holes]
         step = imputed.values.shape[2] - 1 - closed.lag[holes]
         filled = imputed.values[window, sensor, step].astype(np.float64)
-        filled[np.isinf(filled)] = np.nan  # no imputer means that, whatever it computed
+        filled[np.isinf(filled)] = np.nan  # never a meaningful value
         value[holes] = publishable(filled, sensor, table)
         method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
         version[holes] = _codes(imputed.version, version_names)[window]
     by_model = (method == Method.MODEL) | (method == Method.BLEND)
     lower, upper = np.full((2, count), np.nan, np.float32)
-    for code in np.unique(version[by_model]).tolist():  # one, but for the moments in which a model is replaced
+    for code in np.unique(version[by_model]).tolist():  # one, except while a model is being replaced
         rows = np.flatnonzero(by_model & (version == code))
-        drawn_from = table if table_of is None else table_of(version_names[code])
+        version_table = table if table_of is None else table_of(version_names[code])
         lower[rows], upper[rows] = intervals(
-            value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, drawn_from
+            value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, version_table
         )
     wide = upper.astype(np.float64) - lower > table.max_interval[closed.sensor]
     value[wide] = lower[wide] = upper[wide] = np.nan
@@ -85,7 +85,7 @@ def repair(
 def _status(
     closed: Closed, method: NDArray[np.int8], wide: NDArray[np.bool_], table: SensorTable
 ) -> NDArray[np.uint32]:
-    """What each row is worth, and if it is null, why; see status.py."""
+    """The StatusCode of each row; for a null row it gives the reason (see vocabulary.py)."""
     status = np.where(closed.quality == Quality.UNCERTAIN, np.uint32(Status.UNCERTAIN), np.uint32(Status.GOOD))
     filled = np.flatnonzero(~closed.observed & (method != Method.NONE))
     last = method[filled] == Method.LAST_VALUE
@@ -103,7 +103,7 @@ def _status(
 def publishable(
     value: NDArray[np.float64], sensor: NDArray[np.int32] | NDArray[np.int64], table: SensorTable
 ) -> NDArray[np.float64]:
-    """Round to the sensor's resolution, because a model's last bits depend on the batch, and keep to its limits."""
+    """Round to the sensor's resolution, because a model's last bits depend on the batch, and clip to its limits."""
     resolution = table.resolution[sensor]
     grid = np.where(resolution > 0, resolution, 1)
     value = np.where(resolution > 0, np.rint(value / grid) * grid, value)
@@ -117,18 +117,18 @@ def intervals(
     newest: NDArray[np.bool_],
     table: SensorTable,
 ) -> tuple[Floats, Floats]:
-    """The interval of each imputed value, from the residuals that the model showed at its gap age.
+    """The interval of each imputed value, from the residuals that the model had at its gap age in validation.
 
-    A blended value has the model's interval around it: its own errors are known in too few places to draw quantiles
-    from, and a mixture that follows recent error is no worse than what it mixes. `glaim_score_intervals_total` says
-    how many hold.
+    A blended value has the model's interval around it: its own errors are known at too few cells to estimate quantiles,
+    and a mixture that follows recent error is no worse than its parts. `glaim_score_intervals_holding_total` counts the
+    intervals that contain the true value.
 
     Args:
         value: [n], sensor units.
         sensor: [n].
         gap_age: [n], steps.
-        newest: [n], at the window's newest step.
-        table: of the model's sensors.
+        newest: [n], True at the window's newest step.
+        table: the model's sensors.
 
     Returns:
         Lower and upper, float32 [n]; NaN without measured residuals.
@@ -141,16 +141,16 @@ def intervals(
         rows = np.flatnonzero(newest == edge)
         if len(rows) == 0:
             continue
-        # The first measured age at or above the row's: an interval may be too wide, never borrowed from a younger gap.
+        # The first measured age at or above the row's: an interval may be too wide, but not that of a younger gap.
         age = np.minimum(np.searchsorted(table.gap_ages, gap_age[rows]), len(table.gap_ages) - 1)
-        of = sensor[rows]
+        own = sensor[rows]
         for side, residuals, keep in (
             (lower, table.residuals[edge][0], np.minimum),
             (upper, table.residuals[edge][1], np.maximum),
         ):
-            # An interval that does not hold its own value would be absurd: a biased model widens it to the value.
-            bound = keep(value[rows] + residuals[of, age], value[rows])
-            side[rows] = np.clip(bound, table.low[of], table.high[of])
+            # The residuals of a biased model may exclude its own value: the interval is widened to contain it.
+            bound = keep(value[rows] + residuals[own, age], value[rows])
+            side[rows] = np.clip(bound, table.low[own], table.high[own])
     return lower, upper
 
 

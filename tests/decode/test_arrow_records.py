@@ -221,11 +221,12 @@ def test_a_record_of_another_content_type_is_read_as_json(header: tuple[str, byt
 
 
 def test_records_of_one_schema_are_parsed_together() -> None:
-    records = [arrow(WIDE, 0, b"g0"), arrow(LONG, 1), arrow(WIDE, 2, b"g1"), arrow(b"", 3)]
+    empty = stream({"ts": pa.array([], pa.int64()), "s0": pa.array([], pa.float64())})
+    records = [arrow(b"", 10), arrow(WIDE, 11, b"g0"), arrow(empty, 12), arrow(LONG, 13), arrow(WIDE, 14, b"g1")]
     rejects: list[Reject] = []
-    parts = parse_arrow(records, [0, 1, 2, 3], GroupIndex(catalogue()), rejects)
-    assert [part.record.tolist() for part in parts] == [[0] * 4 + [2] * 4, [1, 1]]
-    assert [reject.offset for reject in rejects] == [3]
+    parts = parse_arrow(records, range(5), GroupIndex(catalogue()), rejects)
+    assert [part.record.tolist() for part in parts] == [[1] * 4 + [4] * 4, [3, 3]]
+    assert [reject.offset for reject in rejects] == [10, 12]
 
 
 def test_a_record_that_cannot_be_parsed_leaves_the_others_of_its_schema() -> None:
@@ -238,10 +239,10 @@ def test_a_record_that_cannot_be_parsed_leaves_the_others_of_its_schema() -> Non
 
 @pytest.mark.parametrize("rows", [2, 3])
 def test_a_record_may_hold_so_many_cells_and_no_more(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_records, "_MOST_READINGS", 4)
-    readings, rejects = decode(arrow(stream({"ts": [NOW_MS] * rows, "s0": [1.0] * rows}), 0, b"g0"))
-    assert len(readings) == (2 if rows == 2 else 0)
-    found = ["not a readable Arrow stream: expected at most 4 cells, found 3 rows of 2"] if rows == 3 else []
+    monkeypatch.setattr(arrow_records, "_MAX_CELLS", 6)
+    readings, rejects = decode(arrow(stream({"ts": [NOW_MS] * rows, "s0": [1.0] * rows, "s1": [1.0] * rows}), 0, b"g0"))
+    assert len(readings) == (4 if rows == 2 else 0)
+    found = ["not a readable Arrow stream: expected at most 6 cells, found 3 rows of 3"] if rows == 3 else []
     assert [reject.detail for reject in rejects] == found
 
 
@@ -258,6 +259,13 @@ def test_names_may_be_of_any_type_of_text(type_: pa.DataType) -> None:
     readings, rejects = decode(arrow(whole))
     assert rejects == []
     assert (readings.group.tolist(), readings.sensor.tolist()) == ([0, 1], [1, 0])
+
+
+def test_numbers_may_be_names() -> None:
+    rules = catalogue(sensors=[{"id": "70"}, {"id": "71"}])
+    whole = stream({"sensor": [71, 70], "ts": [NOW_MS] * 2, "value": [1.0, 2.0]})
+    readings, rejects = Decoder(GroupIndex(rules)).decode([arrow(whole, 0, b"g0")], now_ms=NOW_MS)
+    assert (readings.sensor.tolist(), rejects) == ([1, 0], [])
 
 
 def test_dictionaries_that_differ_between_records_are_unified() -> None:

@@ -10,6 +10,7 @@ from glaim_stream.decode.dead_letters import (
     Reject,
     dead_letter,
     dead_letters,
+    key_text,
     positions_of,
 )
 from tests.support import Record, header
@@ -62,6 +63,28 @@ def test_a_reading_that_is_too_late_goes_to_its_own_topic_and_says_how_late_it_w
     assert header(late.headers, "glaim-cause") == "too-late"
     assert json.loads(header(late.headers, "glaim-late-by-ms") or "") == {"4": 9_000, "0": 7_000}
     assert header(refused.headers, "glaim-late-by-ms") is None
+
+
+def test_a_letter_keeps_how_often_its_record_was_sent_back() -> None:
+    record = Record(b"", 7, None, [("glaim-requeued", b"2"), ("glaim-receipt", b"x"), ("glaimed", b"y")], 1)
+    letter = dead_letter(record, [Reject(7, DeadLetterCause.FUTURE, "a", 4)], topic="in", partition=0)
+    assert letter.headers[:2] == [("glaim-requeued", b"2"), ("glaimed", b"y")]
+    assert header(letter.headers, "glaim-receipt") is None
+
+
+def test_positions_are_listed_once_and_ascending() -> None:
+    rejects = [Reject(7, DeadLetterCause.FUTURE, "a", place) for place in (10, 9, 0, 9)]
+    letter = dead_letter(RECORD, rejects, topic="in", partition=0)
+    assert header(letter.headers, "glaim-positions") == "[0, 9, 10]"
+    assert not letter.late
+
+
+def test_without_rejects_there_are_no_letters() -> None:
+    assert dead_letters([RECORD], [], topic="in", partition=0) == []
+
+
+def test_an_empty_key_is_none_and_a_broken_one_too() -> None:
+    assert [key_text(Record(b"", 0, key)) for key in (b"g0", b"", None, b"\xff")] == ["g0", None, None, None]
 
 
 def test_a_detail_has_a_bound() -> None:

@@ -198,6 +198,111 @@ def test_ahead_is_judged_by_the_time_of_the_record_so_that_a_rebuild_refuses_the
         assert [(reject.offset, reject.cause) for reject in rejects] == [(1, DeadLetterCause.FUTURE)]
 
 
+@pytest.mark.parametrize(
+    ("field", "ts", "produced_ms"),
+    [
+        ("earliest", -2_208_988_800_000, NOW_MS),
+        ("latest", 7_258_118_400_000, 7_258_118_400_000),
+    ],
+)
+def test_a_time_of_the_first_and_the_last_believed_moment_is_used(field: str, ts: int, produced_ms: int) -> None:
+    beyond = ts - 1 if field == "earliest" else ts + 1
+    records = [
+        Record(json.dumps(single(ts=each)).encode(), offset, timestamp=produced_ms)
+        for offset, each in enumerate([ts, beyond])
+    ]
+    readings, (reject,) = decode(*records)
+    assert (readings.offset.tolist(), readings.event_time_ms.tolist()) == ([0], [ts])
+    assert (reject.offset, reject.cause) == (1, DeadLetterCause.BAD_TIME)
+    assert reject.detail == f"expected epoch milliseconds or ISO 8601 with a zone, found {beyond}"
+
+
+def test_limits_are_inclusive_and_so_is_the_largest_float32() -> None:
+    largest = float(np.finfo(np.float32).max)
+    good = [("s0", -10), ("s0", 10), ("s1", largest), ("s1", -largest)]
+    bad = [("s0", -10.001), ("s0", 10.001), ("s1", largest * 1.0000001), ("s1", -largest * 1.0000001)]
+    records = [
+        json_record(offset, **single(sensor=sensor, value=value)) for offset, (sensor, value) in enumerate(good + bad)
+    ]
+    readings, rejects = decode(*records, rules=catalogue(sensors=LIMITED))
+    assert readings.offset.tolist() == [0, 1, 2, 3]
+    assert [(each.offset, each.cause) for each in rejects] == [
+        (offset, DeadLetterCause.OUT_OF_LIMITS) for offset in (4, 5, 6, 7)
+    ]
+    assert rejects[1].detail == "10.001 of s0 is outside [-10.0, 10.0]"
+
+
+def test_times_are_rounded_down_to_milliseconds_also_before_1970() -> None:
+    records = [json_record(offset, **single(ts=ts)) for offset, ts in enumerate([-0.5, 0.5, 1.999])]
+    assert decode(*records)[0].event_time_ms.tolist() == [-1, 0, 1]
+
+
+def test_a_fraction_of_a_millisecond_beyond_the_limit_is_within_it() -> None:
+    record = Record(json.dumps(single(ts=NOW_MS + 300_000.9)).encode(), timestamp=NOW_MS)
+    readings, rejects = decode(record, rules=catalogue(step_s=60))
+    assert (readings.event_time_ms.tolist(), rejects) == ([NOW_MS + 300_000], [])
+
+
+def test_the_epoch_itself_is_a_time_of_a_record() -> None:
+    readings, _ = decode(Record(json.dumps(single(ts=0)).encode(), timestamp=0))
+    assert readings.produced_ms.tolist() == [0]
+
+
+def test_a_reading_of_a_record_that_was_sent_back_is_marked() -> None:
+    value = json.dumps(single()).encode()
+    headers = [[("trace", b"")], [("trace", b""), ("glaim-requeued", b"1")], []]
+    readings, _ = decode(*(Record(value, offset, None, of) for offset, of in enumerate(headers)))
+    assert readings.requeued.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("bad", [single(group="x"), single(sensor="x"), single(ts="never"), single(value=99)])
+@pytest.mark.parametrize("shape", ["single", "step", "batch", "plain"])
+def test_a_bad_reading_leaves_the_columns_of_the_others(bad: dict[str, Any], shape: str) -> None:
+    """Each shape has a column maker of its own; the reading in the middle is refused with its own words."""
+
+    def document(reading: dict[str, Any]) -> dict[str, Any]:
+        group, sensor, ts, value = (reading[name] for name in ("group", "sensor", "ts", "value"))
+        if shape == "single":
+            return reading
+        if shape == "step":
+            return {"group": group, "ts": ts, "values": {sensor: value, "s1": 7}}
+        inner = {"sensor": sensor, "ts": ts, "value": value}
+        own = {"sensor": "s1", "ts": NOW_MS, "value": 7} | ({"group": group} if shape == "batch" else {})
+        return {"group": group, "readings": [inner, own]}
+
+    good = [single(value=1), single(group="g1", sensor="s1", ts=NOW_MS - 1, value=2)]
+    records = [json_record(offset, **document(each)) for offset, each in enumerate([good[0], bad, good[1]])]
+    readings, rejects = decode(*records, rules=catalogue(sensors=LIMITED))
+    (first,) = [each for each in rejects if each.position == 0]
+    assert first.offset == 1
+    words = {"x": "'x'", "never": "'never'", 99: "99.0"}
+    assert next(word for key, word in words.items() if key in bad.values()) in first.detail
+    found = list(
+        zip(keys(readings), readings.sensor.tolist(), readings.event_time_ms.tolist(), readings.value, strict=True)
+    )
+    assert found[0] == ((0, 0), 0, NOW_MS, 1)
+    last = [each for each in found if each[0] == (2, 0)]
+    assert last == [((2, 0), 1, NOW_MS - 1, 7 if shape == "step" else 2)]
+
+
+def test_whole_polls_in_one_common_shape_are_decoded_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_by_one(*arguments: object) -> None:
+        raise AssertionError("the union was used")
+
+    monkeypatch.setattr(module, "_documents", one_by_one)
+    items = [{"sensor": "s0", "ts": NOW_MS, "value": 1}, {"sensor": "s1", "ts": NOW_MS}]
+    assert len(decode(json_record(0, **single()), json_record(1, **single()))[0]) == 2
+    assert len(decode(*(json_record(offset, group="g0", readings=items) for offset in range(2)))[0]) == 4
+
+
+def test_seventeen_records_of_which_one_is_broken_decode_as_one_by_one() -> None:
+    records = [json_record(offset, **single(value=offset)) for offset in range(40)]
+    records[20] = Record(b"{", 20)
+    readings, (reject,) = decode(*records)
+    assert readings.value.tolist() == [value for value in range(40) if value != 20]
+    assert (reject.offset, reject.cause) == (20, DeadLetterCause.UNDECODABLE)
+
+
 def test_the_good_readings_of_a_batch_record_flow_without_the_bad_ones() -> None:
     items = [{"sensor": "s0"}, {"sensor": "x", "value": 1}, {"sensor": "s1", "value": 2}]
     readings, rejects = decode(json_record(7, group="g0", ts=NOW_MS, readings=items))

@@ -50,3 +50,27 @@ def test_limits_are_infinite_where_none_are_given() -> None:
     index = GroupIndex(catalogue(sensors=[{"id": "s0", "min": -1}, {"id": "s1", "max": 2}]))
     assert index.limits_low.tolist() == [[-1, -np.inf]]
     assert index.limits_high.tolist() == [[np.inf, 2]]
+
+
+def test_a_name_may_have_249_characters_and_no_more() -> None:
+    index = GroupIndex(catalogue(groups="*"))
+    assert index.groups(["x" * 249, "x" * 250]).tolist() == [0, UNKNOWN_GROUP]
+
+
+def test_a_group_without_a_code_has_the_first_model_and_no_row() -> None:
+    models = [
+        {"name": f"m{n}", "step_s": 1, "sensors": [{"id": "s0", "max": 9 + n}] + [{"id": "s1"}] * n} for n in (0, 1)
+    ]
+    groups = [{"model": f"m{n}", "pattern": f"m{n}-*"} for n in (1, 0)]
+    index = GroupIndex(parse_catalogue({"models": models, "groups": groups}, source="test"))
+    codes = index.groups(["m1-a", "elsewhere", None, "m0-a"])
+    assert codes.tolist() == [0, UNKNOWN_GROUP, NO_GROUP, 1]
+    assert index.models(codes).tolist() == [1, 0, 0, 0]
+    assert index.models(index.groups(["m1-b"])).tolist() == [1], "known at once"
+    assert index.limits_high.tolist() == [[9, np.inf], [10, np.inf]]
+    assert index.limits_low.tolist() == [[-np.inf] * 2] * 2
+
+
+def test_no_group_is_known_at_the_start() -> None:
+    index = GroupIndex(catalogue())
+    assert index.models(np.array([UNKNOWN_GROUP, NO_GROUP])).tolist() == [0, 0]

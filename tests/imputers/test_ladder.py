@@ -61,6 +61,13 @@ async def test_batches_and_calls_at_a_time_have_bounds() -> None:
     assert rung.most_running == 2
 
 
+async def test_without_options_batches_are_of_64_windows_and_8_calls_run_at_a_time() -> None:
+    rung = Scripted()
+    await Ladder([rung]).impute(windows(64 * 9 + 1))
+    assert rung.sizes == [64] * 9 + [1]
+    assert rung.most_running == 8
+
+
 async def test_a_batch_that_fails_goes_one_rung_down_and_is_counted_and_the_others_stay() -> None:
     failed: list[str] = []
     answer = await Ladder([Scripted(bad=(4,)), Interpolation()], batch=2, on_failure=failed.append).impute(windows(6))

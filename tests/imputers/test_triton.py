@@ -6,12 +6,15 @@ import socket
 import time
 from collections.abc import Iterator
 
+import grpc
 import numpy as np
 import pytest
 
 from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.triton import TritonImputer, _require_tensors
+from glaim_stream.records import Method
+from tests.imputers.kserve import served
 from tests.support import contract
 
 DEADLINE_S = 0.4
@@ -90,3 +93,84 @@ def test_served_tensors_that_fit_the_contract_are_accepted() -> None:
 def test_served_tensors_that_do_not_fit_are_refused(other: dict[str, tuple[str, list[str]]]) -> None:
     with pytest.raises(ContractError, match="served model m: the contract expects"):
         _require_tensors("m", contract(), tensors(**other))
+
+
+# A scripted server, so that each status is met on purpose
+
+GOOD = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+UNAVAILABLE, NOT_FOUND, INTERNAL = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INTERNAL)
+
+
+async def test_values_of_the_newest_steps_come_with_their_version() -> None:
+    async with served(GOOD, version="7") as (url, server):
+        imputer = TritonImputer(url, {"m": contract()})
+        answer = await imputer.impute(Windows("m", WINDOWS.values, WINDOWS.observed, 2))
+        await imputer.close()
+    assert answer.values.tolist() == [[[1, 2], [4, 5]]]
+    assert (answer.method == Method.MODEL).all()
+    assert answer.version == ["7"]
+    assert server.shapes == [[1, 2, 6]]
+
+
+@pytest.mark.parametrize(
+    "statuses",
+    [[UNAVAILABLE], [NOT_FOUND, UNAVAILABLE], [INTERNAL], [INTERNAL] * 3, [UNAVAILABLE] * 5],
+)
+async def test_a_call_is_repeated_while_a_later_one_may_succeed(statuses: list[grpc.StatusCode]) -> None:
+    async with served(*statuses, GOOD) as (url, server):
+        imputer = TritonImputer(url, {"m": contract()}, deadline_s=30)
+        answer = await imputer.impute(WINDOWS)
+        await imputer.close()
+    assert answer.values.tolist() == GOOD.tolist()
+    assert len(server.shapes) == len(statuses) + 1
+
+
+@pytest.mark.parametrize(
+    ("status", "calls"), [(INTERNAL, 4), (grpc.StatusCode.INVALID_ARGUMENT, 1), (grpc.StatusCode.UNKNOWN, 1)]
+)
+async def test_an_error_that_stays_is_an_answer(status: grpc.StatusCode, calls: int) -> None:
+    async with served(status) as (url, server):
+        imputer = TritonImputer(url, {"m": contract()}, deadline_s=30)
+        with pytest.raises(ImputerError, match="scripted") as failed:
+            await imputer.impute(WINDOWS)
+        await imputer.close()
+    assert not isinstance(failed.value, ImputerUnavailable)
+    assert len(server.shapes) == calls
+
+
+async def test_a_call_is_repeated_until_the_deadline() -> None:
+    async with served(UNAVAILABLE) as (url, server):
+        imputer = TritonImputer(url, {"m": contract()}, deadline_s=0.3)
+        client = imputer._connected()
+        with pytest.raises(ImputerUnavailable, match=r"did not answer in 0\.3 s"):
+            await imputer.impute(WINDOWS)
+        assert len(server.shapes) >= 2, "pauses of 0.05 and 0.1 s fit into the deadline"
+        assert imputer._connected() is not client
+        await imputer.close()
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (np.zeros((1, 2, 2)), r"shape \(1, 2, 3\), found \(1, 2, 2\)"),
+        (np.full((1, 2, 3), np.nan), "not finite"),
+    ],
+)
+async def test_values_that_cannot_be_used_are_an_imputer_error(reply: np.ndarray, message: str) -> None:
+    async with served(reply) as (url, _):
+        imputer = TritonImputer(url, {"m": contract()})
+        with pytest.raises(ImputerError, match=message) as failed:
+            await imputer.impute(WINDOWS)
+        await imputer.close()
+    assert not isinstance(failed.value, ImputerUnavailable)
+
+
+async def test_a_fixed_batch_is_filled_and_only_the_windows_of_the_call_come_back() -> None:
+    reply = np.arange(24).reshape(4, 2, 3)
+    async with served(reply) as (url, server):
+        imputer = TritonImputer(url, {"m": contract()}, fixed_batch=4)
+        answer = await imputer.impute(WINDOWS)
+        await imputer.close()
+    assert server.shapes == [[4, 2, 6]]
+    assert answer.values.tolist() == reply[:1].tolist()
+    assert (answer.method.shape, answer.version) == ((1, 2, 3), ["1"])

@@ -1,0 +1,102 @@
+"""Files of rows: whole or absent, in three formats, with all revisions or the newest."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.output import row_files
+from glaim_stream.output.row_files import RowFile
+from glaim_stream.records import PLAIN_SCHEMA, SCHEMA, newest_revisions, read_rows, without_dictionaries
+from tests.test_records import messages, rows, table
+
+
+def read(path: Path) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pq.read_table(path)
+    if path.suffix == ".arrow":
+        return pa.ipc.open_file(path).read_all()
+    return pa.csv.read_csv(path)
+
+
+@pytest.mark.parametrize("ending", [".arrow", ".parquet", ".csv"])
+def test_rows_with_and_without_dictionaries_go_into_one_file(tmp_path: Path, ending: str) -> None:
+    import pyarrow.csv
+
+    assert pyarrow.csv
+    path = tmp_path / "new" / "folder" / f"out{ending}"
+    file = RowFile(path)
+    with file:
+        file.add(table(rows(2, group=[0, 1], value=[1, 2])))
+        file.add(without_dictionaries(table(rows(3, group=[2, 2, 2], value=[3, 4, 5]))))
+        assert not path.exists()
+    found = read(path)
+    assert file.rows == found.num_rows == 5
+    assert found["value"].to_pylist() == [1, 2, 3, 4, 5]
+    assert found["group"].to_pylist() == ["g0", "g\u00e9", "g2", "g2", "g2"]
+    assert found.column_names == PLAIN_SCHEMA.names
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("ending", [".arrow", ".parquet", ".csv"])
+def test_a_file_without_rows_is_whole(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"out{ending}"
+    with RowFile(path):
+        pass
+    assert read(path).num_rows == 0
+
+
+@pytest.mark.parametrize(("error", "kept"), [(KeyboardInterrupt, True), (GeneratorExit, True), (SystemExit, False)])
+def test_ctrl_c_keeps_the_file_and_an_error_drops_it(tmp_path: Path, error: type[BaseException], *, kept: bool) -> None:
+    path = tmp_path / "out.parquet"
+    with suppress(error), RowFile(path) as file:
+        file.add(table(rows(1)))
+        raise error
+    assert [each.name for each in tmp_path.iterdir()] == ([path.name] if kept else [])
+
+
+def test_an_error_before_the_first_row_leaves_nothing(tmp_path: Path) -> None:
+    with suppress(ZeroDivisionError), RowFile(tmp_path / "out.csv"):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_held_rows_are_folded_when_there_are_more_than_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_files, "_FOLD_ROWS", 4)
+    folded: list[int] = []
+
+    def counted(tables: list[pa.Table]) -> pa.Table:
+        whole = newest_revisions(tables)
+        folded.append(len(tables))
+        return whole
+
+    monkeypatch.setattr(row_files, "newest_revisions", counted)
+    with RowFile(tmp_path / "out.arrow", newest_only=True) as file:
+        for revision in range(5):
+            file.add(table(rows(2, ts_ms=[0, 1], revision=[revision] * 2, value=[revision, revision + 10])))
+        assert folded == [3], "after the sixth row, and not again before another five"
+    assert folded == [3, 3]
+    assert read(file.path)["value"].to_pylist() == [4, 14]
+    assert file.rows == 2
+
+
+def test_another_ending_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"expected a file ending in \.arrow, \.parquet, \.csv, found x\.txt"):
+        RowFile(Path("x.txt"))
+
+
+def test_dictionaries_become_strings_and_the_rest_stays() -> None:
+    ((message, _),) = messages(rows(2, group=[1, 2]))
+    plain = without_dictionaries(read_rows(message))
+    assert plain.schema.equals(PLAIN_SCHEMA, check_metadata=True)
+    assert plain["group"].to_pylist() == ["g\u00e9", "g2"]
+    assert plain["method"].type == pa.string()
+    assert [field.nullable for field in PLAIN_SCHEMA] == [field.nullable for field in SCHEMA]
+    assert without_dictionaries(plain).equals(plain)

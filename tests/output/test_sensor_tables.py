@@ -1,0 +1,78 @@
+"""Limits, resolutions and intervals by model and version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.models.contract import Contract, write_contract
+from glaim_stream.models.versions import Contracts
+from glaim_stream.output.sensor_tables import SensorTable, SensorTables
+from tests.support import catalogue, contract
+
+
+def version(number: int, width: float) -> Contract:
+    """A contract whose intervals are `width` to each side."""
+    low, high = [[-width], [-width]], [[width], [width]]
+    quantiles = {
+        "gap_ages": [1],
+        "newest_lower": low,
+        "newest_upper": high,
+        "interior_lower": [[-2 * width]] * 2,
+        "interior_upper": [[2 * width]] * 2,
+    }
+    return contract(version=number, residual_quantiles=quantiles)
+
+
+def width(table: SensorTable) -> float:
+    return float(table.residuals[True][1][0, 0])
+
+
+def test_a_table_takes_limits_from_the_catalogue_and_resolutions_from_either() -> None:
+    sensors = [{"id": "s0", "min": -1, "max": 2, "resolution": 0.5, "max_interval": 3}, {"id": "s1"}]
+    model = catalogue(sensors=sensors).models[0]
+    table = SensorTable.of(model, version(1, 1.0))
+    assert (table.low.tolist(), table.high.tolist()) == ([-1, -np.inf], [2, np.inf])
+    assert table.resolution.tolist() == [0.5, 0.01]
+    assert table.max_interval.tolist() == [3, np.inf]
+    assert table.window == 6
+    assert table.gap_ages is not None
+    assert table.gap_ages.tolist() == [1]
+    assert table.residuals[True][0].tolist() == [[-1], [-1]]
+    assert table.residuals[False][1].tolist() == [[2], [2]]
+    bare = SensorTable.of(model, None)
+    assert bare.resolution.tolist() == [0.5, 0]
+    assert (bare.gap_ages, bare.residuals) == (None, {})
+
+
+def test_a_contract_without_quantiles_takes_the_intervals_away() -> None:
+    table = SensorTable.of(catalogue().models[0], version(1, 1.0)).with_intervals(contract())
+    assert (table.gap_ages, table.residuals) == (None, {})
+
+
+async def test_each_version_has_its_own_intervals_once_its_contract_is_known(tmp_path: Path) -> None:
+    contracts = Contracts({"m": version(1, 1.0)}, tmp_path)
+    tables = SensorTables(catalogue(), contracts)
+    assert tables.for_version(0, "1") is tables[0]
+    assert width(tables[0]) == 1
+    assert tables.for_version(0, "2").gap_ages is None
+    folder = tmp_path / "m" / "2"
+    folder.mkdir(parents=True)
+    write_contract(version(2, 2.0), folder)
+    await contracts.follow("m", "2")
+    second = tables.for_version(0, "2")
+    assert width(second) == 2
+    assert tables.for_version(0, "2") is second, "made once"
+    assert tables.for_version(0, "1") is tables[0]
+
+
+def test_models_are_told_apart_by_their_index() -> None:
+    models = [{"name": name, "step_s": 1, "sensors": [{"id": "s0"}, {"id": "s1"}]} for name in ("other", "m")]
+    rules = parse_catalogue({"models": models, "groups": [{"model": "m", "pattern": "*"}]}, source="test")
+    tables = SensorTables(rules, {"m": version(1, 1.0)})
+    assert tables[0].gap_ages is None
+    assert width(tables[1]) == 1
+    assert tables.for_version(0, "") is tables[0]
+    assert tables.for_version(1, "9") is tables[1], "without a repository every version has the contract of the start"
