@@ -91,7 +91,7 @@ def dump(
     assert done.last_ms is not None
     print(
         f"{out}: {done.rows} readings of {done.groups} groups of {name}, from {text_of_ms(done.first_ms)} to "
-        f"{text_of_ms(done.last_ms)}; {done.dropouts} more said they hold no value, {done.others} are other models'"
+        f"{text_of_ms(done.last_ms)}; {done.dropouts} more are dropouts, {done.other_models} are of other models"
     )
     if done.rejects:
         causes = ", ".join(f"{count} {cause}" for cause, count in done.rejects.most_common())

@@ -149,7 +149,7 @@ def test_a_date_and_a_clock_in_two_columns_are_one_time(tmp_path: Path) -> None:
 
 
 def test_the_order_of_dates_is_asked_for_when_they_do_not_tell() -> None:
-    with pytest.raises(SettingsError, match="1/2/2026 and all others may have the day first or the month"):
+    with pytest.raises(SettingsError, match="1/2/2026 and all others may have the day or the month first"):
         times("1/2/2026", "3/4/2026")
     assert times("1/2/2026", order="dmy") == ["2026-02-01T00:00:00Z"]
     assert times("1/2/2026", order="mdy") == ["2026-01-02T00:00:00Z"]
