@@ -66,7 +66,7 @@ def dry_run(
     """Encode and count what `produce` would send, without Kafka."""
     plan = plan_messages(source, input_format, batch=batch, null=null)
     encoder = Encoder(plan)
-    size = sum(len(value) for first, stop in _slices(plan) for _, value in encoder.messages(first, stop))
+    size = sum(len(value) for first, stop in message_slices(plan) for _, value in encoder.messages(first, stop))
     return _report(plan, size, 0.0, [])
 
 
@@ -121,7 +121,7 @@ async def _send(
         sender = _Sender(producer, settings.input_topic, partitions, plan)
         start_s = time.monotonic()
         size = 0
-        for first, stop in _slices(plan) if speed is None else _paced(plan, speed):
+        for first, stop in message_slices(plan) if speed is None else paced_slices(plan, speed):
             if speed is not None:
                 zero_ms = int(plan.due_ms[0]) if now_ms is None else now_ms
                 due_s = start_s + (int(plan.due_ms[first]) - zero_ms) / 1000 / speed
@@ -191,7 +191,7 @@ class _Sender:
             self._failures.append((count, repr(error)))
 
 
-def _slices(plan: Plan) -> list[tuple[int, int]]:
+def message_slices(plan: Plan) -> list[tuple[int, int]]:
     """Ranges of messages that hold about _SLICE_READINGS readings each."""
     if len(plan) == 0:
         return []
@@ -199,7 +199,7 @@ def _slices(plan: Plan) -> list[tuple[int, int]]:
     return _ranges(np.searchsorted(plan.starts[:-1], marks), len(plan))
 
 
-def _paced(plan: Plan, speed: float) -> list[tuple[int, int]]:
+def paced_slices(plan: Plan, speed: float) -> list[tuple[int, int]]:
     """Ranges of messages that fall due within one tick."""
     if len(plan) == 0:
         return []

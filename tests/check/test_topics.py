@@ -91,6 +91,34 @@ def test_what_is_no_problem_is_none(facts: TopicFacts) -> None:
     assert findings(source=facts) == []
 
 
+@pytest.mark.parametrize(
+    ("topic", "facts"),
+    [
+        ("output", configured(min_insync_replicas="3")),  # as many as there are
+        ("output", configured(max_message_bytes=str(SETTINGS.max_message_bytes))),
+        ("late", configured(max_message_bytes="1048588")),  # as much as the input
+        ("letters", replace(GOOD, partitions=1)),  # letters may go to any partition
+        ("output", replace(GOOD, config={name: GOOD_CONFIG[name] for name in ("max.message.bytes",)})),
+    ],
+)
+def test_an_output_that_just_suffices_is_no_problem(topic: str, facts: TopicFacts) -> None:
+    assert findings(**{topic: facts}) == []
+
+
+def test_retention_without_limits_may_be_absent() -> None:
+    assert findings(source=replace(GOOD, config={
+        "message.timestamp.type": "LogAppendTime", "max.message.bytes": "1"
+    })) == []  # fmt: skip
+
+
+def test_a_topic_that_could_not_be_described_says_nothing_of_the_others() -> None:
+    (failure,) = findings(source=TopicFacts(error="X", partitions=9))
+    assert failure[0] is Outcome.FAILED
+    assert not TopicFacts(error="X").usable
+    assert not TopicFacts(absent=True).usable
+    assert TopicFacts().usable
+
+
 def test_outages_may_be_compacted_for_they_have_keys() -> None:
     assert findings(outages=configured(cleanup_policy="compact")) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.files import CsvForm, csv_form, read_file
 from glaim_stream.feed.sources import read_source
-from glaim_stream.feed.time_columns import column_ms
+from glaim_stream.feed.time_columns import column_ms, in_seconds
 from glaim_stream.times import text_of_ms
 
 
@@ -115,9 +116,22 @@ CELLS = st.sampled_from(
 def test_any_bytes_are_read_or_refused_in_words(folder: Path, content: bytes) -> None:
     path = folder / "data.csv"
     path.write_bytes(content)
+    try:
+        table = read_file(path)
+    except SettingsError as error:
+        refusal = str(error)
+    else:
+        refusal = None
+    if refusal is not None:
+        assert "data.csv" in refusal
+        return
+    assert len({*table.column_names}) == table.num_columns
     with suppress(SettingsError):
-        assert isinstance(read_file(path), pa.Table)
-        read_source(path, group="g")
+        source = read_source(path, group="g")
+        assert len(source) > 0
+        assert np.isfinite(source.value).all()
+        assert (np.diff(source.time_ms) >= 0).all()
+        assert {group for group, _ in source.cells} == {"g"}
 
 
 def times(*texts: str, order: str = "") -> list[str]:
@@ -161,6 +175,19 @@ def test_the_order_of_dates_is_asked_for_when_they_do_not_tell() -> None:
 def test_dates_that_are_none_are_named(texts: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError, match=r"year of four digits, all in one order: .*parse string"):
         times(*texts)
+
+
+def test_the_clock_has_twelve_hours_with_am_and_pm() -> None:
+    hours = {"12:05 am": "00:05", "1:05 AM": "01:05", "11:05 am": "11:05", "12:05 pm": "12:05", "1:05 PM": "13:05"}
+    assert times(*(f"31.1.2026 {text}" for text in hours)) == [f"2026-01-31T{hour}:00Z" for hour in hours.values()]
+
+
+@pytest.mark.parametrize(("number", "seconds"), [(599_999_999, 0), (600_000_000, 1), (4_200_000_000, 1)])
+def test_numbers_from_1989_to_2103_are_seconds(number: int, seconds: bool) -> None:
+    found = column_ms(pa.array([number]), timezone="UTC", what="ts").tolist()
+    assert found == [number * (1000 if seconds else 1)]
+    assert not in_seconds(pa.array([number, 4_200_000_001]))
+    assert not in_seconds(pa.array([], pa.int64()))
 
 
 def test_epoch_seconds_are_told_from_milliseconds() -> None:
