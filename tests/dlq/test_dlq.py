@@ -206,6 +206,44 @@ def test_values_are_shown_as_what_they_are() -> None:
     assert "more bytes" in value_text(b"\xff" * 9000, [])
 
 
+def test_a_plain_letter_is_described_line_by_line() -> None:
+    letter = letter_of(Record(b"[1]", 5, None, [("trace", b"\xff")], -1), Reject(5, DeadLetterCause.MALFORMED, "x"))
+    assert list(describe_letter(letter, "in-dlq", whole=b"[1]", held=True, sent_back=False)) == [
+        "in-dlq 3:17, written 1970-01-01T00:00:00.099Z",
+        "cause      malformed: x",
+        "original   in 2:5, produced at an unknown time; the input topic still holds it",
+        "key        none",
+        "header     trace: ff",
+        "value      3 bytes",
+        "[\n  1\n]",
+    ]
+    assert list(describe_letter(letter, "in-dlq", whole=None, held=True, sent_back=False))[-1] == "value      none"
+
+
+def test_a_cut_letter_names_where_the_rest_is() -> None:
+    letter = letter_of(Record(b"ab", 5, b"g", [], 0), Reject(5, DeadLetterCause.MALFORMED, "x", 4))
+    cut = replace(letter, cut_from_bytes=70)
+    lines = list(describe_letter(cut, "in-dlq", whole=b"ab", held=True, sent_back=False))
+    assert lines[2] == "original   in 2:5, produced 1970-01-01T00:00:00Z; the input topic still holds it"
+    assert lines[3] == "readings   4 of the record, counted from 0"
+    assert lines[4].endswith("holds only 2 of 70 bytes; the rest is from the input topic")
+
+
+def test_long_values_are_cut_at_their_limit() -> None:
+    assert value_text(b"x" * 4000, []) == "x" * 4000
+    assert value_text(b"x" * 4001, []) == "x" * 4000 + "... (1 more characters)"
+    assert value_text(b"\xff" * 512, []).splitlines()[-1].startswith("000001f0  ff ff")
+    assert value_text(b"\xff" * 513, []).splitlines()[-1] == "... (1 more bytes)"
+    assert len(value_text(b"\xff" * 513, []).splitlines()) == 33
+    assert value_text(stream(n=list(range(101))), ARROW).splitlines()[-1] == "{'n': 99}"
+
+
+@pytest.mark.parametrize(("text", "times"), [(b"0", 0), (b"7", 7), (b"-1", 0), (b"9" * 9, 999_999_999), (b"1" * 10, 0)])
+def test_a_count_that_is_none_is_zero(text: bytes, times: int) -> None:
+    record = Record(b"x", 0, None, [("glaim-requeued", text)])
+    assert letter_of(record, Reject(0, DeadLetterCause.MALFORMED, "x")).requeued == times
+
+
 def test_a_letter_is_told_with_all_that_is_known() -> None:
     letter = letter_of(
         Record(b"\xff", 5, b"g1", [("glaim-requeued", b"1")], 42), Reject(5, DeadLetterCause.MALFORMED, "x", 0)
