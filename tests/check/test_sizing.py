@@ -1,4 +1,4 @@
-"""The arithmetic of sizing: its numbers are the measured ones, and it moves the right way."""
+"""The arithmetic of sizing: its constants are the measured ones, and its results follow from them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_plain_load_by_hand() -> None:
     assert need.gpus is None
 
 
-def test_no_readings_missing_ask_for_side_windows_alone() -> None:
+def test_without_missing_readings_there_are_only_probe_windows() -> None:
     need = size(replace(PUMPS, missing=0.0))
     assert need.windows_s == pytest.approx(12.5 * 8 / 60)
     assert need.rows_s == need.readings_s
@@ -66,7 +66,7 @@ def test_more_takes_more(change: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("groups", [10, 10_000, 300_000, 5_000_000])
-def test_what_is_proposed_holds_what_it_promises(groups: int) -> None:
+def test_the_proposed_size_meets_its_limits(groups: int) -> None:
     """With one worker away the others have the memory and the time, and half of their cores is free."""
     load = replace(PUMPS, groups=groups, step_s=10.0, windows_a_gpu_s=500.0)
     need = size(load)
@@ -94,7 +94,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("command", "shown"), examples(), ids=[command for command, _ in examples()])
-def test_the_guide_shows_what_the_command_says(command: str, shown: str) -> None:
+def test_the_guide_shows_what_the_command_prints(command: str, shown: str) -> None:
     done = CliRunner().invoke(app, shlex.split(command))
     assert done.exit_code == 0
     assert [line.split() for line in done.output.splitlines()] == [line.split() for line in shown.splitlines()]

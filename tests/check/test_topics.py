@@ -70,9 +70,7 @@ def test_good_topics_are_one_line_each() -> None:
         ("late", configured(max_message_bytes="500000"), Outcome.WARNING, ["1048588", "500000", "only the beginning"]),
     ],
 )  # fmt: skip
-def test_one_thing_that_is_wrong_is_one_sentence(
-    topic: str, facts: TopicFacts, outcome: Outcome, words: list[str]
-) -> None:
+def test_each_problem_is_one_sentence(topic: str, facts: TopicFacts, outcome: Outcome, words: list[str]) -> None:
     ((found, sentence),) = findings(**{topic: facts})
     assert found is outcome
     for word in words:
@@ -82,12 +80,12 @@ def test_one_thing_that_is_wrong_is_one_sentence(
 @pytest.mark.parametrize(
     "facts",
     [
-        replace(GOOD, operations=None),  # an old broker does not say
+        replace(GOOD, operations=None),  # an old broker does not report it
         configured(retention_ms="-1"),
         configured(cleanup_policy="delete"),
     ],
 )
-def test_what_is_no_problem_is_none(facts: TopicFacts) -> None:
+def test_unlimited_or_unknown_is_no_problem(facts: TopicFacts) -> None:
     assert findings(source=facts) == []
 
 
@@ -111,7 +109,7 @@ def test_retention_without_limits_may_be_absent() -> None:
     })) == []  # fmt: skip
 
 
-def test_a_topic_that_could_not_be_described_says_nothing_of_the_others() -> None:
+def test_an_input_that_cannot_be_described_does_not_affect_the_others() -> None:
     (failure,) = findings(source=TopicFacts(error="X", partitions=9))
     assert failure[0] is Outcome.FAILED
     assert not TopicFacts(error="X").usable
@@ -119,7 +117,7 @@ def test_a_topic_that_could_not_be_described_says_nothing_of_the_others() -> Non
     assert TopicFacts().usable
 
 
-def test_outages_may_be_compacted_for_they_have_keys() -> None:
+def test_the_outage_topic_may_be_compacted_since_its_events_have_keys() -> None:
     assert findings(outages=configured(cleanup_policy="compact")) == []
 
 
