@@ -1,4 +1,4 @@
-"""Asks a broker about topics and the consumer group; changes nothing."""
+"""Checks the topics and the consumer group at a broker, and changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glaim_stream.kafka.topics import connected_admin
 from glaim_stream.settings import Settings
 
 _UNKNOWN_TOPIC = 3
-_COORDINATOR_PATIENCE_S = 10.0  # a new cluster first has to make the topic that holds the commits
+_COORDINATOR_PATIENCE_S = 10.0  # a new cluster first creates the topic that holds the commits
 
 
 def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
@@ -24,7 +24,7 @@ def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
 
     Args:
         settings: how to reach Kafka, and the names.
-        span_ms: record time that a rebuild may have to read again; None: not known, and not checked.
+        span_ms: record time that a rebuild may have to read again, milliseconds; None: unknown, and not checked.
     """
     subject = f"kafka {settings.kafka}"
     try:
@@ -40,7 +40,7 @@ def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
 
 
 def notable_topics(settings: Settings, span_ms: int) -> list[Finding]:
-    """What a worker says of the topics when it starts: all that is not as it should be."""
+    """Warnings and failures of the topics, for the log of a worker that starts."""
     try:
         with connected_admin(settings) as admin:
             findings = topic_findings(settings, topic_facts(admin, settings), span_ms)
@@ -50,7 +50,7 @@ def notable_topics(settings: Settings, span_ms: int) -> list[Finding]:
 
 
 def topic_facts(admin: KafkaAdminClient, settings: Settings) -> dict[str, TopicFacts]:
-    """What the broker says of every topic of the settings, by name."""
+    """Describe every topic of the settings, by name."""
     described = {each["name"]: each for each in admin.describe_topics(list(settings.topics))}
     configs = _configs(admin, [name for name, each in described.items() if each["error_code"] == 0])
     return {name: _facts(described.get(name), configs.get(name, {})) for name in settings.topics}
@@ -93,8 +93,8 @@ def _group(admin: KafkaAdminClient, name: str) -> Finding:
                 return failed(subject, expected="the broker to describe it", found=type(error).__name__)
             time.sleep(0.2)
     operations = group["authorized_operations"]
-    if operations is None:  # the broker says what may be done with a group only once there is one
-        return ok(subject, "not there yet: whether this user may READ it shows when the first worker joins")
+    if operations is None:  # the broker states the rights on a group only once the group exists
+        return ok(subject, "does not exist yet: whether this user may READ it is known when the first worker joins")
     if "READ" not in operations:
         return failed(subject, expected="this user to have READ", found=", ".join(sorted(operations)) or "nothing")
     return ok(subject, f"{len(group['members'])} members")

@@ -1,4 +1,4 @@
-"""What a check comes to: one sentence with what was expected and what was found."""
+"""The result of a check: one sentence with what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """ok: as it should be. warning: a worker runs, and something will not be as one thinks. failed: it cannot work."""
+    """ok: as expected. warning: a worker runs, but differs from what the settings suggest. failed: it cannot run."""
 
     OK = "ok"
     WARNING = "warning"
@@ -15,7 +15,7 @@ class Outcome(StrEnum):
 
 
 class Subject(StrEnum):
-    """What can be checked by itself."""
+    """Subject that can be checked by itself."""
 
     CATALOGUE = "catalogue"
     KAFKA = "kafka"
@@ -24,7 +24,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     outcome: Outcome
     subject: str
@@ -36,20 +36,20 @@ class Finding:
         return f"{self.subject}: {expected}{self.found}"
 
     def as_json(self) -> dict[str, str]:
-        """For JSON: the same four texts."""
+        """The four fields as texts, for JSON."""
         return {name: str(value) for name, value in asdict(self).items()}
 
 
 def ok(subject: str, found: str) -> Finding:
-    """It is as it should be."""
+    """A finding that is as expected."""
     return Finding(Outcome.OK, subject, found)
 
 
 def warning(subject: str, *, expected: str, found: str) -> Finding:
-    """It works, and not as one thinks."""
+    """A finding that works, but differs from the configuration."""
     return Finding(Outcome.WARNING, subject, found, expected)
 
 
 def failed(subject: str, *, expected: str, found: str) -> Finding:
-    """It cannot work."""
+    """A finding that keeps a worker from running."""
     return Finding(Outcome.FAILED, subject, found, expected)

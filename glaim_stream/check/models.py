@@ -1,4 +1,4 @@
-"""Asks for what a model promises: contracts beside the catalogue, and real answers of who serves it."""
+"""Checks catalogue and contracts against each other, and models by real inferences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glaim_stream.settings import Settings
 
 
 def catalogue_findings(settings: Settings) -> tuple[list[Finding], Catalogue | None]:
-    """The catalogue itself, and it; None where it cannot be used."""
+    """A finding on the catalogue, and the catalogue; None where it cannot be used."""
     subject = f"catalogue {settings.catalogue}"
     try:
         catalogue = read_catalogue(settings.catalogue)
@@ -26,7 +26,7 @@ def catalogue_findings(settings: Settings) -> tuple[list[Finding], Catalogue | N
 
 
 def contract_findings(settings: Settings, catalogue: Catalogue) -> tuple[list[Finding], dict[str, Contract]]:
-    """A contract for each model of the catalogue that fits it, and these; model-free imputers need none."""
+    """A finding on the contract of each model, and the contracts that fit; imputers without a model need none."""
     found: list[Finding] = []
     contracts: dict[str, Contract] = {}
     for model in catalogue.models:
@@ -35,13 +35,13 @@ def contract_findings(settings: Settings, catalogue: Catalogue) -> tuple[list[Fi
             contracts[model.name] = _contract(settings, model)
             found.append(ok(subject, f"version {contracts[model.name].version}, fits the catalogue"))
         except ContractError as error:
-            say = failed if settings.needs_model else warning
-            found.append(say(subject, expected="a contract that fits the catalogue", found=str(error)))
+            severity = failed if settings.needs_model else warning
+            found.append(severity(subject, expected="a contract that fits the catalogue", found=str(error)))
     return found, contracts
 
 
 async def answer_findings(settings: Settings, contracts: dict[str, Contract]) -> list[Finding]:
-    """Real inferences by the first rung, for each model: of a window as usual, and of one that nobody observed."""
+    """Findings on real inferences by the first imputer: of each model, a typical window and an empty one."""
     if not settings.needs_model:
         return [ok(f"imputer {settings.imputer}", "needs no model")]
     return [await _answer(settings, name, contract) for name, contract in contracts.items()]

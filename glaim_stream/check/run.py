@@ -1,4 +1,4 @@
-"""All that there is to check, or one subject of it."""
+"""Runs all checks, or those of some subjects."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from glaim_stream.windows.history import history_ms
 
 
 async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[Finding]:
-    """Check what a worker with these settings would need; all subjects when none is named.
+    """Check what a worker with these settings needs; all subjects when none is named.
 
-    The catalogue is read in any case, because the others depend on it; what it comes to is told where it was asked
-    for, or where it stands in their way.
+    The catalogue is always read, because the other checks depend on it. Its findings are returned where it is among the
+    subjects, and its failures also where they prevent the check of Triton.
     """
     wanted = set(subjects) or set(Subject)
-    said, catalogue = catalogue_findings(settings)
+    findings, catalogue = catalogue_findings(settings)
     contracts: dict[str, Contract] = {}
     if catalogue is not None:
         more, contracts = contract_findings(settings, catalogue)
-        said += more
+        findings += more
     if Subject.CATALOGUE not in wanted:
-        said = [finding for finding in said if finding.outcome is Outcome.FAILED and Subject.TRITON in wanted]
+        findings = [finding for finding in findings if finding.outcome is Outcome.FAILED and Subject.TRITON in wanted]
     if Subject.KAFKA in wanted:
-        said += kafka_findings(settings, None if catalogue is None else history_ms(catalogue, scored=settings.scored))
+        findings += kafka_findings(
+            settings, None if catalogue is None else history_ms(catalogue, scored=settings.scored)
+        )
     if Subject.TRITON in wanted:
-        said += await answer_findings(settings, contracts)
-    return said
+        findings += await answer_findings(settings, contracts)
+    return findings

@@ -1,7 +1,7 @@
-"""How large an installation has to be: the arithmetic of docs/operations.md, from numbers that were measured.
+"""How large an installation has to be: the arithmetic of docs/operations.md, from measured numbers.
 
 Rates are those of one core of an AMD EPYC (2026-11-21, benchmarks/results); another machine has others, and the page
-says how to measure them. Pure.
+describes how to measure them. Pure.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ Shape = Literal["single", "batch", "arrow"]
 # benchmarks/results/stream.jsonl, `python -m benchmarks.stream --rounds 2 --seconds 6`
 READINGS_A_CORE_S: dict[Shape, int] = {"single": 353_144, "batch": 661_857, "arrow": 1_006_142}
 WINDOW_BYTES_PER_SENSOR = 13.52e6 / 11_000
-# benchmarks/results/wire.jsonl, `python -m benchmarks.wire`: key and value, before Kafka's own 20 bytes or so a record
+# benchmarks/results/wire.jsonl, `python -m benchmarks.wire`: key and value, without Kafka's own 20 bytes or so
 BYTES_A_READING: dict[Shape, float] = {"single": 98.9, "batch": 64.9, "arrow": 45.6}
 BYTES_A_ROW = ((8.0, 444.4), (81.0, 55.4), (810.3, 9.8), (8094.0, 4.9))  # rows of a message -> bytes of each
-# benchmarks/results/scores.jsonl, `python -m benchmarks.scores`: the worker's own CPU for a window more
+# benchmarks/results/scores.jsonl, `python -m benchmarks.scores`: the worker's own CPU time for one more window
 WINDOW_CORE_S = (0.59 - 0.39) / 3547
-# docs/faults.md: a worker that works, before its windows
+# docs/faults.md: a running worker, without its windows
 WORKER_BASE_BYTES = 316e6
 WORKER_MOST_BYTES = 0.75 * 2**31  # three quarters of the chart's limit of 2 GiB
 
 WINDOW, REVISE_AFTER = 96, 8  # steps, the catalogue's defaults
-EMITTED = REVISE_AFTER + 1  # steps that a model answers for
+EMITTED = REVISE_AFTER + 1  # newest steps that a model fills
 HISTORY = history_steps(WINDOW, scored=True)
 
 
 @dataclass(frozen=True)
 class Load:
-    """What comes in.
+    """The load of an installation.
 
-    missing: share of the readings that do not arrive, each for itself: 0.05 is one in twenty. Silence in one piece asks
-        for fewer windows than the same share scattered.
-    growth: how many times the workers of today the partitions shall carry; they cannot be added later without moving
-        groups from one to another.
-    rebuild_s: how long a worker that starts may read the topic again before it goes on.
-    outage_h: how long workers or Triton may be away before input is lost.
-    windows_a_gpu_s: what one GPU answers, by `python -m benchmarks.serving`; None: no model is asked.
+    missing: share of the readings that do not arrive, independently of each other: 0.05 is one in twenty. Silence in
+        one piece needs fewer windows than the same share scattered.
+    growth: partitions suffice for this many times today's workers; partitions cannot be added later without moving
+        groups between them.
+    rebuild_s: how long a worker that starts may read the topic again before it continues, seconds.
+    outage_h: how long workers or Triton may be away before input is lost, hours.
+    windows_a_gpu_s: windows per second of one GPU, by `python -m benchmarks.serving`; None: there is no model.
     """
 
     groups: int
@@ -59,7 +59,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Sizing:
-    """What it takes; rates a second, bytes in bytes."""
+    """What the load needs; rates are per second."""
 
     readings_s: float
     rows_s: float
@@ -78,30 +78,30 @@ class Sizing:
 
 
 def size(load: Load) -> Sizing:
-    """The arithmetic, in the order of docs/operations.md."""
+    """Size an installation, in the order of docs/operations.md."""
     cells_s = load.groups * load.sensors / load.step_s
     readings_s = cells_s * (1 - load.missing)
     # A hole has a first estimate and a final one; everything else has one row.
     rows_s = cells_s + cells_s * load.missing
-    # All holes of a group's step share a window, and it is asked for twice.
+    # All holes of a group's step share a window, which is imputed twice.
     group_steps_s = load.groups / load.step_s
     hole_windows_s = 2 * group_steps_s * (1 - (1 - load.missing) ** load.sensors)
 
-    # A worker that starts reads the windows again, and before them the steps whose errors the blend remembers. That it
-    # publishes nothing meanwhile makes it faster than this (1,000 groups of `step` records: 0.62 s a window).
+    # A worker that starts reads the windows again, and before them the steps whose errors the blend remembers. It
+    # publishes nothing meanwhile, so it is faster than this (1,000 groups of `step` records: 0.62 s per window).
     sensors = load.groups * load.sensors
     rebuild_all_s = sensors * (1 - load.missing) * HISTORY / READINGS_A_CORE_S[load.shape]
     read_cores = readings_s / READINGS_A_CORE_S[load.shape]
     workers = max(
         2,
-        # Half of a core each: an outage is caught up with in the time that it took.
+        # Half a core each: the backlog of an outage is worked off in the time that the outage took.
         math.ceil(2 * (read_cores + hole_windows_s * WINDOW_CORE_S)),
-        # One may be away, and the others hold its groups too.
+        # One may be away, and the others then hold its groups.
         1 + math.ceil(sensors * WINDOW_BYTES_PER_SENSOR / (WORKER_MOST_BYTES - WORKER_BASE_BYTES)),
         1 + math.ceil(rebuild_all_s / load.rebuild_s),
     )
     partitions = workers * load.growth
-    # probe windows of a partition: a share of its groups, 4 to 32.
+    # Probe windows of a partition: a share of its groups, 4 to 32.
     probes = min(32.0, max(4.0, 0.05 * load.groups / partitions))
     windows_s = hole_windows_s + probes * partitions / load.step_s
     cores = read_cores + windows_s * WINDOW_CORE_S
@@ -130,7 +130,7 @@ def size(load: Load) -> Sizing:
 
 
 def bytes_a_row(rows_a_message: float) -> float:
-    """Of the output, by how many rows travel together; between what was measured on a straight line of logarithms."""
+    """Bytes of an output row by the rows of its message; interpolated linearly between logarithms of the measured."""
     rows = [math.log(point[0]) for point in BYTES_A_ROW]
     sizes = [math.log(point[1]) for point in BYTES_A_ROW]
     at = min(max(math.log(max(rows_a_message, 1)), rows[0]), rows[-1])

@@ -1,4 +1,4 @@
-"""What topics must be like for a worker, held against what the broker says of them. Pure: no broker is asked here."""
+"""The rules that topics must keep for a worker, applied to what the broker reports. Pure: without a broker."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a broker says of a topic.
+    """What a broker reports about a topic.
 
-    error: why it says nothing else, "" when it does; `absent`: there is no topic of that name.
-    partitions, leaderless: how many there are, and how many of them nobody leads.
+    error: why it reports nothing else, "" when it does; `absent`: there is no topic of that name.
+    partitions, leaderless: how many there are, and how many of them have no leader.
     replicas: the fewest that a partition has.
-    operations: what this user may do with it; None where the broker does not say.
-    config: its configuration; empty where this user may not read it.
+    operations: what this user may do with the topic; None where the broker does not report it.
+    config: the topic's configuration; empty where this user may not read it.
     """
 
     error: str = ""
@@ -32,7 +32,7 @@ class TopicFacts:
 
     @property
     def usable(self) -> bool:
-        """There is a topic to look at."""
+        """Whether the topic exists and was described."""
         return not self.error and not self.absent
 
 
@@ -40,7 +40,7 @@ def topic_findings(settings: Settings, facts: Mapping[str, TopicFacts], span_ms:
     """Findings on every topic of the settings.
 
     Args:
-        settings: name the topics and what a worker does with them.
+        settings: names of the topics, and what a worker does with them.
         facts: by name of the topic.
         span_ms: record time that a rebuild may have to read again, milliseconds.
     """
@@ -60,7 +60,7 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
         yield warning(
             subject,
             expected="it to be there",
-            found=f"none of that name: a worker makes it, with {partitions} partitions and "
+            found=f"none of that name: a worker creates it, with {partitions} partitions and "
             f"{settings.replication_factor} replicas",
         )
         return
@@ -80,7 +80,7 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
         yield from _partitions(subject, facts, source, settings.input_topic)
     if not facts.config:
         yield warning(
-            subject, expected="DESCRIBE_CONFIGS on it", found="no configuration: what depends on it is not checked"
+            subject, expected="DESCRIBE_CONFIGS on it", found="no configuration: settings of the topic are not checked"
         )
         return
     yield from _input(subject, facts.config, span_ms) if is_input else _output(settings, name, facts, source)
@@ -98,7 +98,7 @@ def _partitions(subject: str, facts: TopicFacts, source: TopicFacts, of: str) ->
     if facts.partitions < source.partitions:
         yield failed(subject, expected=expected, found=str(facts.partitions))
     elif facts.partitions > source.partitions:
-        yield warning(subject, expected=expected, found=f"{facts.partitions}: nothing ever goes to those beyond")
+        yield warning(subject, expected=expected, found=f"{facts.partitions}: the additional ones stay empty")
 
 
 def _input(subject: str, config: Mapping[str, str], span_ms: int) -> Iterator[Finding]:
@@ -107,27 +107,27 @@ def _input(subject: str, config: Mapping[str, str], span_ms: int) -> Iterator[Fi
         yield warning(
             subject,
             expected="message.timestamp.type LogAppendTime",
-            found=f"{kind}: a producer whose clock is ahead moves the watermark of its partition, and everybody "
-            "else's readings are too late",
+            found=f"{kind}: a producer whose clock is ahead moves the watermark of its partition, and the readings of "
+            "all others are too late",
         )
     if "compact" in config.get("cleanup.policy", ""):
         yield failed(
             subject,
             expected="cleanup.policy delete",
-            found=f"{config['cleanup.policy']}: of each group only the newest record is kept, and no window is",
+            found=f"{config['cleanup.policy']}: of each group only the newest record is kept, and no window",
         )
     retention_ms = int(config.get("retention.ms", UNLIMITED))
     if retention_ms != UNLIMITED and retention_ms < span_ms:
         yield warning(
             subject,
             expected=f"retention.ms of at least {span_ms}, the history that a rebuild needs",
-            found=f"{retention_ms}: windows start with less than they had",
+            found=f"{retention_ms}: after a rebuild windows hold less than before",
         )
     if config.get("retention.bytes", str(UNLIMITED)) != str(UNLIMITED):
         yield warning(
             subject,
             expected="no retention.bytes, or one that holds the history that a rebuild needs",
-            found=config["retention.bytes"] + " bytes a partition: how much time that is depends on the load",
+            found=config["retention.bytes"] + " bytes per partition: the time that they hold depends on the load",
         )
 
 
@@ -135,21 +135,21 @@ def _output(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts
     subject, config = f"topic {name}", facts.config or {}
     if config.get("cleanup.policy", "delete") == "compact" and name != settings.outage_topic:
         yield failed(
-            subject, expected="cleanup.policy delete", found="compact: it refuses messages without a key, as rows are"
+            subject, expected="cleanup.policy delete", found="compact: it rejects messages without a key, such as rows"
         )
     in_sync = int(config.get("min.insync.replicas", 1))
     if in_sync > facts.replicas:
         yield failed(
             subject,
             expected=f"at least the {in_sync} replicas of min.insync.replicas",
-            found=f"{facts.replicas}: nothing written to it is ever acknowledged",
+            found=f"{facts.replicas}: no write to it is ever acknowledged",
         )
     largest = int(config.get("max.message.bytes", 0))
     if name == settings.output_topic and largest < settings.max_message_bytes:
         yield warning(
             subject,
             expected=f"max.message.bytes of at least GLAIM_MAX_MESSAGE_BYTES, {settings.max_message_bytes}",
-            found=f"{largest}: larger messages are sent a second time, in halves",
+            found=f"{largest}: larger messages are sent again in halves",
         )
     letters = (settings.dlq_topic, settings.late_topic)
     incoming = int((source.config or {}).get("max.message.bytes", 0))
@@ -157,5 +157,5 @@ def _output(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts
         yield warning(
             subject,
             expected=f"max.message.bytes of at least that of {settings.input_topic}, {incoming}",
-            found=f"{largest}: of larger records only the head is kept",
+            found=f"{largest}: only the beginning of larger records is kept",
         )

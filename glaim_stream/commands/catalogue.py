@@ -12,21 +12,21 @@ from glaim_stream.commands.options import ModelRepository
 if TYPE_CHECKING:
     from glaim_stream.catalogue import Catalogue, Model
 
-app = typer.Typer(help="Work with groups.yaml.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Work with the catalogue, groups.yaml.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def _catalogue() -> None:
-    """Keeps `check` a command of its own while it is the only one."""
+    """Keep `check` a subcommand while it is the only one."""
 
 
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(help="The catalogue, groups.yaml.")],
     model_repository: ModelRepository = None,
-    group: Annotated[list[str] | None, typer.Option(help="Say which model this group would get; repeatable.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Print which model this group gets; repeatable.")] = None,
 ) -> None:
-    """Check a catalogue without starting anything: its rules, and that the models' contracts fit it."""
+    """Check a catalogue without starting anything: its rules, and whether the models' contracts fit."""
     from rich.table import Table
 
     from glaim_stream.catalogue import read_catalogue

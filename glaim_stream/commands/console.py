@@ -1,4 +1,4 @@
-"""Where tables and progress go."""
+"""Consoles for tables and progress."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-_FILE_COLUMNS = 160  # a file or a pipe has no width: wide enough that nothing is cut
+_FILE_COLUMNS = 160  # a file or a pipe has no width: wide enough to cut nothing
 _LINE_EVERY_S = 5.0
 
 
 def result_console() -> Console:
-    """The console of results: as wide as the terminal, and wide where there is none."""
+    """The console of results: as wide as the terminal, and wide without one."""
     return Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
 
 
 @contextmanager
 def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int], object]]:
-    """A bar on a terminal, else a line every few seconds; on stderr, so that stdout stays the result."""
+    """A progress bar on a terminal, else a line every few seconds; on stderr, so that stdout holds only the result."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)

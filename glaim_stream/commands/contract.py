@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Look at what a trained model promises.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Look at the contract of a trained model.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def _contract() -> None:
-    """Keeps `show` a command of its own while it is the only one."""
+    """Keep `show` a subcommand while it is the only one."""
 
 
 @app.command()
 def show(model_directory: Annotated[Path, typer.Argument(help="Folder of the model, or its contract.json.")]) -> None:
-    """Print a model's contract: shapes, sensors with their training statistics, and how well it did."""
+    """Print a model's contract: shapes, sensors with their training statistics, and its evaluation."""
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
@@ -26,7 +26,7 @@ def show(model_directory: Annotated[Path, typer.Argument(help="Folder of the mod
     contract = read_contract(model_directory)
     print(
         f"{contract.name} version {contract.version}: {len(contract.sensors)} sensors, window of {contract.window} "
-        f"steps of {contract.step_s:g} s, answers for the newest {contract.emitted_steps}\n"
+        f"steps of {contract.step_s:g} s, fills the newest {contract.emitted_steps}\n"
         f"trained on {contract.data.source} ({contract.data.rows} rows, sha256 {contract.data.sha256[:12]}), "
         f"masks {', '.join(contract.masks)}\n"
         f"TorchScript sha256 {contract.torchscript_sha256[:12]}, torch {contract.torch_version}, "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from glaim_stream.kafka.ranges import Range
     from glaim_stream.settings import Settings
 
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -55,7 +55,7 @@ def dump(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be read, and write nothing.")] = False,
     stream: DumpFlags,
 ) -> None:  # fmt: skip
-    """Write readings of the input topic to a file for training: time, group, sensor, value, a row a reading.
+    """Write readings of the input topic to a file for training, one row per reading: time, group, sensor, value.
 
     Train with: python -m training.fit CONFIG --data FILE --layout long --group group
     """
@@ -68,10 +68,10 @@ def dump(
 
     if out.suffix not in ENDINGS:
         raise SettingsError(f"expected a file ending in {' or '.join(ENDINGS)}, found {out}")
-    # The first process of a container is not ended by SIGTERM unless it says so; what is half written goes.
+    # SIGTERM does not end the first process of a container unless that handles it; a partial file is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if keep and out.exists():
-        print(f"{out}: there already, left as it is")
+        print(f"{out}: exists, left as it is")
         return
     settings = stream.settings()
     rules = read_catalogue(settings.catalogue)
@@ -91,7 +91,7 @@ def dump(
     assert done.last_ms is not None
     print(
         f"{out}: {done.rows} readings of {done.groups} groups of {name}, from {text_of_ms(done.first_ms)} to "
-        f"{text_of_ms(done.last_ms)}; {done.dropouts} more said they hold no value, {done.others} are other models'"
+        f"{text_of_ms(done.last_ms)}; {done.dropouts} more are dropouts, {done.other_models} are of other models"
     )
     if done.rejects:
         causes = ", ".join(f"{count} {cause}" for cause, count in done.rejects.most_common())
@@ -101,17 +101,17 @@ def dump(
 
 
 def moment_or_ago_ms(text: str, now_ms: int) -> int:
-    """Epoch milliseconds of an ISO 8601 moment, or of so long before now.
+    """Epoch milliseconds of an ISO 8601 moment, or of an age such as 30d before now.
 
     Raises:
-        SettingsError: it is neither.
+        SettingsError: the text is neither.
     """
     from glaim_stream.errors import SettingsError
     from glaim_stream.times import moment_ms
 
-    span = _SPAN.fullmatch(text.strip())
-    if span is not None:
-        return now_ms - round(float(span[1]) * _SECONDS[span[2]] * 1000)
+    age = _AGE.fullmatch(text.strip())
+    if age is not None:
+        return now_ms - round(float(age[1]) * _SECONDS[age[2]] * 1000)
     try:
         return moment_ms(text)
     except SettingsError as error:
@@ -120,15 +120,15 @@ def moment_or_ago_ms(text: str, now_ms: int) -> int:
         ) from error
 
 
-def _model(rules: Rules, asked: str | None) -> str:
+def _model(rules: Rules, requested: str | None) -> str:
     from glaim_stream.errors import SettingsError
 
     names = [model.name for model in rules.models]
-    if asked is None and len(names) == 1:
+    if requested is None and len(names) == 1:
         return names[0]
-    if asked not in names:
-        raise SettingsError(f"expected --model to be one of {', '.join(names)}, found {asked or 'none'}")
-    return asked
+    if requested not in names:
+        raise SettingsError(f"expected --model to be one of {', '.join(names)}, found {requested or 'none'}")
+    return requested
 
 
 async def _ranges(settings: Settings, offsets: OffsetFlags, since_ms: int | None, until_ms: int | None) -> list[Range]:

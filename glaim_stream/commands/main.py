@@ -1,4 +1,4 @@
-"""The command `glaim-stream`. Commands import what they need when they run, so that --help answers at once."""
+"""The command `glaim-stream`. Commands import what they need when they run, so that --help stays fast."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from glaim_stream.commands import (
 )
 from glaim_stream.errors import GlaimError
 
-EXIT_UNUSABLE = 2  # settings, files or a broker that cannot be used; 1 is a result that is not good
+EXIT_UNUSABLE = 2  # settings, files or a broker cannot be used; 1 means that a check failed
 
 app = typer.Typer(
     name="glaim-stream",
@@ -49,20 +49,20 @@ app.command()(size.size)
 
 
 def main() -> None:
-    """Entry point: what is wrong with the input is one line on stderr and exit code 2, never a traceback."""
+    """Run the command; an error of the user's input is one line on stderr and exit code 2, without a traceback."""
     try:
         app()
     except GlaimError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(EXIT_UNUSABLE)
     except BrokenPipeError:
-        # The reader of our output went away, as `| head` does.
+        # The reader of stdout is gone, as with `| head`.
         sys.stderr.close()
         sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        # Errors of both Kafka clients, named by their package so that neither is imported for it.
+        # Errors of both Kafka clients, recognised by their package so that neither must be imported.
         if type(error).__module__.partition(".")[0] not in ("kafka", "aiokafka"):
             raise
         print(f"error: Kafka: {error!r}", file=sys.stderr)

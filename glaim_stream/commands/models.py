@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Look after a model repository: what is in it, bring it, put it up, take a version back, delete old weights.",
+    help="Manage a model repository: list, fetch, push, roll back, delete old weights.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -21,7 +21,7 @@ WHERE = "Folder, or URI: file:///..., s3://bucket/folder?region=..., gs://..., a
 Repository = Annotated[str, typer.Argument(help=WHERE)]
 Models = Annotated[list[str] | None, typer.Option("--model", help="Only this model; repeatable.")]
 Tries = Annotated[
-    int, typer.Option(min=1, help="So often in all, when the repository cannot be reached; 1, 2, 4 ... 30 s apart.")
+    int, typer.Option(min=1, help="Attempts in all when the repository cannot be reached; 1, 2, 4 ... 30 s apart.")
 ]
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
@@ -30,12 +30,12 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 def list_(
     repository: Repository,
     wait: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for a first model, where somebody else is to bring it.")
+        float, typer.Option(min=0, help="Seconds to wait for a first model that another process puts there.")
     ] = 0.0,
 ) -> None:
-    """Show every version: what it was trained on, whether its weights are its contract's, what Triton serves of it.
+    """Show every version: its training data, whether its weights match its contract, and whether Triton serves it.
 
-    Exit code 1 when a version is not whole.
+    Exit code 1 when a version is incomplete.
     """
     from rich.table import Table
 
@@ -64,36 +64,38 @@ def list_(
 @app.command()
 def fetch(
     source: Repository,
-    to: Annotated[Path, typer.Option(help="Repository on this machine; made when absent.")],
+    to: Annotated[Path, typer.Option(help="Repository on this machine; created when absent.")],
     model: Models = None,
-    keep: Annotated[int, typer.Option(min=1, help="So many of the newest versions; Triton serves two.")] = 2,
+    keep: Annotated[int, typer.Option(min=1, help="Number of the newest versions to fetch; Triton serves two.")] = 2,
     missing_only: Annotated[
-        bool, typer.Option("--missing-only", help="Only models of which nothing is there: fills an empty volume.")
+        bool, typer.Option("--missing-only", help="Only models without any version there: fills an empty volume.")
     ] = False,
     mirror: Annotated[
-        bool, typer.Option("--mirror", help="Remove versions here that the source has no more, as after a roll-back.")
+        bool, typer.Option("--mirror", help="Remove versions here that the source no longer has, as after a rollback.")
     ] = False,
     tries: Tries = 5,
     every: Annotated[
-        float, typer.Option(min=0, help="Seconds: go on looking for what is new, until SIGTERM. 0: once.")
+        float, typer.Option(min=0, help="Look for new versions every so many seconds, until SIGTERM. 0: once.")
     ] = 0.0,
 ) -> None:
-    """Bring models to this machine. Each comes whole or not at all, its weights checked against its contract."""
+    """Copy models to this machine. Each arrives whole or not at all, its weights checked against its contract."""
     from glaim_stream.errors import GlaimError, ModelError
     from glaim_stream.models.fetch import fetch as bring
     from glaim_stream.models.fetch import is_here
     from glaim_stream.models.store import open_store
 
     if missing_only and mirror:
-        raise ModelError("expected --missing-only or --mirror, found both: one leaves what is there, the other follows")
+        raise ModelError(
+            "expected --missing-only or --mirror, found both: one keeps what is there, the other follows the source"
+        )
     store = open_store(source)
     if is_here(store, to):
-        raise ModelError(f"expected another repository than {to} to bring models from")
+        raise ModelError(f"expected another repository than {to} to fetch models from")
 
     def once() -> int:
         return bring(store, to, models=model or (), keep=keep, missing_only=missing_only, mirror=mirror)
 
-    # The first process of a container is not ended by SIGTERM unless it says so.
+    # SIGTERM does not end the first process of a container unless that handles it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     changes = _persistently(once, tries)
     if not changes:
@@ -102,7 +104,7 @@ def fetch(
         time.sleep(every)
         try:
             once()
-        except (OSError, GlaimError) as error:  # what is here is served meanwhile
+        except (OSError, GlaimError) as error:  # the versions here are served meanwhile
             print(f"error: {error}; trying again in {every:g} s", file=sys.stderr, flush=True)
 
 
@@ -113,7 +115,7 @@ def push(
     model: Models = None,
     tries: Tries = 5,
 ) -> None:
-    """Put up the versions that the other repository has not; a version counts there when it is whole."""
+    """Copy the versions that the other repository lacks; a version counts there once it is whole."""
     from glaim_stream.models.push import push as put_up
     from glaim_stream.models.store import open_store
 
@@ -127,11 +129,11 @@ def rollback(
     repository: Repository,
     model: Annotated[str, typer.Argument(help="Name of the model.")],
     to: Annotated[
-        int | None, typer.Option(help="Version that is to be the newest again. [default: the one before the newest]")
+        int | None, typer.Option(help="Version that becomes the newest again. [default: the one before the newest]")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
 ) -> None:
-    """Withdraw the newest version: the one before answers again. It is kept beside the repository, never deleted."""
+    """Withdraw the newest version: the one before is served again. It is kept beside the repository, never deleted."""
     from glaim_stream.models.rollback import rollback as withdraw
     from glaim_stream.models.store import open_store
 
@@ -142,13 +144,13 @@ def rollback(
 def prune(
     repository: Repository,
     keep: Annotated[
-        int, typer.Option(min=2, help="So many of the newest versions of a model stay; Triton serves two.")
+        int, typer.Option(min=2, help="Number of the newest versions of a model to keep; Triton serves two.")
     ],
     model: Models = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
     tries: Tries = 5,
 ) -> None:
-    """Delete the weights of old versions. Their contracts stay, and their numbers are never given again."""
+    """Delete the weights of old versions. Their contracts stay, and their numbers are never reused."""
     from glaim_stream.models.prune import prune as delete
     from glaim_stream.models.store import open_store
 

@@ -12,18 +12,19 @@ One step of a group, JSON:
 Many readings, JSON; the fastest, for gateways:
   {"group": "station-7", "readings": [{"sensor": "PM2.5", "ts": 1485925200000, "value": 12.3}]}
 Arrow IPC stream, header content-type: application/vnd.apache.arrow.stream:
-  long (group, sensor, ts, value) or wide (group, ts, a column a sensor); without group the key is it
+  long (group, sensor, ts, value) or wide (group, ts, one column per sensor); without group the key is the group
 
 ts: ISO 8601 with a zone, or epoch milliseconds; in Arrow a timestamp with a zone, or epoch milliseconds.
-value: null, NaN or "quality": "bad" is a dropout that was reported; nothing at all is silence.
-quality: optional; good, uncertain or bad, an OPC UA name that begins so (Bad_SensorFailure), or a StatusCode.
-What cannot be used goes to sensor-readings-dlq, whole, with its reason in headers glaim-*.
-What is older than the window goes to sensor-readings-late likewise; its header glaim-late-by-ms says how far behind the
-watermark it was, as a JSON object with a number for each reading's place in the record.
+value: null, NaN or "quality": "bad" is a reported dropout; no reading at all is silence.
+quality: optional; good, uncertain or bad, an OPC UA name that begins with one of them (Bad_SensorFailure), or a
+StatusCode.
+Records that cannot be used go to sensor-readings-dlq, whole, with the reason in headers glaim-*.
+Readings older than the window go to sensor-readings-late likewise; the header glaim-late-by-ms states how far behind
+the watermark they were, as a JSON object with a number for each reading's place in the record.
 """
 
 _OUTPUT = """\
-OUTPUT: topic imputed-readings, one Arrow IPC stream a message, in the partition of the input; schema version 2
+OUTPUT: topic imputed-readings, one Arrow IPC stream per message, in the partition of the input; schema version 2
 headers: content-type, glaim-schema-version, glaim-model, glaim-input-partition, glaim-input-offset,
          glaim-input-timestamp-ms (of the newest record that the rows include)
 """
@@ -32,39 +33,39 @@ _NOTES = {
     "group": "which machine or station",
     "sensor": "which of its sensors",
     "ts": "start of the step",
-    "event_time": "when the reading that stands for the step was taken; null unless observed",
-    "value": "in the sensor's unit; null where nothing can be said",
+    "event_time": "time of the reading that stands for the step; null unless observed",
+    "value": "in the sensor's unit; null where no value can be given",
     "observed": "true: a reading arrived; false: filled",
     "method": "observed, model, blend, interpolation, last_value or none",
-    "quality": "good (observed), uncertain (filled, or doubted by its sensor), bad (null): the severity of status",
+    "quality": "good (observed), uncertain (filled, or reported as uncertain), bad (null): the severity of status",
     "status": "OPC UA StatusCode, see below",
-    "lower": "interval of a value that the model made, else null",
+    "lower": "interval of a value of the model, else null",
     "upper": "",
     "gap_age": "steps since the sensor's last reading",
     "revision": "0 first; of one (group, sensor, ts) the highest counts, of equal ones the later",
-    "final": "false: a better value follows once right context is there",
-    "model_version": "empty unless the model made the value",
+    "final": "false: a better value follows once readings after the step are there",
+    "model_version": "empty unless the value is the model's",
 }
 
 _STATUS = {
     "GOOD": "observed",
-    "UNCERTAIN": "observed; the reading said that it is uncertain",
+    "UNCERTAIN": "observed, and reported as uncertain",
     "UNCERTAIN_SUBSTITUTE_VALUE": "filled by the model, the blend or interpolation",
     "UNCERTAIN_LAST_USABLE_VALUE": "filled with the last value",
     "BAD_NO_COMMUNICATION": "null: silent for longer than max_gap",
-    "BAD_SENSOR_FAILURE": "null beyond max_gap, and a reading said of this step that it holds no value",
-    "BAD_NO_DATA": "null: nothing of the sensor in the whole window",
+    "BAD_SENSOR_FAILURE": "null beyond max_gap, and a reading reported a dropout at this step",
+    "BAD_NO_DATA": "null: no reading of the sensor in the whole window",
     "BAD_AGGREGATE_INVALID_INPUTS": "null: the value's interval is wider than the sensor's max_interval",
-    "BAD_DATA_UNAVAILABLE": "null: no imputer had an answer",
-    "BAD": "null, in rows of schema 1, which tell no more; likewise Uncertain there is any filled row",
+    "BAD_DATA_UNAVAILABLE": "null: no imputer returned a value",
+    "BAD": "null, in rows of schema 1, without further detail; Uncertain there is any filled row",
 }
 
 _READ = """
 READ, with nothing but kafka-python and pyarrow:
   for message in KafkaConsumer("imputed-readings", bootstrap_servers="localhost:9092"):
       table = pyarrow.ipc.open_stream(message.value).read_all()
-With this package: glaim_stream.records.read_rows(message.value), which reads schema 1 too, and
-newest_revisions(tables), which folds revisions away.
+With this package: glaim_stream.records.read_rows(message.value), which also reads schema 1, and
+newest_revisions(tables), which keeps only the newest revision of each row.
 """
 
 
@@ -72,9 +73,9 @@ _OUTAGES = """
 OUTAGES: topic imputed-readings-outages, JSON, key: the group; one when it goes dark, one when it speaks again
   {"group": "pump-7", "model": "plant-pump", "kind": "dark", "ts": "2026-11-21T05:00:00Z",
    "last_ts": "2026-11-21T04:59:00Z", "by_clock": false}
-kind: dark or speaks; a group that is new speaks, too. ts: the start of that step. last_ts: of the step in which it was
-last heard, null when the window holds none. by_clock: event time stands still and the wall clock claims it; the group's
-next event confirms that or takes it back. An event may come twice; (group, kind, ts, by_clock) is its key.
+kind: dark or speaks; a new group speaks, too. ts: the start of that step. last_ts: start of the step with the group's
+last reading, null when the window holds none. by_clock: event time stands still and the event follows from the wall
+clock; the group's next event confirms or revokes it. An event may come twice; (group, kind, ts, by_clock) is its key.
 READ:
   for message in KafkaConsumer("imputed-readings-outages", bootstrap_servers="localhost:9092"):
       outage = json.loads(message.value)
@@ -82,7 +83,7 @@ READ:
 
 
 def schema() -> None:
-    """Print what goes in and what comes out, with examples."""
+    """Print the formats of input and output, with examples."""
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
@@ -96,7 +97,7 @@ def schema() -> None:
         text = str(field.type).replace(", ordered=0", "")
         table.add_row(field.name, text, "yes" if field.nullable else "no", _NOTES[field.name])
     result_console().print(table)
-    table = Table("status", "number", "said of a row that is")
+    table = Table("status", "number", "meaning: the row is")
     for name, meaning in _STATUS.items():
         status = Status[name]
         table.add_row(status.symbol, f"0x{status:08X}", meaning)

@@ -9,7 +9,7 @@ import typer
 
 
 class Shape(StrEnum):
-    """How readings come."""
+    """How readings are put into messages."""
 
     SINGLE = "single"
     BATCH = "batch"
@@ -19,23 +19,26 @@ class Shape(StrEnum):
 def size(
     groups: Annotated[int, typer.Option(min=1, help="Groups, such as pumps or stations.")],
     sensors: Annotated[int, typer.Option(min=1, help="Sensors of a group.")],
-    step: Annotated[float, typer.Option(min=0.001, help="Seconds of a step of the windows' grid.")],
+    step: Annotated[float, typer.Option(min=0.001, help="Length of a step, seconds.")],
     missing: Annotated[float, typer.Option(min=0, max=1, help="Share of the readings that do not arrive.")] = 0.05,
     shape: Annotated[
-        Shape, typer.Option("--format", help="A message is one reading, fifty of a gateway, or Arrow of a thousand.")
+        Shape,
+        typer.Option("--format", help="What a message holds: one reading, fifty of a gateway, or a thousand in Arrow."),
     ] = Shape.SINGLE,
-    lateness: Annotated[float, typer.Option(min=0, help="Seconds of allowed lateness.")] = 0,
-    growth: Annotated[int, typer.Option(min=1, help="How many times today's workers the partitions shall carry.")] = 4,
+    lateness: Annotated[float, typer.Option(min=0, help="Allowed lateness, seconds.")] = 0,
+    growth: Annotated[int, typer.Option(min=1, help="Provide partitions for this many times today's workers.")] = 4,
     rebuild_within: Annotated[
-        float, typer.Option(min=1, help="Seconds that a worker may take to read its windows again.")
+        float, typer.Option(min=1, help="Seconds in which a worker must have read its windows again.")
     ] = 120,
-    outage_hours: Annotated[float, typer.Option(min=0, help="How long workers may be away before input is lost.")] = 24,
-    replication: Annotated[int, typer.Option(min=1, help="Replicas of the topics.")] = 3,
+    outage_hours: Annotated[
+        float, typer.Option(min=0, help="Hours that workers may be away before input is lost.")
+    ] = 24,
+    replication: Annotated[int, typer.Option(min=1, help="Number of replicas of the topics.")] = 3,
     windows_a_gpu: Annotated[
-        float | None, typer.Option(min=1, help="Windows a second of one GPU, by `python -m benchmarks.serving`.")
+        float | None, typer.Option(min=1, help="Windows per second of one GPU, by `python -m benchmarks.serving`.")
     ] = None,
 ) -> None:
-    """Say how large an installation has to be, from the rates that were measured (docs/operations.md)."""
+    """Compute how large an installation has to be, from measured rates (docs/operations.md)."""
     from rich.table import Table
 
     from glaim_stream.check.sizing import Load

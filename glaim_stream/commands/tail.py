@@ -41,24 +41,26 @@ class TextFormat(StrEnum):
 def tail(
     group: Annotated[list[str] | None, typer.Option(help="Only this group; repeatable.")] = None,
     sensor: Annotated[list[str] | None, typer.Option(help="Only this sensor; repeatable.")] = None,
-    only_imputed: Annotated[bool, typer.Option("--only-imputed", help="Only what was filled.")] = False,
+    only_imputed: Annotated[bool, typer.Option("--only-imputed", help="Only imputed rows.")] = False,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Start with the oldest rows instead of the next.")
     ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="End after this many rows.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.1, help="End when nothing came for this many seconds.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.1, help="End when no message came for this many seconds.")
+    ] = None,
     text_format: Annotated[TextFormat, typer.Option("--format", help="How rows are printed.")] = TextFormat.TABLE,
     out: Annotated[
         Path | None,
         typer.Option(help="Write to this .arrow, .parquet or .csv file instead; it appears whole at the end."),
     ] = None,
     newest_only: Annotated[
-        bool, typer.Option("--newest-only", help="With --out: only the last word on each group, sensor and time.")
+        bool, typer.Option("--newest-only", help="With --out: keep only the newest row of each group, sensor and time.")
     ] = False,
     kafka: Kafka = None,
     output_topic: OutputTopic = None,
 ) -> None:
-    """Show the filled records as they come, or write them to a file, until Ctrl-C."""
+    """Show the rows of the output topic as they come, or write them to a file, until Ctrl-C."""
     from glaim_stream.errors import SettingsError
     from glaim_stream.kafka.tail import Filter, follow
     from glaim_stream.output.row_files import RowFile
@@ -73,9 +75,9 @@ def tail(
     def report(reason: str) -> None:
         nonlocal foreign
         foreign += 1
-        print(f"not ours: {reason}", file=sys.stderr)
+        print(f"not in the schema: {reason}", file=sys.stderr)
 
-    # Asked to end by a service manager, a file must be finished just as on Ctrl-C.
+    # On SIGTERM from a service manager the file must be finished, too, as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     tables = follow(
         settings,
@@ -94,7 +96,7 @@ def tail(
         if file is not None and file.path.exists():
             print(f"{file.path}: {file.rows} rows", file=sys.stderr)
         if foreign:
-            print(f"{foreign} messages were not ours", file=sys.stderr)
+            print(f"{foreign} messages were not in the schema", file=sys.stderr)
 
 
 def _printer(text_format: TextFormat) -> Callable[[pa.Table], None]:
@@ -104,7 +106,7 @@ def _printer(text_format: TextFormat) -> Callable[[pa.Table], None]:
 
 
 class _CsvPrinter:
-    """Comma separated, one header line."""
+    """Printer of comma separated values with one header line."""
 
     def __init__(self) -> None:
         self._first = True
@@ -144,7 +146,7 @@ def _symbol(status: int) -> str:
 
 
 class _TablePrinter:
-    """Columns of one width for all tables, so that they make one; the header comes once."""
+    """Printer of tables that together form one: equal widths, and one header."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -166,9 +168,9 @@ class _TablePrinter:
             style = _style(row)
             if row["lower"] is not None:
                 trust = f"{row['lower']:.5g} to {row['upper']:.5g}"
-            else:  # what OPC UA calls it, where there is something to say beyond the method
-                said = row["value"] is None or (row["observed"] and row["quality"] != "good")
-                trust = _symbol(row["status"]) if said else ""
+            else:  # the status, where it adds something to the method
+                has_status = row["value"] is None or (row["observed"] and row["quality"] != "good")
+                trust = _symbol(row["status"]) if has_status else ""
             shown.add_row(
                 row["group"],
                 row["sensor"],

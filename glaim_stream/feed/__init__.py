@@ -1,1 +1,1 @@
-"""Readings into the input topic: from a file or the simulated plant, at a chosen speed, with dropouts if asked."""
+"""Sends readings of a file or the simulated plant to the input topic, at a chosen speed, with dropouts on request."""

@@ -1,6 +1,6 @@
-"""Dropouts made on purpose, so that what the model fills can be held against what was there.
+"""Dropouts made on purpose, so that the values that the model fills can be compared with the true ones.
 
-Sensors fail in two ways, and a model that only ever saw the first is surprised by the second: single readings get
+Sensors fail in two ways, and a model that was trained on the first alone fills the second badly: single readings get
 lost, and a sensor, or a whole group with its gateway, falls silent for a while.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.sources import Source
 
-SENSOR_SHARE, GROUP_SHARE = 0.45, 0.15  # of what is hidden; the rest are single readings
+SENSOR_SHARE, GROUP_SHARE = 0.45, 0.15  # of the hidden readings; the rest are single ones
 LONGEST_RUN = 24  # readings
 KINDS = ("reading", "sensor", "group")  # what dropped out
 
@@ -26,7 +26,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What is withheld: `mask` bool [n] over the source's readings, and `kind` int8 [n] into KINDS."""
+    """Withheld readings: `mask` bool [n] over the source's readings, and `kind` int8 [n] into KINDS, -1 elsewhere."""
 
     mask: Bools
     kind: NDArray[np.int8]
@@ -41,7 +41,7 @@ def hide(source: Source, rate: float, *, seed: int = 0) -> Hidden:
         seed: the same seed hides the same readings.
 
     Raises:
-        SettingsError: the rate is no such share.
+        SettingsError: the rate is out of range.
     """
     if not 0 <= rate < 1:
         raise SettingsError(f"expected a share of readings to hide from 0 to below 1, found {rate}")
@@ -87,7 +87,7 @@ def write_hidden(source: Source, hidden: Hidden, path: Path) -> int:
 
 
 def _runs(rng: np.random.Generator, length: int, share: float) -> Bools:
-    """Runs of 2 to LONGEST_RUN places that cover about `share` of `length`; bool [length]."""
+    """Random runs of 2 to LONGEST_RUN places that cover about `share` of `length`; bool [length]."""
     count = rng.poisson(share * length / ((2 + LONGEST_RUN) / 2))
     starts = rng.integers(0, max(length, 1), count)
     edges = np.zeros(length + 1, np.int64)
@@ -97,7 +97,7 @@ def _runs(rng: np.random.Generator, length: int, share: float) -> Bools:
 
 
 def _correct(rng: np.random.Generator, kind: NDArray[np.int8], wanted: int) -> None:
-    """Hide single readings, or give some back, until exactly `wanted` are hidden."""
+    """Hide single readings, or show some again, until exactly `wanted` are hidden."""
     short = wanted - int((kind >= 0).sum())
     rows = np.flatnonzero(kind < 0) if short > 0 else np.flatnonzero(kind >= 0)
     kind[rng.choice(rows, abs(short), replace=False)] = KINDS.index("reading") if short > 0 else -1

@@ -1,4 +1,4 @@
-"""Files as Arrow tables, whatever program wrote them: Parquet, and CSV with its separator, decimals and encoding."""
+"""Reads Parquet and CSV files as Arrow tables; separator, decimal sign and encoding of a CSV file are detected."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 # A comma comes last: it also stands in numbers and in names such as "Level, m".
 _SEPARATORS = ("\t", ";", "|", ",")
 _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
-_SAMPLE = 1 << 20  # characters looked at for separator and decimal sign
+_SAMPLE = 1 << 20  # characters in which separator and decimal sign are detected
 _COMMA, _POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d+\.\d+")
 _NUMBER, _TIME = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?"), re.compile(r"\d[-./:]\d")
 
 
 @dataclass(frozen=True, slots=True)
 class CsvForm:
-    """How a file's text is written; `units` are what a second line, below that of the names, says of the columns."""
+    """Form of a CSV file; `units` by column come from a second line, below the names."""
 
     encoding: str = "utf-8"
     separator: str = ","
@@ -34,22 +34,22 @@ class CsvForm:
     units: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        parts = [f"columns parted by {_NAMES[self.separator]}"]
-        parts += ["decimals by a comma"] if self.decimal == "," else []
-        parts += [f"text in {self.encoding}"] if self.encoding != "utf-8" else []
+        parts = [f"columns separated by {_NAMES[self.separator]}"]
+        parts += ["decimal commas"] if self.decimal == "," else []
+        parts += [f"encoded in {self.encoding}"] if self.encoding != "utf-8" else []
         parts += ["units in the second line"] if self.units else []
         return ", ".join(parts)
 
 
 def read_file(path: Path, *, no_value: Sequence[str] = ()) -> pa.Table:
-    """A file's content; of a CSV file, form and types of the columns are found out.
+    """Read a file; the form of a CSV file and the types of its columns are detected.
 
     Args:
         path: `.csv`, `.tsv`, `.txt`, `.parquet` or `.pq`.
-        no_value: of a CSV file, texts that stand for no value, beside the usual ones (nothing, NaN, null, n/a).
+        no_value: texts of a CSV file that mean "no value", besides the usual ones (nothing, NaN, null, n/a).
 
     Raises:
-        SettingsError: it is absent, of another kind, or cannot be read.
+        SettingsError: the file is absent, of another kind, or cannot be read.
     """
     if not path.is_file():
         raise SettingsError(f"expected a data file at {path}, found none")
@@ -64,25 +64,25 @@ def read_file(path: Path, *, no_value: Sequence[str] = ()) -> pa.Table:
             raise SettingsError(f"expected a file named {', '.join((*CSV, *PARQUET))}, found {path.name}")
     except (pa.ArrowException, UnicodeError, OSError) as error:
         raise SettingsError(f"{path.name} cannot be read: {error}") from error
-    twice = [name for name, count in Counter(table.column_names).items() if count > 1]
-    if twice:
+    repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
+    if repeated:
         raise SettingsError(
-            f"{path.name}: expected columns of different names, found several {', '.join(map(repr, twice))}"
+            f"{path.name}: expected columns of different names, found several {', '.join(map(repr, repeated))}"
         )
     return table
 
 
 def usual_no_value() -> list[str]:
-    """Texts that stand for no value in a column of numbers without being declared."""
+    """Texts that mean "no value" in a column of numbers without being declared."""
     import pyarrow.csv as pc
 
     return list(pc.ConvertOptions().null_values)
 
 
 def csv_form(path: Path) -> CsvForm:
-    """Encoding, separator, decimal sign and a line of units, as the file's bytes and first lines show them.
+    """Detect encoding, separator, decimal sign and a line of units from the file's bytes and first lines.
 
-    Without another sign of it the separator is a comma and the decimal sign a point.
+    By default the separator is a comma and the decimal sign a point.
     """
     encoding = _encoding(path)
     with path.open(encoding=encoding, newline="") as file:
@@ -97,31 +97,31 @@ def csv_form(path: Path) -> CsvForm:
 
 
 def _units(rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The units of the columns, where the second row has neither number nor time and the next ones have numbers."""
+    """Units by column, where the second row has neither number nor time and the rows below have numbers."""
     names, second, below = rows[0], [cell.strip() for row in rows[1:2] for cell in row], rows[2:100]
     if len(second) != len(names) or any(_NUMBER.fullmatch(cell) or _TIME.search(cell) for cell in second):
         return {}
-    of_numbers = [
+    number_columns = [
         place
         for place in range(len(names))
         if any(len(row) > place and _NUMBER.fullmatch(row[place].strip()) for row in below)
     ]
     usual = usual_no_value()
-    units = {names[place]: second[place] for place in of_numbers if second[place] not in usual}
-    return units if len(units) >= len(of_numbers) / 2 else {}
+    units = {names[place]: second[place] for place in number_columns if second[place] not in usual}
+    return units if len(units) >= len(number_columns) / 2 else {}
 
 
 def _rows(sample: str, separator: str) -> list[list[str]]:
-    """Rows that are not blank, without the last one where the sample may end within it."""
+    """Rows that are not blank, without the last one where the sample may end inside it."""
     try:
         rows = [row for row in csv.reader(io.StringIO(sample, newline=""), delimiter=separator) if row]
-    except csv.Error:  # a cell too large for a cell, NUL: not with this separator
+    except csv.Error:  # a cell that is too large, or NUL: not this separator
         return []
     return rows[:-1] if len(sample) == _SAMPLE else rows
 
 
 def _encoding(path: Path) -> str:
-    """UTF-8 where all of it is, UTF-16 where it says so, else Latin-1, in which every byte is valid.
+    """UTF-8 if the whole file is valid, UTF-16 if it has a byte order mark, else Latin-1, in which every byte is valid.
 
     Older loggers write units such as degrees and micro in Latin-1, and spreadsheets save "Unicode text" as UTF-16.
     """
@@ -149,6 +149,6 @@ def _read_csv(path: Path, form: CsvForm, no_value: Sequence[str]) -> pa.Table:
         parse_options=pc.ParseOptions(delimiter=form.separator),
         convert_options=pc.ConvertOptions(decimal_point=form.decimal, null_values=[*usual_no_value(), *no_value]),
     )
-    # Lines that end with a separator have a last column of no name and no content.
-    nothing = [place for place, field in enumerate(table.schema) if not field.name and pa.types.is_null(field.type)]
-    return table.select([place for place in range(table.num_columns) if place not in nothing])
+    # Lines that end with a separator have a last column without name and content.
+    empty = [place for place, field in enumerate(table.schema) if not field.name and pa.types.is_null(field.type)]
+    return table.select([place for place in range(table.num_columns) if place not in empty])

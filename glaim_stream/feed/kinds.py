@@ -1,4 +1,4 @@
-"""What a column of a file holds, by its Arrow type."""
+"""What a file's column holds, by its Arrow type."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pyarrow as pa
 
 
 def is_text(kind: Any) -> bool:
-    """Whether it holds text."""
+    """Whether the type is text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def is_number(kind: Any) -> bool:
-    """Whether it holds numbers, or nothing at all."""
+    """Whether the type is a number, or that of a column without any value."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind))

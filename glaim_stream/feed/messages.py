@@ -1,7 +1,7 @@
-"""Readings as messages of the input topic, in each of its four formats. The worker's decoder is the other side.
+"""Puts readings into messages of the input topic, in each of its four formats; the inverse of the worker's decoder.
 
-What is planned first is which readings travel together and when the message is due; bytes are made late, a slice at
-a time, so that a replay of years needs no more memory than its columns.
+A plan states which readings travel together and when each message is due. Bytes are made late, a slice at a time, so
+that a replay of years needs no more memory than its columns.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ARROW_HEADERS = [("content-type", ARROW_CONTENT_TYPE)]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Messages in the order in which they are sent: message m holds the rows `[starts[m], starts[m + 1])`."""
+    """Messages in sending order: message m holds the rows `[starts[m], starts[m + 1])`."""
 
     input_format: InputFormat
     source: Source  # its readings in the order of the messages
-    null: NDArray[np.bool_]  # [n] readings that are sent as null
+    null: NDArray[np.bool_]  # [n] readings whose value is sent as null
     starts: NDArray[np.int64]  # [m + 1]
     due_ms: NDArray[np.int64]  # [m] event time of each message's last reading
 
@@ -46,7 +46,7 @@ def plan_messages(
         source: readings in order of time.
         input_format: single, step, batch or arrow.
         batch: most readings of a message of batch or arrow.
-        null: bool [n], readings whose value is sent as null; none when not given.
+        null: bool [n], readings whose value is sent as null; default none.
     """
     null = np.zeros(len(source), np.bool_) if null is None else null
     count = len(source)
@@ -60,11 +60,11 @@ def plan_messages(
     if input_format is InputFormat.STEP:
         # A sensor that reports twice at one time needs a second message: a step names each sensor once.
         cell = source.cell[by_group]
-        again = np.lexsort((cell, time_ms, group))
-        twice = np.zeros(count, np.bool_)
-        same = (np.diff(time_ms[again]) == 0) & (np.diff(cell[again]) == 0)
-        twice[again[1:][same]] = True
-        opens[1:] |= (time_ms[1:] != time_ms[:-1]) | twice[1:]
+        order = np.lexsort((cell, time_ms, group))
+        repeated = np.zeros(count, np.bool_)
+        same = (np.diff(time_ms[order]) == 0) & (np.diff(cell[order]) == 0)
+        repeated[order[1:][same]] = True
+        opens[1:] |= (time_ms[1:] != time_ms[:-1]) | repeated[1:]
     else:
         first = np.maximum.accumulate(np.where(opens, np.arange(count), 0))
         opens |= (np.arange(count) - first) % batch == 0
@@ -81,7 +81,7 @@ def plan_messages(
 
 
 class Encoder:
-    """Turns slices of a plan into (group index, bytes)."""
+    """Encoder of the messages of a plan, slice by slice."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -94,7 +94,7 @@ class Encoder:
         self.keys = [group.encode() for group in plan.source.groups]
 
     def messages(self, first: int, stop: int) -> Iterator[tuple[int, bytes]]:
-        """Messages `[first, stop)` of the plan, each with the index of its group (see `keys`)."""
+        """Yield messages `[first, stop)` of the plan as (index of the group in `keys`, bytes)."""
         plan = self._plan
         edges = plan.starts[first : stop + 1]
         low, high = int(edges[0]), int(edges[-1])
@@ -138,7 +138,7 @@ class Encoder:
 
 
 def _texts(values: NDArray[np.float32] | NDArray[np.float64], null: NDArray[np.bool_]) -> list[str]:
-    """Shortest text of each value that reads back as the same number, in the width it has."""
+    """Shortest text of each value that reads back as the same number of the same width."""
     texts: list[str] = pc.cast(pa.array(values), pa.string()).to_pylist()
     for row in np.flatnonzero(null).tolist():
         texts[row] = "null"

@@ -1,7 +1,7 @@
 """The simulated plant of the demo: pump groups whose sensors obey the same physics, minute by minute.
 
-Every group is one pump with its tank, valve and motor, seen by eight sensors. Demand drives the speed; the pump curve
-meets the system curve at the flow; head, suction, motor current, vibration and bearing temperature follow from it:
+Every group is one pump with its tank, valve and motor, measured by eight sensors. Demand drives the speed; the pump
+curve meets the system curve at the flow; head, suction, motor current, vibration and bearing temperature follow:
 
     demand -> speed -> flow <-> head -> discharge pressure
                         |        |
@@ -9,11 +9,11 @@ meets the system curve at the flow; head, suction, motor current, vibration and 
             |           +----> vibration (off the best point, near resonance, near cavitation)
             +-> suction pressure
 
-So a silent sensor can be told from the others, which is what an imputer is for. What makes it hard is real enough:
-fast demand noise that no interpolation can follow, valve steps, refills of the tank, slow lags, sensor noise.
+So a silent sensor can be inferred from the others, which is an imputer's task. The difficulties are realistic: fast
+demand noise that no interpolation can follow, valve steps, refills of the tank, slow lags, sensor noise.
 
-Pumps differ (size, curve, resonance, wear), and a pump stays the same pump whatever the seed: the seed draws the
-days, not the machines. A longer simulation of the same seed and groups begins with the shorter one.
+Pumps differ (size, curve, resonance, wear), and a pump is the same for every seed: the seed draws the days, not the
+machines. A longer simulation of the same seed and groups begins with the shorter one.
 
     python -m glaim_stream.feed.plant --out plant.parquet --days 14 --seed 1
 """
@@ -34,12 +34,12 @@ Floats = NDArray[np.float64]
 STEP_MS = 60_000
 STEPS_PER_DAY = 1440
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-_MACHINES_SEED = 7_2026  # the pumps themselves; the `seed` argument draws only what happens to them
+_MACHINES_SEED = 7_2026  # draws the pumps; the `seed` argument draws only what happens to them
 
 
 @dataclass(frozen=True)
 class PlantSensor:
-    """A sensor of every pump: its id, unit, the limits no reading can leave, and its noise (1 sigma, same unit)."""
+    """A sensor of every pump: id, unit, limits of its readings, and noise (1 sigma, same unit)."""
 
     id: str
     unit: str
@@ -77,7 +77,7 @@ class Plant:
 
 @dataclass(frozen=True)
 class _Machines:
-    """What tells the pumps apart; every field float64 [G]."""
+    """Parameters of the pumps; every field float64 [G]."""
 
     rated_speed: Floats  # rpm
     head_0: Floats  # m, at rated speed without flow
@@ -94,11 +94,11 @@ class _Machines:
     tank_height: Floats  # m
     suction_loss: Floats  # bar / (m3/h)^2
     supply: Floats  # m3/h into the tank while it fills
-    own_share: Floats  # how much of the demand is this pump's own and not the plant's
+    own_share: Floats  # share of the demand that is this pump's and not the plant's
 
 
 def _machines(groups: int) -> _Machines:
-    """The first `groups` pumps of the plant: pump k is the same whatever their number."""
+    """The first `groups` pumps of the plant; pump k is the same for every number of pumps."""
 
     def draw(generator: np.random.Generator) -> tuple[float, ...]:
         def uniform(low: float, high: float) -> float:
@@ -129,7 +129,7 @@ def _steps(rng: np.random.Generator, steps: int, groups: int, rate: float, low: 
 
 
 def _wander(noise: Floats, minutes: float) -> Floats:
-    """White noise [T, ...] -> a stationary wandering of unit deviation that forgets within `minutes`."""
+    """AR(1) process of unit variance and time constant `minutes`, from white noise [T, ...]."""
     keep = np.exp(-1.0 / minutes)
     fresh = np.sqrt(1.0 - keep**2)
     out = np.empty_like(noise)
@@ -166,16 +166,16 @@ def simulate(days: float = 7.0, *, groups: int = 8, seed: int = 0, start_ms: int
         start_ms: Time of the first step, epoch ms; the hour of the day follows from it.
 
     Returns:
-        Readings without gaps; dropouts are for the caller to add.
+        Readings without gaps; the caller adds dropouts.
 
     Raises:
-        ValueError: no step or no group is asked for.
+        ValueError: there would be no step or no group.
     """
     steps = round(days * STEPS_PER_DAY)
     if steps < 1 or groups < 1:
         raise ValueError(f"expected at least one step and one group, found {days} days and {groups} groups")
     machines = _machines(groups)
-    # One generator a purpose, each drawing time first: a longer run begins with the shorter one.
+    # One generator per purpose, and each draws time first: a longer run begins with the shorter one.
     rngs = iter(np.random.default_rng([seed, groups]).spawn(8))
     minute = start_ms / STEP_MS + np.arange(steps, dtype=np.float64)
 
@@ -236,7 +236,7 @@ def _tank(flow: Floats, machines: _Machines) -> Floats:
 
 
 def write_parquet(plant: Plant, path: Path) -> None:
-    """A wide file: column `time` (timestamp[ms, UTC]) and one float32 column `<group>.<sensor>` each."""
+    """Write a wide file: column `time` (timestamp[ms, UTC]) and one float32 column `<group>.<sensor>` per sensor."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -258,7 +258,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="Parquet file to write")
     parser.add_argument("--days", type=float, default=14.0, help="length in days of one-minute steps (default 14)")
     parser.add_argument("--groups", type=int, default=8, help="number of pumps (default 8)")
-    parser.add_argument("--seed", type=int, default=0, help="what happens in the plant (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
     given = parser.parse_args(arguments)
     plant = simulate(given.days, groups=given.groups, seed=given.seed)
     write_parquet(plant, given.out)

@@ -1,7 +1,8 @@
-"""Replays readings into the input topic at a chosen speed, and says at the end what the broker acknowledged.
+"""Sends readings to the input topic at a chosen speed, and reports what the broker acknowledged.
 
-Record batches are built here and handed to the driver whole: ten times as fast as a send a message, which a replay of
-single readings at full speed needs. A key keeps its order, and idempotence keeps a retry from doubling a batch.
+Whole record batches are built here and handed to the driver, which is ten times as fast as one send per message; a
+replay of single readings at full speed needs that. The order within a key is kept, and idempotence keeps a
+retry from doubling a batch.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ Progress = Callable[[int, int], object]  # readings handed over so far, readings
 
 @dataclass(frozen=True, slots=True)
 class ProduceReport:
-    """What was sent; a dry run has no time and no errors."""
+    """What was sent; a dry run has no duration and no errors."""
 
     readings: int
-    nulls: int  # of these, sent as an explicit null
+    nulls: int  # readings sent as an explicit null
     messages: int
     value_bytes: int
     groups: int
@@ -51,7 +52,7 @@ class ProduceReport:
 
     @property
     def readings_per_second(self) -> float:
-        """Rate over the whole run."""
+        """Average rate of the run."""
         return self.readings / self.seconds if self.seconds else 0.0
 
 
@@ -62,10 +63,10 @@ def dry_run(
     batch: int = DEFAULT_BATCH,
     null: NDArray[np.bool_] | None = None,
 ) -> ProduceReport:
-    """What `produce` would send, encoded and counted, without Kafka."""
+    """Encode and count what `produce` would send, without Kafka."""
     plan = plan_messages(source, input_format, batch=batch, null=null)
     encoder = Encoder(plan)
-    size = sum(len(value) for first, stop in _slices(plan) for _, value in encoder.messages(first, stop))
+    size = sum(len(value) for first, stop in message_slices(plan) for _, value in encoder.messages(first, stop))
     return _report(plan, size, 0.0, [])
 
 
@@ -83,12 +84,12 @@ def produce(
     """Send readings, keyed by group, and wait until the broker has acknowledged or refused each.
 
     Args:
-        settings: how to reach Kafka, and the input topic; the topics are made where they are absent.
+        settings: how to reach Kafka, and the input topic; absent topics are created.
         source: readings in order of time.
         input_format: what a message holds.
-        batch: most readings of a message of batch and arrow.
-        speed: event seconds a second; None: as fast as it goes.
-        now_ms: with a speed, the event time at the start: what is older is sent at once. None: the first reading's.
+        batch: the most readings of a message of the formats batch and arrow.
+        speed: event seconds per second; None: as fast as possible.
+        now_ms: with a speed, the event time at the start: older readings are sent at once. None: the first reading's.
         null: bool [n], readings whose value is sent as null.
         on_progress: called a few times a second.
 
@@ -120,7 +121,7 @@ async def _send(
         sender = _Sender(producer, settings.input_topic, partitions, plan)
         start_s = time.monotonic()
         size = 0
-        for first, stop in _slices(plan) if speed is None else _paced(plan, speed):
+        for first, stop in message_slices(plan) if speed is None else paced_slices(plan, speed):
             if speed is not None:
                 zero_ms = int(plan.due_ms[0]) if now_ms is None else now_ms
                 due_s = start_s + (int(plan.due_ms[first]) - zero_ms) / 1000 / speed
@@ -133,7 +134,7 @@ async def _send(
 
 
 class _Sender:
-    """Builds a record batch a partition and waits for what the broker says."""
+    """Sender of record batches, one per partition and slice; collects the broker's acknowledgements."""
 
     def __init__(self, producer: Any, topic: str, partitions: int, plan: Plan) -> None:
         self._producer, self._topic = producer, topic
@@ -142,10 +143,10 @@ class _Sender:
         self._partition = [DefaultPartitioner()(key, numbers, numbers) for key in self._encoder.keys]
         self._headers = ARROW_HEADERS if plan.input_format is InputFormat.ARROW else []
         self._pending: set[asyncio.Task[None]] = set()
-        self._failures: list[tuple[int, str]] = []  # (messages, why)
+        self._failures: list[tuple[int, str]] = []  # (messages, reason)
 
     async def send(self, first: int, stop: int) -> int:
-        """Hand over the messages `[first, stop)`; returns their bytes. Waits while the broker is behind."""
+        """Hand the messages `[first, stop)` to the driver; returns their bytes. Waits while the broker is behind."""
         builders: dict[int, Any] = {}
         now_ms = time.time_ns() // 1_000_000
         size = 0
@@ -166,7 +167,7 @@ class _Sender:
         return size
 
     async def finish(self) -> list[tuple[int, str]]:
-        """Wait for every acknowledgement; returns the failures."""
+        """Wait for every acknowledgement; returns the failures as (messages, reason)."""
         await asyncio.gather(*self._pending)
         return self._failures
 
@@ -190,7 +191,7 @@ class _Sender:
             self._failures.append((count, repr(error)))
 
 
-def _slices(plan: Plan) -> list[tuple[int, int]]:
+def message_slices(plan: Plan) -> list[tuple[int, int]]:
     """Ranges of messages that hold about _SLICE_READINGS readings each."""
     if len(plan) == 0:
         return []
@@ -198,7 +199,7 @@ def _slices(plan: Plan) -> list[tuple[int, int]]:
     return _ranges(np.searchsorted(plan.starts[:-1], marks), len(plan))
 
 
-def _paced(plan: Plan, speed: float) -> list[tuple[int, int]]:
+def paced_slices(plan: Plan, speed: float) -> list[tuple[int, int]]:
     """Ranges of messages that fall due within one tick."""
     if len(plan) == 0:
         return []

@@ -1,7 +1,8 @@
-"""Readings to replay: files, wide or long, and the simulated plant. Times are epoch milliseconds, UTC.
+"""Readings from files, wide or long, and from the simulated plant. Times are epoch milliseconds, UTC.
 
-Wide: one time column and a column `<group>.<sensor>` each. Long: the columns `group`, `sensor`, a time and `value`.
-A cell that is empty, NaN, infinite or a sentinel such as -9999 is a gap of the file: it is counted and never sent.
+Wide: one time column and one column `<group>.<sensor>` per sensor. Long: the columns `group`, `sensor`, a time and
+`value`. A cell that is empty, NaN, infinite or a sentinel such as -9999 is a gap of the file: it is counted and never
+sent.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ class Source:
     cells: list[tuple[str, str]]  # (group, sensor) by cell code
     cell: NDArray[np.int32]
     time_ms: NDArray[np.int64]
-    value: Floats  # finite; in the width that the file has, so that 12.3 is sent as 12.3
-    gaps: int = 0  # places of the file where a reading could be and none is
-    skipped: tuple[str, ...] = ()  # columns that are no sensor: text
+    value: Floats  # finite; as wide as in the file, so that 12.3 is sent as 12.3
+    gaps: int = 0  # cells of the file without a reading
+    skipped: tuple[str, ...] = ()  # columns that are not numbers, and so no sensors
 
     def __len__(self) -> int:
         return len(self.cell)
 
     @property
     def groups(self) -> list[str]:
-        """Groups of the cells, each once, in the order of the file."""
+        """Groups, each once, in the order of the file."""
         return list(dict.fromkeys(group for group, _ in self.cells))
 
     @property
     def group_of_cell(self) -> NDArray[np.int32]:
-        """Index into `groups` of each cell."""
+        """Index into `groups` of each cell code."""
         place = {group: index for index, group in enumerate(self.groups)}
         return np.array([place[group] for group, _ in self.cells], np.int32)
 
@@ -78,20 +79,21 @@ def read_source(
 
     Args:
         path: CSV or Parquet (glaim_stream.feed.files).
-        separator: between group and sensor in a wide file's column names; the first one in the name counts, so that
-            sensors may hold it (`station-7.PM2.5`).
-        time_column: one column, or two, as `Date+Clock`; default: the first of ts, time, timestamp, datetime, date that
-            is there.
+        separator: separates group and sensor in a wide file's column names; the first one in the name counts, so that
+            sensor ids may contain it (`station-7.PM2.5`).
+        time_column: one column, or two, as `Date+Clock`; default: the first of ts, time, timestamp, datetime, date in
+            the file.
         group: the group of every column of a wide file, or row of a long one, that names none itself.
         missing: numbers and texts that mean "no reading".
-        timezone: zone of stamps that carry none.
-        date_order: order of dates that do not begin with their year, one of time_columns.ORDERS; empty: the dates tell.
+        timezone: zone of timestamps that carry none.
+        date_order: order of dates that do not begin with their year, one of time_columns.ORDERS; empty: inferred from
+            the dates.
 
     Raises:
         SettingsError: the file cannot be read, or is neither wide nor long.
     """
-    sentinels, words = _sentinels(missing)
-    table = joined(read_file(path, no_value=words), time_column or "")
+    sentinels, texts = _sentinels(missing)
+    table = joined(read_file(path, no_value=texts), time_column or "")
     times = time_column or next((name for name in TIME_NAMES if name in table.column_names), None)
     if times is None or times not in table.column_names:
         expected = f"a time column {time_column!r}" if time_column else f"a time column, one of {list(TIME_NAMES)}"
@@ -114,7 +116,7 @@ def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int |
     """The simulated plant (glaim_stream.feed.plant), without gaps; `start_ms`: time of its first reading.
 
     Raises:
-        SettingsError: no day or no group is asked for.
+        SettingsError: there would be no step or no group.
     """
     from glaim_stream.feed.plant import START_MS, simulate
 
@@ -141,7 +143,7 @@ def _wide(table: pa.Table, time_ms: NDArray[np.int64], group: str | None, separa
             if not found or not head or not tail:
                 raise SettingsError(
                     f"{path}: expected columns named <group>{separator}<sensor>, found {name!r}; "
-                    "another separator, or one group for all columns, can be given"
+                    "give another separator, or one group for all columns"
                 )
             cells.append((head, tail))
         columns.append(_numbers(column))
@@ -155,7 +157,7 @@ def _wide(table: pa.Table, time_ms: NDArray[np.int64], group: str | None, separa
 def _flat(
     cells: list[tuple[str, str]], time_ms: NDArray[np.int64], values: Floats, skipped: tuple[str, ...] = ()
 ) -> Source:
-    """`values` [T, cells] as readings, one time after the other."""
+    """Readings of `values` [T, cells], one time after the other."""
     cell = np.tile(np.arange(len(cells), dtype=np.int32), len(time_ms))
     return Source(cells, cell, np.repeat(time_ms, len(cells)), values.ravel(), 0, skipped)
 
@@ -184,14 +186,14 @@ def _codes(column: Any, path: Path, what: str) -> tuple[NDArray[np.int64], list[
 
 
 def _sentinels(missing: Sequence[str]) -> tuple[list[float], list[str]]:
-    """The numbers, and the other words, among what means "no reading"."""
-    numbers, words = [], []
+    """Split what means "no reading" into numbers and other texts."""
+    numbers, texts = [], []
     for text in missing:
         try:
             numbers.append(float(text))
         except ValueError:
-            words.append(text)
-    return numbers, words
+            texts.append(text)
+    return numbers, texts
 
 
 def _usable(source: Source, sentinels: Sequence[float]) -> Source:

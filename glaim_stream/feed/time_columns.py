@@ -1,4 +1,4 @@
-"""Columns of times, as files write them, to epoch milliseconds. The zone is given, never guessed."""
+"""Converts time columns of files to epoch milliseconds. The time zone is given, never guessed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.feed.kinds import is_text
 from glaim_stream.times import EARLIEST_MS, LATEST_MS, zone_of
 
-# A column of numbers between these is one of seconds, 1989 to 2103: as milliseconds they would be weeks of 1970.
+# A column of numbers in this range holds seconds, 1989 to 2103: as milliseconds they would be weeks of 1970.
 _SECONDS = (600_000_000, 4_200_000_000)
 ORDERS = ("dmy", "mdy")  # of dates that do not begin with their year
-_WRITTEN = (
+_DATE_PATTERN = (
     r"^(?P<first>\d{1,4})(?P<mark>[-/.])(?P<second>\d{1,2})[-/.](?P<third>\d{1,4})"
     r"(?:[ T]+(?P<hour>\d{1,2})(?P<rest>:\d{2}(?::\d{2}(?:\.\d{1,9})?)?) *(?P<half>[AaPp][Mm])?)?$"
 )
@@ -27,16 +27,16 @@ def column_ms(column: Any, *, timezone: str, what: str, order: str = "") -> NDAr
     """Epoch milliseconds, int64 [n], of an Arrow column of timestamps, dates, text, epoch milliseconds or seconds.
 
     Text is ISO 8601, or a date in another order, alone or with a time of day: `2026/1/31 7:05`, `31.01.2026 07:05:00`,
-    `1/31/2026 7:05 PM`. Whether 01/02 is a day of January or of February must follow from the column's other dates.
+    `1/31/2026 7:05 PM`. Whether 01/02 is in January or in February must follow from the column's other dates.
 
     Args:
         column: an Arrow array.
-        timezone: zone of stamps that carry none.
-        what: names the column in an error.
-        order: of dates that do not begin with their year, one of ORDERS; empty: the column itself tells.
+        timezone: zone of timestamps that carry none.
+        what: name of the column in an error.
+        order: of dates that do not begin with their year, one of ORDERS; empty: inferred from the column.
 
     Raises:
-        SettingsError: a row has no time, or one that cannot be read, or the order of the dates cannot be told.
+        SettingsError: a row has no time, or one that cannot be read, or the order of the dates cannot be inferred.
     """
     zone_of(timezone)
     if is_text(column.type):
@@ -48,7 +48,7 @@ def column_ms(column: Any, *, timezone: str, what: str, order: str = "") -> NDAr
         raise SettingsError(f"{what}: expected a time in every row, found none in row {row}")
     if pa.types.is_timestamp(column.type):
         if column.type.tz is None:
-            # An hour that occurs twice or never (summer time) is read as the earlier possible one.
+            # An hour that occurs twice or never (summer time) is read as the earlier one.
             column = pc.assume_timezone(column, timezone, ambiguous="earliest", nonexistent="earliest")
         column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
     elif in_seconds(column):
@@ -62,7 +62,7 @@ def column_ms(column: Any, *, timezone: str, what: str, order: str = "") -> NDAr
 
 
 def joined(table: pa.Table, name: str) -> pa.Table:
-    """With the time `Date+Clock`, the table in which one column of that name stands for the two that it names."""
+    """The table with the two columns that `Date+Clock` names joined into one column of that name."""
     parts = name.split("+")
     if name in table.column_names or len(parts) != 2 or not {*parts} <= {*table.column_names}:
         return table
@@ -83,42 +83,42 @@ def _parsed(text: Any, what: str, order: str) -> Any:
     for zone in ("UTC", None):
         with suppress(pa.ArrowInvalid):
             return pc.cast(text, pa.timestamp("ns", zone))
-    parts = pc.extract_regex(text, _WRITTEN)
-    strange = pc.and_(pc.is_null(parts), pc.is_valid(text))
-    if pc.any(strange).as_py():
-        raise SettingsError(f"{what}: expected times such as 2017-02-01T05:00:00Z, found {text.filter(strange)[0]}")
+    parts = pc.extract_regex(text, _DATE_PATTERN)
+    unreadable = pc.and_(pc.is_null(parts), pc.is_valid(text))
+    if pc.any(unreadable).as_py():
+        raise SettingsError(f"{what}: expected times such as 2017-02-01T05:00:00Z, found {text.filter(unreadable)[0]}")
     part = {name: pc.struct_field(parts, name) for name in ("first", "mark", "second", "third", "hour", "rest", "half")}
     clock = _clock(part["hour"], part["rest"], part["half"])
-    readings, why = [], ""
+    candidates, reason = [], ""
     for each in _orders(part["mark"], part["first"], order):
         date = dict(zip(each, (part["first"], part["second"], part["third"]), strict=True))
         month, day = (pc.utf8_lpad(date[name], 2, "0") for name in "md")
         iso = pc.binary_join_element_wise(pc.binary_join_element_wise(date["y"], month, day, "-"), clock, " ")
         try:
-            readings.append(pc.cast(iso, pa.timestamp("ns")))
+            candidates.append(pc.cast(iso, pa.timestamp("ns")))
         except pa.ArrowInvalid as error:  # a 13th month, a 31st of February, a year of two digits
-            why = str(error)
-    if not readings:
-        raise SettingsError(f"{what}: expected dates with a year of four digits, all in one order: {why}")
-    if any(not reading.equals(readings[0]) for reading in readings):
+            reason = str(error)
+    if not candidates:
+        raise SettingsError(f"{what}: expected dates with a year of four digits, all in one order: {reason}")
+    if any(not each.equals(candidates[0]) for each in candidates):
         raise SettingsError(
-            f"{what}: {text[0]} and all others may have the day first or the month: say which with --date-order "
+            f"{what}: {text[0]} and all others may have the day or the month first: say which with --date-order "
             f"{' or '.join(ORDERS)}"
         )
-    return readings[0]
+    return candidates[0]
 
 
 def _orders(mark: Any, first: Any, order: str) -> tuple[str, ...]:
-    """In which orders year, month and day may stand."""
+    """Possible orders of year, month and day."""
     if pc.all(pc.equal(pc.utf8_length(first), 4)).as_py():
         return ("ymd",)
     if order:
         return (order,)
-    return ("dmy",) if pc.all(pc.equal(mark, ".")).as_py() else ORDERS  # with dots nobody writes the month first
+    return ("dmy",) if pc.all(pc.equal(mark, ".")).as_py() else ORDERS  # with dots the month never comes first
 
 
 def _clock(hour: Any, rest: Any, half: Any) -> Any:
-    """Times of day as ISO 8601 writes them; midnight where there is none."""
+    """Times of day in ISO 8601; midnight where there is none."""
     number = pc.cast(pc.if_else(pc.equal(hour, ""), "0", hour), pa.int64())
     twelve = pc.if_else(pc.equal(number, 12), 0, number)
     after_noon = pc.add(twelve, pc.if_else(pc.equal(pc.utf8_lower(half), "pm"), 12, 0))

@@ -1,4 +1,4 @@
-"""Connection options for Kafka's clients, made from the settings."""
+"""Connection options for each of the Kafka clients, from the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from glaim_stream.settings import Settings
 
 
 def kafka_options(settings: Settings) -> dict[str, Any]:
-    """Return keyword arguments for the clients of aiokafka and of kafka-python, which share their names."""
+    """Keyword arguments for the clients of aiokafka and kafka-python, which use the same names.
+
+    Raises:
+        SettingsError: a TLS file cannot be used.
+    """
     options: dict[str, Any] = {
         "bootstrap_servers": [address.strip() for address in settings.kafka.split(",")],
         "security_protocol": settings.security_protocol,
@@ -33,7 +37,7 @@ def _context(settings: Settings) -> ssl.SSLContext | None:
     try:
         context = ssl.create_default_context(cafile=settings.ssl_ca_file)
         if settings.ssl_cert_file is not None:
-            # OpenSSL would ask for the password of a locked key at a terminal, which a worker does not have.
+            # OpenSSL would ask for a key's password at the terminal, and a worker has none: such a key is rejected.
             context.load_cert_chain(settings.ssl_cert_file, settings.ssl_key_file, password=_no_password)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         given = [str(file) for file in (settings.ssl_ca_file, settings.ssl_cert_file, settings.ssl_key_file) if file]

@@ -1,4 +1,4 @@
-"""A range of the input topic as a long table of readings, for training: decoded and judged as the worker does it."""
+"""Writes a range of the input topic to a long table of readings, for training; decoded as by the worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from glaim_stream.kafka.ranges import Range, read_range, reader
 from glaim_stream.settings import Settings
 
 ENDINGS = (".parquet", ".csv")
-# The names that training takes by default, but for the group, which it has to be told of.
+# The names that training expects by default; `--group group` names the additional column.
 SCHEMA = pa.schema(
     [
         ("time", pa.timestamp("ms", "UTC")),
@@ -32,18 +32,18 @@ SCHEMA = pa.schema(
         ("value", pa.float32()),
     ]
 )
-# Rows of a Parquet row group: 20 bytes each as columns here, so some 20 MB wait for the writer at most.
-_GROUP_ROWS = 1 << 20
+# Rows of a Parquet row group: 20 bytes each as columns here, so at most about 20 MB wait for the writer.
+_ROW_GROUP_ROWS = 1 << 20
 
 
 @dataclass(slots=True)
-class Dumped:
-    """What a dump has done."""
+class DumpReport:
+    """Counts of a dump."""
 
     records: int = 0
     rows: int = 0
-    dropouts: int = 0  # readings that said they hold no value: training sees a gap there, as the windows do
-    others: int = 0  # readings of groups of other models
+    dropouts: int = 0  # reported dropouts (null, NaN or bad): training sees a gap there, as the windows do
+    other_models: int = 0  # readings of groups of other models
     rejects: Counter[str] = field(default_factory=Counter)  # by cause
     first_ms: int | None = None  # event times
     last_ms: int | None = None
@@ -58,56 +58,56 @@ async def dump(
     *,
     model: str,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
-) -> Dumped:
+) -> DumpReport:
     """Write the readings of one model's groups, in the order of the topic, partition by partition.
 
-    A group is in one partition, so of two readings of one moment the later one comes later in the file: training takes
-    that one, as the windows do. What the worker would refuse is counted and left out.
+    A group is in one partition, so of two readings with the same time the later one comes later in the file: training
+    takes that one, as the windows do. Records that the worker would reject are counted and left out.
 
     Args:
         settings: how to reach Kafka.
-        catalogue: which groups there are.
+        catalogue: models and groups.
         ranges: what to read.
-        out: .parquet or .csv; it appears whole at the end.
+        out: .parquet or .csv file; it appears whole at the end.
         model: name of the model.
-        on_progress: called with records done and in all.
+        on_progress: called with the records done and in all.
 
     Raises:
-        SettingsError: the ending is another, or no reading was found; then there is no file.
+        SettingsError: the file has another ending, or no reading was found; then there is no file.
     """
     index = GroupIndex(catalogue)
     decoder = Decoder(index)
-    wanted = [each.name for each in catalogue.models].index(model)
-    sensor_names = np.array(catalogue.models[wanted].sensor_ids, object)
-    report = Dumped()
+    model_index = [each.name for each in catalogue.models].index(model)
+    sensor_names = np.array(catalogue.models[model_index].sensor_ids, object)
+    report = DumpReport()
     total = sum(map(len, ranges))
     seen: set[int] = set()
-    nothing = f"expected readings of the groups of {model} in {total} records of {settings.input_topic}, found none"
+    no_readings = f"expected readings of the groups of {model} in {total} records of {settings.input_topic}, found none"
     if not total:
-        raise SettingsError(nothing)
+        raise SettingsError(no_readings)
     async with reader(settings) as consumer:
         with _LongFile(out) as file:
             for part in ranges:
                 async for records in read_range(consumer, part, most=settings.poll_records):
                     readings, rejects = decoder.decode(records, now_ms=time.time_ns() // 1_000_000)
                     report.rejects.update(reject.cause.value for reject in rejects)
-                    kept = _chosen(readings, wanted, report)
+                    kept = _readings_of_model(readings, model_index, report)
                     seen.update(np.unique(kept.group).tolist())
                     file.add(_table(kept, index.names, sensor_names))
                     report.records += len(records)
                     on_progress(report.records, total)
             report.rows, report.groups = file.rows, len(seen)
             if not file.rows:
-                raise SettingsError(nothing)
+                raise SettingsError(no_readings)
     return report
 
 
-def _chosen(readings: Readings, wanted: int, report: Dumped) -> Readings:
-    ours = readings.model == wanted
+def _readings_of_model(readings: Readings, model_index: int, report: DumpReport) -> Readings:
+    of_model = readings.model == model_index
     observed = np.isfinite(readings.value)
-    report.others += int((~ours).sum())
-    report.dropouts += int((ours & ~observed).sum())
-    kept = readings.where(ours & observed)
+    report.other_models += int((~of_model).sum())
+    report.dropouts += int((of_model & ~observed).sum())
+    kept = readings.where(of_model & observed)
     if len(kept):
         times = [int(kept.event_time_ms.min()), int(kept.event_time_ms.max())]
         report.first_ms = min([times[0], *([] if report.first_ms is None else [report.first_ms])])
@@ -128,7 +128,7 @@ def _table(readings: Readings, group_names: Sequence[str], sensor_names: np.ndar
 
 
 class _LongFile:
-    """A file that grows beside its final name and takes it when it is whole, or goes."""
+    """A file that grows under a temporary name and is renamed when it is whole, or removed."""
 
     def __init__(self, path: Path) -> None:
         if path.suffix not in ENDINGS:
@@ -153,11 +153,11 @@ class _LongFile:
         return self
 
     def add(self, table: pa.Table) -> None:
-        """Take in rows."""
+        """Add rows."""
         self._held.append(table)
         self._held_rows += table.num_rows
         self.rows += table.num_rows
-        if self._held_rows >= _GROUP_ROWS:
+        if self._held_rows >= _ROW_GROUP_ROWS:
             self._flush()
 
     def __exit__(
@@ -169,7 +169,7 @@ class _LongFile:
         if kind is not None:
             self._partial.unlink()
             return
-        with self._partial.open("rb") as file:  # a name that a crash of the node left without its content would be read
+        with self._partial.open("rb") as file:  # else a crash of the node could leave the name without the content
             os.fsync(file.fileno())
         self._partial.replace(self._path)
 

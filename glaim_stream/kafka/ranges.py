@@ -1,4 +1,4 @@
-"""Ranges of a topic, read without a consumer group: nothing is committed and nothing changes."""
+"""Reads ranges of a topic without a consumer group: nothing is committed and nothing changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLL_MS = 500
 _STALLED_S = 60.0
 
 Offsets = Mapping[int, int] | int | None  # by partition, or one for all
-Progress = Callable[[int, int], object]  # done so far, in all
+Progress = Callable[[int, int], object]  # records done, records in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Range:
 
 @asynccontextmanager
 async def reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer without a group.
+    """A started consumer without a group, stopped at the end.
 
     Raises:
-        SettingsError: no broker is there.
+        SettingsError: no broker answers.
     """
     consumer = AIOKafkaConsumer(
         **kafka_options(settings),
@@ -67,7 +67,7 @@ async def reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
 
 
 async def partitions_of(settings: Settings, topic: str) -> list[int]:
-    """Partition numbers of a topic, ascending; empty where there is no such topic."""
+    """Partition numbers of a topic, ascending; empty when there is no such topic."""
     admin = AIOKafkaAdminClient(**kafka_options(settings))
     await admin.start()
     try:
@@ -88,36 +88,36 @@ async def ranges_of(
     until_ms: int | None = None,
     partitions: Sequence[int] = (),
 ) -> list[Range]:
-    """What there is now of a topic between offsets and times, partition by partition.
+    """The ranges that a topic now holds between offsets and times, one per partition.
 
     Args:
         settings: how to reach Kafka.
         consumer: of `reader`.
-        topic: its name.
-        from_offset: first offset, for each partition or for all.
-        until_offset: first offset that is no more wanted, likewise.
+        topic: name of the topic.
+        from_offset: first offset, by partition or for all.
+        until_offset: offset after the last one, likewise.
         since_ms: from the first record that Kafka stamped at or after this time, epoch ms.
         until_ms: up to the first record that Kafka stamped at or after this time.
-        partitions: only these; all when empty.
+        partitions: only these partitions; all when empty.
 
     Raises:
         SettingsError: the topic or one of the partitions is not there.
     """
-    there = await partitions_of(settings, topic)
-    if not there:
+    existing = await partitions_of(settings, topic)
+    if not existing:
         raise SettingsError(f"expected the topic {topic} at {settings.kafka}, found none of that name")
     named = {*partitions, *(from_offset if isinstance(from_offset, Mapping) else ())}
     named |= set(until_offset if isinstance(until_offset, Mapping) else ())
-    if not named <= set(there):
-        raise SettingsError(f"{topic} has the partitions {there}, asked for {sorted(named - set(there))}")
-    tps = [TopicPartition(topic, number) for number in there if not partitions or number in partitions]
+    if not named <= set(existing):
+        raise SettingsError(f"{topic} has the partitions {existing}, not {sorted(named - set(existing))}")
+    tps = [TopicPartition(topic, number) for number in existing if not partitions or number in partitions]
     oldest, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
     begins_at = {} if since_ms is None else await consumer.offsets_for_times(dict.fromkeys(tps, max(0, since_ms)))
     ends_at = {} if until_ms is None else await consumer.offsets_for_times(dict.fromkeys(tps, max(0, until_ms)))
     out = []
     for tp in tps:
-        begin = max(oldest[tp], _of(from_offset, tp.partition, 0))
-        end = min(ends[tp], _of(until_offset, tp.partition, ends[tp]))
+        begin = max(oldest[tp], _offset(from_offset, tp.partition, 0))
+        end = min(ends[tp], _offset(until_offset, tp.partition, ends[tp]))
         if since_ms is not None:
             begin = max(begin, begins_at[tp].offset if begins_at.get(tp) else ends[tp])
         if until_ms is not None and ends_at.get(tp):
@@ -127,10 +127,10 @@ async def ranges_of(
 
 
 async def read_range(consumer: AIOKafkaConsumer, part: Range, *, most: int | None = None) -> AsyncIterator[list[Any]]:
-    """Records of a range in order, at most `most` at a time.
+    """Yield the records of a range in order, at most `most` at a time.
 
     Raises:
-        SettingsError: nothing comes any more before the range's end.
+        SettingsError: no record has come for a minute, though the range has not ended.
     """
     if not len(part):
         return
@@ -144,10 +144,10 @@ async def read_range(consumer: AIOKafkaConsumer, part: Range, *, most: int | Non
             last_s = time.monotonic()
             yield wanted
         elif not records and time.monotonic() - last_s > _STALLED_S:
-            raise SettingsError(f"{part.topic}-{part.partition}: nothing came from offset {position} to {part.end}")
+            raise SettingsError(f"{part.topic}-{part.partition}: no records came from offset {position} to {part.end}")
 
 
-def _of(offsets: Offsets, partition: int, default: int) -> int:
+def _offset(offsets: Offsets, partition: int, default: int) -> int:
     if isinstance(offsets, int):
         return offsets
     return default if offsets is None else offsets.get(partition, default)

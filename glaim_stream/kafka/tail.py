@@ -21,14 +21,14 @@ _FETCH_BYTES = 8 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which rows are wanted; an empty sequence wants all."""
+    """A selection of rows; an empty sequence selects all."""
 
     groups: Sequence[str] = ()
     sensors: Sequence[str] = ()
     only_imputed: bool = False
 
     def apply(self, table: pa.Table) -> pa.Table:
-        """The wanted rows of a table in PLAIN_SCHEMA."""
+        """The selected rows of a table in PLAIN_SCHEMA."""
         for name, wanted in (("group", self.groups), ("sensor", self.sensors)):
             if wanted:
                 table = table.filter(pc.is_in(table[name], pa.array(list(wanted), pa.string())))
@@ -44,22 +44,22 @@ def follow(
     timeout_s: float | None = None,
     on_foreign: Callable[[str], object] = lambda reason: None,
 ) -> Generator[pa.Table]:
-    """Rows of the output topic, a table in PLAIN_SCHEMA a message, for ever unless told otherwise.
+    """Yield the rows of the output topic as they come, one table in PLAIN_SCHEMA per message.
 
     Args:
         settings: how to reach Kafka, and the output topic.
-        chosen: which rows are wanted.
-        from_beginning: start with the oldest rows, else with those that come from now on.
+        chosen: which rows.
+        from_beginning: start with the oldest rows, else with the next ones.
         limit: end after this many rows.
         timeout_s: end when no message came for this long.
-        on_foreign: told of each message that is not ours, in words.
+        on_foreign: called with a description of each message that is not in the schema.
 
     Raises:
         SettingsError: the broker or the topic is not there.
     """
     chosen = chosen or Filter()
     consumer = _consumer(settings, from_beginning)
-    left = limit
+    remaining = limit
     try:
         last_s = time.monotonic()
         while timeout_s is None or time.monotonic() - last_s < timeout_s:
@@ -71,12 +71,12 @@ def follow(
                     except RecordError as error:
                         on_foreign(f"{record.topic}-{record.partition} offset {record.offset}: {error}")
                         continue
-                    if left is not None:
-                        table = table.slice(0, left)
-                        left -= table.num_rows
+                    if remaining is not None:
+                        table = table.slice(0, remaining)
+                        remaining -= table.num_rows
                     if table.num_rows:
                         yield table
-                    if left == 0:
+                    if remaining == 0:
                         return
     finally:
         consumer.close()
@@ -103,5 +103,5 @@ def _consumer(settings: Settings, from_beginning: bool) -> Any:
     consumer.assign(partitions)
     (consumer.seek_to_beginning if from_beginning else consumer.seek_to_end)(*partitions)
     for each in partitions:
-        consumer.position(each)  # settles "the end" now and not at the first poll
+        consumer.position(each)  # fixes the end now and not at the first poll
     return consumer

@@ -1,4 +1,4 @@
-"""The topics that the worker needs: made when they are absent, checked when they are there."""
+"""Creates the topics that the worker needs where they are absent, and checks their partitions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_MS = 10_000  # a broker that is not there should be said soon; whoever started the worker will try again
+_BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; the supervisor of the worker starts it again
 
 
 def ensure_topics(settings: Settings) -> dict[str, int]:
-    """Create the topics of a worker where absent; returns the partitions of each.
+    """Create the topics of a worker where they are absent; returns the number of partitions of each.
 
     Raises:
         SettingsError: the broker cannot be reached, or the topic of the output or of the outages has fewer partitions
-            than the input: a row goes to the partition number that its reading came from, and an outage too.
+            than the input: rows and outages go to the partition number that their readings came from.
     """
     with connected_admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
         for topic in settings.topics:
             if _partitions(admin, topic) is None:
-                # The broker's time and not the producer's: whether a reading is stamped ahead is judged by it.
+                # The broker's time and not the producer's: it limits how far ahead a reading may be stamped.
                 configs = {"message.timestamp.type": "LogAppendTime"} if topic == settings.input_topic else {}
                 _create(admin, topic, partitions, settings.replication_factor, configs)
         counts = {topic: _partitions(admin, topic) or partitions for topic in settings.topics}
@@ -44,7 +44,7 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
 
 
 def ensure_topic(settings: Settings, topic: str, partitions: int) -> int:
-    """Create one topic where it is absent; returns its partitions.
+    """Create one topic where it is absent; returns its number of partitions.
 
     Raises:
         SettingsError: the broker cannot be reached.
@@ -57,13 +57,13 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> int:
 
 @contextmanager
 def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
-    """An admin client.
+    """A connected admin client, closed at the end.
 
     Raises:
-        SettingsError: no broker is there.
+        SettingsError: no broker answers.
     """
     try:
-        admin = KafkaAdminClient(**kafka_options(settings), bootstrap_timeout_ms=_PATIENCE_MS)
+        admin = KafkaAdminClient(**kafka_options(settings), bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS)
     except KafkaError as error:
         raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
     try:
@@ -84,5 +84,5 @@ def _create(
     try:
         admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=dict(configs or {}))])
     except TopicAlreadyExistsError:
-        return  # another worker was faster
-    log.info("made topic %s with %d partitions, %d replicas", topic, partitions, replicas)
+        return  # another worker created it meanwhile
+    log.info("created topic %s with %d partitions, %d replicas", topic, partitions, replicas)

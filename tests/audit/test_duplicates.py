@@ -144,6 +144,7 @@ def test_the_clock_may_publish_a_step_between_two_readings() -> None:
     rows = row(STEP, 1.0, **both), row(STEP, 2.0, **both)
     assert judged(*rows, arrivals=several) == "closed_by_clock"
     assert judged(*rows, arrivals=alone) == "conflicting"
+    assert judged(rows[0], row(STEP, 1.0, gap_age=2, **both), arrivals=alone) == "conflicting"
     assert judged(rows[0], row(STEP, 3.0, **both), arrivals=several) == "conflicting", "not a reading"
     assert judged(*(row(STEP + 1, value, **both) for value in (1.0, 2.0)), arrivals=several) == "conflicting"
     assert judged(*(row(STEP - 1, value, **both) for value in (1.0, 2.0)), arrivals=several) == "conflicting"

@@ -1,4 +1,4 @@
-"""The audit's rule of outages against what the worker's own pipeline announces."""
+"""The audit's rule of outages, applied to the events that the worker's pipeline announces."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from tests.audit.test_partition import START_MS, STEP_MS, Case, broken, case, re
 MAX_GAP = 6  # of the catalogue there; its window is 16
 
 
-def spoken(steps: dict[str, list[int]]) -> list[bytes]:
+def readings_at(steps: dict[str, list[int]]) -> list[bytes]:
     """One reading of sensor a for each group and step, in the order of time."""
-    pairs = sorted((step, group) for group, own in steps.items() for step in own)
+    pairs = sorted((step, group) for group, heard in steps.items() for step in heard)
     return [reading(group, "a", START_MS + step * STEP_MS, 1.0) for step, group in pairs]
 
 
 def silent_between(first: int, until: int, *, last: int = 40) -> Case:
     steps = {"g1": [*range(first), *range(until, last)], "g2": list(range(last))}
-    return case(spoken(steps), batches=5)
+    return case(readings_at(steps), batches=5)
 
 
 def at(step: int) -> int:
     return START_MS + step * STEP_MS
 
 
-def test_a_group_that_went_dark_and_spoke_again_is_expected_as_it_was_told() -> None:
+def test_the_events_of_a_dark_group_are_expected_as_announced() -> None:
     made = silent_between(5, 20)
     audit = made.audit()
     assert broken(audit) == {}
@@ -47,14 +47,14 @@ def test_a_group_that_went_dark_and_spoke_again_is_expected_as_it_was_told() -> 
 
 
 @pytest.mark.parametrize("which", [0, 1, 2, 3])
-def test_an_event_that_is_not_told_is_named(which: int) -> None:
+def test_an_absent_event_is_named(which: int) -> None:
     made = silent_between(5, 20)
-    told = sorted(made.given.outages or ())
-    audit = made.audit(outages={*told} - {told[which]})
+    announced = sorted(made.given.outages or ())
+    audit = made.audit(outages={*announced} - {announced[which]})
     assert broken(audit) == {"outages_absent": 1}
     (offence,) = audit.problems["outages_absent"].first
-    assert offence.group == made.columns.index.names[told[which].group]
-    assert offence.ts_ms == told[which].ts_ms
+    assert offence.group == made.columns.index.names[announced[which].group]
+    assert offence.ts_ms == announced[which].ts_ms
 
 
 def test_an_event_that_no_reading_explains_is_named() -> None:
@@ -65,13 +65,13 @@ def test_an_event_that_no_reading_explains_is_named() -> None:
     assert "went dark" in str(audit.problems["outages_invented"].first[0])
 
 
-def test_nothing_is_asked_of_an_outage_topic_that_is_not_there_or_of_a_part_of_the_input() -> None:
+def test_outages_are_not_judged_without_a_topic_or_for_a_part_of_the_input() -> None:
     made = silent_between(5, 20)
     assert broken(made.audit(outages=None)) == {}
     assert broken(made.audit(outages=set(), complete=False)) == {}
 
 
-def test_what_is_not_committed_need_not_be_told() -> None:
+def test_events_above_the_commit_may_be_absent() -> None:
     made = silent_between(5, 20)
     commit = made.given.commit
     assert commit is not None
@@ -82,7 +82,7 @@ def test_what_is_not_committed_need_not_be_told() -> None:
 
 
 def test_a_group_with_a_late_reading_is_not_judged() -> None:
-    values = spoken({"g1": [*range(5), *range(20, 40)], "g2": list(range(40))})
+    values = readings_at({"g1": [*range(5), *range(20, 40)], "g2": list(range(40))})
     values.insert(30, reading("g1", "a", at(6), 1.0))
     made = case(values, batches=5)
     assert broken(made.audit(outages=set())) == {"outages_absent": 1}, "of g2, that it spoke first"
@@ -97,14 +97,14 @@ def test_a_group_with_a_late_reading_is_not_judged() -> None:
     st.integers(1, 9),
     st.sampled_from([0, 60, 150]),
 )
-def test_whatever_is_spoken_in_order_is_told_as_expected(
+def test_any_readings_in_order_give_the_expected_events(
     steps: dict[str, list[int]], batches: int, lateness_s: int
 ) -> None:
-    made = case(spoken(steps), batches=batches, lateness_s=lateness_s)
+    made = case(readings_at(steps), batches=batches, lateness_s=lateness_s)
     assert {name: count for name, count in broken(made.audit()).items() if name.startswith("outages")} == {}
 
 
-def test_messages_of_others_are_passed_over() -> None:
+def test_messages_of_others_are_skipped() -> None:
     made = silent_between(5, 8)
     event = b'{"group": "%s", "model": "m", "kind": "dark", "ts": "%s", "last_ts": null, "by_clock": %s}'
     when = b"2026-01-01T00:00:00Z"

@@ -1,4 +1,4 @@
-"""The audit against the worker's own pipeline in memory: clean when nothing is wrong, exact when one thing is."""
+"""The audit of what the worker's pipeline writes in memory: clean as it is, and exact when one thing is changed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def reading(group: str, sensor: str, ts_ms: int, value: float | None, quality: s
 
 
 def stream(steps: int = 60, seed: int = 1) -> list[bytes]:
-    """Two groups of two sensors with holes, an outage, null, late, too late, refused and broken records."""
+    """Two groups of two sensors with holes, an outage, nulls, and late, too late, rejected and malformed records."""
     rng = np.random.default_rng(seed)
     out = []
     for step in range(steps):
@@ -189,7 +189,7 @@ def test_what_the_pipeline_writes_of_a_slow_sensor_is_clean(lateness_s: float, r
     assert named > 0
 
 
-def test_a_stamp_ahead_of_its_record_is_no_reason_to_miss_rows() -> None:
+def test_a_stamp_ahead_of_its_record_does_not_make_rows_missing() -> None:
     """g2 is stamped four minutes ahead: by its stamps all of g1 would be late by far."""
     values = []
     times = []
@@ -268,7 +268,7 @@ def test_a_wrong_time_or_quality_of_a_reading_is_wrong(bucket: str) -> None:
         assert broken(it.audit(rows=twin)) == {"conflicting": 1, "wrong": 1}
 
 
-def test_rows_of_schema_1_are_not_asked_for_times_and_qualities(good: Case) -> None:
+def test_rows_of_schema_1_need_no_times_and_qualities(good: Case) -> None:
     rows = good.given.rows
     older = replace(rows, event_time_ms=np.full(len(rows), NO_EVENT_TIME_MS), quality=np.zeros(len(rows), np.int8))
     assert broken(good.audit(rows=older)) == {}
@@ -276,14 +276,14 @@ def test_rows_of_schema_1_are_not_asked_for_times_and_qualities(good: Case) -> N
     assert broken(good.audit(rows=both)) == {}
 
 
-def test_a_later_row_that_says_not_observed_is_wrong(good: Case) -> None:
+def test_a_later_row_that_is_not_observed_is_wrong(good: Case) -> None:
     rows = good.given.rows
     row = np.flatnonzero(rows.observed)[[40]]
     more = good.appended(row, observed=np.array([False]), revision=rows.revision[row] + 1)
     assert broken(good.audit(rows=more)) == {"wrong": 1}
 
 
-def test_identical_duplicates_are_counted_and_no_error(good: Case) -> None:
+def test_identical_duplicates_are_counted_and_are_no_error(good: Case) -> None:
     audit = good.audit(rows=good.appended(slice(None)))
     assert broken(audit) == {}
     assert audit.counts["identical_duplicates"] == len(good.given.rows)
@@ -315,13 +315,13 @@ def test_another_imputer_after_a_restart_is_counted_apart(good: Case) -> None:
     assert audit.counts["other_method_duplicates"] == 1
 
 
-def blended_twice(case: Case, revision: int, *, stood_in: bool) -> Findings:
-    """One hole filled twice by a blend, 1 apart, where every other value is a blend's too or a lower rung's."""
+def blended_twice(case: Case, revision: int, *, fallback: bool) -> Findings:
+    """One hole filled twice by a blend, 1 apart, where every other value is a blend's too or a fallback's."""
     rows = case.given.rows
     filled = ~rows.observed & ~np.isnan(rows.value)
     method = np.where(filled, np.int8(Method.BLEND), rows.method)
     final = np.flatnonzero(rows.final & filled)[[3, 3]]
-    if stood_in:
+    if fallback:
         method[np.flatnonzero(filled)[0]] = Method.LAST_VALUE
     again = replace(rows, method=method).where(np.append(np.arange(len(rows)), final))
     again.method[len(rows) :] = Method.BLEND
@@ -331,14 +331,14 @@ def blended_twice(case: Case, revision: int, *, stood_in: bool) -> Findings:
 
 
 def test_an_upgrade_may_differ_from_its_twin(good: Case) -> None:
-    audit = blended_twice(good, UPGRADED, stood_in=False)
+    audit = blended_twice(good, UPGRADED, fallback=False)
     assert broken(audit) == {}
     assert audit.counts["other_method_duplicates"] == 1
 
 
-def test_a_blend_may_differ_only_where_a_lower_rung_stood_in(good: Case) -> None:
-    assert broken(blended_twice(good, 1, stood_in=False)) == {"conflicting": 1}
-    assert broken(blended_twice(good, 1, stood_in=True)) == {}
+def test_a_blend_may_differ_only_where_a_fallback_stood_in(good: Case) -> None:
+    assert broken(blended_twice(good, 1, fallback=False)) == {"conflicting": 1}
+    assert broken(blended_twice(good, 1, fallback=True)) == {}
 
 
 def test_an_observed_row_that_contradicts_its_twin_is_conflicting(good: Case) -> None:
@@ -416,7 +416,7 @@ def test_an_empty_partition_is_clean() -> None:
     assert case([b"{"]).audit(letters=Letters()).problems["missing_dead_letters"].count == 1
 
 
-def test_a_message_that_is_not_ours_is_counted() -> None:
+def test_a_message_outside_of_the_schema_is_counted() -> None:
     reader = OutputReader(ModelColumns(catalogue(), {}))
     reader.add(b"hello")
     assert (reader.unreadable, len(reader.rows())) == (1, 0)

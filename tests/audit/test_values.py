@@ -16,23 +16,22 @@ from tests.audit.tables import ALL, COLUMNS, G1, H1, STEP_MS, key_of, keys_of, o
 
 
 def test_a_reading_without_a_row_is_missing_open_or_pending() -> None:
-    arrivals = arrivals_of(readings(*((G1, 0, step * STEP_MS, 1.0) for step in range(5))), ALL, COLUMNS)
+    arrivals = arrivals_of(readings(*((G1, 0, step * STEP_MS, 1.0) for step in range(7))), ALL, COLUMNS)
     keys = keys_of(row(0, 0.0), arrivals)
     expected = expected_rows(arrivals, keys)
     yes, no = True, False
     found = check_presence(
         expected,
-        np.array([yes, no, no, no, no]),
-        np.array([yes, yes, yes, yes, no]),  # judged
-        np.array([yes, yes, no, yes, yes]),  # closed
+        np.array([yes, no, no, no, no, no, no]),
+        np.array([yes, yes, yes, yes, yes, yes, no]),  # judged
+        np.array([no, yes, yes, no, yes, no, yes]),  # closed
         keys,
-        committed=3,
+        committed=4,
         examples=5,
     )
-    assert found.counts == {"keys": 4, "found": 1, "open": 1, "pending": 1}
-    (offence,) = found.problems["missing"].first
-    assert found.problems["missing"].count == 1
-    assert (offence.ts_ms, offence.offset) == (STEP_MS, 1)
+    assert found.counts == {"keys": 6, "found": 1, "open": 1, "pending": 2}
+    assert found.problems["missing"].count == 2
+    assert [(each.ts_ms, each.offset) for each in found.problems["missing"].first] == [(STEP_MS, 1), (2 * STEP_MS, 2)]
 
 
 def values(rows: OutputRows, *, group: int = G1, value: float = 2.0) -> Finding:

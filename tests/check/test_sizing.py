@@ -1,4 +1,4 @@
-"""The arithmetic of sizing: its numbers are the measured ones, and it moves the right way."""
+"""The arithmetic of sizing: its constants are the measured ones, and its results follow from them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_plain_load_by_hand() -> None:
     assert need.gpus is None
 
 
-def test_no_readings_missing_ask_for_side_windows_alone() -> None:
+def test_without_missing_readings_there_are_only_probe_windows() -> None:
     need = size(replace(PUMPS, missing=0.0))
     assert need.windows_s == pytest.approx(12.5 * 8 / 60)
     assert need.rows_s == need.readings_s
@@ -66,7 +66,7 @@ def test_more_takes_more(change: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("groups", [10, 10_000, 300_000, 5_000_000])
-def test_what_is_proposed_holds_what_it_promises(groups: int) -> None:
+def test_the_proposed_size_meets_its_limits(groups: int) -> None:
     """With one worker away the others have the memory and the time, and half of their cores is free."""
     load = replace(PUMPS, groups=groups, step_s=10.0, windows_a_gpu_s=500.0)
     need = size(load)
@@ -94,7 +94,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("command", "shown"), examples(), ids=[command for command, _ in examples()])
-def test_the_guide_shows_what_the_command_says(command: str, shown: str) -> None:
+def test_the_guide_shows_what_the_command_prints(command: str, shown: str) -> None:
     done = CliRunner().invoke(app, shlex.split(command))
     assert done.exit_code == 0
     assert [line.split() for line in done.output.splitlines()] == [line.split() for line in shown.splitlines()]
@@ -102,3 +102,58 @@ def test_the_guide_shows_what_the_command_says(command: str, shown: str) -> None
 
 def test_the_guide_has_examples() -> None:
     assert len(examples()) >= 2
+
+
+def test_every_number_of_a_large_load_by_hand() -> None:
+    """40,000 groups of 10 sensors each 10 s, a quarter missing: 40,000 cells a second, 30,000 readings."""
+    load = Load(
+        groups=40_000, sensors=10, step_s=10, missing=0.25, shape="batch", lateness_s=360, growth=3, rebuild_s=20,
+        outage_h=7, replication=2, windows_a_gpu_s=900,
+    )  # fmt: skip
+    need = size(load)
+    rate = sizing.READINGS_A_CORE_S["batch"]
+    assert (need.readings_s, need.rows_s) == (30_000, 50_000)
+    holes = 2 * 4000 * (1 - 0.75**10)  # windows a second
+    rebuild_s = 400_000 * 0.75 * 192 / rate  # 87 s for one worker: five share it, and one may be away
+    assert (need.workers, need.partitions) == (1 + 5, 18)
+    assert need.rebuild_s == pytest.approx(rebuild_s / 5)
+    assert need.windows_s == pytest.approx(holes + 32 * 18 / 10)  # 5 % of 2,222 groups are more than 32 probes
+    assert need.cores == pytest.approx(30_000 / rate + need.windows_s * sizing.WINDOW_CORE_S)
+    assert need.gpus == -(-2 * need.windows_s // 900)
+    assert need.worker_bytes == pytest.approx(316e6 + 400_000 / 5 * sizing.WINDOW_BYTES_PER_SENSOR)
+    assert need.retention_h == pytest.approx((192 * 10 + 360) / 3600 + 7)
+    assert need.in_bytes_s == pytest.approx(30_000 * 64.9)
+    assert need.input_bytes == pytest.approx(need.in_bytes_s * need.retention_h * 3600 * 2)
+    assert need.out_bytes_s == pytest.approx(50_000 * sizing.bytes_a_row(400_000 / 18))
+    assert need.triton_bytes_s == pytest.approx(need.windows_s * 10 * (96 * 5 + 9 * 4))
+
+
+def test_each_of_four_needs_can_decide_the_workers() -> None:
+    assert size(replace(PUMPS, groups=1)).workers == 2
+    memory = replace(PUMPS, groups=1_000_000, step_s=3600.0, rebuild_s=1e6)
+    free = sizing.WORKER_MOST_BYTES - sizing.WORKER_BASE_BYTES
+    assert size(memory).workers == 1 + -(-8_000_000 * sizing.WINDOW_BYTES_PER_SENSOR // free)
+    cores = replace(PUMPS, groups=100_000, step_s=1.0, missing=0.0, rebuild_s=1e6)
+    assert size(cores).workers == -(-2 * 800_000 // sizing.READINGS_A_CORE_S["single"])
+
+
+@pytest.mark.parametrize(
+    ("groups", "probes"), [(8, 4.0), (8 * 80, 4.0), (8 * 100, 5.0), (8 * 640, 32.0), (8 * 700, 32.0)]
+)
+def test_probes_are_a_twentieth_of_a_partitions_groups_within_bounds(groups: int, probes: float) -> None:
+    need = size(replace(PUMPS, groups=groups, missing=0.0))
+    assert need.partitions == 8
+    assert need.windows_s == pytest.approx(probes * 8 / 60)
+
+
+def test_a_gpu_is_doubled_and_never_alone() -> None:
+    windows_s = size(PUMPS).windows_s
+    assert size(replace(PUMPS, windows_a_gpu_s=windows_s * 2)).gpus == 2
+    assert size(replace(PUMPS, windows_a_gpu_s=windows_s)).gpus == 2
+    assert size(replace(PUMPS, windows_a_gpu_s=windows_s * 0.99)).gpus == 3
+
+
+def test_bytes_between_two_measurements_lie_on_a_line_of_logarithms() -> None:
+    (low, small), (high, large) = sizing.BYTES_A_ROW[1:3]
+    assert sizing.bytes_a_row((low * high) ** 0.5) == pytest.approx((small * large) ** 0.5)
+    assert sizing.bytes_a_row(0) == sizing.bytes_a_row(low / 100)

@@ -1,4 +1,4 @@
-"""A dump as the first process of a container: SIGTERM ends it, and nothing half written is left."""
+"""A dump as the first process of a container: SIGTERM ends it, and no partial file is left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_dump_that_waits_for_a_broker_is_ended_by_sigterm(tmp_path: Path) -> N
         command += ["--kafka", f"127.0.0.1:{silent.getsockname()[1]}"]
         catalogue = str(CHECKOUT / "deploy" / "catalogues" / "plant.yaml")
         with subprocess.Popen(command, env=os.environ | {"GLAIM_CATALOGUE": catalogue}) as process:
-            connection, _ = silent.accept()  # it speaks to a broker that never answers
+            connection, _ = silent.accept()  # the dump waits for a broker that never answers
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 128 + signal.SIGTERM
             connection.close()

@@ -1,4 +1,4 @@
-"""The command line without Kafka: help, errors in one line, and the commands that only look at files."""
+"""The command line without Kafka: help, one-line errors, and the commands that only read files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
         (["produce"], "expected a file or --plant, found neither"),
         (["replay", "x.csv"], "expected --out FILE or --output-topic TOPIC, found neither"),
@@ -99,21 +99,21 @@ def test_help_imports_nothing_heavy() -> None:
         (["worker", "--catalogue", "absent.yaml"], "expected a catalogue"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_exit_code_2(arguments: list[str], says: str) -> None:
+def test_an_error_is_one_line_and_exit_code_2(arguments: list[str], expected: str) -> None:
     done = glaim(*arguments)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
-    assert says in done.stderr
+    assert expected in done.stderr
 
 
-def test_a_bad_environment_is_named() -> None:
+def test_a_bad_environment_variable_is_named() -> None:
     done = glaim("worker", GLAIM_IMPUTER="magic")
     assert done.returncode == 2
     assert "GLAIM_IMPUTER" in done.stderr
 
 
-def test_a_dry_run_says_what_would_be_sent() -> None:
+def test_a_dry_run_prints_what_would_be_sent() -> None:
     done = glaim(
         "produce", "--plant", "--groups", "2", "--days", "0.1", "--drop", "0.1", "--format", "step", "--dry-run"
     )
@@ -122,7 +122,7 @@ def test_a_dry_run_says_what_would_be_sent() -> None:
     assert "from 2026-01-01T00:00:00Z to 2026-01-01T02:23:00Z; withheld 230" in done.stdout
 
 
-def test_a_live_plant_began_with_the_quarter_of_the_day_two_hours_ago() -> None:
+def test_a_live_plant_begins_with_the_quarter_of_the_day_two_hours_ago() -> None:
     before = datetime.now(UTC)
     done = glaim("produce", "--plant", "--groups", "1", "--days", "0.01", "--live", "--dry-run")
     first = datetime.fromisoformat(done.stdout.split("from ")[1].split(" to ")[0])
@@ -198,7 +198,7 @@ def test_only_the_newest_revisions_are_kept(tmp_path: Path, monkeypatch: pytest.
     assert newest_revisions([kept]).num_rows == file.rows == 2
 
 
-def test_rows_are_chosen() -> None:
+def test_a_filter_selects_rows() -> None:
     both = pa.concat_tables([table(0, 1.0), table(0, 2.0, "b", observed=True)])
     assert Filter().apply(both).num_rows == 2
     assert Filter(sensors=["b"]).apply(both)["value"].to_pylist() == [2.0]

@@ -1,4 +1,4 @@
-"""Letters read back from what the worker writes, and records of only some of another's readings."""
+"""Letters read back from what the worker writes, and records reduced to some of their readings."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_letter_is_read_back_as_it_was_written() -> None:
         (None, None, None),
     ],
 )
-def test_a_letters_group_is_its_key_or_what_its_json_says(
+def test_a_letters_group_is_its_key_or_the_group_in_its_json(
     key: bytes | None, value: bytes | None, group: str | None
 ) -> None:
     assert letter_of(Record(value, 0, key), Reject(0, DeadLetterCause.MALFORMED, "x")).group == group
@@ -95,11 +95,11 @@ def test_a_letters_group_is_its_key_or_what_its_json_says(
         [(f"glaim-{name}", b"x") for name in ("cause", "detail", "topic", "partition", "offset", "timestamp-ms")],
     ],
 )
-def test_what_is_no_letter_is_none(headers: list[tuple[str, bytes]]) -> None:
+def test_other_records_are_no_letters(headers: list[tuple[str, bytes]]) -> None:
     assert read_letter(Stored(b"x", 0, None, headers)) is None
 
 
-def test_receipts_name_letters_and_are_none_themselves() -> None:
+def test_receipts_name_letters_and_are_no_letters() -> None:
     value, headers = receipt([(0, 3), (1, 4)])
     assert read_receipt(Stored(value, 0, None, headers)) == [(0, 3), (1, 4)]
     assert read_letter(Stored(value, 0, None, headers)) is None
@@ -107,7 +107,7 @@ def test_receipts_name_letters_and_are_none_themselves() -> None:
     assert read_receipt(Stored(value, 0, None, [])) is None
 
 
-def test_filters_take_what_they_name() -> None:
+def test_filters_match_what_they_name() -> None:
     letter = letter_of(Record(b"x", 0, b"g1"), Reject(0, DeadLetterCause.MALFORMED, "x"))
     taken = [
         Filter(),
@@ -190,11 +190,11 @@ def test_a_record_of_some_readings_decodes_to_just_those(
     ("value", "headers"),
     [(b"rubbish", []), (b"[1]", []), (b'{"readings": [1]}', []), (b"rubbish", ARROW), (stream(a=[1]), ARROW)],
 )
-def test_what_cannot_be_taken_apart_stays_whole(value: bytes, headers: list[tuple[str, bytes]]) -> None:
+def test_a_record_that_cannot_be_taken_apart_stays_whole(value: bytes, headers: list[tuple[str, bytes]]) -> None:
     assert keep_readings(value, headers, [7, 9]) == value
 
 
-def test_values_are_shown_as_what_they_are() -> None:
+def test_values_are_shown_by_their_kind() -> None:
     assert '\n  "a": 1\n' in value_text(b'{"a":1}', [])
     assert value_text(b"plain", []) == "plain"
     assert value_text(b"two\nlines", []) == r"'two\nlines'"
@@ -206,7 +206,45 @@ def test_values_are_shown_as_what_they_are() -> None:
     assert "more bytes" in value_text(b"\xff" * 9000, [])
 
 
-def test_a_letter_is_told_with_all_that_is_known() -> None:
+def test_a_plain_letter_is_described_line_by_line() -> None:
+    letter = letter_of(Record(b"[1]", 5, None, [("trace", b"\xff")], -1), Reject(5, DeadLetterCause.MALFORMED, "x"))
+    assert list(describe_letter(letter, "in-dlq", whole=b"[1]", held=True, sent_back=False)) == [
+        "in-dlq 3:17, written 1970-01-01T00:00:00.099Z",
+        "cause      malformed: x",
+        "original   in 2:5, produced at an unknown time; the input topic still holds it",
+        "key        none",
+        "header     trace: ff",
+        "value      3 bytes",
+        "[\n  1\n]",
+    ]
+    assert list(describe_letter(letter, "in-dlq", whole=None, held=True, sent_back=False))[-1] == "value      none"
+
+
+def test_a_cut_letter_names_where_the_rest_is() -> None:
+    letter = letter_of(Record(b"ab", 5, b"g", [], 0), Reject(5, DeadLetterCause.MALFORMED, "x", 4))
+    cut = replace(letter, cut_from_bytes=70)
+    lines = list(describe_letter(cut, "in-dlq", whole=b"ab", held=True, sent_back=False))
+    assert lines[2] == "original   in 2:5, produced 1970-01-01T00:00:00Z; the input topic still holds it"
+    assert lines[3] == "readings   4 of the record, counted from 0"
+    assert lines[4].endswith("holds only 2 of 70 bytes; the rest is from the input topic")
+
+
+def test_long_values_are_cut_at_their_limit() -> None:
+    assert value_text(b"x" * 4000, []) == "x" * 4000
+    assert value_text(b"x" * 4001, []) == "x" * 4000 + "... (1 more characters)"
+    assert value_text(b"\xff" * 512, []).splitlines()[-1].startswith("000001f0  ff ff")
+    assert value_text(b"\xff" * 513, []).splitlines()[-1] == "... (1 more bytes)"
+    assert len(value_text(b"\xff" * 513, []).splitlines()) == 33
+    assert value_text(stream(n=list(range(101))), ARROW).splitlines()[-1] == "{'n': 99}"
+
+
+@pytest.mark.parametrize(("text", "times"), [(b"0", 0), (b"7", 7), (b"-1", 0), (b"9" * 9, 999_999_999), (b"1" * 10, 0)])
+def test_an_invalid_count_is_zero(text: bytes, times: int) -> None:
+    record = Record(b"x", 0, None, [("glaim-requeued", text)])
+    assert letter_of(record, Reject(0, DeadLetterCause.MALFORMED, "x")).requeued == times
+
+
+def test_a_letter_is_described_with_all_that_is_known() -> None:
     letter = letter_of(
         Record(b"\xff", 5, b"g1", [("glaim-requeued", b"1")], 42), Reject(5, DeadLetterCause.MALFORMED, "x", 0)
     )

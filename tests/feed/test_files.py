@@ -1,10 +1,11 @@
-"""Files of many programs: separator, decimal sign, encoding and dates are found out, or refused in words."""
+"""Files of many programs: separator, decimal sign, encoding and dates are detected, or rejected with a reason."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.files import CsvForm, csv_form, read_file
 from glaim_stream.feed.sources import read_source
-from glaim_stream.feed.time_columns import column_ms
+from glaim_stream.feed.time_columns import column_ms, in_seconds
 from glaim_stream.times import text_of_ms
 
 
@@ -82,7 +83,7 @@ def test_declared_texts_stand_for_no_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "reason"),
     [
         ("none.csv", None, "expected a data file at .*none.csv, found none"),
         ("data.xlsx", b"PK", "expected a file named .csv, .tsv, .txt, .parquet, .pq, found data.xlsx"),
@@ -90,14 +91,16 @@ def test_declared_texts_stand_for_no_value(tmp_path: Path) -> None:
         ("data.csv", b"", "data.csv cannot be read: Empty CSV file"),
         ("data.csv", b"t,a,a\n1,2,3\n", "data.csv: expected columns of different names, found several 'a'"),
         ("data.csv", b"a;b\n1;2\n3;4;5\n1;2\n", "Expected 2 columns, got 3"),
-        ("data.csv", b"\xff\xfea", "data.csv cannot be read"),  # says UTF-16 and ends within a character
+        ("data.csv", b"\xff\xfea", "data.csv cannot be read"),  # a byte order mark of UTF-16, and half a character
     ],
 )
-def test_what_cannot_be_read_is_told_in_a_sentence(tmp_path: Path, name: str, content: bytes | None, says: str) -> None:
+def test_an_unreadable_file_is_rejected_with_a_reason(
+    tmp_path: Path, name: str, content: bytes | None, reason: str
+) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(SettingsError, match=says):
+    with pytest.raises(SettingsError, match=reason):
         read_file(path)
 
 
@@ -112,12 +115,25 @@ CELLS = st.sampled_from(
 
 
 @given(st.one_of(st.binary(max_size=60), st.lists(CELLS, max_size=30).map(lambda cells: "\n".join(cells).encode())))
-def test_any_bytes_are_read_or_refused_in_words(folder: Path, content: bytes) -> None:
+def test_any_bytes_are_read_or_rejected_with_a_reason(folder: Path, content: bytes) -> None:
     path = folder / "data.csv"
     path.write_bytes(content)
+    try:
+        table = read_file(path)
+    except SettingsError as error:
+        refusal = str(error)
+    else:
+        refusal = None
+    if refusal is not None:
+        assert "data.csv" in refusal
+        return
+    assert len({*table.column_names}) == table.num_columns
     with suppress(SettingsError):
-        assert isinstance(read_file(path), pa.Table)
-        read_source(path, group="g")
+        source = read_source(path, group="g")
+        assert len(source) > 0
+        assert np.isfinite(source.value).all()
+        assert (np.diff(source.time_ms) >= 0).all()
+        assert {group for group, _ in source.cells} == {"g"}
 
 
 def times(*texts: str, order: str = "") -> list[str]:
@@ -129,7 +145,10 @@ def times(*texts: str, order: str = "") -> list[str]:
     [
         (("31.01.2026 07:05:00", "1.2.2026 7:05"), ["2026-01-31T07:05:00Z", "2026-02-01T07:05:00Z"]),
         (("1/31/2026 7:05 PM", "1/1/2026 12:05 am"), ["2026-01-31T19:05:00Z", "2026-01-01T00:05:00Z"]),
-        (("1/2/2026", "13/2/2026"), ["2026-02-01T00:00:00Z", "2026-02-13T00:00:00Z"]),  # the second tells of the first
+        (
+            ("1/2/2026", "13/2/2026"),
+            ["2026-02-01T00:00:00Z", "2026-02-13T00:00:00Z"],
+        ),  # the second decides for the first
         (("1/2/2026", "2/13/2026"), ["2026-01-02T00:00:00Z", "2026-02-13T00:00:00Z"]),
         (("4/4/2026 1:00",), ["2026-04-04T01:00:00Z"]),  # the same in both orders
         (("2026/1/31 7:05",), ["2026-01-31T07:05:00Z"]),
@@ -148,8 +167,8 @@ def test_a_date_and_a_clock_in_two_columns_are_one_time(tmp_path: Path) -> None:
     assert source.cells == [("g", "a")]
 
 
-def test_the_order_of_dates_is_asked_for_when_they_do_not_tell() -> None:
-    with pytest.raises(SettingsError, match="1/2/2026 and all others may have the day first or the month"):
+def test_an_ambiguous_order_of_dates_must_be_given() -> None:
+    with pytest.raises(SettingsError, match="1/2/2026 and all others may have the day or the month first"):
         times("1/2/2026", "3/4/2026")
     assert times("1/2/2026", order="dmy") == ["2026-02-01T00:00:00Z"]
     assert times("1/2/2026", order="mdy") == ["2026-01-02T00:00:00Z"]
@@ -158,12 +177,25 @@ def test_the_order_of_dates_is_asked_for_when_they_do_not_tell() -> None:
 @pytest.mark.parametrize(
     "texts", [("31.02.2026",), ("2026-02-31",), ("1.2.26",), ("13/2/2026", "2/13/2026"), ("1.1.2026 24:00",)]
 )
-def test_dates_that_are_none_are_named(texts: tuple[str, ...]) -> None:
+def test_invalid_dates_are_named(texts: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError, match=r"year of four digits, all in one order: .*parse string"):
         times(*texts)
 
 
-def test_epoch_seconds_are_told_from_milliseconds() -> None:
+def test_the_clock_has_twelve_hours_with_am_and_pm() -> None:
+    hours = {"12:05 am": "00:05", "1:05 AM": "01:05", "11:05 am": "11:05", "12:05 pm": "12:05", "1:05 PM": "13:05"}
+    assert times(*(f"31.1.2026 {text}" for text in hours)) == [f"2026-01-31T{hour}:00Z" for hour in hours.values()]
+
+
+@pytest.mark.parametrize(("number", "seconds"), [(599_999_999, 0), (600_000_000, 1), (4_200_000_000, 1)])
+def test_numbers_from_1989_to_2103_are_seconds(number: int, seconds: bool) -> None:
+    found = column_ms(pa.array([number]), timezone="UTC", what="ts").tolist()
+    assert found == [number * (1000 if seconds else 1)]
+    assert not in_seconds(pa.array([number, 4_200_000_001]))
+    assert not in_seconds(pa.array([], pa.int64()))
+
+
+def test_epoch_seconds_are_distinguished_from_milliseconds() -> None:
     def read(*numbers: float) -> list[int]:
         return column_ms(pa.array(numbers), timezone="UTC", what="ts").tolist()
 

@@ -47,7 +47,7 @@ def test_a_longer_run_begins_with_the_shorter_one(plant: Plant) -> None:
 
 
 def test_a_pump_stays_the_same_pump_whatever_the_seed() -> None:
-    """Head over flow is the machine's own: it tells the pumps apart and does not move with the days."""
+    """The ratio of head to flow is a property of the pump: it differs between pumps, and not between days."""
     ratio = []
     for seed in (1, 2):
         days = simulate(4.0, groups=3, seed=seed)
@@ -77,7 +77,7 @@ def test_days_are_busier_than_nights(plant: Plant) -> None:
 
 
 @pytest.mark.parametrize(("days", "groups"), [(0.0, 3), (1.0, 0)])
-def test_nothing_to_simulate_is_refused(days: float, groups: int) -> None:
+def test_an_empty_simulation_is_rejected(days: float, groups: int) -> None:
     with pytest.raises(ValueError, match="at least one step and one group"):
         simulate(days, groups=groups)
 

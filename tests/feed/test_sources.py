@@ -1,4 +1,4 @@
-"""Files and the plant as readings, what is withheld of them, and the messages they become."""
+"""Readings of files and the plant, withheld readings, and the messages that they become."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_one_group_for_all_columns_keeps_their_whole_names(tmp_path: Path) -> No
     assert rows(read_source(path, group="jena")) == [("jena", "max. PAR (µmol)", T0, 5.0)]
 
 
-def test_numbers_and_words_that_mean_no_reading_are_gaps(tmp_path: Path) -> None:
+def test_numbers_and_texts_that_mean_no_reading_are_gaps(tmp_path: Path) -> None:
     path = written(tmp_path, "ts;g.a;g.b\n02.02.2026 02:00;Bad;1,5\n02.02.2026 02:01;2,5;-1\n")
     assert read_source(path).skipped == ("g.a",)
     source = read_source(path, missing=("-1", "Bad"))
@@ -97,7 +97,7 @@ def test_stamps_of_many_kinds_are_read(tmp_path: Path, stamp: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "reason"),
     [
         ("g.a\n1\n", "a time column"),
         ("ts,a\n2017-02-02T02:00:00Z,1\n", "<group>.<sensor>"),
@@ -107,13 +107,13 @@ def test_stamps_of_many_kinds_are_read(tmp_path: Path, stamp: str) -> None:
         ("ts,g.a\n2017-02-02T02:00:00Z,\n", "found none"),
     ],
 )
-def test_an_unusable_file_is_told_in_a_sentence(tmp_path: Path, text: str, says: str) -> None:
+def test_an_unusable_file_is_rejected_with_a_reason(tmp_path: Path, text: str, reason: str) -> None:
     path = written(tmp_path, text)
-    with pytest.raises(SettingsError, match=says):
+    with pytest.raises(SettingsError, match=reason):
         read_source(path)
 
 
-def test_an_absent_file_a_strange_ending_and_a_strange_zone_are_told(tmp_path: Path) -> None:
+def test_an_absent_file_and_unknown_endings_and_zones_are_rejected(tmp_path: Path) -> None:
     for path in (tmp_path / "none.csv", tmp_path / "none.parquet", tmp_path / "none.txt"):
         with pytest.raises(SettingsError, match="none"):
             read_source(path)
@@ -157,7 +157,7 @@ def test_exactly_the_asked_share_is_hidden_in_all_three_ways_and_the_same_again(
         hide(source, 1.0)
 
 
-def test_the_truth_is_what_was_withheld(tmp_path: Path) -> None:
+def test_the_written_truth_is_what_was_withheld(tmp_path: Path) -> None:
     source = plant_source(0.1, groups=2)
     hidden = hide(source, 0.3)
     path = tmp_path / "deep" / "hidden.parquet"

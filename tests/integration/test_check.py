@@ -129,7 +129,7 @@ def test_nobody_there_is_a_finding_and_not_a_traceback(monkeypatch: pytest.Monke
     status, lines = checked(settings, "--only", "triton")
     assert status == 1
     assert f"model plant-pump on triton {nowhere}: expected answers as the contract of version 1 promises" in lines[-1]
-    monkeypatch.setattr(topics, "_PATIENCE_MS", 500)
+    monkeypatch.setattr(topics, "_BOOTSTRAP_TIMEOUT_MS", 500)
     (finding,) = kafka_findings(settings, None)
     assert finding.outcome is Outcome.FAILED
     assert str(finding).startswith(f"kafka {nowhere}: expected a broker that answers, found ")

@@ -78,7 +78,7 @@ def test_a_dump_that_is_there_is_kept_and_an_empty_range_leaves_none(settings: S
     assert rows == len(source)
     assert produce(settings, source).failed_messages == 0
     kept = call_command(settings, "dump", "--out", str(out), "--keep")
-    assert kept.stdout == f"{out}: there already, left as it is\n"
+    assert kept.stdout == f"{out}: exists, left as it is\n"
     assert pq.read_metadata(out).num_rows == rows
     future = call_command(settings, "dump", "--out", str(tmp_path / "f.csv"), "--since", "2099-01-01")
     assert future.returncode == 2

@@ -123,7 +123,7 @@ def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(
     said: list[str] = []
     config = from_file.settle({"data": {"file": str(path)}}, said.append, minutes=0.01)
     for line in (
-        "guessed: columns parted by semicolons, decimals by a comma, text in latin-1, units in the second line",
+        "guessed: columns separated by semicolons, decimal commas, encoded in latin-1, units in the second line",
         "guessed: no value: 'Bad', among the numbers of Durchfluss",
         "guessed: its first time, 01.11.2026 00:00, is 2026-11-01T00:00:00Z",
         "guessed: left out: Zustand (no numbers)",
