@@ -53,7 +53,7 @@ def closed() -> Closed:
         window,
         np.array([0, 1, 0, 0, 0, 0], np.int32),
         np.where(OBSERVED, WINDOWS, np.float32(0)),
-        OBSERVED,
+        OBSERVED.copy(),
     )
 
 

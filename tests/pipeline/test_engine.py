@@ -245,9 +245,10 @@ async def test_errors_that_cannot_be_learned_cost_no_row() -> None:
 
 async def test_a_batch_that_only_warms_up_is_learned_and_makes_no_output() -> None:
     pipeline = Recorded(RULES, {}, Ladder([Interpolation()]))
-    it, _, faults = engine(pipeline)
+    it, restore, faults = engine(pipeline)
+    restore.probes = [object()]  # type: ignore[list-item]
     await it.learn(await it.apply([reading(0, 0), reading(1, 1)]))
-    assert pipeline.events == [("query", 1, 0), ("settle", 1, True)]
+    assert pipeline.events == [("query", 0, 1), ("query", 1, 0), ("settle", 0, True), ("settle", 1, True)]
     pipeline.fails = True
     await it.learn(await it.apply([reading(2, 2)]))
     assert len(faults) == 1
