@@ -1,4 +1,4 @@
-"""TLS with the brokers, against a server that asks for a certificate: who is let in, and what a bad file says."""
+"""TLS with the brokers, against a server that requires a certificate: which ones it accepts, and how bad files fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
 def signed(name: str, by: Signed | None = None) -> Signed:
-    """A certificate for 127.0.0.1; its own authority when nobody signs it."""
+    """A certificate for 127.0.0.1; self-signed without `by`."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -68,7 +68,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 @pytest.fixture
 def server(files: dict[str, Path]) -> Iterator[tuple[str, int]]:
-    """Says who its caller is, and lets nobody in without a certificate of the authority."""
+    """Answer with the name of the caller, and refuse callers without a certificate of the authority."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files["authority.crt"])
     context.load_cert_chain(files["server.crt"], files["server.key"])
     context.verify_mode = ssl.CERT_REQUIRED
@@ -95,7 +95,7 @@ def greeting(address: tuple[str, int], context: ssl.SSLContext) -> bytes:
         return connection.recv(100)
 
 
-def test_a_broker_that_asks_for_a_certificate_gets_ours(files: dict[str, Path], server: tuple[str, int]) -> None:
+def test_a_broker_that_requires_a_certificate_gets_ours(files: dict[str, Path], server: tuple[str, int]) -> None:
     settings = read_settings(
         security_protocol="SSL",
         ssl_ca_file=files["authority.crt"],
@@ -106,7 +106,7 @@ def test_a_broker_that_asks_for_a_certificate_gets_ours(files: dict[str, Path], 
     assert greeting(server, faust_credentials(settings).context) == b"c"
 
 
-def test_without_one_it_lets_nobody_in(files: dict[str, Path], server: tuple[str, int]) -> None:
+def test_without_a_certificate_the_connection_is_refused(files: dict[str, Path], server: tuple[str, int]) -> None:
     settings = read_settings(security_protocol="SSL", ssl_ca_file=files["authority.crt"])
     with pytest.raises(ssl.SSLError, match="certificate required"):
         greeting(server, kafka_options(settings)["ssl_context"])
