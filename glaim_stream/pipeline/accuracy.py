@@ -1,4 +1,4 @@
-"""Live accuracy: what the questions of the probe windows show, as metrics that PromQL divides."""
+"""Live accuracy: errors on the probes, as counters whose rates PromQL divides."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def count_accuracy(
     answers: Answers,
     blended: NDArray[np.float64],
 ) -> None:
-    """Add the errors of questions that the model answered, and how many intervals hold their truth.
+    """Add the errors on probes that the model answered, and count the intervals that hold the true value.
 
     Args:
         model: its name.
         sensor_ids: of its sensors, by row.
         table: of its sensors.
-        probes: the questions.
-        answers: the model's and the baseline's.
-        blended: [questions] what would have been published.
+        probes: known values that were hidden.
+        answers: of the model and of the baseline.
+        blended: [probe] the values that would have been published.
     """
     known = np.flatnonzero(np.isfinite(answers.model))
     if len(known) == 0:
@@ -39,13 +39,13 @@ def count_accuracy(
     shape = (len(sensor_ids), len(Place))
     key = answers.sensor[known] * len(Place) + answers.place[known]
     counts = np.bincount(key, minlength=shape[0] * shape[1])
-    asked = np.flatnonzero(counts)
-    labels = [(sensor_ids[each // len(Place)], Place(each % len(Place)).name.lower()) for each in asked.tolist()]
-    for method, said in (("model", answers.model), ("baseline", answers.baseline), ("blend", blended)):
-        errors = np.bincount(key, weights=np.abs(said[known] - truth), minlength=len(counts))
-        for (sensor, position), error in zip(labels, errors[asked].tolist(), strict=True):
+    probed = np.flatnonzero(counts)
+    labels = [(sensor_ids[each // len(Place)], Place(each % len(Place)).name.lower()) for each in probed.tolist()]
+    for method, values in (("model", answers.model), ("baseline", answers.baseline), ("blend", blended)):
+        errors = np.bincount(key, weights=np.abs(values[known] - truth), minlength=len(counts))
+        for (sensor, position), error in zip(labels, errors[probed].tolist(), strict=True):
             metrics.score_error.labels(model, sensor, method, position).inc(error)
-    for (sensor, position), count in zip(labels, counts[asked].tolist(), strict=True):
+    for (sensor, position), count in zip(labels, counts[probed].tolist(), strict=True):
         metrics.score_questions.labels(model, sensor, position).inc(count)
     lower, upper = intervals(
         blended[known], answers.sensor[known], probes.gap_age[known], probes.lag[known] == 0, table

@@ -1,4 +1,4 @@
-"""What the imputer answered, cell by cell, beside what a straight line between two readings says. Arithmetic only."""
+"""The imputer's answers cell by cell, beside those of the baseline, linear interpolation. Arithmetic only."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class HoleAnswers:
-    """The holes that the model filled, and where in the imputer's answer each lies."""
+    """The holes that the model filled, and the place of each in the imputer's answer."""
 
     cells: Answers
     window: Ints
-    step: Ints  # place on the answer's last axis
+    step: Ints  # index on the answer's last axis
 
 
 def holes_of(closed: Closed | None, imputed: Imputed | None) -> tuple[Ints, NDArray[np.bool_]]:
-    """Rows of closed steps that are holes to be filled, and which of them the model filled."""
+    """Return the rows of closed steps that are holes, and which of them the model filled."""
     if closed is None or imputed is None:
         return np.empty(0, np.int64), np.empty(0, np.bool_)
     holes = np.flatnonzero(closed.window != NO_WINDOW)
@@ -40,7 +40,7 @@ def holes_of(closed: Closed | None, imputed: Imputed | None) -> tuple[Ints, NDAr
 
 
 def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -> HoleAnswers:
-    """Of closed steps, the holes that the model filled; those of another method have nothing to be blended with."""
+    """Return the holes that the model filled; a hole filled by another method is not blended."""
     holes, by_model = holes_of(closed, imputed)
     if closed is None or imputed is None or not by_model.any():
         return HoleAnswers(Answers.none(), np.empty(0, np.int64), np.empty(0, np.int64))
@@ -59,10 +59,10 @@ def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -
 
 
 def probe_answers(probes: Probes, imputed: Imputed, table: SensorTable) -> Answers:
-    """Answers to the questions of probe windows.
+    """Return the answers for probes.
 
-    Rounded and limited as published values are: a model's last bits depend on the batch that a window came in, and
-    weights must not.
+    They are rounded and limited as published values are: a model's last bits depend on the batch that a window came
+    in, and the blending weights must not.
     """
     at = imputed.values.shape[2] - 1 - probes.lag
     model = imputed.values[probes.window, probes.sensor, at].astype(np.float64)
@@ -79,7 +79,7 @@ def probe_answers(probes: Probes, imputed: Imputed, table: SensorTable) -> Answe
 
 
 def blended(imputed: Imputed, holes: HoleAnswers, weight: Doubles) -> Imputed:
-    """The answer with the model's share of each hole in `weight` and the baseline's the rest."""
+    """Blend the holes: `weight` is the share of the model's value, and the rest is the baseline's."""
     if len(holes.cells) == 0:
         return imputed
     cells = holes.cells
@@ -97,6 +97,6 @@ def blended(imputed: Imputed, holes: HoleAnswers, weight: Doubles) -> Imputed:
 def _baseline(
     values: NDArray[np.float32], observed: NDArray[np.bool_], window: Ints, sensor: Ints, lag: Ints
 ) -> Doubles:
-    """The ladder's last rung for single cells [n]: interpolation, or the last value where nothing was read after."""
+    """Return the ladder's last rung for single cells [n]: interpolation, or the last value where no reading follows."""
     at = values.shape[2] - 1 - lag
     return interpolation_at(values[window, sensor], observed[window, sensor], at).astype(np.float64)

@@ -126,7 +126,7 @@ class PartitionEngine:
         return Pending(records, applied, query, relearning, self._scores, self._origin)
 
     def close_idle(self) -> Pending | None:
-        """Close the steps that the wall clock says are over, as when nothing has arrived for a while."""
+        """Close the steps that are over by the wall clock, once nothing has arrived for the idle timeout."""
         return self._close(lambda windows: windows.close_idle(self._now_ms()))
 
     def close_end(self) -> Pending | None:

@@ -1,1 +1,1 @@
-"""Files and topic ranges through the very same core as the worker's, to a topic or a file."""
+"""Replays files and topic ranges through the worker's engine, to a topic or a file."""

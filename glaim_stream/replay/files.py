@@ -1,6 +1,6 @@
-"""Files as records of the input topic: readings are put into messages as `produce` does, raw messages stay as they are.
+"""Reads files as records of the input topic: readings become messages as in `produce`, raw messages stay unchanged.
 
-Records go to partitions by the hash of their key, as a producer's would: the watermark is a partition's, and only the
+Records go to partitions by the hash of their key, as a producer's do: each partition has its own watermark, so only the
 same partitions give the same rows.
 """
 
@@ -19,7 +19,7 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, Plan
 
-RAW_ENDINGS = (".jsonl", ".ndjson", ".arrows")  # a message a line, or Arrow IPC streams one after the other
+RAW_ENDINGS = (".jsonl", ".ndjson", ".arrows")  # one message per line, or consecutive Arrow IPC streams
 
 
 Messages = Iterator[tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]]  # key, value, headers
@@ -42,15 +42,15 @@ class _Group(msgspec.Struct):
 
 @dataclass(slots=True)
 class Dealer:
-    """Deals messages out to partitions, each with its next offset."""
+    """An assignment of messages to partitions and offsets, as a producer and a broker make it."""
 
     partitions: int
     now_ms: int
     _next: dict[int, int] = field(default_factory=dict)
-    _place: dict[bytes | None, int] = field(default_factory=dict)
+    _partitions_by_key: dict[bytes | None, int] = field(default_factory=dict)
 
     def deal(self, messages: Messages, most: int) -> Iterator[tuple[int, list[FileRecord], int]]:
-        """(partition, records, messages taken so far), some `most` messages at a time, for each partition in order."""
+        """Yield (partition, records, messages so far) for chunks of `most` messages, partitions in ascending order."""
         taken = 0
         while chunk := list(islice(messages, most)):
             of_partition: dict[int, list[FileRecord]] = {}
@@ -64,17 +64,17 @@ class Dealer:
                 yield partition, records, taken
 
     def _partition(self, key: bytes | None) -> int:
-        place = self._place.get(key)
-        if place is None:
+        partition = self._partitions_by_key.get(key)
+        if partition is None:
             numbers = list(range(self.partitions))
-            # Without a key a producer picks at random, and a replay must not.
-            place = 0 if key is None else DefaultPartitioner()(key, numbers, numbers)
-            self._place[key] = place
-        return place
+            # Without a key a producer picks a partition at random; a replay must be reproducible.
+            partition = 0 if key is None else DefaultPartitioner()(key, numbers, numbers)
+            self._partitions_by_key[key] = partition
+        return partition
 
 
 def planned(plan: Plan) -> Messages:
-    """(key, value, headers) of each message of a plan, encoded a slice at a time."""
+    """Yield (key, value, headers) of each message of a plan, encoded in slices."""
     encoder = Encoder(plan)
     headers = ARROW_HEADERS if plan.input_format is InputFormat.ARROW else []
     for first in range(0, len(plan), _SLICE):
@@ -83,10 +83,10 @@ def planned(plan: Plan) -> Messages:
 
 
 def raw_messages(path: Path) -> list[tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]]:
-    """(key, value, headers) of each message of a file; the key is the group that a JSON message names.
+    """Return (key, value, headers) of each message of a file; the key is the group named by a JSON message.
 
     Raises:
-        SettingsError: the file cannot be read, is empty, or does not end like one of RAW_ENDINGS.
+        SettingsError: the file cannot be read, is empty, or its name ends in none of RAW_ENDINGS.
     """
     try:
         data = path.read_bytes()
@@ -113,7 +113,7 @@ def _json_key(line: bytes) -> bytes | None:
     try:
         return _group_decoder.decode(line).group.encode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return None  # what cannot be read is the pipeline's to refuse
+        return None  # the pipeline rejects what cannot be decoded
 
 
 def _streams(data: bytes, path: Path) -> Iterator[tuple[bytes | None, bytes]]:

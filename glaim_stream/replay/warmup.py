@@ -1,8 +1,8 @@
-"""How far before a range its windows must be read, so that its first rows are those that the live worker published.
+"""How far before a range its windows must be read, so that its first rows equal those of the live worker.
 
-Exact, not a guess: the decoder refuses readings stamped further ahead of their record than the catalogue allows. So a
-record that was produced before a moment holds no reading beyond that moment and the allowance, and what lies a span
-before the range's watermark can be left out by the times of records alone.
+The bound is exact: the decoder rejects readings stamped further ahead of their record than the catalogue allows. So a
+record that was produced before a moment holds no reading beyond that moment plus the allowance, and records older than
+the windows' span before the range's watermark can be left out by their times alone.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _PROBE_RECORDS = 2000
 
 
 def nothing_before(part: Range) -> Range:
-    """No warm-up: the range starts with empty windows."""
+    """Return an empty warm-up range: the windows start empty."""
     return replace(part, end=part.begin)
 
 
 async def warm_up_range(consumer: Any, part: Range, catalogue: Catalogue) -> Range:
-    """The records before `part` that its rows depend on; empty where none does.
+    """Return the range of records before `part` that its rows depend on; it may be empty.
 
     Args:
-        consumer: of `ranges.reader`.
-        part: the range whose rows are wanted.
+        consumer: from `ranges.reader`.
+        part: the range to replay.
         catalogue: the models whose windows are warmed up.
     """
     before = replace(part, begin=part.oldest, end=part.begin)
@@ -39,7 +39,7 @@ async def warm_up_range(consumer: Any, part: Range, catalogue: Catalogue) -> Ran
     newest_ms = await _newest_event_ms(consumer, before, catalogue)
     if newest_ms is None:
         return before
-    # The newest reading just before the range is at most the newest of all: from it the bound lies too early at worst.
+    # The newest reading just before the range is at most the newest of all, so the bound can only lie too early.
     bound_ms = newest_ms - history_ms(catalogue, scored=True)
     at = (await consumer.offsets_for_times({part.tp: max(0, bound_ms)})).get(part.tp)
     return replace(before, begin=min(max(part.oldest, at.offset), part.begin)) if at is not None else before

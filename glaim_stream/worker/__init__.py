@@ -1,1 +1,1 @@
-"""The live worker: Faust's agent, its transport, rebuilds, health and lag."""
+"""The live worker: Faust's agent and transport, rebuilds, health and lag."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Any
 
 import faust
@@ -113,8 +112,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         for tp in [tp for tp in workers if tp not in assigned]:
             await workers.pop(tp).stop()
             for gauge in (metrics.groups, metrics.watermark_lag_seconds, metrics.newest_event_seconds):
-                with suppress(KeyError):  # a partition without a usable reading has no sample
-                    gauge.remove(str(tp.partition))
+                gauge.remove(str(tp.partition))
         for worker in workers.values():
             worker.check_position()
 

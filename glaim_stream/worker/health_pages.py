@@ -1,7 +1,7 @@
 """HTTP on the metrics port: `/metrics` for a scraper, `/health` and the three pages below it for probes.
 
-A thread of its own answers, so that a blocked event loop is told of and not shared. One short answer a second costs
-the loop nothing that can be measured; what a page says was written down before by those whom it is about.
+A thread of its own serves the pages, so that they can report a blocked event loop instead of blocking with it. One
+short answer a second has no measurable cost for the loop. The pages only read what the worker's parts have reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from glaim_stream.worker.health import Health, Verdict
 log = logging.getLogger(__name__)
 
 PREFIX = "/health"
-_PATIENCE_S = 10.0  # for a client that connects and says nothing
+_PATIENCE_S = 10.0  # for a client that connects and sends nothing
 
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
 Page = Callable[[], tuple[bool, dict[str, Any]]]
@@ -34,7 +34,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        # Without the look-up of the machine's name that HTTPServer does: where there is no DNS it takes seconds.
+        # HTTPServer would look up the machine's name, which takes seconds where there is no DNS.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
@@ -44,17 +44,17 @@ class _Handler(WSGIRequestHandler):
     timeout = _PATIENCE_S
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it
-        """Nothing: a probe comes every few seconds."""
+        """Log nothing: probes come every few seconds."""
 
 
 def serve_pages(health: Health, host: str, port: int) -> int:
-    """Answer for as long as the process lives; returns the port, which is a free one for port 0.
+    """Serve the pages until the process ends; return the port, which is a free one for port 0.
 
     Raises:
-        SettingsError: the address cannot be listened on.
+        SettingsError: the worker cannot listen on the address.
     """
     for verdict in health.verdicts:
-        metrics.health.labels(verdict.page).set_function(_of(health, verdict.page))
+        metrics.health.labels(verdict.page).set_function(_gauge_value(health, verdict.page))
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -67,7 +67,7 @@ def serve_pages(health: Health, host: str, port: int) -> int:
     except OSError as error:
         raise SettingsError(
             f"GLAIM_METRICS_HOST, GLAIM_METRICS_PORT: expected an address to listen on, {host!r} port {port} "
-            f"cannot be had: {error}"
+            f"cannot be used: {error}"
         ) from error
     server.set_app(pages(health))
     Thread(target=server.serve_forever, name="pages", daemon=True).start()
@@ -75,7 +75,7 @@ def serve_pages(health: Health, host: str, port: int) -> int:
 
 
 def pages(health: Health) -> Callable[[dict[str, Any], StartResponse], Iterable[bytes]]:
-    """The WSGI application: 200 or, where a page's answer is no, 503; both with JSON that says why."""
+    """Return the WSGI application. A page is 200, or 503 with the reasons, both as JSON."""
     scrape = make_wsgi_app()
     answers: dict[str, Page] = {PREFIX: lambda: (all(health.verdicts), health.document)}
     for verdict in health.verdicts:
@@ -107,7 +107,7 @@ def _page(health: Health, page: str) -> Page:
     return answer
 
 
-def _of(health: Health, page: str) -> Callable[[], float]:
+def _gauge_value(health: Health, page: str) -> Callable[[], float]:
     return lambda: float(bool(_verdict(health, page)))
 
 

@@ -1,4 +1,4 @@
-"""Tells a worker's Health what happens in its Faust app: the loop's beat, partitions that come, the first answers."""
+"""Reports events of the Faust app to Health: the loop runs, partitions are assigned, models answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from glaim_stream.worker.partition import PartitionWorker
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 1.0  # a sixtieth of the silence that is allowed, and nothing beside a batch a second
+BEAT_S = 1.0  # a sixtieth of the default of GLAIM_LOOP_SILENCE_S, and no cost beside the batches
 _POSITION_PATIENCE_S = 5.0
 
 
@@ -34,13 +34,13 @@ def watch(
 
     Args:
         app: the worker's.
-        health: is told.
-        workers: of the partitions, as they are now.
-        first_rung: of the ladder, None when it needs no first answer because it needs nothing.
-        contracts: of the models that it has to answer for.
+        health: receives the reports.
+        workers: by partition; changes as partitions are assigned.
+        first_rung: of the ladder; None when it uses no model and so needs no first answer.
+        contracts: of the models whose first answers are required.
     """
     assigned: frozenset[TP] = frozenset()
-    idle: set[TP] = set()  # assigned ones whose end the consumer has seen before their first record
+    idle: set[TP] = set()  # assigned partitions that hold nothing beyond the group's position
 
     def states() -> dict[int, PartitionState]:
         return {tp.partition: _state(workers.get(tp), idle=tp in idle) for tp in assigned}
@@ -63,7 +63,7 @@ def watch(
                 pause_s = health.beat(agent_works=any(map(agent_works, app.agents.values())))
                 metrics.loop_delay_seconds.observe(max(0.0, pause_s - BEAT_S))
                 await asyncio.sleep(BEAT_S)
-        finally:  # cancelled too: the app is told to end
+        finally:  # also when cancelled: the app is stopping
             health.ending()
 
     @app.task  # type: ignore[untyped-decorator]
@@ -78,12 +78,12 @@ def watch(
         rung = first_rung
 
         @app.task  # type: ignore[untyped-decorator]
-        async def ask_first() -> None:
+        async def query_first_rung() -> None:
             await first_answers(rung, contracts, on_answer=health.answered, on_failure=health.not_answered)
 
 
 def agent_works(agent: Any) -> bool:
-    """Whether an actor of a Faust agent runs; its supervisor starts one again that fell over."""
+    """Return whether an actor of a Faust agent runs; its supervisor restarts one that crashed."""
     supervisor = agent.supervisor
     actors = [] if supervisor is None else supervisor._services
     return any(actor.started and not actor.crashed and not actor.actor_task.done() for actor in actors)
@@ -96,16 +96,16 @@ def _state(worker: PartitionWorker | None, *, idle: bool) -> PartitionState:
 
 
 async def _at_its_end(consumer: Any, tp: TP) -> bool:
-    """Whether the broker has answered a fetch of a partition, and has nothing beyond the group's position.
+    """Return whether the broker has answered a fetch of a partition and holds nothing beyond the group's position.
 
-    A partition that nobody writes to gives the worker no batch, and so it never rebuilds windows for it.
+    A partition without new records gives the worker no batch, so the worker never rebuilds its windows.
     """
     try:
         end = consumer.highwater(tp)
-        if end is None or tp in consumer.ledgers:  # not fetched yet; or fetched, and its batch is under way
+        if end is None or tp in consumer.ledgers:  # not fetched yet; or fetched, and its batch is in flight
             return False
         position = await asyncio.wait_for(consumer.position(tp), _POSITION_PATIENCE_S)
-    except Exception as error:  # it moves elsewhere this moment, or Kafka is away: looked at again
-        log.debug("%s-%d: cannot tell its position: %r", tp.topic, tp.partition, error)
+    except Exception as error:  # it is being reassigned, or Kafka is away: checked again later
+        log.debug("%s-%d: its position is unknown: %r", tp.topic, tp.partition, error)
         return False
     return position is not None and position >= end

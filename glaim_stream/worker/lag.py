@@ -1,7 +1,7 @@
-"""How far a worker is behind, asked of the broker: where the partitions end, less what is answered.
+"""Consumer lag: the end offsets of the partitions, read from the broker, minus what is answered.
 
-The driver's own high watermark would not do: it moves with a fetch, and a partition that is paused, the one whose lag
-matters, is not fetched. One request every few seconds costs nothing beside the polls.
+The driver's own high watermark is not enough: it moves with a fetch, and a paused partition, whose lag matters most, is
+not fetched. One request every few seconds costs little beside the polls.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ async def watch_lag(
     *,
     interval_s: float = INTERVAL_S,
 ) -> None:
-    """Keep `glaim_consumer_lag_records` and `glaim_input_partitions` true until cancelled.
+    """Update `glaim_consumer_lag_records` and `glaim_input_partitions` until cancelled.
 
-    While the broker does not answer they keep their last values: there is no truth to be had.
+    While the broker does not answer, they keep their last values.
 
     Args:
         settings: where the broker is.
-        answered: of every partition that is assigned now, the offset before which everything is answered, or None
-            when nothing of it was delivered yet: then it is what the consumer group has committed.
-        interval_s: between two looks.
+        answered: returns, for every assigned partition, the offset before which everything is answered, or None while
+            nothing of it was delivered: then the consumer group's commit is used.
+        interval_s: seconds between two updates.
     """
     while True:
         consumer = AIOKafkaConsumer(
             **kafka_options(settings), group_id=settings.consumer_group, enable_auto_commit=False
-        )  # it is never given a topic, so it joins no group and fetches nothing
+        )  # without a topic it joins no group and fetches nothing
         try:
             await consumer.start()
             while True:
-                await _look(consumer, settings.input_topic, answered())
+                await _update(consumer, settings.input_topic, answered())
                 await asyncio.sleep(interval_s)
-        except Exception as error:  # a number that is not known is no reason to end a worker
+        except Exception as error:  # an unknown lag is no reason to end a worker
             log.debug("the lag is not known: %r", error)
         finally:
             await consumer.stop()
         await asyncio.sleep(interval_s)
 
 
-async def _look(consumer: AIOKafkaConsumer, topic: str, answered: Mapping[int, int | None]) -> None:
+async def _update(consumer: AIOKafkaConsumer, topic: str, answered: Mapping[int, int | None]) -> None:
     lags = await _lags(consumer, topic, answered)
-    told = {
+    shown = {
         sample.labels["partition"] for metric in metrics.consumer_lag_records.collect() for sample in metric.samples
     }
-    for gone in told - {str(partition) for partition in answered}:
+    for gone in shown - {str(partition) for partition in answered}:
         metrics.consumer_lag_records.remove(gone)
     for partition, lag in lags.items():
         metrics.consumer_lag_records.labels(str(partition)).set(lag)

@@ -21,7 +21,7 @@ _app: faust.App | None = None
 
 
 def __getattr__(name: str) -> faust.App:
-    """`app`, built from the environment when Faust asks for it, so that importing this module starts nothing."""
+    """Build `app` from the environment when Faust looks it up, so that importing this module starts nothing."""
     global _app
     if name != "app":
         raise AttributeError(name)
@@ -31,7 +31,7 @@ def __getattr__(name: str) -> faust.App:
 
 
 def run(settings: Settings) -> None:
-    """Run until SIGTERM or Ctrl-C; then finish what is in flight, commit and return."""
+    """Run until SIGTERM or Ctrl-C; then finish the batches in flight, commit and return."""
     app = _prepared(settings)
     faust.Worker(
         app, loglevel=settings.log_level.upper(), redirect_stdouts=False, quiet=True
@@ -39,12 +39,12 @@ def run(settings: Settings) -> None:
 
 
 def quieten_garbage_collector() -> None:
-    """Let the cyclic collector look less often: it finds almost nothing here and took 40 % of a saturated worker.
+    """Run the cyclic garbage collector less often: it finds almost nothing and took 40 % of a saturated worker.
 
-    A poll makes tens of thousands of records, none of them in a cycle, and the default looks after every 700 objects.
-    What cycles there are (exceptions, closed connections) wait a little longer for it.
+    A poll creates tens of thousands of records, none of them in a cycle, and by default the collector runs after every
+    700 objects. The few cycles that exist (exceptions, closed connections) are collected a little later.
     """
-    gc.freeze()  # what was imported stays for ever
+    gc.freeze()  # imported modules are never freed
     gc.set_threshold(200_000, 20, 100)
 
 

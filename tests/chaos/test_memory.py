@@ -78,6 +78,6 @@ def test_a_triton_that_hangs_under_load_does_not_grow_the_worker(
     assert max(samples[-third:]) < 1.15 * max(samples[:third]) + 20
     if waits:
         assert taken[-1] == taken[len(taken) // 2], "the partitions are paused"
-        assert it.said("stands in") == 0
+        assert it.said("fills in") == 0
     else:
         assert taken[-1] > taken[len(taken) // 2], "what the deadline lets go flows on"

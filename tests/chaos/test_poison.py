@@ -107,7 +107,7 @@ def test_poison_of_every_kind_is_kept_and_the_rest_flows(kafka: Kafka, scenario:
     with it.streaming(mixed, rate_per_s=2000):
         it.wait(all_of=len(mixed))
     it.stop()
-    assert it.said("the work ended") == 0
+    assert it.said("processing ended") == 0
     report = it.end(recompute=True)
     letters = Counter(letter["glaim-cause"].decode() for letter in it.letters())
     assert letters["processing"] == 0, "nothing that a sensor sends is a fault of ours"

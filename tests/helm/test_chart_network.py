@@ -97,7 +97,7 @@ def test_the_test_of_the_workers_reads_the_pages_of_real_ones() -> None:
     run = asked(port, 1)
     assert run.returncode == 1
     assert "127.0.0.1 is not ready" in run.stdout
-    assert "Kafka has not told yet" in run.stdout
+    assert "Kafka has not confirmed yet" in run.stdout
     health.topics_are_there()
     health.joined()
     health.watch(lambda: {0: PartitionState.WHOLE})

@@ -170,7 +170,7 @@ def test_a_blocked_loop_is_told_and_forgotten_when_it_turns_again_and_so_is_a_de
         now.touch()
         pages.wait(503, 200, 200)
         (why_not,) = pages.why_not("live")
-        assert why_not.startswith("the event loop has not turned for ")
+        assert why_not.startswith("the event loop has not run for ")
         assert why_not.endswith("2 s are allowed (GLAIM_LOOP_SILENCE_S)")
         pages.wait(200, 200, 200)
         dead.touch()

@@ -1,39 +1,142 @@
-"""The blend of model and baseline, cell by cell, and the method of each."""
+"""Answers cell by cell: which holes the model filled, what stands beside them, and how both are mixed."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from glaim_stream.blend.scores import Answers
 from glaim_stream.imputers.protocol import Imputed
-from glaim_stream.pipeline.answers import HoleAnswers, blended
-from glaim_stream.records import Method
-from glaim_stream.windows.probes import Place
+from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.pipeline.answers import blended, hole_answers, holes_of, probe_answers
+from glaim_stream.vocabulary import Method
+from glaim_stream.windows.closing import NO_WINDOW, Closed
+from glaim_stream.windows.probes import Place, Probes
+from tests.support import catalogue
 
-N, INF = np.nan, np.inf
-
-
-@pytest.mark.parametrize(
-    ("model", "baseline", "weight", "place", "value", "method"),
+NAN = float("nan")
+# Two windows of one group with 2 sensors and 4 steps, the newest at the right; NaN: nothing observed.
+WINDOWS = np.array(
     [
-        (2.0, 4.0, 1.0, Place.EDGE, 2.0, Method.MODEL),
-        (2.0, 4.0, 0.5, Place.EDGE, 3.0, Method.BLEND),
-        (2.0, 4.0, 0.0, Place.EDGE, 4.0, Method.LAST_VALUE),
-        (2.0, 4.0, 0.0, Place.INTERIOR, 4.0, Method.INTERPOLATION),
-        (2.0, N, 0.5, Place.EDGE, 2.0, Method.MODEL),
-        (2.0, N, 0.0, Place.EDGE, 2.0, Method.MODEL),
-        (2.0, INF, 0.5, Place.EDGE, 2.0, Method.MODEL),
-        (N, 4.0, 1.0, Place.EDGE, 4.0, Method.LAST_VALUE),
-        (N, 4.0, 0.5, Place.INTERIOR, 4.0, Method.INTERPOLATION),
-        (INF, 4.0, 1.0, Place.INTERIOR, 4.0, Method.INTERPOLATION),
+        [[1, 2, NAN, 4], [5, 6, 7, NAN]],
+        [[1, NAN, NAN, NAN], [1, 2, 3, NAN]],
     ],
+    np.float32,
 )
-def test_a_cell_names_the_method_that_made_its_value(
-    model: float, baseline: float, weight: float, place: Place, value: float, method: Method
-) -> None:
-    cell = np.zeros(1, np.int64)
-    cells = Answers(cell, cell, cell, np.array([place], np.int64), np.array([model]), np.array([baseline]))
-    imputed = Imputed(np.full((1, 1, 1), model, np.float32), np.full((1, 1, 1), Method.MODEL, np.int8), ["1"])
-    found = blended(imputed, HoleAnswers(cells, cell, cell), np.array([weight]))
-    assert (found.values.item(), found.method.item(), found.version) == (value, method, ["1"])
+OBSERVED = np.isfinite(WINDOWS)
+MODEL, NONE = np.int8(Method.MODEL), np.int8(Method.NONE)
+# The model's answer for the newest 2 steps of each window; it has nothing for sensor 0 of the second one's newest step.
+ANSWER = np.array([[[30, 40], [70, 80]], [[31, 41], [71, 81]]], np.float32)
+METHOD = np.array([[[MODEL, MODEL], [MODEL, MODEL]], [[MODEL, Method.LAST_VALUE], [MODEL, MODEL]]], np.int8)
+IMPUTED = Imputed(ANSWER, METHOD, ["1", "1"])
+
+
+def closed() -> Closed:
+    """
+    row      0          1                2                3          4
+    sensor   0          0                1                0          1
+    window   observed   0, interior      0, newest step   too old    1, newest step, its whole row is missing
+    and row 5: sensor 0 of window 1 at its newest step, which a lower rung has filled
+    """
+    count = 6
+    window = np.array([NO_WINDOW, 0, 0, NO_WINDOW, 1, 1], np.int32)
+    return Closed(
+        0,
+        np.zeros(count, np.int32),
+        np.array([0, 0, 1, 0, 1, 0], np.int32),
+        np.array([3000, 2000, 3000, 0, 3000, 3000], np.int64),
+        np.zeros(count, np.int64),
+        np.array([4, NAN, NAN, NAN, NAN, NAN], np.float32),
+        np.array([True, False, False, False, False, False]),
+        np.zeros(count, np.int8),
+        np.array([0, 1, 1, 9, 1, 3], np.int32),
+        np.zeros(count, np.int16),
+        np.zeros(count, np.bool_),
+        window,
+        np.array([0, 1, 0, 0, 0, 0], np.int32),
+        np.where(OBSERVED, WINDOWS, np.float32(0)),
+        OBSERVED.copy(),
+    )
+
+
+def test_holes_are_the_rows_with_a_window_and_the_model_s_are_known_by_their_method() -> None:
+    holes, by_model = holes_of(closed(), IMPUTED)
+    assert holes.tolist() == [1, 2, 4, 5]
+    assert by_model.tolist() == [True, True, True, False]
+
+
+def test_without_steps_or_without_an_answer_there_are_no_holes() -> None:
+    for part, imputed in ((None, IMPUTED), (closed(), None)):
+        holes, by_model = holes_of(part, imputed)
+        assert (len(holes), len(by_model), len(hole_answers(part, imputed, 1000).cells)) == (0, 0, 0)
+    nothing = Imputed(ANSWER, np.full_like(METHOD, NONE), ["", ""])
+    assert len(hole_answers(closed(), nothing, 1000).cells) == 0
+
+
+def test_each_hole_of_the_model_has_its_answer_its_baseline_and_its_place() -> None:
+    holes = hole_answers(closed(), IMPUTED, 1000)
+    cells = holes.cells
+    assert cells.model.tolist() == [30, 80, 81]
+    assert cells.baseline.tolist() == [3, 7, 3], "a line between readings, else the last value"
+    assert cells.step.tolist() == [3, 3, 3], "the step that closed, `lag` after the hole's own"
+    assert cells.sensor.tolist() == [0, 1, 1]
+    assert cells.age.tolist() == [0, 0, 0]
+    assert cells.place.tolist() == [Place.INTERIOR, Place.EDGE, Place.ROW_EDGE]
+    assert (holes.window.tolist(), holes.step.tolist()) == ([0, 0, 1], [0, 1, 1])
+
+
+def test_the_weight_is_the_model_s_share_and_the_method_says_what_was_mixed() -> None:
+    holes = hole_answers(closed(), IMPUTED, 1000)
+    mixed = blended(IMPUTED, holes, np.array([0.25, 1.0, 0.0]))
+    assert mixed.values[0, 0, 0] == 0.25 * 30 + 0.75 * 3
+    assert mixed.values[0, 1, 1] == 80
+    assert mixed.values[1, 1, 1] == 3
+    assert mixed.method[0, 0, 0] == Method.BLEND
+    assert mixed.method[0, 1, 1] == Method.MODEL
+    assert mixed.method[1, 1, 1] == Method.LAST_VALUE
+    assert mixed.version == IMPUTED.version
+    interior = blended(IMPUTED, holes, np.zeros(3))
+    assert interior.method[0, 0, 0] == Method.INTERPOLATION
+    assert IMPUTED.values[0, 0, 0] == 30, "the answer itself is not changed"
+    untouched = np.ones_like(METHOD, np.bool_)
+    untouched[holes.window, holes.cells.sensor, holes.step] = False
+    assert np.array_equal(mixed.values[untouched], ANSWER[untouched])
+
+
+def test_a_hole_without_a_baseline_keeps_the_model_s_value() -> None:
+    part = closed()
+    part.window_observed[0, 0] = False
+    holes = hole_answers(part, IMPUTED, 1000)
+    mixed = blended(IMPUTED, holes, np.zeros(3))
+    assert (mixed.values[0, 0, 0], mixed.method[0, 0, 0]) == (30, Method.MODEL)
+
+
+def test_without_holes_the_answer_stays_the_same_object() -> None:
+    assert blended(IMPUTED, hole_answers(None, None, 1000), np.empty(0)) is IMPUTED
+
+
+def test_answers_for_probes_are_rounded_and_limited_as_published_values_are() -> None:
+    rules = catalogue(sensors=[{"id": "s0", "resolution": 0.5, "min": 0, "max": 10}, {"id": "s1"}], window=6).models[0]
+    probes = Probes(
+        0,
+        np.where(OBSERVED, WINDOWS, np.float32(0)),
+        OBSERVED,
+        np.array([7, 7, 8], np.int64),
+        np.array([0, 1, 1], np.int64),
+        np.array([0, 1, 0], np.int64),
+        np.array([1, 0, 0], np.int64),
+        np.array([1, 1, 3], np.int64),
+        np.array([3, 3, 3], np.float32),
+    )
+    answer = ANSWER.copy()
+    answer[0, 0, 0] = 3.3
+    answer[1, 1, 1] = 3.3
+    found = probe_answers(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
+    assert found.model[:2].tolist() == [3.5, float(np.float32(3.3))]
+    assert np.isnan(found.model[2]), "a lower rung answered"
+    assert found.baseline.tolist() == [3, 3, 1]
+    assert found.step.tolist() == [7, 7, 8]
+    assert found.sensor.tolist() == [0, 1, 0]
+    assert found.age.tolist() == [0, 0, 2]
+    assert found.place.tolist() == [Place.INTERIOR, Place.ROW_EDGE, Place.ROW_EDGE]
+    answer[0, 0, 0] = 99
+    limited = probe_answers(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
+    assert limited.model[0] == 10

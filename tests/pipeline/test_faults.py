@@ -1,4 +1,4 @@
-"""A fault of ours costs the records that fail and nothing else: no row, no other record, not the windows."""
+"""An internal error costs the records that fail and nothing else: no row, no other record, not the windows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POISON = b"poison"
 
 
 class Poisoned(Pipeline):
-    """Fails on a record whose key says so, half way: its windows have taken the other records of the batch."""
+    """A pipeline that fails on a record with a poisoned key after its windows have taken the batch."""
 
     def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
         applied = super().apply(windows, records, now_ms=now_ms)
@@ -40,7 +40,7 @@ class Poisoned(Pipeline):
 
 
 class Misrepairing(Pipeline):
-    """Fails to make rows; `times` as often as it is asked."""
+    """A pipeline that fails to make rows the first `times` times."""
 
     times = 1
 
@@ -52,7 +52,7 @@ class Misrepairing(Pipeline):
 
 
 class Failing:
-    """An imputer that breaks its promise always to answer."""
+    """An imputer that raises, although an imputer must always answer."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -69,7 +69,7 @@ class Misshapen:
 
 
 def topic(steps: Sequence[int], poison: Sequence[int] = ()) -> list[Record]:
-    """A reading a step of one of two sensors; the other one's are holes. `poison` are offsets."""
+    """One reading per step, of two sensors in turn; the other sensor has a hole. `poison`: offsets."""
     return [
         json_record(
             offset, key=POISON if offset in poison else b"g0",
@@ -80,7 +80,7 @@ def topic(steps: Sequence[int], poison: Sequence[int] = ()) -> list[Record]:
 
 
 def rows_of(publisher: MemoryPublisher) -> list[tuple[Any, ...]]:
-    """(step, sensor, revision, value, method, final) of every row, in a fixed order."""
+    """Return (step, sensor, revision, value, method, final) of every row, in a fixed order."""
     found = []
     for message in publisher.messages:
         table = read_rows(message.value)
@@ -92,7 +92,7 @@ def rows_of(publisher: MemoryPublisher) -> list[tuple[Any, ...]]:
 async def published(
     pipeline: Pipeline, records: Sequence[Record], cuts: Sequence[int], *, restart_at: int | None = None
 ) -> tuple[MemoryPublisher, PartitionWorker]:
-    """What a worker publishes for records that come in batches ending at `cuts`, killed before one if asked."""
+    """Return what a worker publishes for batches that end at `cuts`; it is replaced before `restart_at`."""
     publisher = MemoryPublisher()
     publisher.gate.set()
     ledger, crashes = OffsetLedger(), list[BaseException]()
@@ -160,7 +160,7 @@ def test_records_that_fail_are_as_if_they_had_never_come_and_nothing_else_is_los
     assert sorted(letters) == sorted(bad)
 
 
-async def test_a_letter_of_ours_says_the_error_and_keeps_the_bytes() -> None:
+async def test_the_letter_of_an_internal_error_names_it_and_keeps_the_bytes() -> None:
     records = topic([0, 1, 2, 3], poison=[2])
     found, _ = await published(poisoned(), records, [])
     (letter,) = found.letters
@@ -169,7 +169,7 @@ async def test_a_letter_of_ours_says_the_error_and_keeps_the_bytes() -> None:
     assert header(letter.headers, "glaim-detail") == "RuntimeError('a bug')"
 
 
-async def test_one_failure_among_many_is_found_in_few_tries() -> None:
+async def test_one_failing_record_among_many_is_found_in_few_attempts() -> None:
     pipeline = poisoned()
     isolation = Isolation(pipeline, pipeline.windows())
     records = topic(list(range(1000)), poison=[613])
@@ -252,7 +252,7 @@ async def test_a_failure_of_the_wall_clock_closes_nothing_and_the_work_goes_on()
     await worker._close_idle()
     await worker.submit(Work(records[3:], ledger.deliver(3, 6), lambda: done.append(3)))
     async with asyncio.timeout(10):
-        while len(done) < 2:  # noqa: ASYNC110  it has no event of its own
+        while len(done) < 2:  # noqa: ASYNC110  the list has no event
             await asyncio.sleep(0.001)
     await worker.stop()
     assert crashes == []

@@ -34,7 +34,7 @@ async def rows(pipeline: Pipeline, applied: Applied) -> list[dict[str, object]]:
     return [row for table in tables for row in table.set_column(2, "ts", table["ts"].cast(pa.int64())).to_pylist()]
 
 
-async def test_a_hole_is_interpolated_and_said_to_be() -> None:
+async def test_a_hole_is_interpolated_and_marked_as_such() -> None:
     """
     step      0     1     2     3
     s0        1     .     3     4
@@ -57,11 +57,11 @@ async def test_a_hole_is_interpolated_and_said_to_be() -> None:
     ]
 
 
-async def test_readings_dropouts_superseded_and_late_ones_are_told_apart() -> None:
+async def test_readings_dropouts_superseded_and_late_readings_are_counted_apart() -> None:
     pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]))
     records = [
         reading(0, 20, 1.0),
-        reading(1, 20, 2.0),  # stands for the step
+        reading(1, 20, 2.0),  # replaces the first one
         reading(2, 20, None),
         reading(3, 1, 5.0),  # 19 s behind a window of 6
         reading(4, 20, 5.0, group="unknown"),
@@ -124,7 +124,7 @@ async def test_nothing_closed_is_no_message() -> None:
     assert await rows(pipeline, applied) == []
 
 
-async def test_a_step_without_holes_asks_no_imputer() -> None:
+async def test_a_step_without_holes_queries_no_imputer() -> None:
     class Untouchable:
         async def impute(self, windows: Windows) -> Imputed:
             raise AssertionError("nothing is missing")

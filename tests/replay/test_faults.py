@@ -1,4 +1,4 @@
-"""A fault of ours in a replay costs what it costs a worker: the records that fail, and nothing else."""
+"""An internal error in a replay costs the records that fail and nothing else, as in a worker."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_records_that_fail_are_as_if_they_had_never_come(
 
     records = topic(sorted(steps), sorted(poison))
     bad = [offset for offset in sorted(poison) if offset < len(records)]
-    with pytest.MonkeyPatch.context() as patch:  # a copy after each batch, after some, never
+    with pytest.MonkeyPatch.context() as patch:  # copies after each batch, after some, after none
         patch.setattr(restore, "COPY_BYTES", kept_bytes)
         patch.setattr(restore, "COPY_BYTES_PER_GROUP", 0)
         found, counts = asyncio.run(replayed(poisoned(), records, [cut for cut in cuts if cut < len(records)]))
@@ -69,15 +69,15 @@ def test_records_that_fail_are_as_if_they_had_never_come(
     assert (counts.faults > 0) == bool(bad)
 
 
-async def test_a_fault_while_warming_up_is_no_end() -> None:
+async def test_an_error_while_warming_up_does_not_end_the_replay() -> None:
     found, counts = await replayed(poisoned(), topic(range(12), [2]), [4, 8], warm_up=8)
     assert counts.faults == 1
     assert counts.warm_up_records == 8
-    assert found.letters == [], "nothing is said of the warm-up"
+    assert found.letters == [], "the warm-up makes no output"
     assert rows_of(found)
 
 
-async def test_an_imputer_that_breaks_its_promise_costs_the_model_and_no_row() -> None:
+async def test_an_imputer_that_raises_costs_the_model_s_values_and_no_row() -> None:
     failing = Pipeline(RULES, {}, Failing(RuntimeError("a bug")))
     found, counts = await replayed(failing, topic(range(12)), [6])
     expected, _ = await replayed(Pipeline(RULES, {}, Ladder([Interpolation()])), topic(range(12)), [6])
@@ -110,7 +110,7 @@ async def test_outages_go_to_their_file_and_not_to_the_sink(tmp_path: Path) -> N
     assert sink.announcements == []
 
 
-async def test_a_replay_knows_the_groups_that_go_dark() -> None:
+async def test_a_replay_reports_the_groups_that_go_dark() -> None:
     from tests.support import json_record
 
     both = [

@@ -41,7 +41,7 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
         "called by our getmany: returns (records by partition, active partitions)",
     ),
     (base.Consumer.ack, "3cc87f1e31e7", "overridden: same flags and notification, no arithmetic of offsets"),
-    (base.Consumer._new_offset, "d833d546002c", "overridden: the ledger answers instead"),
+    (base.Consumer._new_offset, "d833d546002c", "overridden: the ledger gives the offset"),
     (base.Consumer._filter_tps_with_pending_acks, "24f0a66c901b", "overridden: every partition that has a ledger"),
     (
         base.Consumer._filter_committable_offsets,
@@ -57,12 +57,12 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
     ),
     (base.Consumer.force_commit, "9915874ab4f5", "calls _filter_tps_with_pending_acks"),
     (base.Consumer._add_gap, "13260a7e377d", "overridden: nothing to do"),
-    (base.Consumer.perform_seek, "ad378ba620dc", "goes back to the commits; sets read offsets, which we do not keep"),
+    (base.Consumer.perform_seek, "ad378ba620dc", "goes back to the commits; sets read offsets, which we ignore"),
     (base.Consumer.on_partitions_revoked, "300755751685", "overridden: this, then forgets the revoked ledgers"),
     (
         base.Consumer._drain_messages,
         "3e3742ba998e",
-        "drives getmany; drops what lies below the read offset, of which we keep none",
+        "drives getmany; drops batches below the read offset, which we ignore",
     ),
     (base.ThreadDelegateConsumer._commit, "0002b9f4debc", "carries our commit to the thread"),
     (driver.AIOKafkaConsumerThread._commit, "e01c0eba9a47", "overridden: the same, with metadata"),
@@ -73,24 +73,24 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
     (
         SubscriptionState.fetch_context,
         "b0b057921de5",
-        "entered by our stay: says that the consumer was polled",
+        "entered by our stay: marks the consumer as polled",
     ),
     (
         SubscriptionState.fetcher_idle_time.fget,
         "016ccdf23df8",
-        "the coordinator asks how long ago that was",
+        "tells the coordinator how long ago that was",
     ),
     (
         GroupCoordinator._heartbeat_routine,
         "08551ac89935",
         "leaves the group when that was long ago",
     ),
-    (faust.App._create_directories, "2ba9fff48bb9", "overridden: makes directories for tables, which we have none of"),
+    (faust.App._create_directories, "2ba9fff48bb9", "overridden: makes directories for tables, and we have none"),
 ]
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
-    """Of its code, whatever its comments, docstrings and layout."""
+    """Return a digest of the code without its comments, docstrings and layout."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node) is not None:
@@ -155,12 +155,12 @@ def test_the_names_that_the_transport_uses_are_there() -> None:
     assert "metadata" in inspect.signature(OffsetAndMetadata).parameters
 
 
-# How our consumer behaves between Faust's parts, without a broker.
+# How our consumer works with Faust's parts, without a broker.
 
 
 @dataclass
 class FakeApp:
-    """As much of an app as the consumer asks for."""
+    """The part of an app that the consumer uses."""
 
     consumer_generation_id: int = 1
 
@@ -183,7 +183,7 @@ class Bare:
 
 @dataclass(frozen=True)
 class KafkaRecord:
-    """As much of a record as the consumer asks for."""
+    """The part of a record that the consumer uses."""
 
     offset: int
     timestamp: int = 5000
@@ -224,7 +224,7 @@ def test_faust_being_done_with_an_event_commits_nothing() -> None:
 
 
 class Drained:
-    """Enough of a consumer for Faust's loop: it polls what `polls` says, and ends."""
+    """The part of a consumer that Faust's loop uses; it returns the given polls and ends."""
 
     consumer_stopped_errors = ()
     should_stop = False
@@ -287,7 +287,7 @@ async def test_faust_drops_no_batch_that_comes_again_after_a_seek(
     assert drained.passed_on == expected
 
 
-def test_every_partition_with_a_ledger_is_asked_for_its_commit() -> None:
+def test_every_partition_with_a_ledger_is_committed() -> None:
     consumer = Bare()
     for tp in (ONE, TWO):
         consumer._batch_message(tp, [KafkaRecord(0)])

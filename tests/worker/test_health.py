@@ -1,4 +1,4 @@
-"""What a worker says of itself, with a clock of ours; and the pages that say it, over real HTTP."""
+"""The state of a worker with an injected clock, and its pages over real HTTP."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Clock:
         return self.now_s
 
 
-def a_started_one(clock: Clock | None = None) -> Health:
+def started_health(clock: Clock | None = None) -> Health:
     health = Health(silence_s=60, now_s=clock or Clock())
     health.topics_are_there()
     health.joined()
     return health
 
 
-def test_a_worker_that_has_just_begun_lives_and_has_not_started() -> None:
+def test_a_new_worker_is_live_and_has_not_started() -> None:
     health = Health()
     assert health.live
     assert not health.started
@@ -40,14 +40,14 @@ def test_a_worker_that_has_just_begun_lives_and_has_not_started() -> None:
     assert len(health.started.why_not) == 2, "no topics, no group"
 
 
-def test_it_has_started_when_topics_group_and_every_model_are_there() -> None:
+def test_it_has_started_once_topics_group_and_every_model_are_available() -> None:
     health = Health()
     health.await_answers(["a", "b"], "triton")
     health.topics_are_there()
     health.joined()
     assert health.started.why_not == (
-        "model a: triton was not asked yet",
-        "model b: triton was not asked yet",
+        "model a: triton was not queried yet",
+        "model b: triton was not queried yet",
     )
     health.answered("a")
     health.not_answered("b", "triton has not answered yet: connection refused")
@@ -56,8 +56,8 @@ def test_it_has_started_when_topics_group_and_every_model_are_there() -> None:
     assert health.started
 
 
-def test_a_model_that_answered_once_is_not_asked_for_again() -> None:
-    health = a_started_one()
+def test_one_answer_of_a_model_is_enough() -> None:
+    health = started_health()
     health.await_answers(["a"], "triton")
     health.answered("a")
     health.not_answered("a", "away")
@@ -65,12 +65,12 @@ def test_a_model_that_answered_once_is_not_asked_for_again() -> None:
 
 
 def test_a_worker_without_partitions_is_ready() -> None:
-    assert a_started_one().ready
+    assert started_health().ready
 
 
 @pytest.mark.parametrize("state", list(PartitionState))
 def test_ready_waits_for_every_partition(state: PartitionState) -> None:
-    health = a_started_one()
+    health = started_health()
     health.watch(lambda: {0: PartitionState.WHOLE, 3: state})
     settled = state in (PartitionState.WHOLE, PartitionState.IDLE)
     assert bool(health.ready) is settled
@@ -81,7 +81,7 @@ def test_ready_waits_for_every_partition(state: PartitionState) -> None:
 
 def test_a_silent_loop_is_not_live_until_it_turns_again() -> None:
     clock = Clock()
-    health = a_started_one(clock)
+    health = started_health(clock)
     assert health.beat(agent_works=True) == 0
     clock.now_s += 60
     assert health.live, "60 s are allowed"
@@ -92,13 +92,13 @@ def test_a_silent_loop_is_not_live_until_it_turns_again() -> None:
     assert health.live
 
 
-def test_an_agent_that_is_dead_for_long_is_not_live_though_the_loop_turns() -> None:
+def test_a_dead_agent_is_not_live_although_the_loop_runs() -> None:
     clock = Clock()
-    health = a_started_one(clock)
+    health = started_health(clock)
     health.beat(agent_works=False)
     clock.now_s += 1000
     health.beat(agent_works=False)
-    assert health.live, "Faust has not started it yet: for want of Kafka, perhaps"
+    assert health.live, "Faust has not started it yet, perhaps because Kafka is away"
     health.beat(agent_works=True)
     for _ in range(61):
         clock.now_s += 1
@@ -109,15 +109,15 @@ def test_an_agent_that_is_dead_for_long_is_not_live_though_the_loop_turns() -> N
 
 
 def test_a_crash_is_not_live() -> None:
-    health = a_started_one()
+    health = started_health()
     health.beat(agent_works=True)
     health.crashed(ValueError("no such thing"))
-    assert health.live.why_not == ("the work ended: ValueError('no such thing')",)
+    assert health.live.why_not == ("processing ended: ValueError('no such thing')",)
 
 
-def test_a_worker_that_ends_may_be_silent() -> None:
+def test_a_worker_that_is_stopping_may_be_silent() -> None:
     clock = Clock()
-    health = a_started_one(clock)
+    health = started_health(clock)
     health.beat(agent_works=True)
     health.ending()
     clock.now_s += 1000
@@ -133,7 +133,7 @@ def ask(port: int, path: str, host: str = LOOPBACK) -> tuple[int, Any]:
     return status, json.loads(body) if path.startswith("/health") or status >= 400 else body.decode()
 
 
-def test_pages_answer_as_probes_and_people_need_it() -> None:
+def test_pages_answer_with_a_status_for_probes_and_reasons_for_people() -> None:
     health = Health()
     port = serve_pages(health, LOOPBACK, 0)
     assert ask(port, "/health/live") == (200, {"live": True, "why_not": []})
@@ -152,7 +152,7 @@ def test_pages_answer_as_probes_and_people_need_it() -> None:
     assert document["partitions"] == {"1": "windows are being rebuilt"}
 
 
-def test_metrics_are_there_as_before_and_say_the_same() -> None:
+def test_the_metrics_page_shows_the_same_verdicts() -> None:
     health = Health()
     port = serve_pages(health, LOOPBACK, 0)
     status, text = ask(port, "/metrics")
@@ -165,7 +165,7 @@ def test_metrics_are_there_as_before_and_say_the_same() -> None:
     assert 'glaim_health{page="started"} 1.0' in ask(port, "/metrics")[1]
 
 
-def test_what_there_is_not_is_told() -> None:
+def test_unknown_pages_and_methods_are_refused() -> None:
     port = serve_pages(Health(), LOOPBACK, 0)
     status, document = ask(port, "/healthz")
     assert status == 404
@@ -175,23 +175,23 @@ def test_what_there_is_not_is_told() -> None:
         urllib.request.urlopen(request, timeout=10)
 
 
-def test_a_silent_client_blocks_nobody() -> None:
+def test_a_silent_client_blocks_no_other_client() -> None:
     port = serve_pages(Health(), LOOPBACK, 0)
     with socket.create_connection((LOOPBACK, port)):
         assert ask(port, "/health/live")[0] == 200
 
 
-def test_an_address_that_is_taken_is_said_in_a_sentence() -> None:
+def test_an_address_that_cannot_be_used_is_named() -> None:
     port = serve_pages(Health(), LOOPBACK, 0)
     with pytest.raises(
         SettingsError, match=rf"GLAIM_METRICS_PORT: expected an address.*'{LOOPBACK}' port {port} .*use"
     ):
         serve_pages(Health(), LOOPBACK, port)
-    with pytest.raises(SettingsError, match="'no such host' port 0 cannot be had"):
+    with pytest.raises(SettingsError, match="'no such host' port 0 cannot be used"):
         serve_pages(Health(), "no such host", 0)
 
 
-def test_ipv6_is_listened_on_where_it_is_asked_for() -> None:
+def test_an_ipv6_address_can_be_used() -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     try:

@@ -1,4 +1,4 @@
-"""A library's flood of warnings becomes a few lines and a number; nothing of ours is held back."""
+"""A library's flood of warnings becomes a few lines and a number; lines of this program always pass."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from glaim_stream.worker.log_limit import LogLimit
 
 
 class Log:
-    """What gets through the filter, with a clock of its own."""
+    """A log behind the filter, with a clock of its own."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self.repeats = LogLimit(most=2, every_s=10, clock=lambda: self.now_s)
+        self.limit = LogLimit(most=2, every_s=10, clock=lambda: self.now_s)
 
-    def said(self, message: str, *values: object, name: str = "aiokafka.client", level: int = logging.ERROR) -> str:
+    def write(self, message: str, *values: object, name: str = "aiokafka.client", level: int = logging.ERROR) -> str:
         record = logging.LogRecord(name, level, __file__, 1, message, values, None)
-        return record.getMessage() if self.repeats.filter(record) else ""
+        return record.getMessage() if self.limit.filter(record) else ""
 
 
-def test_some_of_a_kind_pass_and_the_next_one_says_how_many_were_held_back() -> None:
+def test_some_of_a_kind_pass_and_the_next_one_states_how_many_were_held_back() -> None:
     log = Log()
-    shown = [log.said("no connection to node %s: %d", "a", number) for number in range(100)]
+    shown = [log.write("no connection to node %s: %d", "a", number) for number in range(100)]
     assert [line for line in shown if line] == ["no connection to node a: 0", "no connection to node a: 1"]
     log.now_s = 10.0
     assert (
-        log.said("no connection to node %s: %d", "a", 100)
+        log.write("no connection to node %s: %d", "a", 100)
         == "no connection to node a: 100 (and 98 more like it before)"
     )
     log.now_s = 25.0
-    assert log.said("no connection to node %s: %d", "a", 101) == "no connection to node a: 101"
+    assert log.write("no connection to node %s: %d", "a", 101) == "no connection to node a: 101"
 
 
 def test_kinds_are_counted_apart() -> None:
     log = Log()
     for _ in range(3):
-        log.said("no connection")
-    assert log.said("no connection", level=logging.WARNING)
-    assert log.said("no connection", name="aiokafka.conn")
-    assert log.said("another message")
-    assert not log.said("no connection")
+        log.write("no connection")
+    assert log.write("no connection", level=logging.WARNING)
+    assert log.write("no connection", name="aiokafka.conn")
+    assert log.write("another message")
+    assert not log.write("no connection")
 
 
-def test_what_is_no_warning_or_our_own_always_passes() -> None:
+def test_lines_below_a_warning_and_lines_of_this_program_always_pass() -> None:
     log = Log()
-    assert all(log.said("polled", level=logging.INFO) for _ in range(100))
-    assert all(log.said("a fault", name="glaim_stream.pipeline.pipeline") for _ in range(100))
+    assert all(log.write("polled", level=logging.INFO) for _ in range(100))
+    assert all(log.write("a fault", name="glaim_stream.pipeline.pipeline") for _ in range(100))
 
 
-def test_messages_that_are_all_different_take_no_memory_for_ever() -> None:
+def test_messages_that_are_all_different_take_bounded_memory() -> None:
     log = Log()
-    assert all(log.said(f"attempt {number}") for number in range(5000))
-    assert len(log.repeats._kinds) <= 1000
+    assert all(log.write(f"attempt {number}") for number in range(5000))
+    assert len(log.limit._kinds) <= 1000

@@ -1,26 +1,30 @@
-"""One partition at work, with its edges in memory: order, acknowledgement, faults, back-pressure, idleness."""
+"""The live work on one partition, with its edges in memory: order, acknowledgement, back-pressure, idleness."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from prometheus_client import REGISTRY
 
+from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import Commit, OffsetLedger
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline.pipeline import Applied, Pipeline
 from glaim_stream.records import read_rows
+from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker import partition as module
 from glaim_stream.worker import restore
 from glaim_stream.worker.partition import PartitionWorker, Work
@@ -52,7 +56,7 @@ class Bench:
         await self.worker.submit(Work(records, delivery, lambda: self.done.append(records[0].offset)))
 
     async def work(self, *batches: Sequence[Record]) -> None:
-        """Submit and wait until all of them are answered."""
+        """Submit batches and wait until all of them are answered."""
         wanted = len(self.done) + len(batches)
         for batch in batches:
             await self.submit(batch)
@@ -100,7 +104,7 @@ async def bench(
 
 
 def steps(*numbers: int, first_offset: int = 0, **fields: Any) -> list[Record]:
-    """A reading a step, its value the step, offsets counting up."""
+    """One reading per step with the step as its value, at consecutive offsets."""
     return [
         json_record(first_offset + n, **{"group": "g0", "sensor": "s0", "ts": step * 1000, "value": step} | fields)
         for n, step in enumerate(numbers)
@@ -109,12 +113,12 @@ def steps(*numbers: int, first_offset: int = 0, **fields: Any) -> list[Record]:
 
 async def until(condition: Callable[[], bool], within_s: float = 30) -> None:
     async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110  whatever it is, it has no event of its own
+        while not condition():  # noqa: ASYNC110  the condition has no event to wait for
             await asyncio.sleep(0.001)
 
 
 async def settle() -> None:
-    """Give everything that can move the time to move."""
+    """Run the event loop until everything that can go on has gone on."""
     for _ in range(50):
         await asyncio.sleep(0)
     await asyncio.sleep(0.02)
@@ -230,12 +234,20 @@ async def test_idle_steps_are_published_by_the_wall_clock_and_answer_nothing() -
         assert len(it.values) == 5
 
 
+async def test_the_position_is_compared_once_after_an_assignment() -> None:
+    async with bench() as it:
+        await it.work(steps(0))
+        it.worker.check_position()
+        await it.work(steps(1, first_offset=1), steps(2, first_offset=10))
+        assert it.rebuilder.calls == [0], "the first batch followed; the gap before the second is compaction"
+
+
 async def test_the_windows_are_rebuilt_before_the_first_batch() -> None:
     topic = steps(0, 1, 2)
     async with bench(topic=topic) as it:
         await it.work(steps(3, first_offset=3))
         assert it.rebuilder.calls == [3]
-        assert it.values == [(2, 2, 0)], "what was read again is not published again"
+        assert it.values == [(2, 2, 0)], "records that are read again are not published again"
 
 
 async def test_a_position_that_did_not_move_keeps_the_windows() -> None:
@@ -247,7 +259,7 @@ async def test_a_position_that_did_not_move_keeps_the_windows() -> None:
         assert it.values == [(0, 0, 0), (1, 1, 0)]
 
 
-async def test_work_that_another_worker_did_meanwhile_is_read_again() -> None:
+async def test_the_work_of_another_worker_is_read_again() -> None:
     topic = steps(0, 1, 2, 3, 4)
     async with bench(topic=topic) as it:
         await it.work(topic[:2])
@@ -257,7 +269,7 @@ async def test_work_that_another_worker_did_meanwhile_is_read_again() -> None:
         assert it.values[-1] == (4, 4, 0)
 
 
-async def test_a_hole_in_the_offsets_alone_is_no_reason_to_read_again() -> None:
+async def test_a_gap_in_the_offsets_alone_is_no_reason_to_read_again() -> None:
     async with bench() as it:
         await it.work(steps(0), steps(1, first_offset=10))
         assert it.rebuilder.calls == [0]
@@ -270,7 +282,7 @@ async def test_records_delivered_again_count_once() -> None:
     topic = [*steps(0), *steps(0, 0, first_offset=1, value=6), *steps(1, first_offset=3)]
     async with bench(topic=topic, rules=catalogue(sensors=1, bucket="mean")) as it:
         await it.work(topic[:3])
-        it.ledger = OffsetLedger()  # as the transport does when it seeks
+        it.ledger = OffsetLedger()  # as the transport begins one after a revocation
         await it.work(topic[1:])
         assert it.rebuilder.calls == [0, 1]
         assert it.values == [(0, 4.0, 0)]
@@ -292,10 +304,10 @@ async def test_an_input_that_cannot_be_read_is_tried_again() -> None:
     async with bench(rebuilder=Flaky(steps(0, 1))) as it:
         await it.work(steps(2, first_offset=2))
         assert it.rebuilder.calls == [2, 2, 2]
-        assert it.values == [(1, 1, 0)], "what was half read before is forgotten"
+        assert it.values == [(1, 1, 0)], "the records of failed attempts are forgotten"
 
 
-async def test_an_error_that_ends_the_work_is_told_and_answers_nothing() -> None:
+async def test_an_error_that_ends_a_task_is_reported_and_answers_nothing() -> None:
     async with bench() as it:
 
         async def broken(*arguments: Any) -> None:
@@ -305,6 +317,106 @@ async def test_an_error_that_ends_the_work_is_told_and_answers_nothing() -> None
         await it.submit(steps(0, 1))
         await until(lambda: len(it.crashes) == 1)
         assert (it.done, it.ledger.committable()) == ([], None)
+
+
+def gauge(name: str) -> float | None:
+    return REGISTRY.get_sample_value(f"glaim_{name}", {"partition": "3"})
+
+
+async def test_event_time_is_shown_from_the_first_usable_reading_on() -> None:
+    for metric in (metrics.watermark_lag_seconds, metrics.newest_event_seconds, metrics.groups):
+        metric.clear()
+    async with bench() as it:
+        it.now_ms[0] = 61_500
+        await it.work([Record(b"\xff", 0)])
+        assert (gauge("watermark_lag_seconds"), gauge("newest_event_timestamp_seconds")) == (None, None)
+        assert gauge("groups") == 0
+        await it.work(steps(59, 60, first_offset=1))
+        assert (gauge("watermark_lag_seconds"), gauge("newest_event_timestamp_seconds")) == (1.5, 60)
+        assert gauge("groups") == 1
+        assert REGISTRY.get_sample_value("glaim_known_groups") == 1
+
+
+async def test_the_latency_of_a_batch_with_rows_runs_from_its_last_record_to_the_acknowledgement() -> None:
+    def latencies() -> tuple[float, float]:
+        name = "glaim_output_latency_seconds"
+        return REGISTRY.get_sample_value(f"{name}_count") or 0, REGISTRY.get_sample_value(f"{name}_sum") or 0
+
+    async with bench() as it:
+        count, total = latencies()
+        await it.work(steps(0))
+        await settle()
+        assert latencies() == (count, total), "no row yet"
+        first, last = steps(1, 2, first_offset=1)
+        await it.work([replace(first, timestamp=5_000), replace(last, timestamp=it.now_ms[0] - 2_500)])
+        await settle()
+        assert latencies() == (count + 1, pytest.approx(total + 2.5))
+
+
+async def test_wall_time_is_used_where_no_clock_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    class Clocked(Pipeline):
+        def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
+            seen.append(now_ms)
+            return super().apply(windows, records, now_ms=now_ms)
+
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_123_999_999)
+    publisher, done = MemoryPublisher(), asyncio.Event()
+    publisher.gate.set()
+    pipeline = Clocked(RULES, {}, Ladder([Interpolation()]))
+    worker = PartitionWorker("in", 3, pipeline, publisher, MemoryRebuilder(), batches_in_flight=1)
+    await worker.submit(Work(steps(0), OffsetLedger().deliver(0, 1), done.set))
+    await asyncio.wait_for(done.wait(), 30)
+    await worker.stop()
+    assert seen == [1_700_000_000_123]
+
+
+async def test_a_batch_is_answered_with_what_its_own_windows_need() -> None:
+    """Whatever the later batches need: this commit may be the one that the next owner finds."""
+    async with bench(in_flight=4) as it:
+        it.publisher.gate.clear()
+        deliveries = []
+        for offset in range(0, 24, 8):
+            batch = steps(*range(offset, offset + 8), first_offset=offset)
+            deliveries.append(it.ledger.deliver(offset, offset + 8))
+            await it.worker.submit(Work(batch, deliveries[-1], lambda: it.done.append(0)))
+        await settle()
+        it.publisher.gate.set()
+        await until(lambda: len(it.done) == 3)
+        pipeline = Pipeline(RULES, {}, Ladder([Interpolation()]))
+        windows, needed = pipeline.windows(), list[int]()
+        for offset in range(0, 24, 8):
+            pipeline.apply(windows, steps(*range(offset, offset + 8), first_offset=offset), now_ms=1_000_000)
+            needed.append(windows.rebuild_from(offset + 8))
+        assert [each.rebuild_from for each in deliveries] == needed
+        assert len(set(needed)) == 3
+
+
+async def test_stopping_cancels_the_queries_that_wait_for_the_imputer() -> None:
+    """
+    batches     0 closes nothing, 1 hangs in the second task, 2 and 3 wait behind it
+    """
+    started, cancelled = list[int](), list[int]()
+
+    class Hanging:
+        async def impute(self, windows: Windows) -> Imputed:
+            number = len(started)
+            started.append(number)
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(number)
+                raise
+            raise AssertionError
+
+    async with bench(Hanging(), in_flight=4) as it:
+        for n in range(4):
+            await it.submit(steps(2 * n, first_offset=n))  # every other step is a hole
+        await until(lambda: len(started) == 3)
+        await it.worker.stop()
+        assert sorted(cancelled) == [0, 1, 2]
+        assert (it.done, it.publisher.messages, it.crashes) == ([0], [], [])
 
 
 async def test_stopping_drops_what_is_in_flight_without_answering() -> None:
@@ -362,7 +474,7 @@ async def test_a_restarted_partition_blends_as_an_uninterrupted_one_would() -> N
         assert first.values + second.values == whole.values, f"killed after batch {killed_after - 1}"
 
 
-async def test_a_worker_says_that_it_rebuilds_until_its_windows_are_whole() -> None:
+async def test_a_worker_reports_rebuilding_until_its_windows_are_complete() -> None:
     class Slow(MemoryRebuilder):
         gate = asyncio.Event()
 
@@ -386,7 +498,7 @@ async def test_a_worker_says_that_it_rebuilds_until_its_windows_are_whole() -> N
         await until(lambda: it.done == [2])
         assert not it.worker.rebuilding
         Slow.gate.clear()
-        it.worker.check_position()  # assigned anew, and somebody else has worked on it meanwhile
+        it.worker.check_position()  # reassigned, and another worker has had it meanwhile
         await it.submit(steps(9, first_offset=9))
         await until(lambda: it.rebuilder.calls == [2, 9])
         assert it.worker.rebuilding

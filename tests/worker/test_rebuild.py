@@ -38,6 +38,8 @@ class Log:
     per_poll: int = 7
     position: int = -1
     seeks: list[int] = field(default_factory=list)
+    assigned: bool = False
+    started: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
 
     def record(self, offset: int) -> Record:
@@ -52,14 +54,19 @@ def fakes(log: Log) -> tuple[type, type]:
             assert options["enable_auto_commit"] is False
             assert options["auto_offset_reset"] == "earliest"
 
-        async def start(self) -> None: ...
+        async def start(self) -> None:
+            log.started.append("consumer")
+
         async def stop(self) -> None:
             log.stopped.append("consumer")
 
         def assign(self, tps: Sequence[TopicPartition]) -> None:
             assert tps == [TP]
+            assert "consumer" in log.started
+            log.assigned = True
 
         def seek(self, tp: TopicPartition, offset: int) -> None:
+            assert log.assigned
             log.seeks.append(offset)
             log.position = offset
 
@@ -89,12 +96,15 @@ def fakes(log: Log) -> tuple[type, type]:
 
     class Admin:
         def __init__(self, **options: Any) -> None: ...
-        async def start(self) -> None: ...
+        async def start(self) -> None:
+            log.started.append("admin")
+
         async def close(self) -> None:
             log.stopped.append("admin")
 
         async def list_consumer_group_offsets(self, group: str, partitions: Any) -> dict[TopicPartition, Any]:
             assert (group, partitions) == ("group", [TP])
+            assert "admin" in log.started
             return {} if log.commit is None else {TP: log.commit}
 
     return Consumer, Admin

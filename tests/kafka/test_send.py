@@ -1,0 +1,114 @@
+"""Which errors of the clients may be retried: those of aiokafka and of Faust become two of ours."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError, RecordListTooLargeError
+from faust.exceptions import NotReady, ProducerSendError
+
+from glaim_stream.errors import MessageTooLarge, SendError
+from glaim_stream.kafka.send import Send
+from glaim_stream.replay.sinks import producer_send
+from glaim_stream.worker.faust_connection import faust_send
+
+HEADERS = [("name", b"text")]
+
+
+class Client:
+    """A producer of either client that fails on sending or on acknowledging."""
+
+    def __init__(self, on_send: Exception | None = None, on_acknowledge: Exception | None = None) -> None:
+        self.on_send, self.on_acknowledge = on_send, on_acknowledge
+        self.calls: list[Any] = []
+
+    async def send(self, *arguments: Any, **keywords: Any) -> asyncio.Future[str]:
+        self.calls.append((arguments, keywords))
+        if self.on_send is not None:
+            raise self.on_send
+        acknowledged: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        if self.on_acknowledge is not None:
+            acknowledged.set_exception(self.on_acknowledge)
+        else:
+            acknowledged.set_result("acknowledged")
+        return acknowledged
+
+
+def sends(client: Client) -> dict[str, Send]:
+    return {
+        "faust": faust_send(SimpleNamespace(producer=client)),
+        "aiokafka": producer_send(client),  # type: ignore[arg-type]
+    }
+
+
+async def send(by: Send) -> None:
+    await (await by("topic", b"key", b"value", 4, HEADERS))
+
+
+def wrapped(error: Exception) -> ProducerSendError:
+    """An error as Faust wraps those that occur before the message is sent."""
+    outer = ProducerSendError()
+    outer.__cause__ = error
+    return outer
+
+
+@pytest.mark.parametrize("name", ["faust", "aiokafka"])
+@pytest.mark.parametrize("place", ["on_send", "on_acknowledge"])
+@pytest.mark.parametrize(
+    ("error", "becomes"),
+    [
+        (KafkaConnectionError("away"), SendError),
+        (MessageSizeTooLargeError("big"), MessageTooLarge),
+        (RecordListTooLargeError("big"), MessageTooLarge),
+    ],
+)
+async def test_errors_of_kafka_become_ours_wherever_they_occur(
+    name: str, place: str, error: Exception, becomes: type[Exception]
+) -> None:
+    with pytest.raises(becomes) as raised:
+        await send(sends(Client(**{place: error}))[name])
+    assert raised.value.__cause__ is error
+    assert isinstance(raised.value, SendError | MessageTooLarge)
+    if becomes is MessageTooLarge:
+        assert str(raised.value) == "topic refuses a message of 5 bytes"
+
+
+@pytest.mark.parametrize("place", ["on_send", "on_acknowledge"])
+@pytest.mark.parametrize(
+    ("error", "becomes"),
+    [
+        (NotReady("the app stops"), SendError),
+        (wrapped(KafkaConnectionError("away")), SendError),
+        (wrapped(MessageSizeTooLargeError("big")), MessageTooLarge),
+    ],
+)
+async def test_errors_that_faust_wraps_become_ours_too(place: str, error: Exception, becomes: type[Exception]) -> None:
+    with pytest.raises(becomes):
+        await send(sends(Client(**{place: error}))["faust"])
+
+
+async def test_other_errors_pass_unchanged() -> None:
+    for name in ("faust", "aiokafka"):
+        with pytest.raises(ValueError, match="a bug"):
+            await send(sends(Client(on_send=ValueError("a bug")))[name])
+    with pytest.raises(NotReady):  # not an error of aiokafka
+        await send(sends(Client(on_send=NotReady("faust")))["aiokafka"])
+
+
+async def test_a_message_without_a_value_has_no_bytes() -> None:
+    by = sends(Client(on_send=MessageSizeTooLargeError("big")))["aiokafka"]
+    with pytest.raises(MessageTooLarge, match="topic refuses a message of 0 bytes"):
+        await by("topic", None, None, None, [])
+
+
+async def test_each_client_gets_the_message_in_its_own_order_of_arguments() -> None:
+    client = Client()
+    for by in sends(client).values():
+        await send(by)
+    assert client.calls == [
+        (("topic", b"key", b"value", 4, None, HEADERS), {}),
+        (("topic",), {"value": b"value", "key": b"key", "partition": 4, "headers": HEADERS}),
+    ]

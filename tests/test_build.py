@@ -1,0 +1,124 @@
+"""What the builder makes of the settings, and that it imports nothing that they do not ask for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glaim_stream.build import ServedRung, create_ladder, create_pipeline, read_contracts
+from glaim_stream.catalogue import read_catalogue
+from glaim_stream.errors import ContractError
+from glaim_stream.imputers.breaker import State
+from glaim_stream.imputers.protocol import Windows
+from glaim_stream.settings import read_settings
+
+CATALOGUE = """
+models:
+  - {name: m, step_s: 60, window: 6, revise_after: 2, max_gap: 3, sensors: [{id: a}, {id: b}]}
+groups: [{model: m, pattern: "g*"}]
+"""
+START_MS = 1_700_000_000_000 // 60_000 * 60_000
+REPLAY = """
+import sys
+from glaim_stream.commands.main import app
+app(sys.argv[1:], standalone_mode=False)
+print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Path:
+    path = tmp_path / "groups.yaml"
+    path.write_text(CATALOGUE)
+    return path
+
+
+def test_a_replay_by_interpolation_imports_neither_faust_nor_torch_nor_triton_s_client(
+    catalogue: Path, tmp_path: Path
+) -> None:
+    lines = [
+        json.dumps({"group": "g1", "sensor": "a", "ts": START_MS + 60_000 * n, "value": n}) for n in range(6) if n != 2
+    ]
+    (tmp_path / "messages.jsonl").write_text("\n".join(lines))
+    arguments = ["replay", tmp_path / "messages.jsonl", "--out", tmp_path / "rows.csv"]
+    arguments += ["--catalogue", catalogue, "--model-repository", tmp_path, "--imputer", "interpolation"]
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+    modules = {name.partition(".")[0] for name in done.stderr.splitlines()[-1].split()}
+    assert not modules & {"faust", "mode", "torch", "tritonclient", "grpc"}
+    assert {"glaim_stream", "numpy"} <= modules
+    assert "interpolation" in (tmp_path / "rows.csv").read_text()
+
+
+def rungs(**settings: object) -> list[str]:
+    return [rung.name for rung in create_ladder(read_settings(**settings), {}).rungs]
+
+
+def test_interpolation_is_below_every_model_and_other_imputers_stand_alone(tmp_path: Path) -> None:
+    assert rungs(imputer="triton", fallback_local=False) == ["triton", "interpolation"]
+    assert rungs(imputer="triton", fallback_local=True, model_repository=tmp_path) == [
+        "triton",
+        "local",
+        "interpolation",
+    ]
+    assert rungs(imputer="local", model_repository=tmp_path) == ["local", "interpolation"]
+    for imputer in ("interpolation", "last_value", "echo"):
+        assert rungs(imputer=imputer) == [imputer]
+
+
+def test_only_a_rung_that_is_served_elsewhere_can_be_checked(tmp_path: Path) -> None:
+    ladder = create_ladder(read_settings(imputer="triton", fallback_local=True, model_repository=tmp_path), {})
+    assert [isinstance(rung, ServedRung) for rung in ladder.rungs] == [True, False, False]
+
+
+async def test_failures_and_states_of_a_rung_are_reported() -> None:
+    failures, states = list[str](), list[tuple[str, State]]()
+    ladder = create_ladder(
+        read_settings(imputer="triton", triton="localhost:1", triton_deadline_s=0.2),
+        {},
+        on_failure=failures.append,
+        on_state=lambda rung, state: states.append((rung, state)),
+    )
+    values = np.ones((1, 1, 6), np.float32)
+    await ladder.impute(Windows("m", values, values > 0, 1))
+    await ladder.close()
+    assert failures == ["triton"]
+    assert states == [], "a model without a contract is refused, which is an answer"
+
+
+def test_a_contract_is_needed_only_where_a_model_is(catalogue: Path, tmp_path: Path) -> None:
+    found = read_catalogue(catalogue)
+    settings = {"catalogue": catalogue, "model_repository": tmp_path}
+    assert dict(read_contracts(read_settings(imputer="interpolation", **settings), found)) == {}
+    with pytest.raises(ContractError):
+        read_contracts(read_settings(imputer="triton", **settings), found)
+
+
+def test_messages_leave_room_for_their_envelope_below_the_broker_s_limit(catalogue: Path, tmp_path: Path) -> None:
+    settings = read_settings(
+        catalogue=catalogue, model_repository=tmp_path, imputer="interpolation", max_message_bytes=50_000
+    )
+    pipeline, _ = create_pipeline(settings)
+    assert pipeline._max_message_bytes == 48_000
+
+
+@pytest.mark.parametrize(
+    ("imputer", "asked", "upgrades"),
+    [("local", True, True), ("local", False, False), ("interpolation", True, False)],
+)
+def test_finals_are_filled_again_only_by_a_model_and_where_it_is_asked_for(
+    imputer: str, asked: bool, upgrades: bool, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glaim_stream import build
+
+    monkeypatch.setattr(build, "read_contracts", lambda settings, catalogue: {})
+    settings = read_settings(catalogue=catalogue, model_repository=tmp_path, imputer=imputer)
+    pipeline, _ = create_pipeline(settings, upgrades=asked)
+    assert pipeline._upgrades is upgrades
+    assert create_pipeline(settings)[0]._upgrades is (imputer == "local"), "the default is to fill again"
