@@ -1,4 +1,4 @@
-"""Checkpoints of a run: weights, optimiser, progress and the run's own description, written whole or not at all."""
+"""Checkpoints of a run: weights, optimiser, progress and configuration, written atomically."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch import Tensor
 
 from training.errors import ConfigError
 
-FORMAT = 2  # 1 had no place within an epoch; it loads as the end of its epoch, which it is
+FORMAT = 2  # 1 had no position within an epoch and loads as the end of its epoch
 READABLE = (1, 2)
 
 
 @dataclass
 class Checkpoint:
-    """Everything needed to go on, or to export: only tensors and plain values, so that loading runs no code."""
+    """State to resume or export a run: only tensors and plain values, so that loading runs no code."""
 
     config: str  # RunConfig.to_json()
     sensors: list[str]
@@ -32,15 +32,15 @@ class Checkpoint:
     rows: int
     epoch: int  # epochs finished and validated
     weights: dict[str, Tensor]
-    averaged: dict[str, Tensor]  # the EMA of the weights; equal to `weights` when there is none
+    averaged: dict[str, Tensor]  # the EMA of the weights; equal to `weights` without one
     optimiser: dict[str, Any]
     best_score: float
     best_epoch: int
     history: list[dict[str, float]]
     seconds: float
     git_commit: str
-    # Within the epoch after `epoch`: all of it empty at an epoch's start, which (seed, epoch) determines.
-    batch: int = 0  # batches of it that are done; all of them: it waits for its validation
+    # Position within the epoch after `epoch`; empty at the start of an epoch, which (seed, epoch) determines.
+    batch: int = 0  # finished batches; if all are, validation is next
     loss_sum: float = 0.0  # of these batches
     numpy_state: dict[str, Any] = field(default_factory=dict)  # of the generator of the order and the gaps
     torch_states: list[Tensor] = field(default_factory=list)  # of dropout, one a process
@@ -48,17 +48,17 @@ class Checkpoint:
 
 
 def save(checkpoint: Checkpoint, path: Path) -> None:
-    """Write beside the target and rename, so that a crash leaves the previous file."""
+    """Write beside the target and rename, so that a crash keeps the previous file."""
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
         torch.save({"format": FORMAT, **vars(checkpoint)}, file)
         file.flush()
-        os.fsync(file.fileno())  # else a machine that loses power may keep the new name and not what it names
+        os.fsync(file.fileno())  # otherwise a power loss may keep the new name without its content
     partial.replace(path)
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint, of a run's directory the best one, without running any code of it.
+    """Read a checkpoint, or the best one of a run's directory, without running any code in it.
 
     Raises:
         ConfigError: the file is absent, damaged, carries code, or is of another format.
@@ -78,10 +78,10 @@ def load(path: Path) -> Checkpoint:
 
 
 def git_commit() -> str:
-    """The commit this code runs from, or "unknown" outside a checkout."""
+    """Return the commit of this code, or "unknown" outside a checkout."""
     here = Path(__file__).resolve().parent
     try:
-        found = subprocess.run(  # the git on PATH is the one meant
+        found = subprocess.run(  # git is looked up on PATH on purpose
             ["git", "rev-parse", "HEAD"],  # noqa: S607
             cwd=here,
             capture_output=True,

@@ -1,4 +1,4 @@
-"""One run, one file: TOML sections [data], [model], [masks], [train], [export] and [tune], checked before it starts."""
+"""The configuration of a run: TOML sections [data], [model], [masks], [train], [export] and [tune], all checked."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Section = TypeVar("Section")
 
 @dataclass(frozen=True)
 class TrainSpec:
-    """How a model is fitted: a run's [train] section. The defaults are the paper's, where it names them.
+    """How a model is fitted: a run's [train] section. The defaults are the paper's where it states them.
 
-    `iterations` ends an epoch early (0 = every window once), so that validation comes often on long data. `balance`
-    weighs a window by its hidden cells to the power of -balance: 0 is the paper's loss, 1 gives the window that lacks
-    its newest step the say of one that lacks a thousand cells. `mae_weight` adds that much absolute error to the
-    squared one. `ema` averages the weights (0 = off); the average is what is validated and exported.
+    `iterations` ends an epoch early (0 = every window once), so that long data is validated often. `balance` weighs a
+    window by its hidden cells to the power of -balance: 0 is the paper's loss, with 1 a window that lacks only its
+    newest step counts as much as one that lacks a thousand cells. `mae_weight` adds that share of the absolute error to
+    the squared one. `ema` averages the weights (0 = off); the average is what is validated and exported.
 
     `precision` bf16 computes the training passes in bfloat16 where that is safe; weights, optimiser, loss and
-    validation stay fp32. `compile` hands the network to torch.compile, on cuda with CUDA graphs: minutes at the start,
-    faster iterations after. `checkpoint_minutes` is the longest time between two checkpoints within an epoch (0 = only
-    at its end). `batch_size` is that of the whole run: several processes share it.
+    validation stay fp32. `compile` uses torch.compile, on cuda with CUDA graphs: minutes at the start, faster
+    iterations afterwards. `checkpoint_minutes` is the longest time between two checkpoints within an epoch (0 = only at
+    its end). `batch_size` is that of the whole run: several processes share it.
     """
 
     epochs: int = 300
@@ -77,10 +77,10 @@ class TrainSpec:
 
 @dataclass(frozen=True)
 class ExportSpec:
-    """What becomes of the trained model: a run's [export] section.
+    """How the trained model is served: a run's [export] section.
 
-    `version` 0 takes the number after the highest that is there, so that a retrained model goes beside the old one.
-    `emitted_steps` is S: the served model answers for the S newest steps of a window. `preferred_batches` and
+    `version` 0 takes the number after the highest present one, so that a retrained model goes beside the old one.
+    `emitted_steps` is S: the served model returns the S newest steps of a window. `preferred_batches` and
     `queue_delay_us` go into Triton's dynamic batching.
     """
 
@@ -95,10 +95,10 @@ class ExportSpec:
 
 @dataclass(frozen=True)
 class TuneSpec:
-    """Where a search looks for better settings: a run's [tune] section, read by `python -m training.tune`.
+    """The search for better settings: a run's [tune] section, read by `python -m training.tune`.
 
-    `search` names settings of the run and what may become of them: a list of choices, or two bounds as "1e-4..1e-2"
-    (whole numbers when both are; on a logarithmic scale when the upper one is ten times the lower or more).
+    `search` maps settings of the run to their candidates: a list of choices, or two bounds like "1e-4..1e-2" (integers
+    if both are; on a logarithmic scale if the upper one is ten times the lower or more).
     """
 
     trials: int = 20
@@ -126,9 +126,9 @@ class RunConfig:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
     def to_toml(self) -> str:
-        """The run with every default, as a file that `read` makes the same run of."""
+        """The run with all defaults, as text that `read` turns into the same run."""
         tables = dataclasses.asdict(self)
-        if self.model.num_variables == 1:  # not a setting: the data says it
+        if self.model.num_variables == 1:  # not a setting: it follows from the data
             del tables["model"]["num_variables"]
         return toml.dumps(tables)
 
@@ -142,8 +142,8 @@ SECTIONS: Mapping[str, type] = {
     "tune": TuneSpec,
 }
 
-# What may change when a run goes on: where its data lies, how long it trains, where and how fast, and what comes after.
-# The data itself is compared by its digest.
+# Settings that may change when a run is resumed: the place of its data, the length, place and speed of its training,
+# and what follows it. The data itself is compared by its digest.
 MAY_CHANGE: Mapping[str, tuple[str, ...]] = {
     "data": ("file",),
     "train": ("patience", "threads", "device", "max_minutes", "checkpoint_minutes", "compile"),
@@ -166,7 +166,7 @@ def _section(name: str, kind: type[Section], given: Any) -> Section:
 
 
 def build(tables: Mapping[str, Any]) -> RunConfig:
-    """A run from nested tables, as TOML or JSON gives them.
+    """Build a run from nested tables, as read from TOML or JSON.
 
     Raises:
         ConfigError: an unknown section or setting, a wrong type, or a value out of range.
@@ -184,7 +184,7 @@ def read(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def stated(path: Path | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """What a file and overrides say, as nested tables, and nothing that they do not say."""
+    """Return the settings that a file and overrides state, as nested tables without defaults."""
     tables: dict[str, Any] = {}
     if path is not None:
         try:
@@ -208,17 +208,17 @@ def stated(path: Path | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def changes(old: RunConfig, new: RunConfig) -> list[str]:
-    """What keeps `new` from going on where `old` stopped, a setting a line; empty when nothing does."""
+    """List the settings whose change keeps `new` from resuming `old`; empty if there are none."""
     found = []
     for section in ("data", "model", "masks", "train"):
         before, now = (dataclasses.asdict(getattr(run, section)) for run in (old, new))
         free = MAY_CHANGE.get(section, ())
-        if section == "masks":  # what is in use counts, whether it was written down or is the default
+        if section == "masks":  # compare the values in use, stated or default
             before["rates"], now["rates"] = old.masks.rate_bounds, new.masks.rate_bounds
         if section == "train" and old.train.schedule == new.train.schedule == "constant":
-            free = (*free, "epochs")  # a cosine ends with the last epoch, a constant rate knows no end
+            free = (*free, "epochs")  # a cosine ends with the last epoch, a constant rate does not
         if section == "masks" and "deployment" not in (old.masks.pattern, new.masks.pattern):
-            free = ("weights", "background", "background_rate")  # the mixture's alone
+            free = ("weights", "background", "background_rate")  # settings of the mixture
         found += [
             f"{section}.{name} was {before[name]!r}, is {now[name]!r}"
             for name in now
@@ -228,7 +228,7 @@ def changes(old: RunConfig, new: RunConfig) -> list[str]:
 
 
 def toml_value(text: str) -> Any:
-    """A TOML value; bare words are text, so that a shell needs no nested quotes."""
+    """Parse a TOML value; bare words are text, so that a shell needs no nested quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -236,7 +236,7 @@ def toml_value(text: str) -> Any:
 
 
 def data_path(file: str) -> Path:
-    """Where a run's data file is: as given, or inside the folder that GLAIM_DATA names (default ../shared/data)."""
+    """Find a run's data file: as given, or in the folder that GLAIM_DATA names (default ../shared/data)."""
     if not file:
         raise ConfigError("no data file: give --data FILE or data.file in the configuration")
     given = Path(file)

@@ -1,11 +1,11 @@
-"""Score a trained model on hidden cells of the test part, beside what costs nothing: interpolation, last value, mean.
+"""Score a trained model on hidden cells of the test part, beside the baselines: interpolation, last value, mean.
 
     python -m training.evaluate build/runs/plant-pump
 
-The cases are what a stream meets: single cells and blocks missing, and the newest step missing, of one sensor (each in
-turn) or of the whole group; besides, a sensor that is silent for the whole window. Every method fills the very same
-cells. Errors are given standardised (by the training part's deviation, so that sensors can be averaged) and in each
-sensor's own unit. Where a baseline has nothing to go by (a silent sensor), it falls back to the training mean.
+The cases occur in streams: single cells and blocks missing; the newest step missing, of one sensor (each in turn) or of
+the whole group; and a sensor that is silent for the whole window. Every method fills the same cells. Errors are given
+standardised (by the training part's deviation, so that sensors can be averaged) and in each sensor's own unit. A
+baseline without an observation (a silent sensor) falls back to the training mean.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ METHODS = ("model", "interpolation", "last_value", "mean")
 
 @dataclass(frozen=True)
 class Case:
-    """One way of losing cells; `hide` gets a seeded generator, the number of the first window, and what is known."""
+    """One pattern of missing cells; `hide` takes a seeded generator, the first window's number, and the known cells."""
 
     name: str
-    says: str
+    label: str
     hide: Callable[[np.random.Generator, int, Bools], Bools]
 
 
@@ -77,14 +77,14 @@ class Tally:
         self.count = np.zeros(sensors, np.int64)
 
     def add(self, filled: Floats, truth: Floats, hidden: Bools) -> None:
-        """Count the hidden cells of a batch [B, C, T]."""
+        """Add the errors of the hidden cells of a batch [B, C, T]."""
         error = np.where(hidden, filled.astype(np.float64) - truth, 0.0)
         self.squared += np.square(error).sum(axis=(0, 2))
         self.absolute += np.abs(error).sum(axis=(0, 2))
         self.count += hidden.sum(axis=(0, 2))
 
     def summary(self, sensors: Sequence[str], std: NDArray[np.float64]) -> dict[str, Any]:
-        """MSE and MAE over all hidden cells, and per sensor, standardised and in the sensor's unit."""
+        """Return MSE and MAE over all hidden cells and per sensor, standardised and in the sensor's unit."""
         cells = max(int(self.count.sum()), 1)
         rows = {}
         for index, name in enumerate(sensors):
@@ -96,7 +96,7 @@ class Tally:
 
 
 def with_fallback(fill: Fill) -> Fill:
-    """A baseline that gives 0, the standardised training mean, where it has nothing to go by."""
+    """Make a baseline return 0, the standardised training mean, where it has no value."""
 
     def filled(values: Floats, observed: Bools) -> Floats:
         return np.nan_to_num(fill(values, observed), nan=0.0)
@@ -105,7 +105,7 @@ def with_fallback(fill: Fill) -> Fill:
 
 
 def model_fill(model: GLAIM) -> Fill:
-    """The network as a plain function of arrays; it computes where its weights lie."""
+    """Wrap the network as a function of arrays that computes on the device of its weights."""
     device = next(model.parameters()).device
 
     @torch.inference_mode()
@@ -120,18 +120,18 @@ def model_fill(model: GLAIM) -> Fill:
 def evaluate(
     windows: WindowSet, fills: Mapping[str, Fill], sensors: Sequence[str], scale: Scale, *, most: int, seed: int
 ) -> dict[str, Any]:
-    """Errors of every method in every case.
+    """Score every method in every case.
 
     Args:
         windows: Standardised test windows.
         fills: Methods by name.
         sensors: Their names, in the order of the rows.
         scale: Turns errors back into sensor units.
-        most: At most so many windows a case, evenly spread over groups and time; 0 takes all.
-        seed: Of the hidden cells.
+        most: Most windows of a case, evenly spread over groups and time; 0: all.
+        seed: Seed of the hidden cells.
 
     Returns:
-        case -> {"says", "windows", "cells", "methods": method -> {"mse", "mae", "sensors": sensor -> ...}}.
+        case -> {"label", "windows", "cells", "methods": method -> {"mse", "mae", "sensors": sensor -> ...}}.
     """
     chosen = windows.spread(most)
     results: dict[str, Any] = {}
@@ -145,12 +145,12 @@ def evaluate(
                 tallies[name].add(fill(batch.values, batch.observed), batch.truth, batch.hidden)
         cells = int(next(iter(tallies.values())).count.sum())
         methods = {name: tally.summary(sensors, scale.std) for name, tally in tallies.items()}
-        results[case.name] = {"says": case.says, "windows": len(chosen), "cells": cells, "methods": methods}
+        results[case.name] = {"label": case.label, "windows": len(chosen), "cells": cells, "methods": methods}
     return results
 
 
 def restore(state: Checkpoint) -> tuple[RunConfig, GLAIM, Scale]:
-    """The run's configuration, its network with the averaged weights, ready to use, and its scale."""
+    """Return a checkpoint's configuration, its network with the averaged weights in evaluation mode, and its scale."""
     config = build(json.loads(state.config))
     model = build_network(config.model)
     model.load_state_dict(state.averaged)
@@ -159,7 +159,7 @@ def restore(state: Checkpoint) -> tuple[RunConfig, GLAIM, Scale]:
 
 
 def evaluate_run(state: Checkpoint, *, data: Path | None = None, most: int = 6000) -> dict[str, Any]:
-    """Evaluate a checkpoint on the test part of its data; the whole report as plain values."""
+    """Score a checkpoint on the test part of its data; return the report as plain values."""
     config, model, scale = restore(state)
     series = load(config.data, data or data_path(config.data.file))
     parts = split(series, config.data, config.model.window)
@@ -199,7 +199,7 @@ def _stamp(time_ms: Any) -> str:
 
 
 def shortfalls(report: Mapping[str, Any]) -> list[str]:
-    """Where the model does not beat a baseline, in words: by case, on average."""
+    """List the cases in which the model does not beat a baseline on average."""
     lines = []
     for case in report["cases"].values():
         model = case["methods"]["model"]
@@ -210,12 +210,12 @@ def shortfalls(report: Mapping[str, Any]) -> list[str]:
                 pairs = ", ".join(
                     f"{metric} {model[metric.lower()]:.3f} against {other[metric.lower()]:.3f}" for metric in behind
                 )
-                lines.append(f"{case['says']}: not better than {name.replace('_', ' ')} ({pairs})")
+                lines.append(f"{case['label']}: not better than {name.replace('_', ' ')} ({pairs})")
     return lines
 
 
 def losing_sensors(case: Mapping[str, Any]) -> list[str]:
-    """The sensors for which a baseline has the lower MAE in a case."""
+    """Return the sensors for which a baseline has the lower MAE in a case."""
     methods = case["methods"]
     rivals = [methods[name]["sensors"] for name in ("interpolation", "last_value")]
     return [
@@ -226,7 +226,7 @@ def losing_sensors(case: Mapping[str, Any]) -> list[str]:
 
 
 def markdown(report: Mapping[str, Any], command: str) -> str:
-    """The report as a page: all cases on average, then each sensor in its unit."""
+    """Return the report as a page: all cases on average, then each sensor in its unit."""
     data, test = report["data"], report["test"]
     lines = [
         f"# {report['run']}",
@@ -239,8 +239,8 @@ def markdown(report: Mapping[str, Any], command: str) -> str:
         "",
         f"Data: {data['source']} ({data['rows']} rows, {report['groups']} groups, step {data['step_s']:g} s), split in "
         f"time order {'/'.join(f'{share:g}' for share in report['split'])}; scored on the last part, "
-        f"{test['first']} to {test['last']} UTC, on cells that were known and hidden. "
-        f"Windows of {report['window']} steps lie wholly in that part.",
+        f"{test['first']} to {test['last']} UTC, on known cells that were hidden. "
+        f"Windows of {report['window']} steps lie entirely in that part.",
         "",
         *([report["note"], ""] if report.get("note") else []),
         "## On average, standardised (MSE / MAE)",
@@ -255,17 +255,17 @@ def markdown(report: Mapping[str, Any], command: str) -> str:
             score = case["methods"][method]
             shown = [("**{:.3f}**" if score[k] <= best[k] else "{:.3f}").format(score[k]) for k in ("mse", "mae")]
             cells.append(" / ".join(shown))
-        lines.append(f"| {case['says']} | {' | '.join(cells)} |")
+        lines.append(f"| {case['label']} | {' | '.join(cells)} |")
     short = shortfalls(report)
     lines += ["", f"Where the model does not win on average: {'; '.join(short) or 'in none of these cases'}.", ""]
     lines.append("Sensors for which interpolation or last value has the lower MAE:")
     lines.append("")
     for case in report["cases"].values():
-        lines.append(f"- {case['says']}: {', '.join(losing_sensors(case)) or 'none'}")
+        lines.append(f"- {case['label']}: {', '.join(losing_sensors(case)) or 'none'}")
     lines.append("")
     for case in report["cases"].values():
         lines += [
-            f"## {case['says']}: each sensor, MAE in its unit (standardised MSE)",
+            f"## {case['label']}: each sensor, MAE in its unit (standardised MSE)",
             "",
             f"{case['windows']} windows, {case['cells']} hidden cells.",
             "",
@@ -281,7 +281,7 @@ def markdown(report: Mapping[str, Any], command: str) -> str:
 
 
 def write_report(report: Mapping[str, Any], command: str, directory: Path) -> None:
-    """`<run>.md` and `<run>.json` in the directory."""
+    """Write `<run>.md` and `<run>.json` to the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / f"{report['run']}.md").write_text(markdown(report, command))
     text = json.dumps({"command": command, **report}, indent=1, default=float)
@@ -290,15 +290,13 @@ def write_report(report: Mapping[str, Any], command: str, directory: Path) -> No
 
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m training.evaluate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", type=Path, help="a run's directory, or one of its checkpoints")
-    parser.add_argument("--data", type=Path, help="the data file, when it is not where the run found it")
-    parser.add_argument(
-        "--windows", type=int, default=6000, help="at most so many windows a case; 0: all (default 6000)"
-    )
+    parser.add_argument("--data", type=Path, help="the data file, if it has moved since the training")
+    parser.add_argument("--windows", type=int, default=6000, help="most windows of a case; 0: all (default 6000)")
     parser.add_argument("--results", type=Path, help="where to write the report (default: the run's directory)")
     given = parser.parse_args(arguments)
     keep_memory()

@@ -1,18 +1,18 @@
-"""From a checkpoint to a directory that Triton serves, checked on the way.
+"""Exports a checkpoint to a directory that Triton serves, with checks.
 
     python -m training.export build/runs/plant-pump
 
 Writes model_repo/<name>/ with config.pbtxt (GPU), configs/{cpu,python}.pbtxt (CPU), contract.json, warm-up data, and
-<version>/{model.pt, model.py}. The served module takes and gives sensor units: the standardisation of the training
-data and the normalisation of each window are inside. It is scripted, saved, loaded again, and compared with the plain
-module on batches of 1, 8 and 64 and on the windows that break things; if they differ, nothing is written.
+<version>/{model.pt, model.py}. The served module takes and returns sensor units: it includes the standardisation
+of the training data and the normalisation of each window. It is scripted, saved, loaded again, and compared with the
+plain module on batches of 1, 8 and 64 and on difficult windows; if they differ, nothing is written.
 
 A model that does not beat the baselines on the test part is refused (exit code 3, see `training.serve.verdict`), and
-what was served before stays as it is; --force exports it nevertheless. A new version goes beside those that are
-there: `export.version = 0` takes the next number. All versions of a model share one configuration and one catalogue
-entry, so a version with other sensors, another window or step is an error: it is another model and needs another name.
+the served versions stay; --force exports it nevertheless. A new version goes beside the existing ones: `export.version
+= 0` takes the next number. All versions of a model share one configuration and one catalogue entry, so a version with
+other sensors, another window or step is an error: it is another model and needs another name.
 
-Exit codes: 0 written, 2 could not be done, 3 refused.
+Exit codes: 0 written, 2 error, 3 refused.
 """
 
 import argparse
@@ -60,14 +60,14 @@ from training.serve.verdict import FEW_WINDOWS, compare, judge
 
 Say = Callable[[str], None]
 BACKEND = Path(__file__).parent / "serve" / "triton_python_backend.py"
-TOLERANCE = 1e-5  # of a sensor's deviation; scripted and eager run the same kernels and usually agree to the bit
+TOLERANCE = 1e-5  # of a sensor's deviation; scripted and eager use the same kernels and usually agree to the bit
 
 
 class ServedModel(nn.Module):
-    """GLAIM as a server sees it: sensor units in and out, only the newest steps answered.
+    """GLAIM for serving: sensor units in and out, only the newest steps returned.
 
-    A module of its own because serving asks for what training must not have: fixed statistics, tolerance for whatever
-    stands in missing cells, and argument names that Triton's libtorch backend uses as tensor names.
+    A separate module, because serving needs what training must not have: fixed statistics, tolerance for any content of
+    missing cells, and argument names that Triton's libtorch backend uses as tensor names.
     """
 
     mean: Tensor
@@ -97,7 +97,7 @@ def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:
     """Wrap a trained network for serving.
 
     Raises:
-        ExportError: more steps are asked for than the window has.
+        ExportError: `emitted_steps` exceeds the window.
     """
     if not 1 <= emitted_steps <= model.window:
         raise ExportError(f"emitted_steps must lie in 1..{model.window}, found {emitted_steps}")
@@ -107,7 +107,7 @@ def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:
 
 
 def script(served: ServedModel) -> torch.jit.ScriptModule:
-    """TorchScript by scripting, not tracing: a trace would fix the batch size into the code."""
+    """Compile to TorchScript by scripting; a trace would fix the batch size."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # since torch 2.9; the versions are pinned knowingly
         scripted: torch.jit.ScriptModule = torch.jit.script(served)
@@ -115,7 +115,7 @@ def script(served: ServedModel) -> torch.jit.ScriptModule:
 
 
 def hard_windows(scale: Scale, window: int, seed: int = 0) -> list[tuple[str, Tensor, Tensor]]:
-    """Named (VALUES [B, C, T], OBSERVED [B, C, T]) pairs: usual batches, and the ones that break things."""
+    """Return named (VALUES, OBSERVED) pairs, [B, C, T] each: usual batches and difficult ones."""
     rng = np.random.default_rng(seed)
     sensors = len(scale.mean)
 
@@ -129,7 +129,7 @@ def hard_windows(scale: Scale, window: int, seed: int = 0) -> list[tuple[str, Te
     cases.append(("nothing observed", values, np.zeros_like(observed)))
     cases.append(("everything observed", values, np.ones_like(observed)))
     cases.append(("NaN where missing", np.where(observed, values, np.float32(np.nan)), observed))
-    cases.append(("NaN said to be observed", np.where(observed, values, np.float32(np.nan)), np.ones_like(observed)))
+    cases.append(("NaN marked as observed", np.where(observed, values, np.float32(np.nan)), np.ones_like(observed)))
     cases.append(("constant rows", np.broadcast_to(values[:, :, :1], values.shape).copy(), observed))
     single = np.zeros_like(observed)
     single[:, 0, window // 2] = True
@@ -145,10 +145,10 @@ def hard_windows(scale: Scale, window: int, seed: int = 0) -> list[tuple[str, Te
 
 @torch.inference_mode()
 def check(served: ServedModel, scripted: torch.jit.ScriptModule, scale: Scale, window: int) -> float:
-    """Largest difference between the scripted and the plain module, in deviations.
+    """Return the largest difference between the scripted and the plain module, in deviations.
 
     Raises:
-        ExportError: they differ, an answer is not finite, or an observed cell did not pass through.
+        ExportError: they differ, an output is not finite, or an observed cell was changed.
     """
     std = torch.from_numpy(scale.std).float().view(1, -1, 1)
     worst = 0.0
@@ -174,10 +174,10 @@ def write_model(
     spec: ExportSpec, state: Checkpoint, model: GLAIM, scale: Scale, masks: MaskSpec, warm: Batch,
     metrics: Mapping[str, Any], quantiles: ResidualQuantiles | None,
 ) -> Path:  # fmt: skip
-    """Write a version of model_repo/<name>, whole or not at all; other versions of the same model are kept.
+    """Write a version of model_repo/<name> atomically; other versions of the same model are kept.
 
     Raises:
-        ExportError: the scripted module does not do what the plain one does, or it does not fit beside what is there.
+        ExportError: the scripted module differs from the plain one, or the version does not fit beside the others.
     """
     spec = placed(spec, model.window, state.sensors, state.step_s)
     served = served_model(model, scale, spec.emitted_steps)
@@ -253,10 +253,10 @@ def brief_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def destination(config: RunConfig, sensors: Sequence[str], step_s: float, directory: str = "") -> ExportSpec:
-    """The run's export section with its name, repository and version settled.
+    """Complete the run's export section: name, repository and version.
 
     Raises:
-        ExportError: the model does not fit beside the versions that are there.
+        ExportError: the model does not fit beside the existing versions.
     """
     spec = dataclasses.replace(
         config.export, name=config.export.name or config.name, directory=directory or config.export.directory
@@ -265,14 +265,14 @@ def destination(config: RunConfig, sensors: Sequence[str], step_s: float, direct
 
 
 def rehearse(config: RunConfig, series: Series, directory: str = "") -> None:
-    """Find out before the hours of training what would fail after them: an untrained network is placed and scripted.
+    """Check before hours of training what would fail after them, by placing and scripting an untrained network.
 
     Raises:
-        ExportError: the model would not fit beside the versions that are there, or cannot be served.
+        ExportError: the model would not fit beside the existing versions, or cannot be served.
         ModelError: the repository cannot be written to.
     """
     spec = destination(config, series.sensors, series.step_s, directory)
-    with staging(Path(spec.directory)):  # a volume that is mounted read-only is found now and not after the hours
+    with staging(Path(spec.directory)):  # a read-only volume fails now instead of after the training
         pass
     model = build_network(dataclasses.replace(config.model, num_variables=len(series.sensors)))
     ones = np.ones(len(series.sensors))
@@ -283,20 +283,20 @@ def export_run(
     state: Checkpoint, report: Mapping[str, Any], *, data: Path | None = None, directory: str = "", most: int = 600,
     force: bool = False, say: Say = print,
 ) -> Path:  # fmt: skip
-    """Export a checkpoint: judge its scores, measure its residuals on the validation part, write the model's directory.
+    """Export a checkpoint: apply the verdict, measure residuals on the validation part, write the model's directory.
 
     Args:
         state: The weights to serve.
-        report: Their evaluation on the test part, as `training.evaluate` gives it.
-        data: The data file, when it is not where the run found it.
-        directory: The model repository, when it is not the run's own.
+        report: Their evaluation on the test part by `training.evaluate`.
+        data: The data file, if it has moved since the training.
+        directory: The model repository, if it is not the run's own.
         most: Windows for each gap age of the residuals.
         force: Export even a model that is no better than the baselines.
-        say: Takes a line for each thing that an operator should know.
+        say: Receives each note for the operator as a line.
 
     Raises:
         ExportRefused: the model is no better than the baselines; nothing was written.
-        ExportError: the model cannot be served, or does not fit beside the versions that are there.
+        ExportError: the model cannot be served, or does not fit beside the existing versions.
         DataError: the data cannot be read.
     """
     config, model, scale = restore(state)
@@ -304,7 +304,7 @@ def export_run(
     target = Path(spec.directory) / spec.name
     verdict = judge(report)
     if verdict.refusals:
-        stays = f"; {target} stays as it is" if target.exists() else ""
+        stays = f"; {target} is unchanged" if target.exists() else ""
         sentence = f"{config.name} does not beat the baselines: {'; '.join(verdict.refusals)}"
         if not force:
             raise ExportRefused(f"{sentence}. Not exported{stays}")
@@ -332,10 +332,10 @@ def export_run(
 
 
 def worse_than_before(target: Path, state: Checkpoint, report: Mapping[str, Any]) -> list[str]:
-    """Where the version that is there did better on the same data and the same hidden cells, a case a line.
+    """List the cases in which the present version did better on the same data and the same hidden cells.
 
-    It is said and not refused: within a percent or two it is chance, and the operator may have traded one case for
-    another knowingly. After new data there is nothing to compare: scores on other days are other scores.
+    They are notes and no reason to refuse: one or two percent are random variation, and the operator may have traded
+    one case for another on purpose. Scores on other data cannot be compared.
     """
     if not (target / CONTRACT_FILE).is_file():
         return []
@@ -347,7 +347,7 @@ def worse_than_before(target: Path, state: Checkpoint, report: Mapping[str, Any]
 
 
 def scores(run: Path, state: Checkpoint, *, data: Path | None = None) -> Mapping[str, Any]:
-    """The evaluation that lies beside a checkpoint, or a new one where there is none or it scored other weights."""
+    """Read the evaluation beside a checkpoint, or make one if it is absent or scored other weights."""
     evaluation = run / f"{json.loads(state.config)['name']}.json"
     if evaluation.is_file():
         report: Mapping[str, Any] = json.loads(evaluation.read_text())
@@ -358,12 +358,12 @@ def scores(run: Path, state: Checkpoint, *, data: Path | None = None) -> Mapping
 
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m training.export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", type=Path, help="a run's directory: best.pt and, if it was evaluated, <name>.json")
-    parser.add_argument("--data", type=Path, help="the data file, when it is not where the run found it")
+    parser.add_argument("--data", type=Path, help="the data file, if it has moved since the training")
     parser.add_argument("--model-repo", default="", help="where to write (default: the run's export.directory)")
     parser.add_argument("--force", action="store_true", help="export even a model that does not beat the baselines")
     given = parser.parse_args(arguments)

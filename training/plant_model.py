@@ -1,9 +1,10 @@
-"""The demo's model from nothing, in one command: simulate the plant, train, score, export.
+"""Trains the demo's model in one command: simulates the plant, trains, scores and exports.
 
     python -m training.plant_model
 
-Same as writing build/plant.parquet with `python -m glaim_stream.feed.plant` and handing it to `python -m training.fit`;
-further flags go to the latter. A few minutes on one core; the same numbers every time on the same kind of processor.
+Equal to writing build/plant.parquet with `python -m glaim_stream.feed.plant` and passing it to `python -m
+training.fit`, which also gets all further flags. Takes a few minutes on one core; results repeat on the same type of
+processor.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DAYS, SEED = 21, 1  # two weeks to train on, three days each to validate and to 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code of the training."""
+    """Run the command line; return the exit code of the training."""
     write_parquet(simulate(DAYS, seed=SEED), DATA)
     given = list(sys.argv[1:] if arguments is None else arguments)
     return fit.main([str(CONFIG), "--data", str(DATA), *([] if "--resume" in given else ["--fresh"]), *given])

@@ -1,4 +1,4 @@
-"""How far a run is and how long it has still to go: a bar in a terminal, plain lines anywhere else."""
+"""Progress and remaining time of a run: a bar in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ EVERY_S = 30.0
 
 
 def describe(seconds: float) -> str:
-    """Seconds as 1h02m or 3m05s."""
+    """Format seconds as 1h02m or 3m05s."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}h{minutes % 60:02d}m" if minutes >= 60 else f"{minutes}m{rest:02d}s"
 
 
 class Progress:
-    """Follows one stretch of work after the other: `begin`, `step` after each unit, `end`.
+    """Progress of consecutive pieces of work: `begin`, `step` after each unit, `end`.
 
     Args:
-        say: Takes a plain line.
-        stream: Where a bar would go; no bar when it is no terminal, and then a line every half minute at least.
+        say: Receives a plain line.
+        stream: Output of the bar; if it is not a terminal, lines are written instead, one every half minute.
         clock: Seconds; for tests.
-        hidden: No bar even in a terminal: another process shows it.
+        hidden: Show no bar even in a terminal, because another process shows it.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Progress:
         self._bar: Any = None
 
     def begin(self, label: str, total: int, done: int = 0) -> None:
-        """A stretch of `total` units, `done` of them before it was resumed."""
+        """Begin a piece of `total` units, `done` of them before a resume."""
         self._label, self._total, self._done, self._first = label, total, done, done
         self._began = self._clock()
         if self._terminal:
             self._bar = tqdm(total=total, initial=done, desc=label, leave=False, unit="it", file=self._stream)
 
     def step(self, note: Callable[[], str] = str) -> None:
-        """One unit more. `note` adds to a line, and is asked for when one is due: what it reads may be dear."""
+        """Count one unit. `note` adds to a line and is called only when one is due, because it may be expensive."""
         self._done += 1
         if self._bar is not None:
             self._bar.update()
@@ -58,7 +58,7 @@ class Progress:
             self._line(f"{self._label}: {self._done} of {self._total}{note()}, {1 / pace:.3g} it/s, {left} left")
 
     def end(self) -> None:
-        """The stretch is over; the line that follows it is the caller's."""
+        """End the piece; the caller logs its result."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

@@ -1,4 +1,4 @@
-"""The process and the machine a run happens on."""
+"""The process and the machine of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from training.errors import ConfigError
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was asked to stop and has written where it is; the message says so. `signal` is what asked."""
+    """A run has stopped on request, after writing its checkpoint; `signal` is the signal that requested it."""
 
     def __init__(self, message: str, signal: int) -> None:
         super().__init__(message)
@@ -25,9 +25,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Turns the first SIGTERM or Ctrl-C into a wish, `asked`, that the work looks at; a second Ctrl-C ends it at once.
+    """A shutdown request: the first SIGTERM or Ctrl-C sets `requested`, a second Ctrl-C interrupts at once.
 
-    Outside the main thread, where Python takes no signals, nobody ever asks.
+    Outside the main thread Python receives no signals, so it is never set there.
     """
 
     signals = (signal.SIGTERM, signal.SIGINT)
@@ -36,8 +36,8 @@ class StopRequest:
         self.signal = 0
 
     @property
-    def asked(self) -> bool:
-        """Whether somebody wants the work to stop."""
+    def requested(self) -> bool:
+        """Whether the work should stop."""
         return self.signal != 0
 
     def __enter__(self) -> Self:
@@ -51,16 +51,16 @@ class StopRequest:
             signal.signal(number, handler)
 
     def _take(self, number: int, _: FrameType | None) -> None:
-        if self.asked and number == signal.SIGINT:
+        if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = number
 
 
 def device(name: str, gpu: int = 0) -> torch.device:
-    """The device of that name; of several GPUs, the one of this process.
+    """Return the device of that name; of several GPUs, the one of this process.
 
     Raises:
-        ConfigError: it is unknown, or a GPU that torch does not see.
+        ConfigError: it is unknown, or a GPU that torch cannot use.
     """
     try:
         found = torch.device(name)
@@ -68,23 +68,23 @@ def device(name: str, gpu: int = 0) -> torch.device:
         raise ConfigError(f"expected train.device cpu or cuda, found {name!r}") from error
     if found.type == "cuda":
         if not torch.cuda.is_available():
-            raise ConfigError(f"train.device is {name}, but torch {torch.__version__} sees no CUDA device here")
+            raise ConfigError(f"train.device is {name}, but torch {torch.__version__} finds no CUDA device")
         found = torch.device("cuda", gpu if found.index is None else found.index)
         torch.cuda.set_device(found)
     return found
 
 
 def keep_memory() -> None:
-    """Tell glibc to keep freed memory: tensors of a few MB otherwise fault in anew at every operation."""
+    """Tell glibc to keep freed memory: otherwise tensors of a few MB cause page faults at every operation."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
-        if hasattr(libc, "mallopt"):  # not so in musl
+        if hasattr(libc, "mallopt"):  # absent in musl
             libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
             libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
 
 
 def machine() -> str:
-    """The processor and torch in words; no host name."""
+    """Describe the processor and the version of torch, without the host name."""
     name = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():

@@ -11,12 +11,12 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def dumps(tables: Mapping[str, Any]) -> str:
-    """Nested mappings of text, numbers, truth values and lists as a TOML document, without empty tables and None."""
+    """Return nested mappings of text, numbers, booleans and lists as TOML, without empty tables and None."""
     return "\n".join(_table(tables, "")).strip() + "\n"
 
 
 def _table(table: Mapping[str, Any], prefix: str) -> list[str]:
-    """Plain values first, as TOML wants it, then one section for each mapping."""
+    """Write plain values first, as TOML requires, then one section for each mapping."""
     lines = [f"{_key(key)} = {value(item)}" for key, item in table.items() if not _apart(item)]
     for key, item in table.items():
         if isinstance(item, Mapping) and item:
@@ -36,12 +36,12 @@ def _key(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    """JSON's escapes are TOML's, but for the delete character, which TOML wants escaped too."""
+    """Quote text; JSON escapes as TOML does, except for the delete character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def value(item: Any) -> str:
-    """One value as TOML: text, a truth value, a number, or a list of these."""
+    """Return one value as TOML: text, a boolean, a number, or a list of these."""
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, str):
@@ -50,4 +50,4 @@ def value(item: Any) -> str:
         return repr(item)
     if isinstance(item, (list, tuple)):
         return f"[{', '.join(value(part) for part in item)}]"
-    raise TypeError(f"expected text, a number, a truth value or a list for TOML, found {type(item).__name__}")
+    raise TypeError(f"expected text, a number, a boolean or a list for TOML, found {type(item).__name__}")

@@ -4,7 +4,7 @@
     python -m training.tune mine.toml --search model.d_model=32,64,128 train.learning_rate=1e-4..1e-2
     python -m training.fit build/tune/mine/best.toml
 
-What may vary stands in the configuration, or on the command line, which adds to it:
+The settings to search are in the configuration; the command line adds to them:
 
     [tune]
     trials = 20
@@ -13,12 +13,12 @@ What may vary stands in the configuration, or on the command line, which adds to
     "train.learning_rate" = "1e-4..1e-2"       # bounds; logarithmic, the upper one is ten times the lower or more
     "model.layers" = "1..3"                    # whole numbers, both bounds included
 
-Each trial trains the run with its settings and is judged by the best validation MSE; a trial that is worse than the
-median of the others after as many epochs is given up. The test part is never looked at. The sampler is TPE with the
-run's seed.
+Each trial trains the run with its settings and is scored by the best validation MSE; a trial that is worse than the
+median of the others after as many epochs is stopped. The test part is never used. The sampler is TPE with the run's
+seed.
 
-What is written: build/tune/<name>/study.db, the trials, from which the same command goes on after a stop; best.toml,
-the whole run with the best settings, which training.fit takes; trial-<N>/, the records of each trial.
+Files: build/tune/<name>/study.db, the trials, from which the same command continues after a stop; best.toml, the whole
+run with the best settings, for training.fit; trial-<N>/, the records of each trial.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from training.fit.logs import Row
 from training.runtime import Interrupted
 
 Choice = str | tuple[Any, ...]
-STARTUP_TRIALS = 5  # drawn at random before TPE and the median have anything to go by
+STARTUP_TRIALS = 5  # drawn at random, before TPE and the median have enough data
 
 
 def space(config: RunConfig, given: Sequence[str]) -> dict[str, Choice]:
-    """Setting -> choices, or bounds as text: those of [tune.search], then those of the command line.
+    """Return the choices, or bounds as text, of each setting: those of [tune.search], then those of the command line.
 
     Raises:
-        ConfigError: no setting at all, one that the run does not have, or a value that it does not take.
+        ConfigError: no setting is given, the run does not have it, or it does not take a value.
     """
     found: dict[str, Choice] = dict(config.tune.search)
     for text in given:
@@ -66,7 +66,7 @@ def space(config: RunConfig, given: Sequence[str]) -> dict[str, Choice]:
 
 
 def bounds(name: str, text: str) -> tuple[float, float]:
-    """What "1e-4..1e-2" names: two numbers, both int or both float."""
+    """Parse bounds like "1e-4..1e-2": two numbers, both int or both float."""
     low, _, high = (toml_value(part.strip()) if part != ".." else part for part in text.partition(".."))
     if not all(isinstance(number, (int, float)) for number in (low, high)) or not low < high:
         raise ConfigError(f"expected two numbers like 1e-4..1e-2 for {name}, found {text!r}")
@@ -74,7 +74,7 @@ def bounds(name: str, text: str) -> tuple[float, float]:
 
 
 def settled(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
-    """The run with some of its settings replaced, checked."""
+    """Replace some settings of a run, with all checks."""
     tables = json.loads(config.to_json())
     for name, value in settings.items():
         section, dot, key = name.partition(".")
@@ -85,7 +85,7 @@ def settled(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
 
 
 def suggest(trial: Any, choices: Mapping[str, Choice]) -> dict[str, Any]:
-    """One value for each setting, by the sampler of an Optuna trial."""
+    """Draw one value for each setting by the sampler of an Optuna trial."""
     found: dict[str, Any] = {}
     for name, choice in choices.items():
         if not isinstance(choice, str):
@@ -99,11 +99,11 @@ def suggest(trial: Any, choices: Mapping[str, Choice]) -> dict[str, Any]:
 
 
 def search(config: RunConfig, series: Series, choices: Mapping[str, Choice], trials: int, directory: Path) -> RunConfig:
-    """Try settings until `trials` are done, those of earlier sessions counted; the best run, also in best.toml.
+    """Try settings until `trials` are done, including earlier sessions; return the best run, also in best.toml.
 
     Raises:
         ConfigError: Optuna is absent.
-        TrainingError: no trial came to an end.
+        TrainingError: no trial was completed.
     """
     optuna = _optuna()
     directory.mkdir(parents=True, exist_ok=True)
@@ -129,18 +129,18 @@ def search(config: RunConfig, series: Series, choices: Mapping[str, Choice], tri
 
         try:
             best = loop.run(run, series, split(series, run.data, run.model.window), place, on_epoch=report)
-        except TrainingError as error:  # settings that do not learn are an answer too
+        except TrainingError as error:  # settings that fail to train are pruned
             print(f"trial {trial.number}: {error}", flush=True)
             raise optuna.TrialPruned from error
         return best.best_score
 
     over = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     while (done := len(study.get_trials(deepcopy=False, states=over))) < trials:
-        # Seeded by the number of trials that are done: a search that was stopped goes on as if it had not been.
+        # Seeded by the number of finished trials, so that a stopped search continues as if it had not been stopped.
         study.sampler = optuna.samplers.TPESampler(seed=config.train.seed + done, n_startup_trials=STARTUP_TRIALS)
         study.optimize(attempt, n_trials=1)
     if not study.get_trials(deepcopy=False, states=over[:1]):
-        raise TrainingError(f"none of {trials} trials came to an end; {directory / 'study.db'} holds them")
+        raise TrainingError(f"none of {trials} trials was completed; they are in {directory / 'study.db'}")
     best = dataclasses.replace(settled(config, study.best_params), name=config.name)
     heading = f"# Trial {study.best_trial.number} of {trials}: validation MSE {study.best_value:.6g}\n"
     (directory / "best.toml").write_text(heading + best.to_toml())
@@ -158,12 +158,14 @@ def _optuna() -> Any:
 
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m training.tune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("config", type=Path, help="TOML file of the run")
-    parser.add_argument("--trials", type=int, help="in all, earlier sessions included (default: tune.trials, 20)")
+    parser.add_argument(
+        "--trials", type=int, help="number of trials, earlier sessions included (default: tune.trials, 20)"
+    )
     parser.add_argument("--search", nargs="+", default=[], metavar="SETTING=VALUES", help="a,b,c or low..high")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="any setting")
     parser.add_argument("--out", type=Path, help="directory of the search (default build/tune/<name>)")
@@ -175,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         directory = given.out or Path("build") / "tune" / config.name
         search(config, series, choices, given.trials or config.tune.trials, directory)
     except (Interrupted, KeyboardInterrupt):
-        print("stopped; the same command goes on behind the last finished trial", file=sys.stderr)
+        print("stopped; the same command continues after the last finished trial", file=sys.stderr)
         return 130
     print(f"python -m training.fit {directory / 'best.toml'}")
     return 0

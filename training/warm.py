@@ -1,13 +1,13 @@
-"""Begin a run with the weights of another one instead of random ones: a second training on other masks.
+"""Start a run with the weights of another run instead of random ones, for a second training on other masks.
 
     python -m training.warm build/paper/Illness-block-0.3-full-s2021-ours training/configs/illness.toml
     python -m training.fit training/configs/illness.toml --resume
 
-A model that has learned the paper's blocks learns the newest steps of a stream in a fraction of the time. What is taken
-are the averaged weights of the best epoch; optimiser, learning rate and the count of epochs begin anew. Both runs must
-have the same network, sensors and training rows, else the weights mean something else.
+A model that has learned the paper's blocks learns the newest steps of a stream in a fraction of the time. The
+averaged weights of the best epoch are taken; optimiser, learning rate and epoch count start from zero. Both runs must
+have the same network, sensors and training rows.
 
-What is written: build/runs/<name>/last.pt, another directory with --out.
+Writes build/runs/<name>/last.pt, or to another directory with --out.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from training.errors import ConfigError, exits_with_errors
 
 
 def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
-    """The first checkpoint of a run of `config`, before its first epoch, with the weights of `before`.
+    """Return a checkpoint of `config` before its first epoch, with the weights of `before`.
 
     Raises:
-        ConfigError: network or rows are not those that `before` was trained with.
+        ConfigError: network or rows differ from those of `before`.
     """
     old = configs.build(json.loads(before.config))
     model = dataclasses.replace(config.model, num_variables=old.model.num_variables)
@@ -51,11 +51,11 @@ def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
 
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 with a sentence on standard error."""
+    """Run the command line; return 0, or 2 after an error message."""
     parser = argparse.ArgumentParser(
         prog="python -m training.warm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", type=Path, help="whose weights: a run's directory, or one of its checkpoints")
+    parser.add_argument("run", type=Path, help="source of the weights: a run's directory, or one of its checkpoints")
     parser.add_argument("config", type=Path, help="TOML file of the new run")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="as with training.fit")
     parser.add_argument("--out", type=Path, help="directory of the new run (default build/runs/<name>)")
@@ -63,11 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     config = configs.read(given.config, given.set)
     target = (given.out or Path("build") / "runs" / config.name) / "last.pt"
     if target.exists():
-        raise ConfigError(f"expected no run at {target.parent} yet, found its last.pt; give another --out")
+        raise ConfigError(f"expected no run at {target.parent}, found its last.pt; give another --out")
     state = warmed(checkpoints.load(given.run), config)
     target.parent.mkdir(parents=True, exist_ok=True)
     checkpoints.save(state, target)
-    print(f"wrote {target}; go on with python -m training.fit {given.config} --resume")
+    print(f"wrote {target}; continue with python -m training.fit {given.config} --resume")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Runs from files and flags; what is not known is refused by name."""
+"""Runs from files and flags; unknown settings are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores mean what they say, and intervals come from errors that were measured."""
+"""The scores of the test part, and the intervals from measured errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_baseline_without_anything_to_go_by_gives_the_training_mean() -> None:
 def test_shortfalls_are_named() -> None:
     def case(model: float) -> dict[str, object]:
         scores = {"model": model, "interpolation": 0.5, "last_value": 0.7, "mean": 1.0}
-        return {"says": "x", "methods": {name: {"mse": score, "mae": score} for name, score in scores.items()}}
+        return {"label": "x", "methods": {name: {"mse": score, "mae": score} for name, score in scores.items()}}
 
     assert shortfalls({"cases": {"x": case(0.4)}}) == []
     found = shortfalls({"cases": {"x": case(0.6)}})

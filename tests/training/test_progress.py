@@ -12,7 +12,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_long_work_says_where_it_is_every_half_minute_and_short_work_nothing() -> None:
+def test_long_work_logs_its_progress_every_half_minute_and_short_work_logs_nothing() -> None:
     now, said = [0.0], list[str]()
     progress = Progress(said.append, io.StringIO(), lambda: now[0])
     progress.begin("epoch 1/3", 100)

@@ -1,4 +1,4 @@
-"""Hand-made SVG: ticks that people would choose, numbers with the digits that count."""
+"""SVG pieces: round ticks, and numbers with significant digits."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_bad_request_fails_alone(backend: Any, unit_scale: Scale) -> None:
     assert "expected inputs VALUES and OBSERVED" in responses[3].error.message
 
 
-def test_a_model_that_fails_says_so_to_those_who_asked(backend: Any, unit_scale: Scale) -> None:
+def test_a_model_that_fails_answers_its_requests_with_an_error(backend: Any, unit_scale: Scale) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("out of memory")
 

@@ -1,4 +1,4 @@
-"""The search: what it tries, that it goes on, that its answer is a run."""
+"""The search: its candidates, its continuation after a stop, and its result, a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that begins with another one's weights: from them, in its own way, and only where they fit."""
+"""A run that begins with another run's weights: a fresh start otherwise, and an error where they do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folders of runs: one for this one, a few of those before, and nothing of anybody else's removed."""
+"""The folders of runs: one for this run, a few earlier ones, and no other folder removed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_name_never_leads_out_of_the_folder(tmp_path: Path, name: str) -> None
     assert not (tmp_path / "work").exists()
 
 
-def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_writable_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "work").write_text("a file")
     assert main([str(tmp_path / "work"), "--run", "a"]) == 2
     assert "expected to write in" in capsys.readouterr().err

@@ -1,1 +1,1 @@
-"""What a file of readings is, and a recipe for it, when nobody says."""
+"""A run's configuration for a data file that comes without one."""

@@ -1,7 +1,7 @@
-"""A file and nothing else: its data guessed, a recipe chosen, everything said. `fit` calls it without a configuration.
+"""The configuration of a data file that comes alone: guesses its layout, chooses a recipe and reports every choice.
 
-What a person states on the command line is never changed; the rest is settled from the file. `--print-config` gives
-the outcome as a configuration that makes the same run again.
+Settings from the command line are never changed; the others follow from the file. `--print-config` prints the result as
+a configuration that repeats the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from training.autoconfig.catalogue_entry import entry
 from training.autoconfig.layout import Guess, guess
 from training.autoconfig.no_value import words_among_numbers
 from training.autoconfig.recipe import MINUTES, choose, window_of
-from training.autoconfig.speed import seconds_a_step
+from training.autoconfig.speed import seconds_per_step
 from training.config import RunConfig, build, data_path
 from training.data.series import DataSpec, split
 from training.data.tables import load, read_table
@@ -36,37 +36,37 @@ Say = Callable[[str], None]
 Tables = Mapping[str, Any]
 
 
-def settle(
+def configure(
     stated: Tables, say: Say, *, minutes: float = 0.0, out: Path | None = None, resume: bool = False
 ) -> RunConfig:
-    """The run of a file that comes without a configuration.
+    """Make the configuration of a file that comes without one.
 
     Args:
-        stated: What the command line says, as nested tables; `data.file` is in it.
-        say: Takes each guess as a line.
-        minutes: Time to train in; 0 for the default, or for what the stated steps take.
-        out: The run's directory, when it is not build/runs/<name>.
-        resume: Go on with the settings of the checkpoint that lies there: a pace measured anew would be another one.
+        stated: Settings of the command line, as nested tables, `data.file` among them.
+        say: Receives each guess as a line.
+        minutes: Training time; 0 for the default, or for the time that the given number of steps takes.
+        out: The run's directory, if it is not build/runs/<name>.
+        resume: Take the settings of the checkpoint in that directory: a step time measured again would differ.
 
     Raises:
         DataError: the file cannot be read or understood.
-        ConfigError: what was stated cannot be used.
+        ConfigError: a given setting cannot be used.
     """
     path = data_path(str(stated.get("data", {}).get("file", "")))
     named = {"name": re.sub(r"[^A-Za-z0-9_.-]+", "-", path.stem).strip("-.") or "run", **stated}
     last = (out or Path("build") / "runs" / str(named["name"])) / "last.pt"
     if resume and last.is_file():
         return build(_over(json.loads(checkpoints.load(last).config), named))
-    given = build(named)  # what was stated is checked before the file is read
+    given = build(named)  # check the given settings before reading the file
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError(
-            "each of several processes would measure and choose for itself: settle one configuration first, with "
-            "--print-config > mine.toml in a single process, and give them that"
+            "several processes would each measure and choose their own configuration: make one first in a single "
+            "process with --print-config > mine.toml, and start them with it"
         )
     if minutes < 0:
         raise ConfigError(f"expected --minutes above 0, found {minutes:g}")
-    found = look(path, given.data, stated.get("data", {}))
-    for line in found.said:
+    found = guess_layout(path, given.data, stated.get("data", {}))
+    for line in found.messages:
         say(f"guessed: {line}")
     for line in found.warnings:
         say(f"warning: {line}")
@@ -75,34 +75,34 @@ def settle(
     return build(_over(_over(tables, {"data": guessed}), named))
 
 
-def look(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
-    """What a file probably is: its form, the words in it that stand for no value, and what its columns are."""
-    said = []
+def guess_layout(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
+    """Guess a file's form, the words that stand for no value, and the roles of its columns."""
+    messages = []
     table = read_table(path, given.no_value)
     if path.suffix.lower() in CSV:
         form = csv_form(path)
-        said += [] if form == CsvForm() else [str(form)]
+        messages += [] if form == CsvForm() else [str(form)]
         if form.units and "units" not in stated:
             given = dataclasses.replace(given, units=form.units)
         words = words_among_numbers(table) if "no_value" not in stated else {}
         if words:
             given = dataclasses.replace(given, no_value=tuple(dict.fromkeys(chain.from_iterable(words.values()))))
             table = read_table(path, given.no_value)
-            said.append(
+            messages.append(
                 f"no value: {listed([repr(each) for each in given.no_value])}, among the numbers of {listed([*words])}"
             )
     found = guess(table, path, given, stated)
-    return dataclasses.replace(found, said=(*said, *found.said))
+    return dataclasses.replace(found, messages=(*messages, *found.messages))
 
 
 def next_steps(exported: Path, groups: Sequence[str], directory: Path, bucket: str) -> list[str]:
-    """Write groups.yaml into a run's directory, and say with which commands the exported model goes to work."""
+    """Write groups.yaml into a run's directory; return the commands that put the exported model to work."""
     contract = read_contract(exported)
     catalogue = directory / "groups.yaml"
     catalogue.write_text(entry(contract, groups, bucket))
     common = f"{catalogue} --model-repository {exported.parent}"
     return [
-        f"wrote {catalogue}; look at its comments, then",
+        f"wrote {catalogue}; check its comments, then",
         f"  glaim-stream catalogue check {common}",
         f"  glaim-stream worker --imputer local --catalogue {common}   # or --triton HOST:PORT for --imputer local",
     ]
@@ -111,7 +111,7 @@ def next_steps(exported: Path, groups: Sequence[str], directory: Path, bucket: s
 def _recipe(
     spec: DataSpec, path: Path, given: RunConfig, stated: Tables, minutes: float, say: Say, *, steps: bool
 ) -> Tables:
-    """The recipe's tables, from the size of what is in the file."""
+    """Choose the recipe's tables by the size of the data."""
     series = load(spec, path)
     window = given.model.window if "window" in stated.get("model", {}) else window_of(series.rows)
     shares = (
@@ -125,14 +125,14 @@ def _recipe(
         f"{series.step_s:g} s, {missing:.1%} missing; {windows} windows to train on"
     )
 
-    def pace(model: Mapping[str, Any], batch: int) -> float:
+    def step_time(model: Mapping[str, Any], batch: int) -> float:
         wanted = {**model, **stated.get("model", {})}
         batch = stated.get("train", {}).get("batch_size", batch)
-        return seconds_a_step(wanted, len(series.sensors), batch, given.train.threads, given.train.device)
+        return seconds_per_step(wanted, len(series.sensors), batch, given.train.threads, given.train.device)
 
     cuda = given.train.device.startswith("cuda")
-    chosen = choose(series.rows, windows, window, pace, minutes=minutes, cuda=cuda, steps=steps)
-    say(f"chosen: {chosen.said}; deployment masks")
+    chosen = choose(series.rows, windows, window, step_time, minutes=minutes, cuda=cuda, steps=steps)
+    say(f"chosen: {chosen.summary}; deployment masks")
     return chosen.tables
 
 
@@ -145,7 +145,7 @@ def _plain(name: str) -> Any:
 
 
 def _over(below: Tables, above: Tables) -> dict[str, Any]:
-    """Nested tables, those of `above` winning setting by setting."""
+    """Merge nested tables, setting by setting; those of `above` win."""
     merged = dict(below)
     for key, value in above.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping) and key in _SECTIONS

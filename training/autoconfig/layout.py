@@ -1,7 +1,7 @@
-"""What a file of readings probably is, when nobody says: time column, layout, groups. Every guess is said aloud.
+"""Guesses the time column, layout and groups of a data file; every guess is reported.
 
-Nothing here changes a value. What could be wrong and cannot be known (a number that looks like "no value") is only
-pointed out, with the setting that would declare it.
+No value is changed. Where only a person can decide (a number that looks like "no value"), a warning names the setting
+that would declare it.
 """
 
 from __future__ import annotations
@@ -28,48 +28,48 @@ SEPARATORS = (".", "/", ":", "|")
 
 @dataclasses.dataclass(frozen=True)
 class Guess:
-    """How to read the file; `said` are the guesses in words, `warnings` what a person should look at."""
+    """How to read the file; `messages` are the guesses in words, `warnings` are for a person to check."""
 
     spec: DataSpec
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
 def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str]) -> Guess:
-    """Settle what was not stated.
+    """Guess the settings that were not given.
 
     Args:
         table: The file's content.
         file: Its path; the stem names a single group.
-        given: The settings as they stand.
+        given: The settings so far.
         stated: Names of the settings in `given` that a person gave; they are never changed.
 
     Raises:
-        DataError: no column parses as time, the one that was stated is not there, or the table's layout cannot be told.
+        DataError: no column parses as time, the given one is absent, or the table's layout is ambiguous.
     """
-    said: list[str] = []
+    messages: list[str] = []
     spec = given
     if "time" not in stated:
         spec = dataclasses.replace(spec, time=time_column(table, file))
     table = joined(table, spec.time)
     if "time" not in stated:
-        said.append(f"time is column {spec.time!r}, the first that reads as times")
-        said += as_read(table, spec, file)
+        messages.append(f"time is column {spec.time!r}, the first that reads as times")
+        messages += as_read(table, spec, file)
     elif spec.time and spec.time not in table.column_names:
         raise DataError(f"{file.name}: expected time column {spec.time!r}, found columns {listed(table.column_names)}")
     if not {"layout", "group", "sensor", "value", "separator"} & set(stated):
         spec, words = _layout(table, file, spec)
-        said += words
+        messages += words
     if spec.layout == "wide" and "sensors" not in stated:
         spec, words = _sensors(table, spec)
-        said += words
+        messages += words
     if not spec.group and not spec.separator and "group_name" not in stated:
         spec = dataclasses.replace(spec, group_name=file.stem)
-    return Guess(spec, tuple(said), tuple(sentinel_warnings(table, spec)))
+    return Guess(spec, tuple(messages), tuple(sentinel_warnings(table, spec)))
 
 
 def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list[str]]:
-    """Wide, long, or a row a time and group."""
+    """Guess the layout: wide, long, or one row for each time and group."""
     names = [name for name in _text_columns(table) if name != spec.time]
     numbers = [name for name in _number_columns(table) if name != spec.time]
     if not numbers:
@@ -79,10 +79,10 @@ def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list
         separator = _separator(numbers)
         if separator:
             groups = list(dict.fromkeys(name.split(separator, 1)[0] for name in numbers))
-            said = (
+            messages = (
                 f"wide: a row a time; columns are <group>{separator}<sensor> of {len(groups)} groups, {listed(groups)}"
             )
-            return dataclasses.replace(spec, separator=separator), [said]
+            return dataclasses.replace(spec, separator=separator), [messages]
         return spec, [f"wide: a row a time, a column a sensor, one group named {file.stem!r}"]
     telling = [name for name in names if _distinct(table, [spec.time, name]) > distinct]
     if not telling:
@@ -90,28 +90,30 @@ def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list
     if len(numbers) == 1 or (len(telling) > 1 and _named(numbers, VALUE_WORDS)):
         value = _named(numbers, VALUE_WORDS) or numbers[0]
         if len(telling) == 1:
-            said = f"long: a reading a row; sensor is {telling[0]!r}, value {value!r}, one group named {file.stem!r}"
-            return dataclasses.replace(spec, layout="long", sensor=telling[0], value=value), [said]
+            messages = (
+                f"long: a reading a row; sensor is {telling[0]!r}, value {value!r}, one group named {file.stem!r}"
+            )
+            return dataclasses.replace(spec, layout="long", sensor=telling[0], value=value), [messages]
         sensor = _named(telling, SENSOR_WORDS)
         others = [name for name in telling if name != sensor]
         if sensor is None or len(others) != 1:
             raise DataError(
-                f"{file.name}: columns {', '.join(telling)} tell the rows of a time apart, and which of them is the "
-                f"sensor cannot be told: give --layout long --sensor COLUMN --value {value} and perhaps --group COLUMN"
+                f"{file.name}: columns {', '.join(telling)} distinguish the rows of a time, and it is unclear which "
+                f"is the sensor: give --layout long --sensor COLUMN --value {value} and perhaps --group COLUMN"
             )
-        said = f"long: a reading a row; group is {others[0]!r}, sensor {sensor!r}, value {value!r}"
-        return dataclasses.replace(spec, layout="long", group=others[0], sensor=sensor, value=value), [said]
+        messages = f"long: a reading a row; group is {others[0]!r}, sensor {sensor!r}, value {value!r}"
+        return dataclasses.replace(spec, layout="long", group=others[0], sensor=sensor, value=value), [messages]
     if len(telling) > 1:
         raise DataError(
-            f"{file.name}: columns {', '.join(telling)} tell the rows of a time apart, and which of them is the group "
-            f"cannot be told: give --group COLUMN"
+            f"{file.name}: columns {', '.join(telling)} distinguish the rows of a time, and it is unclear which is the "
+            f"group: give --group COLUMN"
         )
-    said = f"wide: a row a time and group; group is {telling[0]!r}, a column a sensor"
-    return dataclasses.replace(spec, group=telling[0]), [said]
+    messages = f"wide: a row a time and group; group is {telling[0]!r}, a column a sensor"
+    return dataclasses.replace(spec, group=telling[0]), [messages]
 
 
 def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
-    """Leave out what is no sensor: text, empty columns, and a column that counts the rows."""
+    """Leave out columns that are no sensors: text, empty columns, and row counters."""
     if spec.separator:
         return spec, []
     taken = {name for name in (spec.time, spec.group) if name}  # a column may have no name
@@ -127,18 +129,18 @@ def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
             counting.append(name)
         else:
             sensors.append(name)
-    said = [
+    messages = [
         f"left out: {listed([name or 'one without a name' for name in names])} ({why})"
         for names, why in ((text, "no numbers"), (empty, "no value at all"), (counting, "counts the rows"))
         if names
     ]
     if not sensors or not (empty or counting):
-        return spec, said
-    return dataclasses.replace(spec, sensors=tuple(sensors)), said
+        return spec, messages
+    return dataclasses.replace(spec, sensors=tuple(sensors)), messages
 
 
 def _separator(names: Sequence[str]) -> str:
-    """What splits every name into a group and a sensor, each group having the same sensors; else nothing."""
+    """Return the separator that splits every name into group and sensor, with equal sensors in all groups; else ""."""
     for separator in SEPARATORS:
         pairs = [tuple(name.split(separator, 1)) for name in names]
         if all(len(pair) == 2 and all(pair) for pair in pairs):
@@ -149,7 +151,7 @@ def _separator(names: Sequence[str]) -> str:
 
 
 def _text_columns(table: pa.Table) -> list[str]:
-    """Columns of names."""
+    """Return the names of the text columns."""
     return [field.name for field in table.schema if is_text(field.type) or pa.types.is_dictionary(field.type)]
 
 
@@ -162,6 +164,6 @@ def _distinct(table: pa.Table, names: Sequence[str]) -> int:
 
 
 def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
-    """The one column whose name holds one of the words; None where there is none, or more than one."""
+    """Return the only column whose name contains one of the words; None if there is none or more than one."""
     found = [name for name in names if any(word in name.lower() for word in words)]
     return found[0] if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""What seems to stand for "no value" in a file: words among numbers, and numbers far from all others."""
+"""Detects what may stand for "no value" in a file: words among numbers, and numbers far from all others."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_WORDS = 8  # of one column
 
 
 def words_among_numbers(table: pa.Table) -> dict[str, list[str]]:
-    """Of each column of text that would be numbers but for a few words (`Bad`, `-`), those words.
+    """Return the words in text columns that are numbers apart from a few words (`Bad`, `-`), by column.
 
-    Words have no digit in them and are in the minority: names such as P-101 or a code are left what they are.
+    Words contain no digit and are in the minority: names such as P-101 and codes are not taken for them.
     """
     found = {}
     for field in table.schema:
@@ -40,10 +40,10 @@ def words_among_numbers(table: pa.Table) -> dict[str, list[str]]:
 
 
 def sentinel_warnings(table: pa.Table, spec: DataSpec) -> list[str]:
-    """Numbers that look like "no value" and are not declared: nines, far outside of everything else in the column.
+    """Warn of undeclared numbers that look like "no value": nines, far outside the other values of the column.
 
-    Far is further from the next value than all the others are from each other. Only a person knows, so nothing is
-    changed; but one -9999 left in wrecks a sensor's deviation.
+    Far means further from the next value than all other values are from each other. Only a person can decide, so
+    nothing is changed; but a single -9999 ruins a sensor's deviation.
     """
     warnings = []
     declared = _as_compared(spec.sentinels)
@@ -69,10 +69,10 @@ def sentinel_warnings(table: pa.Table, spec: DataSpec) -> list[str]:
 
 
 def numbers_of(column: Any) -> NDArray[np.float64]:
-    """A column of numbers; NaN where there is none."""
+    """Return a column as numbers; NaN where it is empty."""
     return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
 
 
 def _as_compared(numbers: Sequence[float]) -> set[float]:
-    """A reading is kept in 32 bits."""
+    """Round to 32 bits, as readings are stored."""
     return {float(np.float32(number)) for number in numbers}

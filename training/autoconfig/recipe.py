@@ -1,8 +1,8 @@
-"""A recipe for a file that comes without one: sizes and steps by the amount of data and the time that is given.
+"""Recipes for data without a configuration: network size and number of steps by the amount of data and the time.
 
-What a stream asks for is in all of them: the deployment masks, a network that corrects the interpolation, averaged
-weights, and a rate that falls to its end when the time does. The network is the largest of a few for which the time
-gives enough steps; how long a step takes is measured, because no table knows the machine.
+All of them suit a stream: deployment masks, a network that corrects the interpolation, averaged weights, and a learning
+rate that reaches its minimum when the time is over. The network is the largest of a few for which the time allows
+enough steps; the time of a step is measured on the machine.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MINUTES = 10.0  # of training, when nobody says
+MINUTES = 10.0  # of training, by default
 WINDOWS = (96, 48, 24)
 SHARES = (0.7, 0.15, 0.15)
 # (d_model, layers, ffn), the largest first. The shipped models are the second and the third of them.
 NETWORKS = ((64, 2, 128), (32, 2, 128), (32, 1, 96), (16, 1, 64))
-ENOUGH_STEPS = 4000  # the shipped models learnt in 4,800 and 6,400 steps; a larger network with fewer is worse
-FEW_WINDOWS = 5000  # below, the largest network and a training without dropout learn by heart
+ENOUGH_STEPS = 4000  # the shipped models took 4,800 and 6,400 steps; a larger network with fewer steps is worse
+FEW_WINDOWS = 5000  # below, the largest network and training without dropout overfit
 MOST_PASSES = 60  # over all windows; the gaps are drawn anew in each
-BUSY = 0.8  # of the time goes into steps, the rest into validation and checkpoints
+BUSY = 0.8  # share of the time for steps; the rest goes into validation and checkpoints
 
-Pace = Callable[[Mapping[str, Any], int], float]  # ([model], batch size) -> seconds a step
+StepTime = Callable[[Mapping[str, Any], int], float]  # ([model], batch size) -> seconds a step
 
 
 @dataclass(frozen=True)
@@ -29,42 +29,42 @@ class Recipe:
     """Tables of a run's configuration, and the choice in words."""
 
     tables: Mapping[str, Mapping[str, Any]]
-    said: str
+    summary: str
 
 
 def window_of(rows: int) -> int:
-    """The longest window of which the validation and the test part hold two or more; else the longest of all."""
+    """Return the longest window that fits twice into the validation and the test part; else the longest of all."""
     part = int(min(SHARES) * rows)
     return next((window for window in WINDOWS if part >= 2 * window), WINDOWS[0])
 
 
 def choose(
-    rows: int, windows: int, window: int, pace: Pace, *, minutes: float, cuda: bool = False, steps: bool = True
+    rows: int, windows: int, window: int, step_time: StepTime, *, minutes: float, cuda: bool = False, steps: bool = True
 ) -> Recipe:
-    """Settle what nobody stated.
+    """Choose the settings that were not given.
 
     Args:
         rows: Rows of the whole series.
         windows: Windows to train on, of all groups.
         window: Steps of a window.
-        pace: Measures a step of a network.
-        minutes: Time to train in.
-        cuda: There is a GPU: larger batches cost nothing.
-        steps: Settle the number of steps; False when somebody stated it, and then nothing is measured.
+        step_time: Measures the seconds of a step of a network.
+        minutes: Training time.
+        cuda: Whether there is a GPU, on which larger batches cost nothing.
+        steps: Choose the number of steps; False if it was given, and then nothing is measured.
     """
     batch = 32 if cuda else 8
     chosen, per_step = _network(NETWORKS[2], window, windows), 0.0
     if steps:
         for size in NETWORKS[1:] if windows < FEW_WINDOWS else NETWORKS:
             chosen = _network(size, window, windows)
-            per_step = pace(chosen, batch)
+            per_step = step_time(chosen, batch)
             if minutes * 60 * BUSY / per_step >= ENOUGH_STEPS:
                 break
     train: dict[str, Any] = {
         "batch_size": batch, "learning_rate": 2e-3, "schedule": "cosine", "clip_norm": 1.0, "balance": 0.5,
         "mae_weight": 0.5, "validation_windows": 400,
     }  # fmt: skip
-    said = f"network of width {chosen['d_model']}, {chosen['layers']} layer(s), windows of {window} steps"
+    summary = f"network of width {chosen['d_model']}, {chosen['layers']} layer(s), windows of {window} steps"
     if steps:
         total = max(60, min(int(minutes * 60 * BUSY / per_step), MOST_PASSES * windows // batch))
         a_pass = max(1, windows // batch)
@@ -75,7 +75,7 @@ def choose(
             "epochs": epochs, "iterations": iterations, "patience": epochs, "warmup": min(200, total // 20),
             "ema": 0.998 if total > 2000 else 0.98, "max_minutes": 1.5 * minutes,
         }  # fmt: skip
-        said += (
+        summary += (
             f"; {total} steps of {batch} windows in {epochs} epochs, {per_step * 1000:.0f} ms a step here: "
             f"some {total * per_step / BUSY / 60:.1f} minutes (--minutes {minutes:g})"
         )
@@ -86,7 +86,7 @@ def choose(
         "train": train,
         "export": {"version": 0, "emitted_steps": min(16, window)},
     }
-    return Recipe(tables, said)
+    return Recipe(tables, summary)
 
 
 def _network(size: tuple[int, int, int], window: int, windows: int) -> dict[str, Any]:

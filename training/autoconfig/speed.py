@@ -1,4 +1,4 @@
-"""How long a training step takes on this machine, by doing a few."""
+"""Measures how long a training step takes on this machine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from training.network.sizes import GLAIMConfig
 STEPS, AT_MOST_S = 6, 4.0
 
 
-def seconds_a_step(model: Mapping[str, Any], sensors: int, batch: int, threads: int, device: str) -> float:
-    """Median seconds of a forward and a backward pass with an update, on made-up windows.
+def seconds_per_step(model: Mapping[str, Any], sensors: int, batch: int, threads: int, device: str) -> float:
+    """Return the median seconds of a forward and a backward pass with an update, on random windows.
 
     Args:
         model: The settings of [model].
         sensors: C.
-        batch: Windows a step.
-        threads: Of the processor.
+        batch: Windows per step.
+        threads: Number of CPU threads.
         device: "cpu" or "cuda".
     """
     config = GLAIMConfig(**{**model, "num_variables": sensors})
@@ -44,5 +44,5 @@ def seconds_a_step(model: Mapping[str, Any], sensors: int, batch: int, threads: 
             spent.append(time.perf_counter() - began)
     finally:
         torch.set_num_threads(before)
-    later = sorted(spent[1:] or spent)  # the first one prepares kernels
+    later = sorted(spent[1:] or spent)  # the first step also prepares kernels
     return later[len(later) // 2]

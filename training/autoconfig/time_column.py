@@ -1,4 +1,4 @@
-"""Which column of a file holds its times, when nobody says, and how they were read."""
+"""Guesses which column of a file holds its times, and reports how they were read."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MILLISECONDS = (600_000_000_000, 4_200_000_000_000)  # of 1989 to 2103
 
 
 def time_column(table: pa.Table, file: Path) -> str:
-    """The first column whose kind or name says that it holds times, else the first whose numbers have their size.
+    """Return the first column with the type or name of a time column, else the first whose numbers are in its range.
 
-    `Date+Clock` where the times of day stand in a column of their own.
+    `Date+Clock` where a second column holds the times of day.
 
     Raises:
-        DataError: there is none, or the first row holds no names.
+        DataError: there is none, or the first row has no column names.
     """
     columns = {name: table.column(name) for name in table.column_names}
     found = [name for name, column in columns.items() if _is_time(column, name)]
@@ -46,7 +46,7 @@ def time_column(table: pa.Table, file: Path) -> str:
 
 
 def as_read(table: pa.Table, spec: DataSpec, file: Path) -> list[str]:
-    """How a time that is not written as ISO 8601 or a timestamp was taken, by the example of the first.
+    """Report how times that are neither ISO 8601 nor timestamps were read, by the example of the first.
 
     Raises:
         DataError: not all of them can be read.
@@ -58,7 +58,7 @@ def as_read(table: pa.Table, spec: DataSpec, file: Path) -> list[str]:
 
 
 def _is_time(column: Any, name: str) -> bool:
-    """Whether a column holds times by its kind, by its text, or by its name."""
+    """Whether a column holds times by its type, its text or its name."""
     kind, named = column.type, name.lower() in NAMES
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return True
@@ -68,7 +68,7 @@ def _is_time(column: Any, name: str) -> bool:
 
 
 def _has_size_of_time(column: Any) -> bool:
-    """Whether its whole numbers differ and could all be times since 1989; so could a large counter's."""
+    """Whether its integers differ and all lie in the range of times since 1989 (a large counter may too)."""
     if not pa.types.is_integer(column.type):
         return False
     span = pc.min_max(column).as_py()
@@ -78,7 +78,7 @@ def _has_size_of_time(column: Any) -> bool:
 
 
 def _is_date(column: Any) -> bool:
-    """Whether what reads as a time has no time of day."""
+    """Whether a time column has no time of day."""
     clocks = is_text(column.type) and pc.any(pc.match_substring(column.slice(0, SAMPLE), ":")).as_py()
     return bool(pa.types.is_date(column.type) or (is_text(column.type) and not clocks))
 

@@ -1,17 +1,17 @@
 """Train and score the cells of the paper's tables, for every one of its data sets that is here.
 
-    python -m training.benchmark --plan                         what there is to do, what is done, how long it takes
+    python -m training.benchmark --plan                         finished and open cells, and the time they take
     python -m training.benchmark --only Illness/block/0.3       one cell: train, score, write the page
     python -m training.benchmark --only 'ETTh1/*/0.3' --only Illness --jobs 2 --d-model 64 --recipe ours
-    python -m training.benchmark --score-only                   score what is trained so far, train nothing
+    python -m training.benchmark --score-only                   score finished checkpoints, train nothing
     python -m training.benchmark --tables stability,efficiency
     python -m training.benchmark --tables draws --only Illness/random/0.1        its weights on other draws of the gaps
     python -m training.benchmark --peers --only Illness/block/0.3 --minutes 10   imputers of PyPOTS on the same gaps
 
 A cell is named data set/pattern/rate/variant; the variant is `full` or an ablation (no_staglo, no_sacoref, no_prior,
-no_gate), or a size (layers_1, kernel_31, ...). Data sets lie in the folder that GLAIM_DATA names. Runs go to
-build/paper/<cell>/ and go on from their last checkpoint; results go to training/results/paper.jsonl, one line a place
-in a table, and the page training/results/paper.md is made from them. What has its line is not run again.
+no_gate), or a size (layers_1, kernel_31, ...). GLAIM_DATA names the folder of the data sets. Runs are stored in
+build/paper/<cell>/ and continue from their last checkpoint; results go to training/results/paper.jsonl, one line for
+each place in a table, from which the page training/results/paper.md is made. A cell with its line is not run again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHOICES = (*TABLES, *measures.TABLES)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Build the command line parser."""
     made = argparse.ArgumentParser(
         prog="python -m training.benchmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -51,15 +51,13 @@ def parser() -> argparse.ArgumentParser:
     )
     what.add_argument("--d-model", type=int, default=PAPER_WIDTH, help="hidden dimension (the paper's: %(default)s)")
     what.add_argument("--recipe", choices=RECIPES, default="paper", help="how to train (default %(default)s)")
-    what.add_argument("--epochs", type=int, default=0, help="at most so many, for a trial; kept apart from full cells")
-    what.add_argument("--seed", type=int, default=SEED, help="of everything random in training (default %(default)s)")
+    what.add_argument("--epochs", type=int, default=0, help="most epochs, for a trial; stored apart from full cells")
+    what.add_argument("--seed", type=int, default=SEED, help="random seed of the training (default %(default)s)")
     how = made.add_argument_group("how")
-    how.add_argument("--plan", action="store_true", help="say what would be done, and do nothing")
-    how.add_argument(
-        "--score-only", action="store_true", help="score what is trained so far; unfinished ones are marked"
-    )
-    how.add_argument("--table", action="store_true", help="only write the page from the lines that there are")
-    how.add_argument("--again", action="store_true", help="score again what has its lines already")
+    how.add_argument("--plan", action="store_true", help="print the plan and exit")
+    how.add_argument("--score-only", action="store_true", help="score all checkpoints; unfinished ones are marked")
+    how.add_argument("--table", action="store_true", help="only write the page from the existing lines")
+    how.add_argument("--again", action="store_true", help="score cells again that have their lines")
     how.add_argument(
         "--sampler", action="append", default=[], metavar="LOW..HIGH",
         help="score trained block cells under other numbers of segments, like 2..7; repeatable; trains nothing",
@@ -72,12 +70,14 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--minutes", type=float, default=20.0, help="for each of the --peers; 0: no limit (default %(default)g)"
     )
-    how.add_argument("--max-minutes", type=float, default=0.0, help="begin nothing after so many; 0: no limit")
+    how.add_argument("--max-minutes", type=float, default=0.0, help="begin no cell after so many minutes; 0: no limit")
     how.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each (default %(default)s)")
-    how.add_argument("--device", default="cpu", help="to compute on, as torch names it (default %(default)s)")
+    how.add_argument("--device", default="cpu", help="torch's name of the device (default %(default)s)")
     where = made.add_argument_group("where")
     where.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
-    where.add_argument("--results", type=Path, default=lines.RESULTS, help="the lines; the page lies beside them")
+    where.add_argument(
+        "--results", type=Path, default=lines.RESULTS, help="result lines; the page is written beside them"
+    )
     return made
 
 
@@ -94,10 +94,10 @@ def segments(text: str) -> tuple[int, int]:
 
 
 def chosen(given: argparse.Namespace) -> tuple[list[Cell], list[str]]:
-    """The cells that are asked for, and the names of the tables.
+    """Return the requested cells and the names of the tables.
 
     Raises:
-        ConfigError: an unknown table, or no such cell in the data that is here.
+        ConfigError: a table is unknown, or no cell matches.
     """
     names = list(CHOICES) if given.tables == "all" else [name.strip() for name in given.tables.split(",")]
     unknown = sorted(set(names) - set(CHOICES))
@@ -115,7 +115,7 @@ def chosen(given: argparse.Namespace) -> tuple[list[Cell], list[str]]:
 
 
 def score(cell: Cell, given: argparse.Namespace, places: Sequence[Place] | None = None) -> None:
-    """Score a cell, keep its lines, say what came out."""
+    """Score a cell, store its lines and print the result."""
     if not (given.runs / cell.name / "best.pt").is_file():
         return
     found = lines_of(cell, given.runs, places, given.device)
@@ -131,7 +131,7 @@ def score(cell: Cell, given: argparse.Namespace, places: Sequence[Place] | None 
 
 
 def work(wanted: Sequence[Cell], given: argparse.Namespace, until: float) -> list[str]:
-    """Train and score one cell after the other, or several at a time; returns the names of those that failed."""
+    """Train and score one cell after the other, or several at a time; return the names of the failed ones."""
     if given.jobs > 1 and len(wanted) > 1:
         return jobs.run([(cell.key, _command(cell, given, until)) for cell in wanted], given.jobs, print, until)
     for number, cell in enumerate(wanted, start=1):
@@ -145,7 +145,7 @@ def work(wanted: Sequence[Cell], given: argparse.Namespace, until: float) -> lis
 
 
 def _command(cell: Cell, given: argparse.Namespace, until: float) -> list[str]:
-    """The same command for one cell alone, its page left to the parent."""
+    """Return the command for one cell alone; the parent writes the page."""
     arguments = ["-m", "training.benchmark", "--only", cell.key, "--tables", given.tables, "--recipe", cell.recipe]
     arguments += ["--d-model", str(cell.d_model), "--epochs", str(cell.epochs), "--seed", str(cell.seed)]
     arguments += ["--device", given.device, "--runs", str(given.runs), "--results", str(given.results)]
@@ -156,7 +156,7 @@ def _command(cell: Cell, given: argparse.Namespace, until: float) -> list[str]:
 
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code: 0, 1 when a cell failed, 2 for bad input, 130 or 143 when stopped."""
+    """Run the command line; return 0, 1 if a cell failed, 2 for bad input, 130 or 143 when stopped."""
     given = parser().parse_args(arguments)
     keep_memory()
     torch.set_num_threads(1)
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measures.write(names, wanted, given.runs, given.results.parent, given.device)
             print(f"wrote {page.write(given.results)}")
     except (jobs.Stopped, KeyboardInterrupt) as stop:
-        print("stopped; the same command goes on from the last checkpoint", file=sys.stderr)
+        print("stopped; the same command continues from the last checkpoint", file=sys.stderr)
         return 128 + int(getattr(stop, "signal", signal.SIGINT))
     return 1 if failed else 0
 

@@ -1,7 +1,7 @@
-"""Which models the paper's tables need, what each is called, and the run that trains it.
+"""The models of the paper's tables: their names and the runs that train them.
 
-A `Cell` is one trained model; one model can answer for several lines of the tables (`places`): trained on blocks at 0.3
-it has its place in the block table, a row in the shift table at four rates, and the ablations' first column.
+A `Cell` is one trained model, which can fill several places of the tables (`places`): a model trained on blocks at 0.3
+has a place in the block table, a row in the shift table at four rates, and the first column of the ablations.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SENSITIVE = ("ETTh1", "Weather")
 
 @dataclass(frozen=True)
 class Budget:
-    """How long the recipe `ours` trains.
+    """The length of a training by the recipe `ours`.
 
     Epochs of so many iterations (0: every window once), each followed by a validation on so many windows (0: all).
     """
@@ -52,7 +52,7 @@ class Budget:
 
 
 # Sized so that a cell takes some ten minutes to an hour on one core at a hidden dimension of 64. The cosine ends with
-# the last epoch, so a budget is used up and not stopped early.
+# the last epoch, so a training uses its whole budget.
 BUDGETS: Mapping[str, Budget] = {
     "Illness": Budget(70, 0, 0),
     "Exchange": Budget(10, 200, 0),
@@ -65,7 +65,7 @@ OTHER_BUDGET = Budget(14, 200, 720)
 class Place:
     """A trained model's place in a table: the rates it is tested at; more than one is averaged into a single line.
 
-    `segments` replaces the block sampler's own, to see how much the reading of the paper's text moves the result.
+    `segments` replaces the default of the block sampler, to measure the effect of that choice.
     """
 
     table: str
@@ -80,8 +80,8 @@ class Cell:
     `recipe` is `paper` (Adam at a constant rate, no averaging), `ours` (twice that rate, warm-up, cosine, averaged
     weights, clipped gradients, a fixed budget of fewer iterations), `residual` (ours, and the network corrects the
     prior instead of replacing it) or `mixed` (residual, and the rate of the masks is drawn anew for every batch, from
-    the whole range that the tables test; `rate` then only says where the cell stands). `epochs` cuts the recipe short
-    for a trial; 0 does not.
+    the whole range that the tables test; `rate` is then only the place of the cell). `epochs` shortens the recipe for a
+    trial; 0 does not.
     """
 
     dataset: str
@@ -95,12 +95,12 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What --only is held against, like ETTh1/block/0.3/full."""
+        """The name for --only, like ETTh1/block/0.3/full."""
         return f"{self.dataset}/{self.pattern}/{self.rate:g}/{self.variant}"
 
     @property
     def recipe_name(self) -> str:
-        """The recipe, with the mark of a trial cut short."""
+        """The recipe, marked if a trial shortens it."""
         return f"{self.recipe}-e{self.epochs}" if self.epochs else self.recipe
 
     @property
@@ -115,14 +115,14 @@ class Cell:
 
     @property
     def sizes(self) -> GLAIMConfig:
-        """The network, its number of sensors still to be taken from the data."""
+        """The network; the data determines its number of sensors."""
         d_g = DATASETS[self.dataset].d_g
         sizes = GLAIMConfig(1, d_model=self.d_model, d_g=d_g, residual=self.recipe in ("residual", "mixed"))
         return dataclasses.replace(sizes, **VARIANTS[self.variant])
 
     @property
     def command(self) -> str:
-        """What trains and scores this cell again."""
+        """Return the command that trains and scores this cell again."""
         parts = [f"python -m training.benchmark --only {self.key} --d-model {self.d_model} --recipe {self.recipe}"]
         if self.variant in SIZES:
             parts.append("--tables sensitivity")
@@ -136,7 +136,7 @@ class Cell:
 
 
 def config(cell: Cell) -> RunConfig:
-    """The run that trains a cell: the paper's protocol, and what the recipe changes."""
+    """Return the run that trains a cell: the paper's protocol with the changes of the recipe."""
     dataset = DATASETS[cell.dataset]
     rates = (RATES[0], RATES[-1]) if cell.recipe == "mixed" else (cell.rate, cell.rate)
     masks = MaskSpec(pattern=cell.pattern, rates=rates)
@@ -154,7 +154,7 @@ def config(cell: Cell) -> RunConfig:
 
 
 def places(cell: Cell) -> list[Place]:
-    """The lines that a trained cell can give, evaluation only."""
+    """Return the places in the tables that a trained cell fills."""
     if cell.variant in SIZES:
         return [Place("sensitivity", (cell.rate,))]
     if cell.variant in ABLATIONS:
@@ -168,7 +168,7 @@ def places(cell: Cell) -> list[Place]:
 
 
 def cells(datasets: Sequence[str], tables: Sequence[str]) -> Iterator[Cell]:
-    """The models that the tables need of these data sets, without width or recipe, the most telling ones first."""
+    """Yield the models that the tables need of these data sets, without width or recipe, the main ones first."""
     wanted = set(tables)
     main = [("block", 0.3), ("random", 0.3)]
     main += [(pattern, rate) for pattern in ("block", "random") for rate in RATES if rate != 0.3]
@@ -197,7 +197,7 @@ STABLE = (("ETTh1", "random"), ("ETTh1", "block"), ("Illness", "random"))
 def matches(cell: Cell, patterns: Sequence[str]) -> bool:
     """Whether any pattern names the cell, part by part: `ETTh1`, `*/block`, `Illness/block/0.3/no_*`.
 
-    A pattern may stop early; what it does not say may be anything.
+    A pattern may stop early; the missing parts match anything.
     """
     parts = cell.key.split("/")
     for pattern in patterns:

@@ -1,12 +1,12 @@
-"""The paper's nine data sets: which file, which rows, which settings differ, and whether the file is here.
+"""The paper's nine data sets: file, rows and special settings of each.
 
-Rows are taken as they come, one step each, whatever the stamps say: the field's loaders do so, and the paper's row
-counts agree. For eight of the nine it makes no difference. In weather.csv one stamp (2020-05-12 06:00) stands twice and
-one hole of 100 minutes (2020-05-29 09:30) is closed up; its -9999 are left in, as the paper must have had them: with
-them its linear baseline comes out. For a stream one would do neither, and `python -m training.fit` does not.
+Rows are taken as consecutive steps, whatever their time stamps: the field's loaders do so, and the paper's row counts
+agree. For eight of the nine it makes no difference. In weather.csv one stamp (2020-05-12 06:00) occurs twice and one
+gap of 100 minutes (2020-05-29 09:30) disappears; its -9999 are kept, as the paper must have done: with them its linear
+baseline is reproduced. `python -m training.fit` does neither, because both are wrong for a stream.
 
 Training, validation and test rows follow each other in time. ETT has 12/4/4 months, the field's split: the paper's
-table of data sets counts twice as many test rows, yet its own linear baseline is reproduced on this one.
+table of data sets counts twice as many test rows, but its own linear baseline is reproduced on this one.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Dataset:
 
     @property
     def spec(self) -> DataSpec:
-        """How its file is read and cut."""
+        """How its file is read and split."""
         return DataSpec(file=self.file, time=self.time, grid=False, rows=self.rows, history=HISTORY)
 
 
 _HOURLY, _QUARTERS = (8640, 2880, 2880), (34560, 11520, 11520)
 
-# In the order in which the benchmark works: the quick ones first.
+# In the order of the benchmark: the quick ones first.
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
@@ -61,20 +61,20 @@ DATASETS: dict[str, Dataset] = {
 
 
 def find(dataset: Dataset) -> Path | None:
-    """Its file in the folder that GLAIM_DATA names (default ../shared/data), or in one folder below it."""
+    """Find its file in the folder that GLAIM_DATA names (default ../shared/data), or in a folder below it."""
     folder = Path(os.environ.get("GLAIM_DATA", "../shared/data"))
     direct = folder / dataset.file
     return direct if direct.is_file() else next(iter(sorted(folder.glob(f"*/{dataset.file}"))), None)
 
 
 def absence(dataset: Dataset) -> str:
-    """The sentence for a data set that is not here."""
+    """Return the message for an absent data set."""
     folder = os.environ.get("GLAIM_DATA", "../shared/data")
     return f"{dataset.name}: expected {dataset.file} in {folder} (GLAIM_DATA), found none; its cells stay empty"
 
 
 def read(dataset: Dataset) -> Series:
-    """The file's rows, [1, C, R].
+    """Read the file's rows, [1, C, R].
 
     Raises:
         DataError: the file is absent, cannot be read, or has other sensors or fewer rows than the paper's.

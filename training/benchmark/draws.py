@@ -1,7 +1,7 @@
-"""How far the draw of the hidden cells alone moves a figure: trained weights, scored on other draws.
+"""The effect of the draw of the hidden cells alone on a figure: trained weights, scored on other draws.
 
-The paper seeds the mask of a test window by data set, pattern, rate, window length and index, and does not say with
-which function. So its masks are one draw of many, and ours another: a ratio of two figures is no finer than both.
+The paper seeds the mask of a test window by data set, pattern, rate, window length and index, but does not state the
+function. So its masks are one draw of many, and ours another: a ratio of two figures varies with both.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ IDENTITY = ("dataset", "pattern", "train_rate", "test_rate", "recipe", "d_model"
 
 
 def measure(cells: Sequence[Cell], root: Path, say: Say = print, draws: int = DRAWS) -> list[Line]:
-    """A line for each rate at which a trained cell is tested alone.
+    """Return a line for each rate at which a trained cell is tested alone.
 
     Args:
-        cells: Those that have weights below `root` are scored, ablations and other sizes apart.
-        root: Holds one directory a cell.
-        say: Takes a line for each cell that has none.
-        draws: How many.
+        cells: Cells with weights below `root` are scored, except ablations and other sizes.
+        root: Holds one directory for each cell.
+        say: Receives a line for each cell without weights.
+        draws: Number of draws.
     """
     found = []
     for cell in cells:
@@ -78,7 +78,7 @@ def _line(cell: Cell, place: Place, mse: Sequence[float], mae: Sequence[float]) 
 
 
 def section(results: Path) -> str:
-    """The table of what was measured; the draw of the other tables beside mean and spread of all."""
+    """Return the table: the draw of the other tables beside mean and spread of all draws."""
     rows = []
     for line in sorted(lines.read(results / FILE), key=lambda line: [str(line[name]) for name in IDENTITY]):
         mse, mae = np.array(line["mse"]), np.array(line["mae"])

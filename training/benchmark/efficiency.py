@@ -1,9 +1,9 @@
 """Parameters, FLOPs, memory and time of a training iteration, as in the paper's efficiency table: D = 64, batch 16.
 
-FLOPs are those of one forward pass, two a multiplication and addition, counted by torch.utils.flop_counter with dropout
+FLOPs are those of one forward pass, two for each multiply-add, counted by torch.utils.flop_counter with dropout
 on. Memory is the peak of all tensors alive in one training iteration, Adam's states included: torch's own tracker on
-a CPU, the allocator's peak on a GPU. Time is the median of some iterations, with one thread on a CPU; the processor's
-time beside it tells how much of it was waiting for others on a busy machine.
+a CPU, the allocator's peak on a GPU. Time is the median of some iterations, with one thread on a CPU; the processor
+time beside it shows how much of it was waiting on a busy machine.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ MIB = 2**20
 
 
 def measure(dataset: str, *, width: int = WIDTH, batch: int = BATCH, device: str = "cpu", iterations: int = 7) -> Line:
-    """One row of the efficiency table; the data itself is not needed, only its number of sensors.
+    """Measure one row of the efficiency table; of the data only its number of sensors is needed.
 
     Args:
         dataset: The data set's name.
         width: The hidden dimension.
         batch: Windows in an iteration.
         device: As torch names it.
-        iterations: Timed ones, after two that are not.
+        iterations: Timed iterations, after two untimed ones.
     """
     torch.manual_seed(0)
     sensors = DATASETS[dataset].sensors
@@ -95,7 +95,7 @@ def measure(dataset: str, *, width: int = WIDTH, batch: int = BATCH, device: str
 
 
 def _peak(iteration: Callable[[], None], model: GLAIM, optimiser: torch.optim.Optimizer, device: str) -> float:
-    """Bytes of all tensors alive at the worst moment of an iteration."""
+    """Return the peak of the bytes of all tensors in an iteration."""
     if device != "cpu":
         torch.cuda.reset_peak_memory_stats()
         iteration()
@@ -109,7 +109,7 @@ def _peak(iteration: Callable[[], None], model: GLAIM, optimiser: torch.optim.Op
 
 
 def section(results: Path) -> str:
-    """The table of what was measured, the paper's GLAIM and its lightest and heaviest baselines."""
+    """Return the table: our measurements, the paper's GLAIM and its lightest and heaviest baselines."""
     found = {(line["dataset"], line["device"]): line for line in lines.read(results / FILE)}
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""Several cells at once, each in a process of its own with one thread: small networks gain more so than by threads."""
+"""Several cells at once, each in its own process with one thread, which suits small networks better than threads."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ POLL_S = 0.5
 
 
 class Stopped(Exception):
-    """SIGTERM came while no training was listening for it."""
+    """SIGTERM arrived outside a training."""
 
     signal = signal.SIGTERM
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """SIGTERM raises Stopped here, as Ctrl-C raises KeyboardInterrupt."""
+    """Make SIGTERM raise Stopped, as Ctrl-C raises KeyboardInterrupt."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise Stopped
@@ -40,11 +40,11 @@ def run(commands: Sequence[tuple[str, list[str]]], jobs: int, say: Callable[[str
     Args:
         commands: Name and arguments of each.
         jobs: Processes at a time.
-        say: Takes a line when one ends badly.
-        until: Monotonic seconds after which none is begun any more.
+        say: Receives a line when a command fails.
+        until: Monotonic seconds after which no further one begins.
 
     Returns:
-        The names of those that failed.
+        The names of the failed ones.
     """
     waiting = list(commands)
     running: list[tuple[str, subprocess.Popen[bytes]]] = []

@@ -1,4 +1,4 @@
-"""The results as they are kept: one JSON object a line, one line a place in a table, the newest of its kind only."""
+"""The file of results: one JSON object per line, one line for each place in a table, the newest only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from training.errors import ConfigError
 
 RESULTS = Path(__file__).parents[1] / "results" / "paper.jsonl"
 
-# What every line has, in the order in which it is written; `paper_*` is null where the paper has no such cell.
+# Keys of every line, in the order of writing; `paper_*` is null if the paper has no such cell.
 KEYS = (
     "table", "dataset", "pattern", "train_rate", "test_rate", "variant", "seed", "mse", "mae", "paper_mse", "paper_mae",
     "epochs", "seconds", "machine", "date", "command", "recipe", "d_model", "layers", "large_kernel",
@@ -30,12 +30,12 @@ Line = dict[str, Any]
 
 
 def identity(line: Mapping[str, Any], keys: Sequence[str] = IDENTITY) -> str:
-    """What makes two lines the same cell, as text."""
+    """Return the key by which two lines are of the same cell, as text."""
     return json.dumps([line.get(name) for name in keys])
 
 
 def read(path: Path) -> list[Line]:
-    """All lines; none where there is no file yet.
+    """Read all lines; none if there is no file yet.
 
     Raises:
         ConfigError: a line is not a JSON object.
@@ -56,7 +56,7 @@ def read(path: Path) -> list[Line]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One writer at a time, also among processes; the folder is the lock, so that nothing is left lying in it."""
+    """Allow one writer at a time, also among processes; the folder is the lock, so no lock file remains."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path.parent, os.O_RDONLY)
     try:
@@ -67,7 +67,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def put(path: Path, new: Sequence[Mapping[str, Any]], keys: Sequence[str] = IDENTITY) -> None:
-    """Add lines; each takes the place of an older one with the same `keys`. The file is replaced as a whole."""
+    """Add lines; each replaces an older one with the same `keys`. The file is replaced atomically."""
     with _locked(path):
         fresh = {identity(line, keys): dict(line) for line in new}
         kept = [fresh.pop(identity(line, keys), line) for line in read(path)]

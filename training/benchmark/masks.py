@@ -1,7 +1,7 @@
-"""The hidden cells of every test window: the same on every machine, in every order and batch.
+"""The hidden cells of every test window: equal on every machine, in every order and batch.
 
 The paper: "the mask assigned to each test sample is determined by the dataset, missingness pattern, missing rate,
-input-window length, and sample index". So each window has a generator of its own, seeded by exactly these. They are
+input-window length, and sample index". So each window has its own generator, seeded by exactly these. Masks are
 cached in memory only: drawing them takes seconds, and a file could outlive the sampler that wrote it.
 """
 
@@ -26,20 +26,20 @@ def window_mask(
     segments: tuple[int, int] = SEGMENTS,
     draw: int = 0,
 ) -> Bools:
-    """Hidden cells [C, T] of one test window.
+    """Draw the hidden cells [C, T] of one test window.
 
     Args:
         dataset: The data set's name.
         pattern: `random` or `block`.
         rate: Missing rate, in (0, 1).
         window: T, steps.
-        index: Of the window among the test windows, from 0.
+        index: Number of the test window, from 0.
         sensors: C.
-        segments: Of the block sampler; not part of the seed, so that samplers are compared on like draws.
-        draw: 0 is that of the tables; others tell how far the draw moves them.
+        segments: Bounds of the block sampler; not part of the seed, so that samplers are compared on like draws.
+        draw: 0 for the tables; others show the effect of the draw.
 
     Raises:
-        ValueError: another pattern.
+        ValueError: the pattern is unknown.
     """
     name = f"{dataset}/{pattern}/{rate:g}/{window}/{index}" + (f"/{draw}" if draw else "")
     seed = hashlib.sha256(name.encode()).digest()
@@ -66,7 +66,7 @@ def hidden_cells(
     segments: tuple[int, int] = SEGMENTS,
     draw: int = 0,
 ) -> Bools:
-    """Hidden cells of the first `count` test windows, bool [count, C, T], not to be written to."""
+    """Return the hidden cells of the first `count` test windows, bool [count, C, T], read-only."""
     masks = np.stack([window_mask(dataset, pattern, rate, window, i, sensors, segments, draw) for i in range(count)])
     masks.setflags(write=False)
     return masks

@@ -1,4 +1,4 @@
-"""What is measured besides the cells' errors: other draws of their gaps, stability, efficiency; each has its file."""
+"""Measurements besides the cells' errors: other draws of their gaps, stability, efficiency, each with its own file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TABLES = ("draws", "stability", "efficiency")
 
 
 def write(names: Sequence[str], cells: Sequence[Cell], runs: Path, results: Path, device: str) -> None:
-    """Measure what is asked for and keep its lines."""
+    """Make the requested measurements and store their lines."""
     if "draws" in names:
         lines.put(results / draws.FILE, draws.measure(cells, runs), draws.IDENTITY)
     if "stability" in names:

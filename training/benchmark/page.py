@@ -1,4 +1,4 @@
-"""The page training/results/paper.md, made of nothing but the lines."""
+"""The page training/results/paper.md, made from the lines alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ paper's tables have 128. `-eN` marks a trial of N epochs. Minutes are of trainin
 
 
 def write(results: Path) -> Path:
-    """Make the page beside the lines; returns where it is."""
+    """Write the page beside the lines; return its path."""
     page = results.with_suffix(".md")
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(text(lines.read(results), results.parent))
@@ -40,7 +40,7 @@ def write(results: Path) -> Path:
 
 
 def text(found: Sequence[Line], folder: Path) -> str:
-    """The whole page, every table of the paper in its order.
+    """Return the page: every table of the paper in its order.
 
     Args:
         found: The lines of paper.jsonl.
@@ -65,7 +65,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
 
 
 def _provenance(found: Sequence[Line], letters: dict[str, str]) -> str:
-    """The machines, and the commands in one form; every line of paper.jsonl has its own."""
+    """Describe the machines and the form of the commands; every line of paper.jsonl has its own."""
     if not found:
         return ""
     where = "\n".join(f"- machine {letter}: {name}" for name, letter in letters.items())

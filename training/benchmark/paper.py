@@ -1,4 +1,4 @@
-"""The figures that GLAIM's paper prints, transcribed from its tables: what our own numbers stand beside.
+"""The figures of GLAIM's paper, transcribed from its tables for comparison.
 
 `paper_figures.json` holds the four full tables of the appendix (random and block, and both missing-rate shifts) with
 every model, the ablations, the efficiency table, the stability of the dependencies and the averages of the sensitivity
@@ -29,23 +29,23 @@ class Figure:
 
 @cache
 def figures() -> dict[str, Any]:
-    """The whole transcription, as it lies in the file."""
+    """Read the whole transcription."""
     content: dict[str, Any] = json.loads(Path(__file__).with_name("paper_figures.json").read_text())
     return content
 
 
 def section(pattern: str, shifted: bool) -> str:
-    """The name of one of the four full tables."""
+    """Return the name of one of the four full tables."""
     return f"{pattern}_shift" if shifted else pattern
 
 
 def full_row(pattern: str, dataset: str, test_rate: float, *, shifted: bool = False) -> list[Figure]:
-    """All models of one cell of the full tables; empty where the paper has no such cell.
+    """Return all models of one cell of the full tables; empty if the paper has no such cell.
 
     Args:
         pattern: `random` or `block`.
         dataset: As the paper spells it.
-        test_rate: Missing rate of the test; of training too, unless `shifted`: then training had 0.3.
+        test_rate: Missing rate of the test, and of training unless `shifted`, where training had 0.3.
         shifted: Take the missing-rate shift table.
     """
     table = figures().get(section(pattern, shifted), {})
@@ -54,17 +54,17 @@ def full_row(pattern: str, dataset: str, test_rate: float, *, shifted: bool = Fa
 
 
 def glaim(pattern: str, dataset: str, test_rate: float, *, shifted: bool = False) -> Figure | None:
-    """The paper's own GLAIM in that cell."""
+    """Return the paper's own GLAIM in that cell."""
     return next((row for row in full_row(pattern, dataset, test_rate, shifted=shifted) if row.model == OURS), None)
 
 
 def best_baseline(pattern: str, dataset: str, test_rate: float, *, shifted: bool = False) -> Figure | None:
-    """The baseline with the lowest MSE in that cell of the paper."""
+    """Return the baseline with the lowest MSE in that cell of the paper."""
     rivals = [row for row in full_row(pattern, dataset, test_rate, shifted=shifted) if row.model != OURS]
     return min(rivals, key=lambda row: (row.mse, row.mae), default=None)
 
 
 def ablation(dataset: str, variant: str) -> float | None:
-    """MSE averaged over the test rates 0.1, 0.3 and 0.5, trained on blocks at 0.3; None where there is none."""
+    """Return the MSE averaged over the test rates 0.1, 0.3 and 0.5, trained on blocks at 0.3; None if absent."""
     value = figures()["ablation"].get(dataset, {}).get(variant)
     return None if value is None else float(value)

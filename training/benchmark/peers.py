@@ -3,17 +3,18 @@
     python -m training.benchmark --peers --only Illness/block/0.3 --d-model 64 --minutes 10
     python -m training.benchmark --peers SAITS,ImputeFormer --only ETTh1
 
-PyPOTS is an extra: pip install 'glaim-stream[peers]'. From it come the network, its loss and its Adam; from here the
-windows, the standardisation, the hidden cells, the choice of the best epoch by the validation MSE, and the score.
+PyPOTS is an extra: pip install 'glaim-stream[peers]'. It provides the network, its loss and its Adam; this project
+provides the windows, the standardisation, the hidden cells, the choice of the best epoch by validation MSE, and the
+score.
 
-Its own `fit` would hide a further 20 % of the single cells of every window, at random, and ask the network for these
-alone; a pattern of ours in its input would never be asked for. So we hand its networks what its data set class makes,
-with our gaps as the cells that are asked for, drawn anew for every batch as for our own cells. Its loss stays as it is:
-mean absolute error, over the observed cells (ORT) plus over the hidden ones (MIT).
+The `fit` of PyPOTS would hide a further random 20 % of the cells of every window and train on these alone, never on our
+patterns. So its networks get the same input as from its data set class, with our gaps as target cells, drawn anew for
+every batch as for our own cells. Its loss is unchanged: mean absolute error over the observed cells (ORT) plus over the
+hidden ones (MIT).
 
 A peer trains on batches of 16 at the data set's learning rate, constant, at most 300 epochs with patience 30, and no
-longer than `--minutes`. Epochs are as long as in our recipe `ours`. It is not resumed within a training; what has its
-line in training/results/peers.jsonl is not run again, unless it is given more minutes than it needed.
+longer than `--minutes`. Epochs are as long as in our recipe `ours`. A training cannot be
+resumed; a peer with a line in training/results/peers.jsonl is not run again, unless it gets more minutes than it used.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ Say = Callable[[str], None]
 
 
 def _transformer(width: int) -> dict[str, Any]:
-    """Two layers of four heads, their feed-forward part twice as wide: the sizes of our own cells' blocks."""
+    """Return two layers of four heads with a feed-forward part of twice the width: the sizes of our own blocks."""
     head = width // 4
     return {"n_layers": 2, "d_model": width, "n_heads": 4, "d_k": head, "d_v": head, "d_ffn": 2 * width, "dropout": 0.1}
 
 
 # Width (--d-model) -> sizes, small enough for a CPU and the same for every data set. At 64, PatchTST and iTransformer
-# have as many parameters as the paper's efficiency table gives them. The published ImputeFormer is larger: three layers
+# have as many parameters as in the paper's efficiency table. The published ImputeFormer is larger: three layers
 # of 24 + 80 dimensions.
 PEERS: Mapping[str, Callable[[int], dict[str, Any]]] = {
     "SAITS": _transformer,
@@ -79,7 +80,7 @@ PEERS: Mapping[str, Callable[[int], dict[str, Any]]] = {
 
 
 class Budgeted(Protocol):
-    """What of the command line a run of peers goes by."""
+    """The command line options that a run of peers uses."""
 
     minutes: float
     again: bool
@@ -89,10 +90,10 @@ class Budgeted(Protocol):
 
 
 def named(text: str) -> list[str]:
-    """The peers that `--peers` names: all of them, or a list with commas.
+    """Return the peers that `--peers` names: all, or a list with commas.
 
     Raises:
-        ConfigError: one that is not known.
+        ConfigError: a name is unknown.
     """
     names = list(PEERS) if text == "all" else [name.strip() for name in text.split(",")]
     unknown = [name for name in names if name not in PEERS]
@@ -102,7 +103,7 @@ def named(text: str) -> list[str]:
 
 
 def library() -> Any:
-    """pypots.imputation, imported without its banner.
+    """Import pypots.imputation without its banner.
 
     Raises:
         ConfigError: it is not installed, or cannot be imported.
@@ -114,25 +115,25 @@ def library() -> Any:
             found = import_module("pypots.imputation")
     except ImportError as error:
         raise ConfigError(f"PyPOTS is installed but cannot be imported ({error}): {INSTALL}") from error
-    logging.getLogger("PyPOTS running log").setLevel(logging.ERROR)  # it warns that it saves nothing
+    logging.getLogger("PyPOTS running log").setLevel(logging.ERROR)  # PyPOTS warns that it saves nothing
     return found
 
 
 def _quiet() -> contextlib.redirect_stdout[io.TextIOWrapper]:
-    """Keeps a banner off stdout; it asks for the encoding, which StringIO has not."""
+    """A replacement of stdout that drops a banner; the banner reads the encoding, which StringIO lacks."""
     return contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
 
 
 def cells_of(wanted: Iterable[Cell]) -> list[Cell]:
-    """Of the chosen cells those whose data, pattern and rate a peer can be trained on, each once."""
+    """Return the chosen cells on which a peer can be trained, each data set, pattern and rate once."""
     return [cell for cell in dict.fromkeys(wanted) if cell.variant == "full"]
 
 
 def inputs(batch: Batch, device: str = "cpu") -> dict[str, Tensor]:
-    """A batch as PyPOTS's networks take it, float tensors [B, T, C].
+    """Convert a batch to the input of PyPOTS's networks, float tensors [B, T, C].
 
-    `X` holds 0 where the network may not see, `missing_mask` is 1 where it may (PyPOTS's name notwithstanding),
-    `X_ori` is the truth, `indicating_mask` 1 where it is asked for: what its own data sets make of NaN-marked arrays.
+    `X` is 0 where missing or hidden, `missing_mask` is 1 where observed (despite PyPOTS's name), `X_ori` is the truth,
+    `indicating_mask` is 1 at the hidden cells: the same as its own data sets make from arrays with NaN.
     """
     arrays: dict[str, Floats | Bools] = {
         "X": batch.values, "missing_mask": batch.observed, "X_ori": batch.truth, "indicating_mask": batch.hidden,
@@ -144,7 +145,7 @@ def inputs(batch: Batch, device: str = "cpu") -> dict[str, Tensor]:
 
 
 def build(method: str, sensors: int, cell: Cell, device: str) -> Any:
-    """An untrained imputer of PyPOTS; its weights follow from the cell's seed."""
+    """Build an untrained imputer of PyPOTS; the cell's seed determines its weights."""
     made = library()
     learning_rate = DATASETS[cell.dataset].learning_rate
     with _quiet():
@@ -156,7 +157,7 @@ def build(method: str, sensors: int, cell: Cell, device: str) -> Any:
 
 
 def fill_of(network: torch.nn.Module, device: str = "cpu") -> Fill:
-    """The network as a plain function of arrays, values and observed [B, C, T] -> filled [B, C, T]."""
+    """Wrap the network as a function of arrays, values and observed [B, C, T] -> filled [B, C, T]."""
 
     def fill(values: Floats, observed: Bools) -> Floats:
         network.eval()
@@ -170,7 +171,7 @@ def fill_of(network: torch.nn.Module, device: str = "cpu") -> Fill:
 
 
 def _validate(fill: Fill, batches: Sequence[Batch], sensors: int) -> float:
-    """MSE over all hidden cells of the batches, standardised."""
+    """Return the MSE over all hidden cells of the batches, standardised."""
     tally = Tally(sensors)
     for batch in batches:
         tally.add(fill(batch.values, batch.observed), batch.truth, batch.hidden)
@@ -179,28 +180,28 @@ def _validate(fill: Fill, batches: Sequence[Batch], sensors: int) -> float:
 
 @dataclass(frozen=True)
 class Trained:
-    """How a training went; the network holds the weights of its best epoch."""
+    """The result of a training; the network holds the weights of its best epoch."""
 
     epochs: int
     best_epoch: int
     validation_mse: float
     seconds: float  # wall clock, validation included
-    processor_s: float  # of this process: less than the wall clock where the machine has other work
+    processor_s: float  # of this process; less than the wall clock on a busy machine
     ended: str  # by `patience`, `epochs` or `minutes`
 
 
 def train(imputer: Any, cell: Cell, minutes: float, *, device: str = "cpu", say: Say = print) -> Trained:
-    """Train an imputer of PyPOTS on a cell's windows and gaps; it is left with the weights of its best epoch.
+    """Train an imputer of PyPOTS on a cell's windows and gaps; it ends with the weights of its best epoch.
 
     Args:
         imputer: Its `model` and `optimizer` are used.
         cell: Data set, pattern, rate and seed.
-        minutes: At most so many, looked at after each epoch; 0 for no limit.
-        device: Where the imputer's weights lie.
-        say: Takes one line an epoch.
+        minutes: Time limit, checked after each epoch; 0: none.
+        device: Device of the imputer's weights.
+        say: Receives one line for each epoch.
 
     Raises:
-        TrainingError: the validation MSE is not a number any more.
+        TrainingError: the validation MSE is no longer a number.
     """
     found = parts(cell.dataset, WINDOW)
     scale = fit_scale(found.train)
@@ -244,7 +245,7 @@ def train(imputer: Any, cell: Cell, minutes: float, *, device: str = "cpu", say:
 
 
 def identified(method: str, cell: Cell) -> Line:
-    """The part of a line that says which one it is."""
+    """Return the part of a line that identifies it."""
     return {
         "method": method,
         "dataset": cell.dataset,
@@ -257,11 +258,11 @@ def identified(method: str, cell: Cell) -> Line:
 
 
 def measure(method: str, cell: Cell, minutes: float, *, device: str = "cpu", say: Say = print) -> Line:
-    """Train a peer on a cell, score it on the cell's test windows, and put it into a line.
+    """Train a peer on a cell, score it on the cell's test windows, and return the line.
 
     Raises:
-        ConfigError: PyPOTS is not there.
-        DataError: the data set is not.
+        ConfigError: PyPOTS is absent.
+        DataError: the data set is absent.
     """
     sensors = DATASETS[cell.dataset].sensors
     imputer = build(method, sensors, cell, device)
@@ -292,7 +293,7 @@ def measure(method: str, cell: Cell, minutes: float, *, device: str = "cpu", say
 
 
 def command(method: str, cell: Cell, minutes: float) -> str:
-    """What trains and scores this peer again."""
+    """Return the command that trains and scores this peer again."""
     only = f"{cell.dataset}/{cell.pattern}/{cell.rate:g}"
     seed = f" --seed {cell.seed}" if cell.seed != Cell.seed else ""
     sized = f"--d-model {cell.d_model} --minutes {minutes:g}"
@@ -300,7 +301,7 @@ def command(method: str, cell: Cell, minutes: float) -> str:
 
 
 def is_done(line: Line | None, minutes: float) -> bool:
-    """Whether a line stands, and more minutes would not have changed it."""
+    """Whether there is a line, and more minutes would not change it."""
     if line is None:
         return False
     longer = minutes > line["minutes"] or minutes == 0
@@ -308,17 +309,17 @@ def is_done(line: Line | None, minutes: float) -> bool:
 
 
 def run(names: Sequence[str], cells: Sequence[Cell], given: Budgeted, until: float, say: Say = print) -> None:
-    """Train and score peers one after the other, keeping each line as it comes.
+    """Train and score peers one after the other, storing each line at once.
 
     Args:
-        names: Of PEERS.
+        names: Keys of PEERS.
         cells: Data sets, patterns and rates.
-        given: Minutes a peer, whether to run again what has its line, device, and where the lines lie.
-        until: Monotonic seconds after which none is begun any more.
-        say: Takes lines of progress.
+        given: Minutes for each peer, whether to repeat finished ones, device, and the file of the lines.
+        until: Monotonic seconds after which no further one begins.
+        say: Receives lines of progress.
 
     Raises:
-        ConfigError: PyPOTS is not there, and something is left to train; or less than no minutes are given.
+        ConfigError: PyPOTS is absent and something is left to train, or the minutes are negative.
     """
     if given.minutes < 0:
         raise ConfigError(f"expected --minutes of 0 or more, found {given.minutes:g}")

@@ -1,4 +1,4 @@
-"""Other imputers as we trained them, beside our own cells, the two baselines, and what the paper prints for each."""
+"""The table of peers: imputers as we trained them, beside our own cells, two baselines, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ comparison may have done; on data that drift, like Illness, that can count.
 
 
 def section(folder: Path, ours: Sequence[Line]) -> str:
-    """The table; empty where no peer was trained.
+    """Return the table; empty if no peer was trained.
 
     Args:
         folder: Holds peers.jsonl.
@@ -65,7 +65,7 @@ def _place(line: Line) -> tuple[str, str, float, float]:
 
 
 def _is_full(line: Line) -> bool:
-    """Whether a line of paper.jsonl is of the main tables, where every trained rate stands once."""
+    """Whether a line of paper.jsonl belongs to the main tables, which have every trained rate once."""
     return bool(line["table"] == line["pattern"] and line["variant"] == "full")
 
 
@@ -102,7 +102,7 @@ def _printed(method: str, line: Line) -> str:
 
 @lru_cache
 def _parameters(dataset: str, width: int) -> int:
-    """Of the full network; on no device, as only shapes count."""
+    """Count the parameters of the full network, without allocating them."""
     sizes = dataclasses.replace(
         Cell(dataset, "block", 0.3, d_model=width).sizes, num_variables=DATASETS[dataset].sensors
     )

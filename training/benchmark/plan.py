@@ -1,4 +1,4 @@
-"""What is done, what is begun, and how long the rest will take, judged by what was trained here before."""
+"""The plan of a benchmark: finished and begun cells, and an estimate of the remaining time from earlier trainings."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from training.progress import describe
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of the plan; `left_s` is None where nothing comparable was trained yet."""
+    """One cell of the plan; `left_s` is None if nothing comparable was trained yet."""
 
     cell: Cell
     state: Progress | None
-    scored: bool  # all its lines stand, of a training that came to its end
-    epochs: int  # of its recipe, at most
+    scored: bool  # has all lines of a finished training
+    epochs: int  # most epochs of its recipe
     left_s: float | None
 
     @property
-    def says(self) -> str:
-        """Its state in a word or two."""
+    def status(self) -> str:
+        """Describe its state in a word or two."""
         if self.scored:
             return "done"
         if self.state is None:
@@ -34,13 +34,13 @@ class Entry:
 
 
 def is_scored(cell: Cell, kept: Mapping[str, Line], epoch: int | None = None) -> bool:
-    """Whether all lines of a cell stand: of a finished training, or of this `epoch` at least."""
+    """Whether all lines of a cell exist: of a finished training, or of this `epoch` or a later one."""
     lines = [kept.get(identity(identified(cell, place))) for place in places(cell)]
     return all(line is not None and (line["finished"] if epoch is None else line["epochs"] >= epoch) for line in lines)
 
 
 def cost(cell: Cell) -> float:
-    """What an epoch costs, in an arbitrary unit: windows times sensors, and a share for width."""
+    """Return the cost of an epoch in an arbitrary unit: windows times sensors, and a factor for the width."""
     dataset = DATASETS[cell.dataset]
     run = config(cell)
     windows = dataset.rows[0] - WINDOW + 1
@@ -50,7 +50,7 @@ def cost(cell: Cell) -> float:
 
 
 def make(cells: Sequence[Cell], kept: Mapping[str, Line], root: Path) -> list[Entry]:
-    """The plan; a cell whose checkpoint is of another cell raises ConfigError."""
+    """Make the plan; a checkpoint of another cell raises ConfigError."""
     states = [progress(cell, root) for cell in cells]
     known = [(cell, state) for cell, state in zip(cells, states, strict=True) if state and state.last.epoch]
     pace = sum(state.last.seconds for _, state in known) / max(
@@ -74,12 +74,12 @@ def make(cells: Sequence[Cell], kept: Mapping[str, Line], root: Path) -> list[En
 
 
 def text(entries: Sequence[Entry], jobs: int) -> str:
-    """The plan as lines: every cell, then the sum."""
+    """Return the plan as text: every cell, then the sum."""
     width = max((len(entry.cell.key) for entry in entries), default=0)
     lines = []
     for entry in entries:
         about = "" if not entry.left_s else f"  about {describe(entry.left_s)}"
-        lines.append(f"{entry.cell.key:<{width}}  {entry.says}{about}")
+        lines.append(f"{entry.cell.key:<{width}}  {entry.status}{about}")
     done = sum(entry.scored for entry in entries)
     left = [entry.left_s for entry in entries]
     if any(value is None for value in left):

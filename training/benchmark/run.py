@@ -1,4 +1,4 @@
-"""Train a cell where it left off, score it, and keep its lines."""
+"""Trains a cell from its last checkpoint, scores it, and makes its lines."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a cell's training is: its newest checkpoint, and whether its own rule has ended it."""
+    """The progress of a cell's training: its newest checkpoint, and whether the training is finished."""
 
     last: Checkpoint
     finished: bool
 
 
 def progress(cell: Cell, root: Path) -> Progress | None:
-    """None where nothing was trained yet.
+    """Read the progress of a cell; None if it was not begun.
 
     Raises:
         ConfigError: the checkpoint belongs to another cell.
@@ -49,14 +49,14 @@ def progress(cell: Cell, root: Path) -> Progress | None:
 
 
 def train(cell: Cell, root: Path, *, device: str = "cpu", minutes: float = 0.0, say: Say = print) -> None:
-    """Train a cell to its end, or for some minutes more, going on from its last checkpoint.
+    """Train a cell to its end, or for some minutes, from its last checkpoint.
 
     Args:
-        cell: What to train.
-        root: Holds one directory a cell.
-        device: As torch names it.
-        minutes: Stop after an epoch when so many have passed; 0 for no limit.
-        say: Takes one line an epoch.
+        cell: The cell.
+        root: Holds one directory for each cell.
+        device: Torch's name of the device.
+        minutes: Time limit, checked after each epoch; 0: none.
+        say: Receives one line for each epoch.
     """
     before = progress(cell, root)
     if before is not None and before.finished:
@@ -80,10 +80,10 @@ def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None, device:
     """Score a cell's best weights in each of its places.
 
     Args:
-        cell: A cell of which something is trained.
-        root: Holds one directory a cell.
-        now: The places; all that the cell has, unless given.
-        device: To compute on, as torch names it.
+        cell: A cell with a checkpoint.
+        root: Holds one directory for each cell.
+        now: The places; by default all of the cell.
+        device: Torch's name of the device.
     """
     state = checkpoints.load(root / cell.name / "best.pt")
     so_far = progress(cell, root)
@@ -104,7 +104,7 @@ def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None, device:
 def _line(
     cell: Cell, place: Place, pairs: Sequence[tuple[Score, dict[str, Score]]], state: Checkpoint, finished: bool
 ) -> Line:
-    """One place in a table; several test rates are averaged, as the paper's ablation table does."""
+    """Make the line of one place in a table; several test rates are averaged, as in the paper's ablation table."""
     ours = [pair[0] for pair in pairs]
     printed_mse, printed_mae = printed(cell, place)
     values: Line = {
@@ -130,7 +130,7 @@ def _line(
 
 
 def identified(cell: Cell, place: Place) -> Line:
-    """The part of a line that says which one it is, known before anything is trained."""
+    """Return the part of a line that identifies it, known before the training."""
     sizes = cell.sizes
     return {
         "table": place.table,
@@ -149,7 +149,7 @@ def identified(cell: Cell, place: Place) -> Line:
 
 
 def printed(cell: Cell, place: Place) -> tuple[float | None, float | None]:
-    """The paper's MSE and MAE for a place; None where the paper prints none."""
+    """Return the paper's MSE and MAE for a place; None if the paper has none."""
     if place.table == "ablation":
         return paper.ablation(cell.dataset, cell.variant), None
     if place.table == "sensitivity":

@@ -1,4 +1,4 @@
-"""Score a trained cell on every test window, stride 1, beside the two baselines on the very same hidden cells."""
+"""Score a trained cell on every test window, stride 1, beside the two baselines on the same hidden cells."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Score:
 
 @lru_cache(maxsize=2)
 def parts(dataset: str, window: int) -> Split:
-    """Training, validation and test rows of a data set."""
+    """Return training, validation and test rows of a data set."""
     return split(read(DATASETS[dataset]), DATASETS[dataset].spec, window)
 
 
 @lru_cache(maxsize=2)
 def windows_of(dataset: str, window: int) -> WindowSet:
-    """All its test windows, standardised by the training part; the first one ends where the test rows begin."""
+    """Return all its test windows, standardised by the training part; the first one ends at the first test row."""
     found = parts(dataset, window)
     return WindowSet(fit_scale(found.train).apply(found.test.values), window)
 
@@ -47,16 +47,16 @@ def windows_of(dataset: str, window: int) -> WindowSet:
 def score(
     fill: Fill, dataset: str, pattern: str, rate: float, window: int, segments: tuple[int, int], draw: int = 0
 ) -> Score:
-    """Errors of one method on the hidden cells of one pattern and rate.
+    """Score one method on the hidden cells of one pattern and rate.
 
     Args:
-        fill: Values with 0 where missing and what was observed, both [B, C, T] -> filled [B, C, T].
+        fill: Values with 0 where missing, and the observed mask, both [B, C, T] -> filled [B, C, T].
         dataset: The data set's name.
         pattern: `random` or `block`.
         rate: Missing rate of the test.
         window: T, steps.
         segments: Fewest and most segments of the block sampler.
-        draw: Of the hidden cells; the tables have 0.
+        draw: Draw of the hidden cells; 0 in the tables.
     """
     windows = windows_of(dataset, window)
     sensors = DATASETS[dataset].sensors
@@ -72,18 +72,18 @@ def score(
 
 @lru_cache(maxsize=256)
 def baselines(dataset: str, pattern: str, rate: float, window: int, segments: tuple[int, int]) -> dict[str, Score]:
-    """Interpolation and last value on the same cells; 0, the training mean, where they have nothing to go by."""
+    """Score interpolation and last value on the same cells; without an observation they are 0, the training mean."""
     fills = {"interpolation": with_fallback(interpolation), "last_value": with_fallback(last_value)}
     return {name: score(fill, dataset, pattern, rate, window, segments) for name, fill in fills.items()}
 
 
 def check(stored: RunConfig, cell: Cell, expected: RunConfig) -> None:
-    """Refuse a checkpoint that is of another cell: other rows, another network, other gaps, seed or recipe.
+    """Refuse the checkpoint of another cell: other rows, network, gaps, seed or recipe.
 
-    How many epochs it was given may differ: the line says how many there were.
+    The number of epochs may differ, because the line states it.
 
     Raises:
-        ConfigError: with the settings that differ.
+        ConfigError: some settings differ; they are named.
     """
     sized = dataclasses.replace(expected.model, num_variables=stored.model.num_variables)
     free = ("train.epochs", "train.iterations", "train.warmup", "data.grid", "data.time")
@@ -100,7 +100,7 @@ def model_scores(
     segments: tuple[int, int] = SEGMENTS,
     device: str = "cpu",
 ) -> Mapping[float, tuple[Score, dict[str, Score]]]:
-    """Test rate -> the model's score and the baselines'."""
+    """Return the scores of the model and the baselines by test rate."""
     _, model, _ = restore(state)
     fill = model_fill(model.to(device))
     return {

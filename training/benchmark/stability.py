@@ -1,12 +1,12 @@
-"""How alike the learned dependencies are when the missing rate changes (the paper's "Dependency Visualization").
+"""The similarity of the learned dependencies at different missing rates (the paper's "Dependency Visualization").
 
-What the paper leaves open, and how it is read here. "The aggregated dependency matrices produced by the first StaGlo
+Interpretation of what the paper leaves open: "The aggregated dependency matrices produced by the first StaGlo
 layer" are the mean over all D features of the matrices G_d of the first layer, [C, C]. Rank agreement is Spearman's
 correlation over all C x C entries. The Jensen-Shannon divergence is in nats and taken over the matrix divided by its
 sum; since every row of it sums to 1, this is also the mean of the rows' divergences.
 
-All models of a family begin from the same seed, hence from the same dependencies. So the untrained network stands in
-the comparison too, as rate `start`: agreement that is already there before training says nothing about the data.
+All models of a family begin with the same seed and therefore with the same dependencies. So the untrained network is
+compared too, as rate `start`: agreement before training does not come from the data.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Matrix = NDArray[np.float64]
 
 
 def aggregated(model: GLAIM) -> Matrix:
-    """Mean over the features of the first StaGlo layer's dependency matrices, [C, C]; each row sums to 1."""
+    """Return the mean over the features of the first StaGlo layer's matrices, [C, C]; each row sums to 1."""
     with torch.inference_mode():
         matrices: Matrix = model.layers[0].staglo.dependencies(model.tokens).mean(dim=0).double().numpy()
     return matrices
 
 
 def start(state: Checkpoint) -> GLAIM:
-    """The network as it was before its training: the loop builds it right after seeding."""
+    """Return the network as it was before its training: the loop builds it right after seeding."""
     config, _, _ = restore(state)
     torch.manual_seed(config.train.seed)
     model = build_network(config.model)
@@ -56,7 +56,7 @@ def start(state: Checkpoint) -> GLAIM:
 
 
 def spearman(one: Matrix, other: Matrix) -> float:
-    """Pearson's correlation of the ranks of all entries; equal entries share their mean rank."""
+    """Return Pearson's correlation of the ranks of all entries; equal entries share their mean rank."""
     return float(np.corrcoef(_ranks(one), _ranks(other))[0, 1])
 
 
@@ -68,7 +68,7 @@ def _ranks(matrix: Matrix) -> Matrix:
 
 
 def jensen_shannon(one: Matrix, other: Matrix) -> float:
-    """Divergence in nats, 0 to ln 2, of two non-negative matrices, each divided by its sum."""
+    """Return the divergence in nats, 0 to ln 2, of two non-negative matrices, each divided by its sum."""
     p, q = one / one.sum(), other / other.sum()
     middle = (p + q) / 2
     return (_divergence(p, middle) + _divergence(q, middle)) / 2
@@ -80,14 +80,14 @@ def _divergence(p: Matrix, q: Matrix) -> float:
 
 
 def families(cells: Sequence[Cell]) -> Iterator[dict[float, Cell]]:
-    """The trained families that the paper compares: the same in everything but the rate."""
+    """Return the trained families that the paper compares: equal in everything but the rate."""
     full = [cell for cell in cells if cell.variant == "full" and (cell.dataset, cell.pattern) in STABLE]
     for dataset, pattern in STABLE:
         yield {cell.rate: cell for cell in full if (cell.dataset, cell.pattern) == (dataset, pattern)}
 
 
 def measure(cells: Sequence[Cell], root: Path) -> list[Line]:
-    """A line for each pair of trained rates of a family, and for each rate beside the untrained network."""
+    """Return a line for each pair of trained rates of a family, and for each rate with the untrained network."""
     found: list[Line] = []
     for family in families(cells):
         matrices: dict[str, Matrix] = {}
@@ -134,7 +134,7 @@ def _line(cell: Cell, one: str, first: Matrix, other: str, second: Matrix, finis
 
 
 def section(results: Path) -> str:
-    """The table of what was measured."""
+    """Return the table of the measurements."""
     found = lines.read(results / FILE)
     if not found:
         return ""

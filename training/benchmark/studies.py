@@ -1,4 +1,4 @@
-"""The paper's studies as tables: ablations, sensitivity to sizes, and ours of the block sampler."""
+"""The paper's studies as tables: ablations and sensitivity to sizes; and our study of the block sampler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training.benchmark.tables import BARS, EMPTY, epochs, errors, family, grid,
 
 
 def ablation(lines: Sequence[Line]) -> str:
-    """MSE of the variants, the paper's beside ours: trained on blocks at 0.3, mean of the test rates 0.1, 0.3, 0.5."""
+    """Tabulate the MSE of the variants: trained on blocks at 0.3, mean of the test rates 0.1, 0.3, 0.5."""
     variants = ["full", *ABLATIONS]
     mine = [line for line in lines if line["table"] == "ablation"]
     rows = []
@@ -33,21 +33,21 @@ def ablation(lines: Sequence[Line]) -> str:
 
 
 def shown_or_empty(line: Line | None) -> str:
-    """A line's MSE, or an empty cell."""
+    """Format a line's MSE; empty without a line."""
     return EMPTY if line is None else errors(line["mse"], None)
 
 
 def sensitivity(lines: Sequence[Line]) -> str:
-    """MSE of ETTh1 and Weather under random missingness for other widths, depths and large kernels."""
+    """Tabulate the MSE of ETTh1 and Weather under random missingness for other widths, depths and large kernels."""
     usable = [
         line
         for line in lines
         if line["table"] in ("random", "sensitivity") and line["pattern"] == "random" and line["dataset"] in SENSITIVE
     ]
-    asked = [("d_model", width, "full") for width in (64, PAPER_WIDTH, 256)]
-    asked += [(name, value, variant) for variant, change in SIZES.items() for name, value in change.items()]
+    points = [("d_model", width, "full") for width in (64, PAPER_WIDTH, 256)]
+    points += [(name, value, variant) for variant, change in SIZES.items() for name, value in change.items()]
     rows = []
-    for name, value, variant in asked:
+    for name, value, variant in points:
         printed = paper.figures()["sensitivity"][name].get(str(value))
         same = [line for line in usable if line["variant"] == variant and line[name] == value]
         keys: list[tuple[str, int, int] | None] = [*sorted({family(line) for line in same})]
@@ -68,7 +68,7 @@ def sensitivity(lines: Sequence[Line]) -> str:
 
 
 def sampler(lines: Sequence[Line]) -> str:
-    """The same weights under other readings of the block sampler; empty where none was tried."""
+    """Tabulate the same weights under other block samplers; empty if none was tried."""
     tried = [line for line in lines if line["table"] == "sampler"]
     if not tried:
         return ""

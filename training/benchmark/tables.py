@@ -1,4 +1,4 @@
-"""The paper's four full tables, cell by cell: its figure, ours, and what is still empty."""
+"""The paper's four full tables, cell by cell: its figure, ours, and empty cells."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from training.benchmark.datasets import DATASETS
 from training.benchmark.lines import Line
 
 EMPTY = ""
-FAR = 1.1  # above the paper by more than this asks for an explanation
+FAR = 1.1  # a larger excess over the paper needs an explanation
 BARS = ("interpolation", "last_value")
 TRAINING = ("recipe", "D", "epochs", "minutes", "machine", "date")
 
 
 def errors(mse: float | None, mae: float | None) -> str:
-    """`0.093 / 0.160`, or what of it there is."""
+    """Format MSE and MAE as `0.093 / 0.160`, or the one that exists."""
     return " / ".join(shown(value) for value in (mse, mae) if value is not None)
 
 
 def shown(value: float) -> str:
-    """Three decimals, or four below 0.01; a figure of the paper keeps its three."""
+    """Format with three decimals, or four below 0.01; a figure of the paper keeps three."""
     return f"{value:.4f}" if value < 0.01 and round(value, 3) != value else f"{value:.3f}"
 
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
 
 def family(line: Line) -> tuple[str, int, int]:
-    """What must be equal for lines to be averaged or compared: recipe, width and seed."""
+    """Return what must be equal to average or compare lines: recipe, width and seed."""
     return line["recipe"], line["d_model"], line["seed"]
 
 
 def recipe(line: Line) -> str:
-    """The recipe, with the seed where it is not the paper's."""
+    """Return the recipe, with the seed if it is not the paper's."""
     return str(line["recipe"]) if line["seed"] == SEED else f"{line['recipe']}, seed {line['seed']}"
 
 
 def epochs(line: Line) -> str:
-    """How many, and `+` where the training has not come to its end."""
+    """Format the number of epochs, with `+` if the training is not finished."""
     return f"{line['epochs']}{'' if line['finished'] else '+'}"
 
 
 def machines(lines: Sequence[Line]) -> dict[str, str]:
-    """Machine -> the letter that stands for it in the tables."""
+    """Return the letter of each machine in the tables."""
     return {name: chr(ord("a") + index) for index, name in enumerate(sorted({line["machine"] for line in lines}))}
 
 
 def training(line: Line, letters: dict[str, str]) -> list[str]:
-    """The columns TRAINING of a line."""
+    """Return the columns TRAINING of a line."""
     minutes = f"{line['seconds'] / 60:.0f}"
     return [recipe(line), str(line["d_model"]), epochs(line), minutes, letters[line["machine"]], line["date"]]
 
 
 def accuracy(table: str, pattern: str, lines: Sequence[Line], letters: dict[str, str]) -> str:
-    """One full table: a row a data set and test rate, a further one for each further recipe, and what stands out.
+    """Return one full table: one row for each data set, test rate and recipe, and a summary.
 
     Args:
         table: `random`, `block` or `shift`, as in the lines.
         pattern: `random` or `block`.
         lines: All lines.
-        letters: Of the machines.
+        letters: Letters of the machines.
     """
     shifted = table == "shift"
     mine = [line for line in lines if (line["table"], line["pattern"]) == (table, pattern)]
@@ -94,7 +94,7 @@ def _ratio(line: Line) -> str:
 
 
 def _means(dataset: str, pattern: str, lines: Sequence[Line]) -> list[list[str]]:
-    """The mean over the four rates, as the paper's main tables have it, where all four were run alike."""
+    """Return the mean over the four rates, as in the paper's main tables, if all four were run alike."""
     rows = []
     for key in sorted({family(line) for line in lines}):
         four = [line for line in lines if family(line) == key]
@@ -112,11 +112,11 @@ def _means(dataset: str, pattern: str, lines: Sequence[Line]) -> list[list[str]]
 
 
 def _verdict(lines: Sequence[Line]) -> str:
-    """How many rows were run, how many are at or under the paper, and which are far above it."""
+    """Summarise the rows that were run: how many are at or below the paper, and which are far above it."""
     compared = [line for line in lines if line["paper_mse"]]
     if not compared:
         return "Nothing run yet.\n"
-    # A printed 0.002 stands for anything up to 0.0025: what rounds to the paper's figure is not above it.
+    # A printed 0.002 means anything up to 0.0025: a value that rounds to the paper's figure is not above it.
     under = sum(round(line["mse"], 3) <= line["paper_mse"] for line in compared)
     far = [
         f"{line['dataset']} {line['test_rate']:g} ({_ratio(line)}, {recipe(line)}, epochs {epochs(line)})"

@@ -1,8 +1,8 @@
-"""An epoch's batches: which windows in which order with which gaps, all of it drawn from (seed, epoch) alone.
+"""The batches of an epoch: order, windows and gaps, all drawn from (seed, epoch) alone.
 
-The draw is numpy's, on the host, and the same whatever trains on it: with the state of its generator after a batch it
-goes on behind that batch. `HostWindows` and `DeviceWindows` turn what was drawn into tensors, equal to the bit; the
-second keeps the whole series on the device and gathers windows there, so that only indices and gaps travel.
+The host draws them with numpy, so they are the same on every device; with the state of the generator after a batch the
+draw continues after that batch. `HostWindows` and `DeviceWindows` turn draws into tensors that are equal to the bit;
+the latter keeps the whole series on the device and gathers windows there, so that only indices and gaps are copied.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Drawn:
-    """One batch as it was drawn: `windows` [B] index the set, `values` [B, C, T] are theirs with NaN gaps."""
+    """One drawn batch: `windows` [B] index the window set, `values` [B, C, T] are those windows with NaN gaps."""
 
     windows: NDArray[np.int64]
     values: Floats
@@ -42,7 +42,7 @@ def draw(
     windows: WindowSet, masks: MaskSpec | FittedMasks, batch_size: int, seed: int, epoch: int,
     after: dict[str, Any] | None = None, skip: int = 0,
 ) -> Iterator[Drawn]:  # fmt: skip
-    """One pass over all windows in random order, gaps drawn anew; the last incomplete batch is left out.
+    """Yield one pass over all windows in random order with new gaps; the last incomplete batch is left out.
 
     Args:
         windows: The training part's.
@@ -50,8 +50,8 @@ def draw(
         batch_size: B.
         seed: Of the run.
         epoch: Counted from 0.
-        after: `Drawn.after` of the last batch that was used, to go on behind it.
-        skip: How many batches were used up to there.
+        after: `Drawn.after` of the last used batch, to continue after it.
+        skip: Number of batches used so far.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(windows))
@@ -67,14 +67,14 @@ def draw(
 
 
 def tensors(batch: Batch, device: torch.device) -> Tensors:
-    """values, observed, truth, hidden on the device, each [B, C, T]."""
+    """Return values, observed, truth and hidden on the device, each [B, C, T]."""
     parts = (batch.values, batch.observed, batch.truth, batch.hidden)
     values, observed, truth, hidden = (_send(part, device) for part in parts)
     return values, observed, truth, hidden
 
 
 def _send(array: NDArray[Any], device: torch.device) -> Tensor:
-    """To the device without waiting for it: that takes pinned memory on the way to a GPU."""
+    """Copy to the device without waiting for it, which needs pinned memory for a GPU."""
     tensor = torch.from_numpy(array)
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
@@ -86,7 +86,7 @@ class HostWindows:
         self.device = device
 
     def tensors(self, drawn: Drawn, rows: slice) -> Tensors:
-        """The batch's windows `rows`."""
+        """Return the windows `rows` of the batch."""
         return tensors(hide(drawn.values[rows], drawn.hidden[rows]), self.device)
 
 
@@ -101,7 +101,7 @@ class DeviceWindows:
         self.starts = torch.from_numpy(windows.starts).to(device)
 
     def tensors(self, drawn: Drawn, rows: slice) -> Tensors:
-        """The batch's windows `rows`."""
+        """Return the windows `rows` of the batch."""
         chosen = _send(drawn.windows[rows], self.device)
         hidden = _send(np.ascontiguousarray(drawn.hidden[rows]), self.device)
         values = self.view[self.groups[chosen], :, self.starts[chosen]]  # (B, C, T)
@@ -112,14 +112,14 @@ class DeviceWindows:
 
 
 def windows_on(device: torch.device, values: Floats, windows: WindowSet) -> HostWindows | DeviceWindows:
-    """On a GPU whose free memory holds the series four times over, the series goes there; else windows are cut here."""
+    """Keep the series on a GPU with four times its size of free memory; else cut windows on the host."""
     if device.type == "cuda" and 4 * values.nbytes < torch.cuda.mem_get_info(device)[0]:
         return DeviceWindows(values, windows, device)
     return HostWindows(device)
 
 
 def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:
-    """The same items, up to `depth` of them made beforehand by a thread: a GPU need not wait for the next gaps."""
+    """Yield the same items, up to `depth` of them prepared by a thread, so that a GPU need not wait for gaps."""
     ready: queue.Queue[Callable[[], Item] | None] = queue.Queue(depth)
     ended = threading.Event()
 

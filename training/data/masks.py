@@ -1,22 +1,22 @@
 """Which observed cells to withhold: the gap patterns a model is trained and scored on, all seeded.
 
 Every sampler takes a numpy generator and the bool array of what was observed, [B, C, T], and returns `hidden`, a bool
-array of the same shape, True where an observed cell is to be withheld. Real gaps stay what they are: they are never
-hidden, because nobody knows what to compare with there.
+array of the same shape, True where an observed cell is to be withheld. Real gaps are never hidden, because their true
+values are unknown.
 
     random      each cell by itself (the paper's point pattern)
     block       per sensor, an exact number of steps in separate segments (the paper's block pattern)
-    single      a few lone steps with observations on both sides, the newest among them: of one sensor, several, all
-    tail        the newest steps are out: of one sensor, of several, of the whole group
-    silent      one or more sensors are out for the whole window
-    blackout    the whole group is out for a while and comes back
-    correlated  sensors that fail together are out at the same time, up to the newest step or in the middle
-    replay      gaps that the data really had, laid over other windows
-    deployment  a mixture of all of these, each window its own: what a stream meets
+    single      a few single steps with observations on both sides, or the newest: of one sensor, several, all
+    tail        the newest steps are missing: of one sensor, of several, of the whole group
+    silent      one or more sensors are missing for the whole window
+    blackout    the whole group is missing for a while and returns
+    correlated  sensors that fail together are missing at the same time, up to the newest step or in the middle
+    replay      real gaps of the data, applied to other windows
+    deployment  a mixture of all of these, drawn for each window: the gaps of a stream
 
-The block sampler is the calibrated one: the number of segments uniform in 2..16, lengths a uniformly random
-composition, positions uniform over all arrangements that keep an observed step between segments. Of the readings of
-the paper's text that were tried it comes nearest to the paper's own linear baseline (results/calibration.md).
+The block sampler is calibrated: the number of segments is uniform in 2..16, lengths are a uniformly random composition,
+positions uniform over all arrangements that keep an observed step between segments. Of the interpretations of the
+paper's text that were tried, this one is closest to the paper's own linear baseline (results/calibration.md).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ PATTERNS = (
     "deployment",
 )  # fmt: skip
 
-# The mixture: how often a window meets each shape. A third of it is the paper's, so that the interior stays good; most
-# of the rest is at the right edge, because the newest step is what a stream asks for at every step. Single steps have
-# a share of their own: neither blocks nor tails teach them (measured on Illness: 0.08 to 0.12 against 0.057 for
-# interpolation, one step missing 8 steps before the newest).
+# Shares of the deployment mixture. A third are the paper's patterns, so that the interior stays good; most of the rest
+# is at the right edge, because a stream needs the newest step at every step. Single steps have a share of their own:
+# neither blocks nor tails teach them (measured on Illness: 0.08 to 0.12 against 0.057 for interpolation, one step
+# missing 8 steps before the newest).
 DEPLOYMENT_WEIGHTS: Mapping[str, float] = {
     "random": 0.15,
     "block": 0.20,
@@ -55,17 +55,17 @@ DEPLOYMENT_WEIGHTS: Mapping[str, float] = {
 
 FIXED_RATES = (0.3, 0.3)
 DEPLOYMENT_RATES = (0.05, 0.6)
-SINGLES = (1, 8)  # lone steps a window
-APART = 3  # steps from one lone step to the next: two observations lie between
+SINGLES = (1, 8)  # single steps in a window
+APART = 3  # steps from one single step to the next: two observations lie between
 
 
 def random_cells(rng: np.random.Generator, observed: Bools, rate: float) -> Bools:
-    """Each cell hidden with probability `rate`, independently ("random missingness")."""
+    """Hide each cell independently with probability `rate` ("random missingness")."""
     return (rng.random(observed.shape, dtype=np.float32) < rate) & observed
 
 
 def block_cells(rng: np.random.Generator, observed: Bools, rate: float, segments: tuple[int, int] = SEGMENTS) -> Bools:
-    """Per sensor, round(rate * T) steps in separate segments ("block missingness"), before `observed` is applied.
+    """Hide round(rate * T) steps of each sensor in separate segments ("block missingness").
 
     With k hidden and f free steps, n segments (n uniform in `segments`, at most k and at most f + 1) go into n
     distinct ones of the f + 1 places before, between and after the free steps: every arrangement that leaves at least
@@ -100,7 +100,7 @@ def block_cells(rng: np.random.Generator, observed: Bools, rate: float, segments
 
 
 def tail_cells(rng: np.random.Generator, observed: Bools, sensors: str, steps: tuple[int, int] = TAIL_STEPS) -> Bools:
-    """The newest steps hidden, their number log-uniform in `steps`: one step is as likely as ten to twenty are.
+    """Hide the newest steps, their number log-uniform in `steps`: one step is as likely as ten to twenty.
 
     Args:
         rng: Seeded by the caller.
@@ -115,10 +115,10 @@ def tail_cells(rng: np.random.Generator, observed: Bools, sensors: str, steps: t
 
 
 def single_cells(rng: np.random.Generator, observed: Bools, count: tuple[int, int] = SINGLES) -> Bools:
-    """Lone steps hidden, `count` of them a window (both inclusive), never two within `APART` - 1 steps of each other.
+    """Hide single steps, `count` per window (both inclusive), never two within `APART` - 1 steps of each other.
 
-    In half of the windows the newest step is one of them. Each window's steps are missing for one sensor, for several
-    or for all, a third each, the same sensors at every one of its steps.
+    In half of the windows the newest step is one of them. The steps of a window are missing for one sensor, for several
+    or for all, a third each, and for the same sensors at each of its steps.
     """
     batch, variables, width = observed.shape
     slots = max(1, width // APART)
@@ -140,7 +140,7 @@ def single_cells(rng: np.random.Generator, observed: Bools, count: tuple[int, in
 
 
 def blackout_cells(rng: np.random.Generator, observed: Bools, steps: tuple[int, int] = TAIL_STEPS) -> Bools:
-    """The whole group out for a while, log-uniform in `steps`, with observations before and after where they fit."""
+    """Hide the whole group for a while, log-uniform in `steps`, with observations before and after where they fit."""
     batch, _, width = observed.shape
     lengths = _lengths(rng, batch, steps, max(1, width - 2))
     first = 1 + (rng.random(batch) * (width - 1 - lengths)).astype(np.int64).clip(0)
@@ -150,13 +150,13 @@ def blackout_cells(rng: np.random.Generator, observed: Bools, steps: tuple[int, 
 def correlated_cells(
     rng: np.random.Generator, observed: Bools, sets: Bools, steps: tuple[int, int] = TAIL_STEPS
 ) -> Bools:
-    """Sensors that fail together, out for the same steps; in half of the windows up to the newest.
+    """Hide sensors that fail together for the same steps; in half of the windows up to the newest step.
 
     Args:
         rng: Seeded by the caller.
         observed: bool [B, C, T].
-        sets: bool [M, C] to draw from, as often as they happened. With none (M is 0) neighbouring sensors of the list
-            are taken, because what is listed side by side is often wired side by side.
+        sets: bool [M, C] to draw from, as often as they occurred. With none (M is 0) neighbours in the list of sensors
+            are taken, because sensors listed side by side are often wired together.
         steps: shortest and longest outage, both inclusive, log-uniform.
     """
     batch, variables, width = observed.shape
@@ -174,7 +174,7 @@ def correlated_cells(
 
 
 def replay_cells(rng: np.random.Generator, observed: Bools, templates: Bools) -> Bools:
-    """Real gap patterns, templates [N, C, T], laid over other windows; nothing where there is no template."""
+    """Apply real gap patterns, templates [N, C, T], to other windows; hide nothing without a template."""
     if not len(templates):
         return np.zeros_like(observed)
     hidden: Bools = templates[rng.integers(0, len(templates), size=observed.shape[0])] & observed
@@ -182,28 +182,28 @@ def replay_cells(rng: np.random.Generator, observed: Bools, templates: Bools) ->
 
 
 def silent_sensors(rng: np.random.Generator, observed: Bools, most: int = 3) -> Bools:
-    """One to `most` sensors hidden for the whole window, never all of them."""
+    """Hide one to `most` sensors for the whole window, never all of them."""
     batch, variables, _ = observed.shape
     count = rng.integers(1, min(most, max(variables - 1, 1)) + 1, size=batch)
     return _some_sensors(rng, batch, variables, count)[:, :, None] & observed
 
 
 def _lengths(rng: np.random.Generator, batch: int, steps: tuple[int, int], most: int) -> NDArray[np.int64]:
-    """Log-uniform lengths in `steps`, at most `most`: [B]."""
+    """Draw log-uniform lengths in `steps`, at most `most`: [B]."""
     high = max(1, min(steps[1], most))
     low = min(steps[0], high)
     return np.exp(rng.uniform(np.log(low), np.log(high + 1), size=batch)).astype(np.int64).clip(low, high)
 
 
 def _span(first: NDArray[np.int64], length: NDArray[np.int64], width: int) -> Bools:
-    """[B, width], True from `first` on for `length` places."""
+    """Return [B, width], True for `length` places from `first` on."""
     place = np.arange(width)
     span: Bools = (place >= first[:, None]) & (place < (first + length)[:, None])
     return span
 
 
 def _named_sensors(rng: np.random.Generator, batch: int, variables: int, sensors: str) -> Bools:
-    """[B, C]: "one" sensor, "several" (2 or more, up to all but one) or "all" of them, in each window."""
+    """Draw [B, C]: "one" sensor, "several" (2 or more, up to all but one) or "all", in each window."""
     if sensors == "all":
         count = np.full(batch, variables)
     elif sensors == "one":
@@ -216,19 +216,19 @@ def _named_sensors(rng: np.random.Generator, batch: int, variables: int, sensors
 
 
 def _some_sensors(rng: np.random.Generator, batch: int, variables: int, count: NDArray[np.int64]) -> Bools:
-    """[B, C], True for `count[b]` sensors chosen at random in each window."""
+    """Draw [B, C], True for `count[b]` random sensors in each window."""
     rank = np.argsort(np.argsort(rng.random((batch, variables)), axis=1), axis=1)
     return rank < count[:, None]
 
 
 @dataclass(frozen=True)
 class MaskSpec:
-    """A pattern with its numbers: what a run's configuration says under [masks].
+    """A mask pattern with its parameters: a run's [masks] section.
 
     `rates` bounds the rate of random and block masks, drawn anew for every batch; equal bounds fix it, and none given
     means 0.3, or 0.05 to 0.6 in the deployment mixture. `weights` is that mixture. `background` is the share of its
     windows other than random and block ones that also lose single cells elsewhere, at a rate up to `background_rate`:
-    a real stream seldom has just one fault.
+    a real stream seldom has a single fault.
     """
 
     pattern: str = "block"
@@ -268,7 +268,7 @@ class MaskSpec:
         return [name for name, weight in self.weights.items() if weight > 0]
 
     def sample(self, rng: np.random.Generator, observed: Bools, outages: Outages | None = None) -> Bools:
-        """Hidden cells for a batch of windows: observed [B, C, T] -> hidden [B, C, T].
+        """Draw the hidden cells of a batch of windows: observed [B, C, T] -> hidden [B, C, T].
 
         `outages` are those of the training part (`fitted`); without them the batch's own real gaps are replayed, each
         on the other windows.
@@ -289,7 +289,7 @@ class MaskSpec:
         return hidden
 
     def fitted(self, known: Bools, window: int) -> FittedMasks:
-        """The same masks, with the outages of a training part, known [G, C, R], to replay."""
+        """Combine the masks with the outages of a training part, known [G, C, R], to replay."""
         return FittedMasks(self, Outages.harvest(known, window))
 
     def _one(self, rng: np.random.Generator, observed: Bools, pattern: str, outages: Outages) -> Bools:
@@ -307,7 +307,7 @@ class MaskSpec:
             return correlated_cells(rng, observed, outages.sets, self.tail_steps)
         if pattern == "replay":
             hidden = replay_cells(rng, observed, outages.templates)
-            # Data without gaps, or a template that met a window with the same ones: sensors that fail together instead.
+            # Data without gaps, or a template that hides nothing in this window: sensors that fail together instead.
             idle = ~hidden.any(axis=(1, 2))
             if idle.any():
                 hidden[idle] = correlated_cells(rng, observed[idle], outages.sets, self.tail_steps)
@@ -328,12 +328,12 @@ class FittedMasks:
     outages: Outages
 
     def sample(self, rng: np.random.Generator, observed: Bools) -> Bools:
-        """Hidden cells for a batch of windows: observed [B, C, T] -> hidden [B, C, T]."""
+        """Draw the hidden cells of a batch of windows: observed [B, C, T] -> hidden [B, C, T]."""
         return self.spec.sample(rng, observed, self.outages)
 
 
 def _own_outages(observed: Bools, patterns: Collection[str]) -> Outages:
-    """The real gaps of a batch [B, C, T], looked for only when a pattern in use asks for them."""
+    """Find the real gaps of a batch [B, C, T], if a pattern in use needs them."""
     if {"replay", "correlated"}.isdisjoint(patterns):
         _, variables, width = observed.shape
         return Outages(np.zeros((0, variables, width), np.bool_), np.zeros((0, variables), np.bool_))
@@ -341,7 +341,7 @@ def _own_outages(observed: Bools, patterns: Collection[str]) -> Outages:
 
 
 def edge_cells(observed: Bools, sensor: int | None, lag: int = 0) -> Bools:
-    """One single step hidden, `lag` steps before the newest: of one sensor, or of all when `sensor` is None."""
+    """Hide the step `lag` steps before the newest, of one sensor, or of all if `sensor` is None."""
     hidden = np.zeros_like(observed)
     row = slice(None) if sensor is None else sensor
     hidden[:, row, observed.shape[-1] - 1 - lag] = True

@@ -1,8 +1,8 @@
-"""The outages that a data set really had: found once, replayed elsewhere to train for the ones that will come.
+"""The real outages of a data set: found once, then applied to other windows as training gaps.
 
-Sensors that hang on one cable, one logger or one radio fail together, and every plant has its own way of failing.
-Gap patterns of the training part are kept as templates of a window's size and laid over other windows, and the sets of
-sensors that went out together are kept to be put out together again.
+Sensors on one cable, one logger or one radio fail together, and every plant has its own pattern of failures. The gap
+patterns of the training part become templates of the size of a window, and the sets of sensors that failed together are
+kept so that they can be hidden together again.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
 
-MOST = 2048  # templates kept: 2 MB at 11 sensors and 96 steps, far more than a run draws from one window's shape
-FULLEST = 0.75  # a template that hides more than this share of a window leaves too little to fill it from
+MOST = 2048  # templates kept: 2 MB at 11 sensors and 96 steps, far more than a run draws
+FULLEST = 0.75  # a template that hides a larger share of a window leaves too few observations
 
 
 @dataclass(frozen=True)
 class Outages:
-    """What was found, True where a reading was missing; both may be empty (N or M is 0)."""
+    """Real outages, True where a reading was missing; both arrays may be empty (N or M is 0)."""
 
     templates: Bools  # [N, C, T] gap patterns of whole windows
-    sets: Bools  # [M, C] two or more sensors, not all, that were out at the same step; one row an occasion
+    sets: Bools  # [M, C] two or more sensors, not all, that were missing at the same step; one row for each occasion
 
     @classmethod
     def harvest(cls, known: Bools, window: int, most: int = MOST) -> Outages:
@@ -33,18 +33,18 @@ class Outages:
         Args:
             known: bool [G, C, R], True where a reading is there. R is `window` or more.
             window: T, steps of a template.
-            most: At most so many templates and sets, evenly spread over groups and time.
+            most: Limit of templates and of sets, evenly spread over groups and time.
 
         Returns:
-            The same templates and sets whenever asked. A row that nobody ever observed counts as absent from the
-            group, not as out, so it makes no template.
+            The templates and sets; they depend on the arguments alone. A sensor that was never observed counts as
+            absent from the group instead of missing, so it makes no template.
         """
         missing = ~known & known.any(axis=-1, keepdims=True)
         return cls(_templates(missing, window, most), _sets(missing, most))
 
 
 def _templates(missing: Bools, window: int, most: int) -> Bools:
-    """Windows of `missing` [G, C, R] that have a gap and are not all gap, bool [N, C, T]."""
+    """Return the windows of `missing` [G, C, R] that have gaps and enough observations, bool [N, C, T]."""
     lost = np.cumsum(np.pad(missing.sum(axis=1), ((0, 0), (1, 0))), axis=1)
     share = (lost[:, window:] - lost[:, :-window]) / (missing.shape[1] * window)  # (G, R - T + 1)
     groups, starts = np.nonzero((share > 0) & (share <= FULLEST))
@@ -55,7 +55,7 @@ def _templates(missing: Bools, window: int, most: int) -> Bools:
 
 
 def _sets(missing: Bools, most: int) -> Bools:
-    """Sensors out together, bool [M, C], taken where the set changes: a long outage counts once, as a short one."""
+    """Return the sets of sensors missing together, bool [M, C]; an outage counts once, whatever its length."""
     began = np.ones((missing.shape[0], missing.shape[-1]), np.bool_)
     began[:, 1:] = (missing[:, :, 1:] != missing[:, :, :-1]).any(axis=1)
     count = missing.sum(axis=1)

@@ -1,4 +1,4 @@
-"""What a run's data is: where it lies, the series that come out of it, their parts in time, and their scale.
+"""The data of a run: its [data] section, the series read from it, their split in time, and their scale.
 
 `training.data.tables` reads the files.
 """
@@ -19,20 +19,20 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class DataSpec:
-    """Where the readings are and how to read them: a run's [data] section.
+    """The source of the readings and how to read them: a run's [data] section.
 
     `sensors` picks and orders the sensors; empty means all numeric columns (wide) or all names (long). `separator`
     splits wide columns into group and sensor; empty means a single group, named `group_name`, unless `group` names a
-    column that says it of each row. `sentinels` are numbers that stand for "no value", for all sensors or for one, and
-    `no_value` texts that do (`Bad`, `-`). `date_order` says how dates such as 1/2/2026 are meant, dmy or mdy; empty: as
-    the file's other dates tell. `time` names a column, or two as `Date+Clock`; empty, it takes each row of a wide table
-    as a step. `step_s` is the grid's interval in seconds; 0 takes the median distance of the times. `bucket` says what
-    stands for a step with several readings, as a worker's catalogue does: `last` takes the latest one, `mean` the mean
-    of all. `grid = false` takes the rows of a wide table as they come, one row a step, whatever their times say: the
-    field's benchmarks do. `split` are the shares of rows for training, validation and test, in time order; `rows` gives
-    them as numbers instead, further rows being left out. Windows of the validation and test parts may start up to
-    `history` rows before their part: 0 keeps the parts apart, and the field's convention is a window's length, so that
-    the first row of a part is already seen with a full past.
+    column that holds it. `sentinels` are numbers that stand for "no value", for all sensors or for one, and `no_value`
+    texts that do (`Bad`, `-`). `date_order` is the order of dates such as 1/2/2026, dmy or mdy; empty: detected from
+    the file's other dates. `time` names a column, or two as `Date+Clock`; empty, it takes each row of a wide table as a
+    step. `step_s` is the grid's interval in seconds; 0 takes the median distance of the times. `bucket` is the value of
+    a step with several readings, as in a worker's catalogue: `last` takes the latest one, `mean` the mean of all. `grid
+    = false` takes the rows of a wide table as consecutive steps, whatever their times: the field's benchmarks do.
+    `split` are the shares of rows for training, validation and test, in time order; `rows` gives them as numbers
+    instead, further rows being left out. Windows of the validation and test parts may start up to `history` rows before
+    their part: 0 keeps the parts apart, and the field's convention is a window's length, so that the first row of a
+    part is already seen with a full past.
     """
 
     file: str = ""
@@ -71,9 +71,9 @@ class DataSpec:
         if self.history < 0:
             raise ValueError(f"history must be 0 rows or more, found {self.history}")
         if not self.grid and (self.layout == "long" or self.group):
-            raise ValueError("grid = false needs a wide table of one row a time: the steps of others are their grid")
+            raise ValueError("grid = false needs a wide table with one row for each time")
         if self.group and self.separator:
-            raise ValueError("a group is said by a column or by the columns' names: give group or separator")
+            raise ValueError("the group is in a column or in the columns' names: give group or separator, not both")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Split:
-    """Training, validation and test parts in time order; the latter two begin with their `history` if there is one."""
+    """Training, validation and test parts in time order; the latter two begin with their `history`, if any."""
 
     train: Series
     validation: Series
@@ -123,7 +123,7 @@ class Scale:
 
 
 def split(series: Series, spec: DataSpec, window: int) -> Split:
-    """Cut in time order as `spec.rows` or `spec.split` says; every part must hold at least one window.
+    """Split in time order by `spec.rows` or `spec.split`; every part must hold at least one window.
 
     Raises:
         DataError: a part is shorter than a window, or the series has fewer rows than `spec.rows` names.
@@ -148,7 +148,7 @@ def split(series: Series, spec: DataSpec, window: int) -> Split:
 
 
 def fit_scale(train: Series) -> Scale:
-    """Statistics of each sensor over all groups, observed training values only.
+    """Compute the statistics of each sensor over all groups, from observed training values only.
 
     Raises:
         DataError: a sensor has no observed value in the training part.
@@ -158,9 +158,9 @@ def fit_scale(train: Series) -> Scale:
     if silent:
         raise DataError(
             f"sensors without an observed value in the training part of {train.source}: {', '.join(silent)}; "
-            "leave them out: data.sensors lists those to take"
+            "leave them out: list the others in data.sensors"
         )
     std = np.nanstd(stacked, axis=1)
-    # A sensor that never moved has no scale of its own; 1 of its unit keeps it as it is.
+    # A constant sensor has no scale; 1 keeps its unit.
     std = np.where(std > 1e-12, std, 1.0)
     return Scale(np.nanmean(stacked, axis=1), std, np.nanmin(stacked, axis=1), np.nanmax(stacked, axis=1))

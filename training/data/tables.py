@@ -1,10 +1,10 @@
-"""Files to series: wide or long tables of one or many groups, on a regular grid, with their real gaps kept as NaN.
+"""Reads files into series: wide or long tables of one or many groups, on a regular grid, with real gaps as NaN.
 
-    wide    one row a time, one column a sensor; with a separator, `<group>.<sensor>` columns pool many groups
-    long    one row a reading: time, sensor, value, and a group where there are several
+    wide    one row for each time, one column for each sensor; with a separator, `<group>.<sensor>` columns of groups
+    long    one row for each reading: time, sensor, value, and a group where there are several
 
-What comes out is `Series`: float32 [G, C, R], the G groups sharing the same C sensors over R rows of one grid. A cell
-that was empty, or holds what is declared as "no value", is NaN, and no loss, score or statistic ever meets it.
+The result is a `Series`: float32 [G, C, R], G groups with the same C sensors over R rows of one grid. A cell that was
+empty, or holds a declared "no value", is NaN and enters no loss, score or statistic.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def load(spec: DataSpec, path: Path) -> Series:
 
 
 def read_table(path: Path, no_value: Sequence[str] = ()) -> pa.Table:
-    """The content of a CSV or Parquet file (glaim_stream.feed.files).
+    """Read a CSV or Parquet file (glaim_stream.feed.files).
 
     Raises:
         DataError: it is absent, of another kind, or cannot be read.
@@ -81,7 +81,7 @@ def _require(table: pa.Table, names: Sequence[str], path: Path, what: str) -> No
 
 
 def times_of(table: pa.Table, spec: DataSpec, path: Path) -> NDArray[np.int64]:
-    """Epoch milliseconds of each row; without a time column the rows are the steps, counted from 1970.
+    """Return the epoch milliseconds of each row; without a time column the rows are steps from 1970 on.
 
     Raises:
         DataError: the column is absent, or not all of it can be read.
@@ -154,7 +154,7 @@ def _interval(times_ms: NDArray[np.int64], step_s: float, path: Path) -> int:
 
 
 def _grid(times_ms: NDArray[np.int64], step_s: float, path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Row of each time on the regular grid, the grid's times, and its interval in ms.
+    """Return the row of each time on the regular grid, the grid's times, and its interval in ms.
 
     Steps begin where a worker's do, at multiples of the interval since 1970: what falls into one step there does here.
     """
@@ -170,7 +170,7 @@ def _grid(times_ms: NDArray[np.int64], step_s: float, path: Path) -> tuple[NDArr
 
 
 def _settled(place: NDArray[np.int64], numbers: Floats, size: int, bucket: str) -> Floats:
-    """What stands in each of `size` cells, NaN where nothing does.
+    """Return the value of each of `size` cells, NaN where there is none.
 
     Args:
         place: [n] the cell of each reading, in order of time.

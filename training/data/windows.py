@@ -1,4 +1,4 @@
-"""Windows of a series: where they start, and batches of (values, observed) cut from them."""
+"""Windows of a series: their starts, and the batches of (values, observed) cut from them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from training.errors import DataError
 
 @dataclass(frozen=True)
 class Batch:
-    """Windows ready for the model, all [B, C, T]: what it may see, and what it is asked for."""
+    """Windows ready for the model, all [B, C, T]: its input, and the hidden cells with their truth."""
 
-    values: Floats  # standardised, 0 where not in `observed`: the hidden truth is not in here
-    observed: Bools  # True where the model sees a value
-    truth: Floats  # standardised, 0 where nobody knows
+    values: Floats  # standardised, 0 where not `observed`, so without the hidden truth
+    observed: Bools  # True where the model gets a value
+    truth: Floats  # standardised, 0 where unknown
     hidden: Bools  # True where a known value was withheld
 
 
 def hide(values: Floats, hidden: Bools) -> Batch:
-    """Split windows [B, C, T] with NaN gaps into what the model sees and what it is asked for."""
+    """Split windows [B, C, T] with NaN gaps into the model's input and the hidden truth."""
     known = np.isfinite(values)
     hidden = hidden & known
     observed = known & ~hidden
@@ -37,7 +37,7 @@ def hide(values: Floats, hidden: Bools) -> Batch:
 class WindowSet:
     """All windows of `window` steps in values [G, C, R], their starts `stride` rows apart.
 
-    Windows in which fewer than `minimum_observed` of the cells hold a value teach little and are left out.
+    Windows in which fewer than `minimum_observed` of the cells hold a value are left out.
     """
 
     def __init__(self, values: Floats, window: int, stride: int = 1, minimum_observed: float = 0.25) -> None:
@@ -61,11 +61,11 @@ class WindowSet:
         return int(self.groups.size)
 
     def take(self, index: NDArray[np.int64]) -> Floats:
-        """The windows at `index`, float32 [B, C, T] with NaN gaps."""
+        """Return the windows at `index`, float32 [B, C, T] with NaN gaps."""
         return np.ascontiguousarray(self._view[self.groups[index], :, self.starts[index]])
 
     def spread(self, most: int) -> NDArray[np.int64]:
-        """At most `most` windows, evenly spread over groups and time: the same ones whenever asked."""
+        """Return at most `most` windows, evenly spread over groups and time, always the same ones."""
         if most <= 0 or most >= len(self):
             return np.arange(len(self))
         return np.unique(np.linspace(0, len(self) - 1, most).round().astype(np.int64))
@@ -74,9 +74,9 @@ class WindowSet:
 def fixed_batches(
     windows: WindowSet, masks: MaskSpec | FittedMasks, batch_size: int, most: int, key: str
 ) -> list[Batch]:
-    """Batches whose gaps depend on nothing but `key` and the window's number: the same at every epoch and resume.
+    """Return batches whose gaps depend on `key` and the window's number alone: equal at every epoch and resume.
 
-    A window keeps its gaps whatever the batch size, and however many others are chosen beside it.
+    A window keeps its gaps whatever the batch size and the number of other windows.
     """
     batches = []
     chosen = windows.spread(most)
@@ -90,6 +90,6 @@ def fixed_batches(
 
 
 def seeded(key: str, number: int) -> np.random.Generator:
-    """A generator for the `number`-th window of what `key` names: equal on every machine and in every process."""
+    """Return the generator of the `number`-th window of `key`: equal on every machine and in every process."""
     digest = hashlib.blake2b(f"{key}|{number}".encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest, "little"))

@@ -1,10 +1,10 @@
-"""How well a data set's newest step can be known at all: a linear regression that is told everything else.
+"""A bound for the newest step of a data set: a linear regression that gets all other values.
 
     python -m training.edge.linear training/configs/beijing-air.toml --groups 3
 
 For each sensor, from its own last steps, the other sensors up to and with the newest step, and the hour of the day, by
-least absolute deviations on the training part, over all groups. It has no gaps to cope with and one sensor to think of,
-so it says what an aim such as "30 % under the last value" asks of a data set. Printed: MAE on the test part beside the
+least absolute deviations on the training part, over all groups. It has no other gaps and a single target, so it shows
+what an aim such as "30 % under the last value" demands of a data set. It prints the MAE on the test part beside the
 last value, standardised, by sensor and on average.
 """
 
@@ -25,10 +25,10 @@ from training.errors import exits_with_errors
 
 Doubles = NDArray[np.float64]
 
-OWN_STEPS = 6  # of the sensor itself, before the newest one
-OTHER_STEPS = 3  # of each other sensor, the newest one among them
+OWN_STEPS = 6  # steps of the sensor itself, before the newest one
+OTHER_STEPS = 3  # steps of each other sensor, including the newest one
 ROUNDS = 12  # of reweighting
-_LEAST_RESIDUAL = 1e-3  # standardised: below it an error weighs as this one
+_LEAST_RESIDUAL = 1e-3  # standardised; smaller errors get the same weight
 _RIDGE = 1e-3  # keeps collinear sensors solvable
 _HOUR_MS, _DAY_HOURS = 3_600_000, 24
 
@@ -36,12 +36,12 @@ _HOUR_MS, _DAY_HOURS = 3_600_000, 24
 def features(
     values: NDArray[np.float32], times_ms: NDArray[np.int64], sensor: int, steps: NDArray[np.int64]
 ) -> Doubles:
-    """What is known of each of `steps` when `sensor` alone is missing there, [n, features]; NaN where unknown.
+    """Return the known values at each of `steps` if `sensor` alone is missing, [n, features]; NaN where unknown.
 
     Args:
         values: [C, R], standardised.
         times_ms: [R].
-        sensor: the missing one.
+        sensor: the missing sensor.
         steps: [n], each at least OWN_STEPS.
     """
     own = [values[sensor, steps - back] for back in range(1, OWN_STEPS + 1)]
@@ -51,12 +51,12 @@ def features(
         for back in range(OTHER_STEPS)
     ]  # fmt: skip
     hour = times_ms[steps] // _HOUR_MS % _DAY_HOURS
-    hours = np.eye(_DAY_HOURS)[hour]  # together they are the constant
+    hours = np.eye(_DAY_HOURS)[hour]  # their sum is the constant
     return np.column_stack([*own, *others, hours]).astype(np.float64)
 
 
 def least_absolute(x: Doubles, y: Doubles) -> Doubles:
-    """Coefficients whose sum of absolute residuals is least, by iteratively reweighted least squares."""
+    """Return the coefficients of least absolute deviations, by iteratively reweighted least squares."""
     weight: Doubles = np.ones(len(y))
     coefficients: Doubles = np.zeros(x.shape[1])
     for _ in range(ROUNDS):
@@ -76,13 +76,15 @@ def _known(
 
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 with a sentence on standard error."""
+    """Run the command line; return 0, or 2 after an error message."""
     parser = argparse.ArgumentParser(
         prog="python -m training.edge.linear", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("config", type=Path, help="the run whose data, split and standardisation are used")
-    parser.add_argument("--groups", type=int, default=0, help="at most so many groups to test, evenly spread")
-    parser.add_argument("--rows", type=int, default=6000, help="training steps a group, drawn at random")
+    parser.add_argument("config", type=Path, help="run configuration with the data, split and standardisation")
+    parser.add_argument("--groups", type=int, default=0, help="most groups to test, evenly spread (default 0: all)")
+    parser.add_argument(
+        "--rows", type=int, default=6000, help="random training steps of each group (default %(default)s)"
+    )
     given = parser.parse_args(arguments)
     config = configuration.read(given.config)
     series = load(config.data, configuration.data_path(config.data.file))

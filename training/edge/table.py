@@ -35,32 +35,32 @@ def score(
     lines = []
     for case in CASES:
         for lag in LAGS:
-            asked = [group[case, lag] for group in groups]
-            if not any(np.isfinite(answers.truth).any() for answers in asked):
+            by_group = [group[case, lag] for group in groups]
+            if not any(np.isfinite(answers.truth).any() for answers in by_group):
                 continue
-            mixed = [blended(answers, weights) for answers in asked]
-            interpolated = _errors(asked, [answers.interpolation for answers in asked])
-            carried = _errors(asked, [answers.last_value for answers in asked])
-            for method, filled in (("model", [answers.model for answers in asked]), ("blend", mixed)):
-                mse, mae = _errors(asked, filled)
+            mixed = [blended(answers, weights) for answers in by_group]
+            interpolated = _errors(by_group, [answers.interpolation for answers in by_group])
+            carried = _errors(by_group, [answers.last_value for answers in by_group])
+            for method, filled in (("model", [answers.model for answers in by_group]), ("blend", mixed)):
+                mse, mae = _errors(by_group, filled)
                 lines.append(
                     {
                         "dataset": about["dataset"], "method": method, "case": case, "lag": lag, "mse": mse, "mae": mae,
                         "last_value_mse": carried[0], "last_value_mae": carried[1],
                         "interpolation_mse": interpolated[0], "interpolation_mae": interpolated[1],
-                        "groups": len(asked), "windows": sum(len(answers.steps) for answers in asked),
-                        "cells": sum(int(np.isfinite(answers.truth).sum()) for answers in asked), **about,
+                        "groups": len(by_group), "windows": sum(len(answers.steps) for answers in by_group),
+                        "cells": sum(int(np.isfinite(answers.truth).sum()) for answers in by_group), **about,
                     }
                 )  # fmt: skip
     return lines
 
 
-def _errors(asked: Sequence[Answers], filled: Sequence[Floats]) -> tuple[float, float]:
+def _errors(by_group: Sequence[Answers], filled: Sequence[Floats]) -> tuple[float, float]:
     """Return MSE and MAE over the cells whose truth is known."""
     errors = np.concatenate(
         [
             (np.nan_to_num(values.astype(np.float64)) - answers.truth)[np.isfinite(answers.truth)]
-            for answers, values in zip(asked, filled, strict=True)
+            for answers, values in zip(by_group, filled, strict=True)
         ]
     )
     return round(float(np.square(errors).mean()), 5), round(float(np.abs(errors).mean()), 5)

@@ -1,1 +1,1 @@
-"""The training run: `python -m training.fit`."""
+"""The training run behind `python -m training.fit`."""

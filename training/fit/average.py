@@ -1,4 +1,4 @@
-"""The moving average of a network's weights: what is validated and exported."""
+"""The moving average of a network's weights, which is validated and exported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 
 class Average:
-    """Exponential moving average of a model's weights, corrected for its start; a decay of 0 takes them as they are."""
+    """Exponential moving average of a model's weights, corrected for its start; with a decay of 0 a plain copy."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
@@ -17,6 +17,6 @@ class Average:
 
     @torch.no_grad()
     def update(self, model: nn.Module, iteration: int) -> None:
-        """Blend the new weights in; early on the average follows fast."""
+        """Include the new weights; at the start the average follows fast."""
         decay = min(self.decay, (1 + iteration) / (10 + iteration)) if self.decay else 0.0
         torch._foreach_lerp_(list(self.model.parameters()), list(model.parameters()), 1.0 - decay)

@@ -1,4 +1,4 @@
-"""When a run writes where it is: as time passes within an epoch, and when it is asked to stop."""
+"""When a run writes checkpoints: regularly within an epoch, and when it is to stop."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from training.fit.learner import Learner
 from training.runtime import Interrupted, StopRequest
 
 ADVICE = "try train.clip_norm=1 or a lower train.learning_rate"
-ASK_EVERY = 8  # iterations after which several processes ask each other: each time costs them a message
+AGREE_EVERY = 8  # iterations between agreements of several processes: each costs a message
 
 
 class CheckpointWriter:
-    """Holds the run's clock, and its last.pt within an epoch; `stop` is somebody's wish to end.
+    """Writer of last.pt, with the run's clock; `stop` is a shutdown request.
 
-    Several processes write and stop at the same iteration: the states of all of them belong in the checkpoint.
+    Several processes write and stop at the same iteration, because the checkpoint holds the states of all of them.
     """
 
     def __init__(self, path: Path, state: Checkpoint, learner: Learner, stop: StopRequest, minutes: float) -> None:
@@ -34,28 +34,28 @@ class CheckpointWriter:
 
     @property
     def seconds(self) -> float:
-        """How long the run has trained, all its sessions together; by the clock of the first process, and all ask."""
-        return float(self.learner.world.told([time.monotonic() - self._began])[0])
+        """Training time of the run over all sessions, by the clock of the first process. All processes must call."""
+        return float(self.learner.world.broadcast([time.monotonic() - self._began])[0])
 
-    def wanted(self, batch: int) -> bool:
-        """Whether to write after that many batches of the epoch: it is time, or somebody wants to stop."""
+    def due(self, batch: int) -> bool:
+        """Whether to write after that many batches of the epoch: the interval has passed, or the run is to stop."""
         world = self.learner.world
-        if world.size > 1 and batch % ASK_EVERY:
+        if world.size > 1 and batch % AGREE_EVERY:
             return False
-        due = self._every > 0 and time.monotonic() - self._written >= self._every
-        return world.any(due or self.stop.asked)
+        passed = self._every > 0 and time.monotonic() - self._written >= self._every
+        return world.any(passed or self.stop.requested)
 
-    def passed(self, batch: int, losses: Tensor, numpy_state: dict[str, Any]) -> None:
-        """So many batches of the epoch are done; nothing is read from the device here."""
+    def note(self, batch: int, losses: Tensor, numpy_state: dict[str, Any]) -> None:
+        """Note the number of finished batches of the epoch; nothing is read from the device here."""
         self._passed = batch, losses, numpy_state
 
     def so_far(self) -> str:
-        """The epoch's mean loss up to here, for a line; waits for the device."""
+        """Return the epoch's mean loss so far, for a log line; waits for the device."""
         batch, losses, _ = self._passed or (0, 0.0, {})
         return f", loss {float(losses) / max(batch, 1):.4f}"
 
     def settle(self) -> None:
-        """Bring the place within the epoch into the state; all processes must call.
+        """Copy the position within the epoch into the state; all processes must call.
 
         Raises:
             TrainingError: the loss is not a number.
@@ -69,10 +69,10 @@ class CheckpointWriter:
                 raise TrainingError(f"epoch {self.state.epoch + 1}: the loss is {self.state.loss_sum}; {ADVICE}")
 
     def write(self) -> None:
-        """last.pt as it is now, within an epoch; ends the run if somebody wants it to. All processes must call.
+        """Write last.pt within an epoch; end the run after a stop request. All processes must call.
 
         Raises:
-            Interrupted: somebody does.
+            Interrupted: a stop was requested.
         """
         state = self.state
         self.settle()
@@ -80,15 +80,15 @@ class CheckpointWriter:
         self.learner.capture(state)
         self.learner.capture_random(state)
         self.save()
-        if self.learner.world.any(self.stop.asked):
+        if self.learner.world.any(self.stop.requested):
             raise Interrupted(
-                f"stopped in epoch {state.epoch + 1} after {state.batch} iterations of it, as {self.path} says: go on "
-                "with --resume",
+                f"stopped in epoch {state.epoch + 1} after {state.batch} iterations, saved in "
+                f"{self.path}: continue with --resume",
                 self.stop.signal,
             )
 
     def save(self) -> None:
-        """last.pt as the state has it."""
+        """Write the state to last.pt."""
         if self.learner.world.first:
             checkpoints.save(self.state, self.path)
         self._written = time.monotonic()

@@ -6,22 +6,22 @@
     python -m training.fit training/configs/beijing-air.toml --seeds 2021,2022,2023
     torchrun --nproc-per-node 2 -m training.fit training/configs/beijing-air.toml --device cuda
 
-The file is Parquet or CSV, whose separator, decimal sign, encoding and order of dates are found out. It is wide (a row
-a time, a column a sensor; `<group>.<sensor>` columns pool many groups with --separator .) or long (a row a reading:
-time, sensor, value, and perhaps group). Empty cells and declared sentinels are real gaps: the model sees them as
-missing, no loss or score touches them.
+The file is Parquet or CSV; the separator, decimal sign, encoding and date order of a CSV are detected. It is wide (one
+row for each time, one column for each sensor; `<group>.<sensor>` columns hold many groups with --separator .) or long
+(one row for each reading: time, sensor, value, and possibly group). Empty cells and declared sentinels are real gaps:
+the model takes them as missing, and they enter no loss and no score.
 
-A file that comes without a configuration needs nothing else: time column, layout and groups are guessed and said, the
-network and the number of steps are chosen by the data's size, the pace of this machine and --minutes. What is stated
-stands; --print-config > mine.toml keeps the outcome. groups.yaml in the run's directory is what a worker needs to
-serve the model.
+A file without a configuration needs no other setting: time column, layout and groups are guessed and reported, network
+and number of steps follow from the size of the data, the speed of the machine and --minutes. Given settings are kept;
+--print-config > mine.toml saves the result. groups.yaml in the run's directory is the catalogue with which a worker
+serves the model.
 
-The rows are cut in time order into training, validation and test. Cells that were observed are hidden by the mask
-patterns of the run, and the loss is on those cells alone. After every epoch the model is validated on gaps that never
-change; the best weights are kept, and training stops when they get no better. Then the test part is scored beside
-linear interpolation, last value and mean, and the model is exported.
+The rows are split in time order into training, validation and test. The mask patterns of the run hide observed cells,
+and the loss covers those cells alone. After every epoch the model is validated on gaps that never change; the best
+weights are kept, and training stops when they no longer improve. Then the test part is scored beside linear
+interpolation, last value and mean, and the model is exported.
 
-What is written:
+Files:
 
     build/runs/<name>/             the run; another directory with --out
         last.pt, best.pt           checkpoints, loaded without running code
@@ -34,18 +34,16 @@ What is written:
     model_repo/<name>/             what Triton serves; another repository with --model-repo
 
 last.pt is written after every epoch and every few minutes within one (train.checkpoint_minutes). SIGTERM or Ctrl-C
-finishes the iteration, writes it and ends with exit code 143 or 130. --resume goes on from there as if nothing had
-happened: on a CPU the weights are the same to the bit. A directory that holds a run is not trained over
-without --fresh.
+finishes the iteration, writes it and ends with exit code 143 or 130. --resume continues from there: on a CPU the
+weights end up the same to the bit as without the stop. A directory with a run is not overwritten without --fresh.
 
-Nothing is written when the configuration or the data cannot be used: a sentence on standard error says what was
-expected and what was found, and the exit code is 2. It is 3 when the model is no better than the baselines and is
+If the configuration or the data cannot be used, nothing is written: a message on standard error states what was
+expected and what was found, and the exit code is 2. It is 3 if the model is no better than the baselines and is
 therefore not exported.
 
-A configuration is TOML with the sections [data], [model], [masks], [train], [export] and [tune]; every setting of them
-can be given on the command line as --set section.key=value. The settings and their defaults: --print-config. Several
-processes, as torchrun starts them, share each batch: the recipe stays the same. Settings are searched for by
-python -m training.tune.
+A configuration is TOML with the sections [data], [model], [masks], [train], [export] and [tune]; every setting can also
+be given as --set section.key=value. --print-config lists the settings and their defaults. Several processes, as started
+by torchrun, share each batch, so the recipe stays the same. python -m training.tune searches for better settings.
 """
 
 from __future__ import annotations
@@ -98,7 +96,7 @@ SHORTCUTS = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Build the command line parser."""
     made = argparse.ArgumentParser(
         prog="python -m training.fit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -111,17 +109,15 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--group", help="long: group column, when there are several groups")
     data.add_argument("--sensor", help="long: sensor column (default sensor)")
     data.add_argument("--value", help="long: value column (default value)")
+    data.add_argument("--bucket", choices=["last", "mean"], help="value of a step with several readings (default last)")
     data.add_argument(
-        "--bucket", choices=["last", "mean"], help="which of a step's readings stands for it (default last)"
+        "--sentinel", type=float, action="append", metavar="NUMBER", help="number that means no value; may be repeated"
     )
     data.add_argument(
-        "--sentinel", type=float, action="append", metavar="NUMBER", help="stands for no value; may be repeated"
+        "--no-value", dest="no_value", action="append", metavar="TEXT", help="text that means no value; may be repeated"
     )
     data.add_argument(
-        "--no-value", dest="no_value", action="append", metavar="TEXT", help="the same, as text; may be repeated"
-    )
-    data.add_argument(
-        "--date-order", dest="date_order", choices=ORDERS, help="of dates such as 1/2/2026 (default: as others tell)"
+        "--date-order", dest="date_order", choices=ORDERS, help="of dates such as 1/2/2026 (default: detected)"
     )
     run = made.add_argument_group("run")
     run.add_argument("--name", help="name of the run and of the model")
@@ -129,14 +125,18 @@ def parser() -> argparse.ArgumentParser:
         "--masks", help="random, block, tail_one, tail_several, tail_all, silent or deployment (default block)"
     )
     run.add_argument(
-        "--minutes", type=float, default=0.0, help="data without a configuration: time to train in (default 10)"
+        "--minutes", type=float, default=0.0, help="training time for data without a configuration (default 10)"
     )
-    run.add_argument("--epochs", help="at most so many (default 300)")
+    run.add_argument("--epochs", help="most epochs (default 300)")
     run.add_argument("--d-model", dest="d_model", help="width of the network (default 128)")
     run.add_argument("--device", help="cpu or cuda (default cpu)")
     run.add_argument("--seed", help="default 2021")
     run.add_argument(
-        "--seeds", type=seeds.parse, default=(), metavar="N,N,...", help="a run for each; the best one is exported"
+        "--seeds",
+        type=seeds.parse,
+        default=(),
+        metavar="N,N,...",
+        help="one run for each seed; the best one is exported",
     )
     run.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="any setting; may be repeated"
@@ -146,37 +146,39 @@ def parser() -> argparse.ArgumentParser:
     files.add_argument("--results", type=Path, help="a second directory for the scores")
     files.add_argument("--model-repo", help="model repository to export to (default: export.directory, model_repo)")
     before = files.add_mutually_exclusive_group()
-    before.add_argument("--resume", action="store_true", help="go on from last.pt; start where there is none")
-    before.add_argument("--fresh", action="store_true", help="train anew; the checkpoints that are there go")
-    files.add_argument("--tensorboard", action="store_true", help="TensorBoard's events too (needs that package)")
+    before.add_argument("--resume", action="store_true", help="continue from last.pt, or start if there is none")
+    before.add_argument("--fresh", action="store_true", help="train from the start; existing checkpoints are removed")
+    files.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events (needs that package)")
     files.add_argument("--no-export", action="store_true", help="train and score only")
     files.add_argument(
         "--force-export", action="store_true", help="export even a model that does not beat the baselines"
     )
-    files.add_argument("--print-config", action="store_true", help="print the configuration in effect as TOML and end")
+    files.add_argument("--print-config", action="store_true", help="print the resulting configuration as TOML and exit")
     return made
 
 
 def read_config(given: argparse.Namespace) -> RunConfig:
-    """The run's configuration: file, then shortcuts, then --set; of data that comes alone the rest is settled."""
+    """Read the run's configuration: file, then shortcuts, then --set; for data alone the rest is chosen."""
     overrides = [f"{key}={value if isinstance(value, str) and value.lstrip('-').isdigit() else json.dumps(value)}"
                  for name, key in SHORTCUTS.items() if (value := getattr(given, name)) is not None]  # fmt: skip
     overrides += given.set
     if given.config is None and given.data:
-        return from_file.settle(
+        return from_file.configure(
             configs.stated(None, overrides), print_error if given.print_config else say,
             minutes=given.minutes, out=given.out, resume=given.resume,
         )  # fmt: skip
     if given.minutes:
-        raise ConfigError("--minutes chooses the steps of a file that comes alone; a configuration has its own")
+        raise ConfigError(
+            "--minutes is for data without a configuration; a configuration states its own number of steps"
+        )
     return configs.read(given.config, overrides)
 
 
 def goes_on(directory: Path, config: RunConfig, given: argparse.Namespace) -> bool:
-    """Whether the run that lies in a directory is to be resumed; one that is there is never trained over unasked.
+    """Whether to resume the run in a directory; an existing run is never overwritten without --fresh.
 
     Raises:
-        ConfigError: there is one, and neither --resume nor --fresh was given.
+        ConfigError: there is a run, and neither --resume nor --fresh was given.
     """
     last = directory / "last.pt"
     if given.resume and not last.is_file():
@@ -188,13 +190,14 @@ def goes_on(directory: Path, config: RunConfig, given: argparse.Namespace) -> bo
         why = loop.ended(state, config.train)
         raise ConfigError(
             f"{directory} holds a run that is {f'finished ({why})' if why else 'not finished'} after {state.epoch} "
-            "epochs: go on with --resume, train anew with --fresh (its checkpoints go), or give another --out"
+            "epochs: continue with --resume, train from the start with --fresh (its checkpoints are removed), or give "
+            "another --out"
         )
     return True
 
 
 def train(config: RunConfig, directory: Path, series: Series, given: argparse.Namespace, command: str) -> Checkpoint:
-    """One run; its best checkpoint, with the epochs and seconds of the whole training."""
+    """Train one run; return its best checkpoint, with the epochs and seconds of the whole training."""
     parts = split(series, config.data, config.model.window)
     resume = goes_on(directory, config, given)
     first = distributed.world().first
@@ -212,7 +215,7 @@ def train(config: RunConfig, directory: Path, series: Series, given: argparse.Na
 
 
 def score(best: Checkpoint, directory: Path, path: Path, given: argparse.Namespace, command: str) -> dict[str, Any]:
-    """The scores of a run on the test part, written and printed."""
+    """Score a run on the test part, write the report and print its summary."""
     say("scoring the test part")
     report = evaluate_run(best, data=path)
     for target in {directory, given.results or directory}:
@@ -222,14 +225,14 @@ def score(best: Checkpoint, directory: Path, path: Path, given: argparse.Namespa
 
 
 def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
-    """Train, score, export; nothing is written before the data has been read and understood."""
+    """Train, score and export; nothing is written before the data has been read."""
     path = configs.data_path(config.data.file)
     series = load(config.data, path)
     directory: Path = given.out or Path("build") / "runs" / config.name
     runs = seeds.runs(config, given.seeds, directory) if given.seeds else {directory: config}
     if not given.resume:
         for place, run in runs.items():
-            goes_on(place, run, given)  # refuses before the first of them has cost time
+            goes_on(place, run, given)  # raises before the first run costs time
     if not given.no_export:
         rehearse(config, series, given.model_repo or "")
     with distributed.together(config.train.device) as world:
@@ -247,7 +250,7 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
     repository = given.model_repo or ""
     try:
         exported = export_run(best, report, data=path, directory=repository, force=given.force_export, say=say)
-    except ExportRefused:  # its page shows why
+    except ExportRefused:  # the page shows the reason
         write_report_page(directory, path, None, report, command)
         raise
     say(f"wrote {exported}")
@@ -257,20 +260,20 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
 
 
 def write_report_page(directory: Path, data: Path, exported: Path | None, report: dict[str, Any], command: str) -> None:
-    """The run as a page, with the intervals that were exported if they were."""
+    """Write the report page of a run, with the exported intervals if there are any."""
     page = write_page(directory, data=data, contract=exported, evaluation=report, command=command)
     say(f"wrote {page}")
 
 
 def say(text: str) -> None:
-    """A line at once, also into a file; once, however many processes there are."""
+    """Print a line without buffering, from the first of several processes."""
     if os.environ.get("RANK", "0") == "0":
         print(text, flush=True)
 
 
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or another exit code with a sentence on standard error."""
+    """Run the command line; return the exit code."""
     given = parser().parse_args(arguments)
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -280,15 +283,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         fit(config, given, logs.command_line("python -m training.fit", words))
     except Interrupted as stop:
-        return told(str(stop), 128 + (stop.signal or signal.SIGINT))
+        return _end(str(stop), 128 + (stop.signal or signal.SIGINT))
     except KeyboardInterrupt:
-        return told("stopped; go on with --resume", 130)
+        return _end("stopped; continue with --resume", 130)
     return 0
 
 
-def told(sentence: str, code: int) -> int:
-    """The code, once the sentence stands on standard error."""
-    print_error(sentence)
+def _end(message: str, code: int) -> int:
+    """Print a message on standard error and return the exit code."""
+    print_error(message)
     return code
 
 

@@ -1,4 +1,4 @@
-"""Several processes that train one model, as torchrun starts them; a single process is the same with nothing to do.
+"""Several processes that train one model, as torchrun starts them; a single process is a special case.
 
     torchrun --nproc-per-node 2 -m training.fit training/configs/beijing-air.toml --device cuda
 
@@ -22,12 +22,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from training.errors import ConfigError
 
-PATIENCE = timedelta(hours=6)  # the others wait for the first one's validation, which may be long on a CPU
+PATIENCE = timedelta(hours=6)  # the others wait for the first one's validation, which can be long on a CPU
 
 
 @dataclass(frozen=True)
 class World:
-    """Which of how many processes this is."""
+    """The place of a process among those that train one model."""
 
     rank: int = 0
     size: int = 1
@@ -39,11 +39,11 @@ class World:
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """The part of `count` windows of a batch that is this one's; all together they are all of it."""
+        """Return this process's part of the `count` windows of a batch; the parts of all processes cover it."""
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
     def parallel(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """The model, whose backward pass then averages the gradients of all processes."""
+        """Wrap the model so that its backward pass averages the gradients of all processes."""
         if self.size == 1:
             return model
         devices = [device.index] if device.type == "cuda" else None
@@ -51,29 +51,29 @@ class World:
         return DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False, static_graph=True)
 
     def any(self, flag: bool) -> bool:
-        """Whether any of them says so. All must ask."""
+        """Whether the flag is set in any process. All processes must call."""
         if self.size == 1:
             return flag
-        asked = torch.tensor([int(flag)])
-        dist.all_reduce(asked, dist.ReduceOp.MAX)
-        return bool(asked.item())
+        result = torch.tensor([int(flag)])
+        dist.all_reduce(result, dist.ReduceOp.MAX)
+        return bool(result.item())
 
     def total(self, number: float) -> float:
-        """The sum over all of them. All must ask."""
+        """Return the sum over all processes. All must call."""
         if self.size == 1:
             return number
-        asked = torch.tensor([number], dtype=torch.float64)
-        dist.all_reduce(asked)
-        return float(asked.item())
+        result = torch.tensor([number], dtype=torch.float64)
+        dist.all_reduce(result)
+        return float(result.item())
 
-    def told(self, values: list[Any]) -> list[Any]:
-        """What the first one gave. All must ask."""
+    def broadcast(self, values: list[Any]) -> list[Any]:
+        """Return the values of the first process. All must call."""
         if self.size > 1:
             dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
         return values
 
-    def every(self, mine: Tensor) -> list[Tensor]:
-        """One tensor of each, equally large, on the host. All must ask."""
+    def gather(self, mine: Tensor) -> list[Tensor]:
+        """Return one tensor of each process, of equal size, on the host. All must call."""
         if self.size == 1:
             return [mine]
         found = [torch.empty_like(mine) for _ in range(self.size)]
@@ -82,7 +82,7 @@ class World:
 
 
 def world() -> World:
-    """Which of the processes that were started together this one is."""
+    """Return this process's place among those that were started together."""
     if not dist.is_initialized():
         return World()
     return World(dist.get_rank(), dist.get_world_size(), int(os.environ.get("LOCAL_RANK", "0")))
@@ -90,10 +90,10 @@ def world() -> World:
 
 @contextmanager
 def together(device: str) -> Iterator[World]:
-    """Meet the other processes that torchrun started, and part from them at the end.
+    """Join the other processes that torchrun started, and leave them at the end.
 
     Raises:
-        ConfigError: the device is none that processes can share work on.
+        ConfigError: processes cannot share work on the device.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
         yield world()

@@ -1,4 +1,4 @@
-"""What learns: the network, the average of its weights and the optimiser; and its way into a checkpoint and back."""
+"""The learner: network, averaged weights and optimiser, and their transfer to and from a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from training.network.sizes import GLAIMConfig
 
 
 class Learner:
-    """A seeded network on a device with its average and its optimiser; `fill` is the network as training calls it."""
+    """A seeded network on a device with its averaged weights and optimiser; training calls it through `fill`."""
 
     def __init__(self, model: GLAIMConfig, spec: TrainSpec, device: torch.device, world: World) -> None:
         torch.manual_seed(spec.seed)
@@ -29,18 +29,18 @@ class Learner:
         self._network = world.parallel(whole, device)
 
     def fill(self, values: Tensor, observed: Tensor) -> Tensor:
-        """The network's answer to a batch [B, C, T], with dropout and gradients."""
+        """Fill a batch [B, C, T], with dropout and gradients."""
         if self._graphs:
             torch.compiler.cudagraph_mark_step_begin()
         filled: Tensor = self._network(values, observed)
         return filled
 
     def seed(self, seed: int) -> None:
-        """Start dropout's random numbers, each process its own."""
+        """Seed the random numbers of dropout, differently in each process."""
         torch.manual_seed(seed + 1_000_000_007 * self.world.rank)
 
     def step(self, loss: Tensor, iteration: int, rate: float, clip_norm: float) -> None:
-        """One update of the weights and of their average; nothing here waits for the device."""
+        """Update the weights and their average; nothing here waits for the device."""
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
@@ -52,31 +52,31 @@ class Learner:
             self.average.update(self.model, iteration)
 
     def averaged(self) -> nn.Module:
-        """The network to validate."""
+        """Return the network with the averaged weights."""
         if not self.decay:
             self.average.update(self.model, 0)
         return self.average.model
 
     def capture(self, state: Checkpoint) -> None:
-        """Weights and optimiser into the state."""
+        """Copy weights and optimiser into the state."""
         state.weights, state.averaged = on_host(self.model), on_host(self.averaged())
         state.optimiser = self.optimiser.state_dict()
 
     def capture_random(self, state: Checkpoint) -> None:
-        """Dropout's random states into the state, of all processes. All must call."""
-        state.torch_states = self.world.every(torch.get_rng_state())
+        """Copy the random states of dropout of all processes into the state. All must call."""
+        state.torch_states = self.world.gather(torch.get_rng_state())
         if self.device.type == "cuda":
-            state.cuda_states = self.world.every(torch.cuda.get_rng_state(self.device))
+            state.cuda_states = self.world.gather(torch.cuda.get_rng_state(self.device))
 
     def restore(self, state: Checkpoint) -> None:
-        """The state's weights and optimiser."""
+        """Load the state's weights and optimiser."""
         self.model.load_state_dict(state.weights)
         self.average.model.load_state_dict(state.averaged)
         if state.optimiser:
             self.optimiser.load_state_dict(state.optimiser)
 
     def restore_random(self, state: Checkpoint) -> bool:
-        """Dropout goes on where it was; False when the state is of another number of processes or kind of device."""
+        """Load the random states of dropout; False if they are of another number of processes or kind of device."""
         rank, size = self.world.rank, self.world.size
         if len(state.torch_states) != size or (self.device.type == "cuda" and len(state.cuda_states) != size):
             return False
@@ -87,5 +87,5 @@ class Learner:
 
 
 def on_host(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of a model's weights in the host's memory."""
+    """Copy a model's weights to the host's memory."""
     return {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}

@@ -1,7 +1,7 @@
-"""A run's records beside its checkpoints: curves.csv, log.jsonl, and TensorBoard's events where they are asked for.
+"""A run's records beside its checkpoints: curves.csv, log.jsonl, and TensorBoard's events on request.
 
-Both files are written anew after every epoch, from the history that the checkpoint carries. So they say the same as
-the checkpoint, also after a crash and a resume; a run has a few hundred epochs, and a line is 200 bytes.
+Both files are rewritten after every epoch from the checkpoint's history, so they agree with the checkpoint even after a
+crash and a resume; a run has a few hundred epochs, and a line is 200 bytes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Row = Mapping[str, float]  # one epoch: epoch, loss, validation_mse, validation_
 
 
 def command_line(program: str = "", words: Sequence[str] | None = None) -> str:
-    """A command as it may be published: of files the names alone, not the folders of the machine.
+    """Return a command without the folders of the machine: of absolute paths only the file name is kept.
 
-    Without arguments, that of this process.
+    Without arguments, the command of this process.
     """
     if not program:
         module = getattr(sys.modules.get("__main__"), "__spec__", None)
@@ -36,11 +36,11 @@ def command_line(program: str = "", words: Sequence[str] | None = None) -> str:
 
 
 def nothing(_: Row) -> None:
-    """What listens to the epochs when nobody does."""
+    """Ignore an epoch: the default listener."""
 
 
 class RunLog:
-    """curves.csv (a line an epoch) and log.jsonl (a header object, then an object an epoch) in a run's directory."""
+    """curves.csv (one line for each epoch) and log.jsonl (a header object, then one object for each epoch) of a run."""
 
     def __init__(self, directory: Path, state: Checkpoint, command: str = "") -> None:
         self.directory = directory
@@ -60,7 +60,7 @@ class RunLog:
         }
 
     def write(self, state: Checkpoint) -> None:
-        """Both files, as the state has it; whole or not at all."""
+        """Write both files from the state, atomically."""
         lines = [self._header]
         best = float("inf")
         for row in state.history:
@@ -77,7 +77,7 @@ class RunLog:
 
 
 def _header(path: Path) -> dict[str, Any]:
-    """The first object of an earlier log, or nothing."""
+    """Read the first object of an earlier log; empty if there is none."""
     try:
         with path.open() as file:
             found = json.loads(file.readline())
@@ -94,7 +94,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def tensorboard(directory: Path) -> Callable[[Row], None]:
-    """What writes an epoch's numbers as TensorBoard events.
+    """Return a function that writes an epoch's numbers as TensorBoard events.
 
     Raises:
         ConfigError: the package is absent.

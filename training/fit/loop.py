@@ -1,8 +1,8 @@
-"""The training loop, read top to bottom: epochs of windows with holes, a fixed validation, the best weights kept.
+"""The training loop, top to bottom: epochs of windows with gaps, a fixed validation, the best weights kept.
 
-Each epoch draws its order, its gaps and its dropout from (seed, epoch) alone, and a checkpoint within an epoch carries
-the states of these draws. So a run that was interrupted anywhere and resumed ends, on a CPU, in the same weights to the
-bit as one that was not.
+The order, gaps and dropout of an epoch depend on (seed, epoch) alone, and a checkpoint within an epoch holds the random
+states. So a run that was interrupted anywhere and resumed ends, on a CPU, in the same weights to the bit as one that
+was not.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Say = Callable[[str], None]
 def hidden_loss(
     filled: Tensor, truth: Tensor, hidden: Tensor, mae_weight: float = 0.0, balance: float = 0.0, total: float = 0.0
 ) -> Tensor:
-    """Error over hidden cells only, tensors [B, C, T].
+    """Return the error over hidden cells only, tensors [B, C, T].
 
-    With the defaults this is the paper's loss: the mean of squared errors over all hidden cells of the batch. `total`
-    replaces the weight of these windows' hidden cells by that of a larger batch, of which they are a share: the
-    losses of all shares then add up to the loss of the batch.
+    With the defaults this is the paper's loss: the mean of squared errors over all hidden cells of the batch. If the
+    windows are one process's share of a larger batch, `total` is the weight of that batch's hidden cells: the losses of
+    all shares then add up to the loss of the batch.
     """
     error = torch.where(hidden, filled - truth, torch.zeros_like(truth))
     cost = error.square() + mae_weight * error.abs() if mae_weight else error.square()
@@ -55,13 +55,13 @@ def hidden_loss(
 
 
 def hidden_weight(drawn: Drawn, balance: float) -> float:
-    """What `hidden_loss` divides by, for a whole batch, without the device."""
+    """Return the divisor of `hidden_loss` for a whole batch, computed without the device."""
     count = drawn.hidden.sum(axis=(1, 2))
     return float(np.power(count[count > 0], 1.0 - balance, dtype=np.float64).sum()) or 1e-9
 
 
 def learning_rate(spec: TrainSpec, iteration: int, total: int) -> float:
-    """Linear warm-up, then constant, or half a cosine down to a hundredth."""
+    """Return the rate: linear warm-up, then constant, or half a cosine down to a hundredth."""
     if iteration < spec.warmup:
         return spec.learning_rate * (iteration + 1) / spec.warmup
     if spec.schedule == "constant":
@@ -72,7 +72,7 @@ def learning_rate(spec: TrainSpec, iteration: int, total: int) -> float:
 
 @torch.inference_mode()
 def validate(model: nn.Module, batches: Iterable[Batch], device: torch.device) -> tuple[float, float]:
-    """MSE and MAE over all hidden cells of the batches, standardised; in fp32, as the model is served."""
+    """Return MSE and MAE over all hidden cells of the batches, standardised; in fp32, as the model is served."""
     model.eval()
     squared = absolute = count = 0.0
     for batch in batches:
@@ -85,13 +85,13 @@ def validate(model: nn.Module, batches: Iterable[Batch], device: torch.device) -
 
 
 def ended(state: Checkpoint, spec: TrainSpec) -> str:
-    """Why there is no further epoch, as a line; empty when there is one."""
+    """Return why there is no further epoch; empty if there is one."""
     if state.epoch >= spec.epochs:
         return f"all {spec.epochs} epochs are done"
     if state.epoch - state.best_epoch >= spec.patience:
-        return f"no better for {spec.patience} epochs: stopped"
+        return f"stopped: no improvement for {spec.patience} epochs"
     if spec.max_minutes and state.seconds > 60 * spec.max_minutes:
-        return f"{spec.max_minutes:g} minutes are over: stopped"
+        return f"stopped: {spec.max_minutes:g} minutes are over"
     return ""
 
 
@@ -99,24 +99,24 @@ def run(
     config: RunConfig, series: Series, parts: Split, directory: Path, *, resume: bool = False, say: Say = print,
     command: str = "", on_epoch: Callable[[Row], None] = nothing,
 ) -> Checkpoint:  # fmt: skip
-    """Fit a model; returns the best checkpoint, which also lies in `directory`/best.pt.
+    """Fit a model; return the best checkpoint, which is also in `directory`/best.pt.
 
     Args:
         config: The run; its number of sensors is taken from the series.
         series: The whole of the data.
         parts: The series, cut in time order.
-        directory: Receives last.pt, best.pt, curves.csv and log.jsonl after every epoch, last.pt also within one. What
-            a former run left there goes, unless this one resumes it.
-        resume: Go on from last.pt; its run must be this one but for what `config.MAY_CHANGE` names.
-        say: Takes one line an epoch, and one each half minute within it when there is no terminal.
-        command: What the log says started the run; empty: the command line of this process.
-        on_epoch: Gets the numbers of each epoch once they are written, and may raise to end the run there.
+        directory: Receives last.pt, best.pt, curves.csv and log.jsonl after every epoch, last.pt also within one. The
+            checkpoints of a former run are removed, unless this one resumes it.
+        resume: Continue from last.pt; only the settings in `config.MAY_CHANGE` may differ from its run.
+        say: Receives one line for each epoch and, without a terminal, one every half minute within it.
+        command: The command for the log; empty: the command line of this process.
+        on_epoch: Receives the numbers of each epoch once they are written; may raise to end the run.
 
     Raises:
         ConfigError: `resume` without a checkpoint, or with one of another run or other data.
         DataError: no window has enough observed cells.
-        TrainingError: the loss is not a number any more; what was written is from before.
-        Interrupted: by SIGTERM or Ctrl-C, after the iteration at hand; last.pt says where.
+        TrainingError: the loss is no longer a number; the files are from before.
+        Interrupted: by SIGTERM or Ctrl-C, after the current iteration; last.pt holds the position.
     """
     spec, world = config.train, distributed.world()
     keep_memory()
@@ -143,7 +143,7 @@ def run(
         state = _resumed(directory / "last.pt", config, series)
         learner.restore(state)
     elif world.first:
-        for name in ("last.pt", "best.pt"):  # a former run's; its best must not be taken for this one's
+        for name in ("last.pt", "best.pt"):  # of a former run, which must not be taken for this one's
             (directory / name).unlink(missing_ok=True)
     log = RunLog(directory, state, command)
     say = say if world.first else (lambda _: None)
@@ -154,7 +154,7 @@ def run(
         f"{f', shared by {world.size} processes' if world.size > 1 else ''}"
     )
     if state.batch and len(state.torch_states) != world.size:
-        say(f"dropout starts anew within epoch {state.epoch + 1}: {len(state.torch_states)} processes wrote its state")
+        say(f"dropout restarts within epoch {state.epoch + 1}: {len(state.torch_states)} processes wrote its state")
     progress = Progress(say, hidden=not world.first)
     source = windows_on(place, values, windows)
     with StopRequest() as stop:
@@ -168,7 +168,7 @@ def run(
             rate = learning_rate(spec, state.epoch * per_epoch, per_epoch * spec.epochs)
             better = _book(state, state.loss_sum / per_epoch, mse, mae, rate, writer.seconds)
             learner.capture(state)
-            if world.first and better:  # first: a crash in between leaves a last.pt that makes this epoch again
+            if world.first and better:  # before last.pt: after a crash in between this epoch is repeated
                 checkpoints.save(state, directory / "best.pt")
             writer.save()
             row = state.history[-1]
@@ -181,7 +181,7 @@ def run(
                 log.write(state)
                 on_epoch(row)
     say(why)
-    world.any(False)  # the others read what the first one has written
+    world.any(False)  # the others wait until the first one has written best.pt
     return checkpoints.load(directory / "best.pt")
 
 
@@ -189,9 +189,9 @@ def _epoch(
     learner: Learner, batches: Iterator[Drawn], source: HostWindows | DeviceWindows, spec: TrainSpec, per_epoch: int,
     writer: CheckpointWriter, progress: Progress,
 ) -> None:  # fmt: skip
-    """What is left of the epoch that the state is in.
+    """Train the rest of the current epoch.
 
-    Nothing in here waits for a GPU: losses are added up there, and read at the end and when a checkpoint is written.
+    Nothing here waits for a GPU: losses are added up on it, and read at the end and when a checkpoint is written.
     """
     state, world, on = writer.state, learner.world, learner.device
     learner.seed(spec.seed * 100_003 + state.epoch)
@@ -210,9 +210,9 @@ def _epoch(
         loss = hidden_loss(filled.float(), truth, hidden, spec.mae_weight, spec.balance, total)
         learner.step(loss, iteration, learning_rate(spec, iteration, per_epoch * spec.epochs), spec.clip_norm)
         losses += loss.detach()
-        writer.passed(batch + 1, losses, drawn.after)
+        writer.note(batch + 1, losses, drawn.after)
         progress.step(writer.so_far)
-        if writer.wanted(batch + 1):
+        if writer.due(batch + 1):
             writer.write()
     progress.end()
     writer.settle()
@@ -221,10 +221,10 @@ def _epoch(
 def _validated(
     learner: Learner, batches: Sequence[Batch], writer: CheckpointWriter, progress: Progress
 ) -> tuple[float, float]:
-    """MSE and MAE of the averaged weights, by the first process for all; asked to stop, the run ends here.
+    """Return MSE and MAE of the averaged weights, computed by the first process; a stop request ends the run here.
 
     Raises:
-        Interrupted: the resumed run begins with this validation.
+        Interrupted: a stop was requested; the resumed run begins with this validation.
         TrainingError: the score is not a number.
     """
     world, state = learner.world, writer.state
@@ -232,7 +232,7 @@ def _validated(
     def until_stopped() -> Iterator[Batch]:
         progress.begin(f"epoch {state.epoch + 1}, validation", len(batches))
         for batch in batches:
-            if writer.stop.asked:
+            if writer.stop.requested:
                 break
             yield batch
             progress.step()
@@ -240,16 +240,16 @@ def _validated(
 
     model = learner.averaged()
     scores = validate(model, until_stopped(), learner.device) if world.first else (0.0, 0.0)
-    if world.any(writer.stop.asked):
+    if world.any(writer.stop.requested):
         writer.write()
-    mse, mae = world.told(list(scores))
+    mse, mae = world.broadcast(list(scores))
     if not math.isfinite(mse):
         raise TrainingError(f"epoch {state.epoch + 1}: the validation MSE is {mse}; {ADVICE}")
     return mse, mae
 
 
 def _book(state: Checkpoint, loss: float, mse: float, mae: float, rate: float, seconds: float) -> bool:
-    """Count the epoch as done; returns whether it is the best so far."""
+    """Record the finished epoch; return whether it is the best so far."""
     state.epoch += 1
     state.seconds = seconds
     state.batch, state.loss_sum, state.numpy_state, state.torch_states, state.cuda_states = 0, 0.0, {}, [], []
@@ -264,7 +264,7 @@ def _book(state: Checkpoint, loss: float, mse: float, mae: float, rate: float, s
 
 
 def _resumed(path: Path, config: RunConfig, series: Series) -> Checkpoint:
-    """The checkpoint to go on from, if its run is this one."""
+    """Read the checkpoint to resume, and check that it belongs to this run."""
     state = checkpoints.load(path)
     found = configs.changes(configs.build(json.loads(state.config)), config)
     if found:

@@ -1,6 +1,6 @@
-"""One run a seed: each in a directory of its own, and how far their scores lie apart.
+"""Runs with several seeds, each in its own directory, and the spread of their scores.
 
-All of them are scored on the same hidden cells, those of the first seed. The deviation is that of a sample (n - 1).
+All of them are scored on the same hidden cells, those of the first seed. The deviation is the sample deviation (n - 1).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ METRICS = ("mse", "mae")
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """The seeds that "2021,2022" names: two or more, all different."""
+    """Parse seeds like "2021,2022": two or more, all different."""
     try:
         found = tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -33,7 +33,7 @@ def parse(text: str) -> tuple[int, ...]:
 
 
 def runs(config: RunConfig, seeds: Sequence[int], directory: Path) -> dict[Path, RunConfig]:
-    """The run of each seed, by its directory."""
+    """Return the run of each seed, by its directory."""
     return {
         directory / f"seed-{seed}": dataclasses.replace(config, train=dataclasses.replace(config.train, seed=seed))
         for seed in seeds
@@ -69,10 +69,10 @@ def summarise(
 
 
 def spread(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """By case: {"says", method -> {"mse", "mae" -> {"mean", "std", "runs"}}}, over the reports of several runs."""
+    """Return, by case, {"label", method -> {"mse", "mae" -> {"mean", "std", "runs"}}} over the reports of runs."""
     found: dict[str, Any] = {}
     for name, case in reports[0]["cases"].items():
-        found[name] = {"says": case["says"]}
+        found[name] = {"label": case["label"]}
         for method in METHODS:
             scores = [report["cases"][name]["methods"][method] for report in reports]
             found[name][method] = {metric: _moments([float(score[metric]) for score in scores]) for metric in METRICS}
@@ -84,7 +84,7 @@ def _moments(numbers: list[float]) -> dict[str, Any]:
 
 
 def table(cases: Mapping[str, Any]) -> str:
-    """Mean and deviation of the model, and the baselines, which know no seed, as a Markdown table."""
+    """Return mean and deviation of the model, and the baselines, which have no seed, as a Markdown table."""
     lines = ["| hidden | model MSE | model MAE | linear interpolation | last value |", "|---|---|---|---|---|"]
     for case in cases.values():
         model = [f"{case['model'][metric]['mean']:.4f} ± {case['model'][metric]['std']:.4f}" for metric in METRICS]
@@ -92,12 +92,12 @@ def table(cases: Mapping[str, Any]) -> str:
             " / ".join(f"{case[method][metric]['mean']:.3f}" for metric in METRICS)
             for method in ("interpolation", "last_value")
         ]
-        lines.append(f"| {case['says']} | {' | '.join([*model, *rivals])} |")
+        lines.append(f"| {case['label']} | {' | '.join([*model, *rivals])} |")
     return "\n".join(lines)
 
 
 def page(found: Mapping[str, Any]) -> str:
-    """seeds.md."""
+    """Return the text of seeds.md."""
     lines = [f"# {len(found['runs'])} seeds", "", f"Command: `{found['command']}`", ""]
     lines += [f"{found['date']}, {found['machine']}. Standardised, on the test part; mean ± deviation.", ""]
     lines += [table(found["cases"]), "", "| run | validation MSE | best epoch | epochs |", "|---|---|---|---|"]
@@ -110,7 +110,7 @@ def page(found: Mapping[str, Any]) -> str:
 
 
 def _with_seed(state: Checkpoint, seed: int) -> Checkpoint:
-    """The checkpoint with another seed in its configuration: the one that the hidden cells of the test come from."""
+    """Replace the seed in a checkpoint's configuration, which also seeds the hidden cells of the test."""
     config = configs.build(json.loads(state.config))
     config = dataclasses.replace(config, train=dataclasses.replace(config.train, seed=seed))
     return dataclasses.replace(state, config=config.to_json())

@@ -1,4 +1,4 @@
-"""A run as one page that a person can judge: report.html, and the same numbers in report.json."""
+"""The report page of a run, report.html, and the same numbers in report.json."""
 
 from training.report.write import write as write
 

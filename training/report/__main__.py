@@ -1,11 +1,11 @@
-"""Write the report of a trained run: report.html, one page that needs nothing but itself, and report.json.
+"""Write the report of a trained run: report.html, one self-contained page, and report.json.
 
     python -m training.report build/runs/plant-pump
     python -m training.report build/runs/plant-pump --contract model_repo/plant-pump
 
-The page shows what was trained on what, the learning curves, the errors beside linear interpolation, last value and
+The page shows the data, the model, the learning curves, the errors beside linear interpolation, last value and
 training mean - per sensor, per gap length, in the interior and at the right edge, standardised and in sensor units -
-windows drawn by a stated rule, the dependency map, and whether the intervals hold on the test part.
+example windows chosen by a stated rule, the dependency map, and the coverage of the intervals on the test part.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from training.runtime import keep_memory
 
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 with a sentence on standard error."""
+    """Run the command line; return 0, or 2 after an error message."""
     parser = argparse.ArgumentParser(
         prog="python -m training.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", type=Path, help="a run's directory: best.pt, and last.pt for the whole history")
-    parser.add_argument("--data", type=Path, help="the data file, when it is not where the run found it")
+    parser.add_argument("--data", type=Path, help="the data file, if it has moved since the training")
     parser.add_argument(
-        "--contract", type=Path, help="the exported model: try its intervals (default: measure them anew)"
+        "--contract", type=Path, help="the exported model whose intervals are checked (default: measure intervals here)"
     )
     parser.add_argument(
-        "--windows", type=int, default=300, help="at most so many test windows a case; fewer is faster (default 300)"
+        "--windows", type=int, default=300, help="most test windows of a case; fewer is faster (default 300)"
     )
     parser.add_argument("--threads", type=int, default=1, help="of torch (default 1)")
     given = parser.parse_args(arguments)

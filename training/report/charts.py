@@ -1,4 +1,4 @@
-"""Figures of numbers over numbers and of numbers beside names: SVG with classes that the page's style colours. Pure."""
+"""Line charts and dot charts as SVG, with classes that the page's style colours. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from training.report.svg import Scale, alike, element, number, path, text, ticks, tip
 
-WIDTH = 460  # of a figure's drawing: two stand side by side on a wide page, one fills a narrow one
+WIDTH = 460  # of a drawing: two fit side by side on a wide page, one on a narrow page
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 44
 _ROW = 24
 
@@ -22,7 +22,7 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Line:
-    """Points of one curve, in order; a None breaks it. `name` is the class that colours it."""
+    """Points of one curve, in order; None interrupts it. `name` is the class that colours it."""
 
     name: str
     points: Sequence[tuple[float, float | None]]
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """A direction of a chart: its title with the unit, its reach, and ticks where they are names, not numbers."""
+    """An axis of a chart: title with unit, range, and its ticks if they are names instead of numbers."""
 
     title: str
     low: float
@@ -40,15 +40,15 @@ class Axis:
     logarithmic: bool = False
 
     def place(self, value: float) -> float:
-        """Where a value stands, before it is scaled to pixels."""
+        """Return the position of a value before it is scaled to pixels."""
         return math.log10(value) if self.logarithmic else value
 
     def scale(self, start: float, end: float) -> Scale:
-        """Places to pixels."""
+        """Return the scale from positions to pixels."""
         return Scale(self.place(self.low), self.place(self.high), start, end)
 
     def ticks(self, about: int = 5) -> list[tuple[float, str]]:
-        """Values with their labels."""
+        """Return tick values with their labels."""
         if self.named:
             return list(self.named)
         values = log_ticks(self.low, self.high) if self.logarithmic else ticks(self.low, self.high, about)
@@ -57,7 +57,7 @@ class Axis:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """A few round values inside [low, high]: powers of ten where the reach is long, even steps where it is short."""
+    """Return a few round values inside [low, high]: powers of ten for a long range, even steps for a short one."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for factors in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
         found = [value for p in powers for f in factors if low * 0.999 <= (value := f * 10.0**p) <= high * 1.001]
@@ -67,7 +67,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def log_axis(title: str, values: Sequence[float]) -> Axis:
-    """An axis that holds all positive values, with a little room."""
+    """Return an axis that holds all positive values, with a margin."""
     positive = [value for value in values if value > 0] or [0.1, 1.0]
     return Axis(title, min(positive) / 1.12, max(positive) * 1.12, logarithmic=True)
 
@@ -76,7 +76,7 @@ def line_chart(
     lines: Sequence[Line], x: Axis, y: Axis, label: str, *, reference: tuple[float, str] | None = None,
     mark_x: tuple[float, str] | None = None, height: int = 250,
 ) -> str:  # fmt: skip
-    """Curves in one frame; `reference` draws a level line with words on it, `mark_x` an upright one."""
+    """Draw curves in one frame; `reference` adds a labelled horizontal line, `mark_x` a vertical one."""
     bottom = height - _BOTTOM
     across, up = x.scale(_LEFT, WIDTH - _RIGHT), y.scale(bottom, _TOP)
     parts = [*_frame(x, y, across, up, bottom, height)]
@@ -111,7 +111,7 @@ def line_chart(
 
 
 def dot_rows(rows: Sequence[tuple[str, Mapping[str, float | None]]], x: Axis, label: str, *, left: int = 150) -> str:
-    """A row for each name, a mark for each method, all on one axis."""
+    """Draw one row for each name with a mark for each method, all on one axis."""
     bottom = _TOP + _ROW * len(rows)
     across = x.scale(left, WIDTH - _RIGHT - 4)
     parts = []
@@ -133,7 +133,7 @@ def dot_rows(rows: Sequence[tuple[str, Mapping[str, float | None]]], x: Axis, la
 
 
 def mark(name: str, x: float, y: float, words: str) -> str:
-    """The mark of a method, a shape of its own so that colour is not needed; `words` show under the pointer."""
+    """Draw the mark of a method, with its own shape so that colour is not needed; `words` are its tooltip."""
     says = tip(words)
     kind = f"mark {name}"
     if name in ("interpolation", "loss", "all"):
@@ -146,7 +146,7 @@ def mark(name: str, x: float, y: float, words: str) -> str:
 
 
 def legend(names: Mapping[str, str], *, lines: bool = True) -> str:
-    """Keys of methods or curves, as they are drawn."""
+    """Draw the legend of methods or curves."""
     spans = []
     for name, words in names.items():
         stroke = element("path", class_=f"line {name}", d="M1,7L27,7") if lines else ""
@@ -156,7 +156,7 @@ def legend(names: Mapping[str, str], *, lines: bool = True) -> str:
 
 
 def shorten(name: str, most: float) -> str:
-    """A name that fits; its end is cut."""
+    """Cut a name at its end so that it fits."""
     return name if len(name) <= most else f"{name[: max(1, int(most) - 1)].rstrip()}…"
 
 
@@ -175,7 +175,7 @@ def _frame(x: Axis, y: Axis, across: Scale, up: Scale, bottom: float, height: in
 
 
 def _runs(points: Sequence[tuple[float, float | None]], y: Axis) -> Iterator[list[tuple[float, float]]]:
-    """Stretches of points that can be drawn."""
+    """Yield the runs of points that can be drawn."""
     run: list[tuple[float, float]] = []
     for a, b in points:
         if b is None or (y.logarithmic and b <= 0):

@@ -1,4 +1,4 @@
-"""What StaGlo learned about the sensors: the first layer's dependency matrices, aggregated to one."""
+"""The learned dependencies of the sensors: the first StaGlo layer's matrices, averaged to one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STRONGEST = 8
 
 @torch.inference_mode()
 def dependencies(model: GLAIM, sensors: Sequence[str]) -> dict[str, Any] | None:
-    """The mean over the D features of G [D, C, C] of the first layer; None for a model without StaGlo.
+    """Return the mean over the D features of G [D, C, C] of the first layer; None for a model without StaGlo.
 
-    Row i says from which sensors j the i-th takes what it takes from others; rows sum to 1. `alpha` is how much that
-    is: the share, for each feature, of what is mixed in against what the sensor keeps of its own (U = (1 - alpha) Z +
-    alpha G Z); its mean, smallest and largest over the features are given. The mean is not weighted by alpha.
+    Row i holds the weights with which sensor i mixes in the sensors j; rows sum to 1. `alpha` is the share of the
+    mixture in each feature, the rest being the sensor itself (U = (1 - alpha) Z + alpha G Z); its mean, minimum and
+    maximum over the features are given. The mean is not weighted by alpha.
     """
     staglo = model.layers[0].staglo
     if not isinstance(staglo, StaGlo):

@@ -1,7 +1,7 @@
-"""Windows to look at, chosen by a rule and not by a hand: 10th percentile, median, 90th percentile, and the worst.
+"""Example windows, chosen by a rule: 10th percentile, median, 90th percentile, and the worst.
 
 A case is one sensor in one window. Cases are ranked by the model's mean absolute error over the hidden cells of that
-sensor in that window, in deviations, so that the rule looks at nothing but the error.
+sensor in that window, in deviations, so the rule depends on the error alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RANKS = (
     ("90th percentile of the error", 0.9),
     ("worst", 1.0),
 )
-FEWEST = 3  # hidden cells below which the error of a case says little
+FEWEST = 3  # with fewer hidden cells the error of a case is mostly random
 MOST_SENSORS = 12
 BLOCK_RATE = 0.3
 
@@ -40,7 +40,7 @@ class Case:
     error: float
     window: int  # index into the window set
     sensor: int
-    batch: int  # which batch of the pass holds it, and at which row
+    batch: int  # its batch in the pass, and its row there
     row: int
 
 
@@ -56,7 +56,7 @@ def examples(
     windows: WindowSet, model: Fill, interpolation: Fill, part: Series, scale: Scale, quantiles: ResidualQuantiles,
     *, most: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """The drawn cases as plain values in sensor units.
+    """Return the chosen cases as plain values in sensor units.
 
     Args:
         windows: Standardised test windows of `part`.
@@ -104,7 +104,7 @@ def _at(ranked: Sequence[Case], share: float) -> Case:
 
 
 def _thin(medians: list[Case]) -> list[Case]:
-    """All sensors where they are few, else every so many of them from the best to the worst."""
+    """Return all sensors if they are few, else an even choice from the best to the worst."""
     if len(medians) <= MOST_SENSORS:
         return medians
     ranked = sorted(medians, key=lambda case: case.error)

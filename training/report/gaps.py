@@ -1,7 +1,7 @@
-"""Gaps of chosen lengths, cut into test windows one at a time: errors by length, by place, and by who else is out.
+"""Single gaps of chosen lengths, hidden in test windows: errors by length, position, and number of missing sensors.
 
-A gap is a run of steps at which a sensor was not observed, the data's own holes included, so a hidden step beside a
-real hole counts with the hole's length. It lies in the interior when an observation follows it in the window, at the
+A gap is a run of steps at which a sensor was not observed, real gaps included, so a hidden step beside a
+real gap counts with the length of both. It lies in the interior when an observation follows it in the window, at the
 right edge when it reaches the newest step. Only hidden cells whose truth is known are scored.
 """
 
@@ -29,16 +29,16 @@ PLACES = {"interior": "interior", "edge": "right edge"}
 
 @dataclass(frozen=True)
 class Gaps:
-    """For each cell of windows [B, C, T], the gap around it; meaningful where nothing was observed."""
+    """The gap around each cell of windows [B, C, T]; meaningful only where nothing was observed."""
 
     length: Ints  # steps of the run
-    age: Ints  # steps since the sensor's last observation, counted from the window's start where there is none
+    age: Ints  # steps since the sensor's last observation, counted from the window's start without one
     after_observation: Bools  # the sensor was observed before the gap
     before_observation: Bools  # and after it
 
 
 def find_gaps(observed: Bools) -> Gaps:
-    """The gap around each cell: observed bool [..., T]."""
+    """Find the gap around each cell: observed bool [..., T]."""
     steps = observed.shape[-1]
     index = np.arange(steps)
     left = np.maximum.accumulate(np.where(observed, index, -1), axis=-1)
@@ -47,13 +47,13 @@ def find_gaps(observed: Bools) -> Gaps:
 
 
 def length_bins(window: int) -> list[tuple[int, int]]:
-    """The lengths that leave an observation on both sides in a window: [shortest, longest] of each bin."""
+    """Return the lengths that leave an observation on both sides in a window: [shortest, longest] of each bin."""
     return [(low, min(high, window - 2)) for low, high in LENGTHS if low <= window - 2]
 
 
 @dataclass
 class Probes:
-    """What the probes found; sums [who, place, bin, sensor] for each method, and the model's single errors."""
+    """Results of the gaps: sums [who, place, bin, sensor] for each method, and the model's single errors."""
 
     bins: list[tuple[int, int]]
     sensors: int
@@ -69,9 +69,9 @@ class Probes:
 
 @dataclass(frozen=True)
 class Errors:
-    """Single errors of the model, truth minus imputed, standardised: those that a stream would have published.
+    """Single errors of the model, truth minus imputed, standardised, of the values that a stream would publish.
 
-    At the right edge that is the newest step alone; in the interior every step of the gap. All arrays [N].
+    At the right edge these are the newest steps; in the interior, all steps of the gap. All arrays [N].
     """
 
     error: Reals
@@ -81,7 +81,7 @@ class Errors:
 
 
 def probe(windows: WindowSet, fills: Mapping[str, Fill], sensors: int, *, most: int, seed: int) -> Probes:
-    """Cut gaps of every length, place and number of sensors into test windows and fill them by every method.
+    """Hide gaps of every length, position and number of sensors in test windows and fill them by every method.
 
     Args:
         windows: Standardised test windows.
@@ -112,7 +112,7 @@ def probe(windows: WindowSet, fills: Mapping[str, Fill], sensors: int, *, most: 
 def _gaps(
     rng: np.random.Generator, shape: tuple[int, ...], who: str, place: str, lengths: tuple[int, int], first: int
 ) -> Bools:
-    """One gap a window, the same for all the sensors that are out; `first` numbers the first window."""
+    """Hide one gap in each window, the same for all missing sensors; `first` is the number of the first window."""
     batch, sensors, width = shape
     hidden = np.zeros(shape, np.bool_)
     for index in range(batch):
@@ -128,7 +128,7 @@ def _gaps(
 
 
 def _score(found: Probes, who: int, values: Floats, hidden: Bools, fills: Mapping[str, Fill]) -> Errors:
-    """Add a batch to the sums; the place and the length of a gap are what the mask says, real holes included."""
+    """Add a batch to the sums; position and length of a gap follow from the mask, real gaps included."""
     batch = hide(values, hidden)
     gaps = find_gaps(batch.observed)
     edges = np.array([low for low, _ in found.bins])
@@ -151,10 +151,10 @@ def _score(found: Probes, who: int, values: Floats, hidden: Bools, fills: Mappin
 
 
 def summary(found: Probes, sensors: Sequence[str], std: Reals) -> dict[str, Any]:
-    """The sums as errors: over all sensors by (who, place, length), and for each sensor by place and by length.
+    """Turn the sums into errors: over all sensors by (who, place, length), and for each sensor by place and by length.
 
-    None stands where no cell was scored. The per-sensor numbers are of gaps that the sensor shares with a random
-    number of its fellows; `mae_unit` is in the sensor's unit.
+    None means that no cell was scored. The per-sensor numbers are of gaps that the sensor shares with a random number
+    of others; `mae_unit` is in the sensor's unit.
     """
     methods = list(found.squared)
     labels = [f"{low}" if low == high else f"{low}–{high}" for low, high in found.bins]

@@ -1,7 +1,7 @@
-"""Do the intervals hold? The residual quantiles of the validation part, tried on gaps of the test part.
+"""Coverage of the intervals: the residual quantiles of the validation part, checked on gaps of the test part.
 
 An interval is `imputed + lower` to `imputed + upper`, with the residual quantiles of the sensor at the first measured
-gap age that is not below its own: the rule by which the stream draws it, and it is widened to its own value there too.
+gap age that is not below its own, as in a worker, which also widens an interval to include its value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def interval(
     quantiles: ResidualQuantiles, std: Reals, newest: NDArray[np.bool_], age: NDArray[np.int64],
     sensor: NDArray[np.int64],
 ) -> tuple[Reals, Reals]:  # fmt: skip
-    """Lower and upper bound of truth minus imputed for each cell [N], in deviations; lower <= 0 <= upper."""
+    """Return the lower and upper bound of truth minus imputed for each cell [N], in deviations; lower <= 0 <= upper."""
     column = columns(quantiles, age)
     sides = []
     for side in (0, 1):
@@ -32,7 +32,7 @@ def interval(
 
 
 def columns(quantiles: ResidualQuantiles, age: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The column of the quantiles' tables for each gap age: the first measured age at or above it."""
+    """Return the column of the quantiles' tables for each gap age: the first measured age at or above it."""
     ages = np.array(quantiles.gap_ages)
     found: NDArray[np.int64] = np.minimum(np.searchsorted(ages, age), len(ages) - 1)
     return found
@@ -41,9 +41,9 @@ def columns(quantiles: ResidualQuantiles, age: NDArray[np.int64]) -> NDArray[np.
 def coverage(
     errors: Mapping[str, Errors], quantiles: ResidualQuantiles, std: Reals, sensors: Sequence[str]
 ) -> dict[str, Any]:
-    """Share of test errors inside their interval, by who is out and place: in all, by gap age, by sensor.
+    """Return the share of test errors inside their interval by missing sensors and place: total, by gap age, by sensor.
 
-    `width` is the mean width of the intervals, in deviations. None stands where there was no error to count.
+    `width` is the mean width of the intervals, in deviations. None means that there was no error to count.
     """
     result: dict[str, Any] = {}
     for who, found in errors.items():

@@ -1,4 +1,4 @@
-"""The dependency map: a square for each pair of sensors, darker where one takes more from the other. Pure."""
+"""The dependency map: a square for each pair of sensors, darker for a larger weight. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ LEVELS = 8
 _SIDE = 520
 _LETTER = 11.5  # px, the largest; names shrink with their rows
 MOST_NAMES = 40
-_MOST_NUMBERS = 12  # above so many sensors the numbers would not be legible, above MOST_NAMES the names
+_MOST_NUMBERS = 12  # with more sensors the numbers are not legible, above MOST_NAMES neither are the names
 
 
 def matrix(found: Mapping[str, Any], sensors: Sequence[str]) -> str:
-    """Rows take from columns; colour in LEVELS equal steps from 0 to the largest entry."""
+    """Draw the weights of the columns in each row, coloured in LEVELS equal steps from 0 to the largest entry."""
     values, count = found["matrix"], len(sensors)
     most = max(max(row) for row in values)
     named = count <= MOST_NAMES
@@ -36,7 +36,7 @@ def matrix(found: Mapping[str, Any], sensors: Sequence[str]) -> str:
 
 
 def scale_key(found: Mapping[str, Any]) -> str:
-    """What the colours mean."""
+    """Draw the colour scale."""
     most = max(max(row) for row in found["matrix"])
     squares = "".join(
         element("rect", class_=f"q{level}", x=level * 24, y=0, width=23, height=12) for level in range(LEVELS)
@@ -52,7 +52,7 @@ def _level(value: float, most: float) -> int:
 def _few(
     values: Sequence[Sequence[float]], most: float, margin: float, cell: float, sensors: Sequence[str]
 ) -> list[str]:
-    """A square for each pair, its number in it."""
+    """Draw a square for each pair with its number."""
     parts = []
     for i, row in enumerate(values):
         for j, value in enumerate(row):
@@ -67,7 +67,7 @@ def _few(
 
 
 def _many(values: Sequence[Sequence[float]], most: float, margin: float, cell: float) -> list[str]:
-    """One path for each colour, neighbours of a row in one stroke: hundreds of sensors stay below a megabyte."""
+    """Draw one path for each colour, joining neighbours of a row: hundreds of sensors stay below a megabyte."""
     paths: list[list[str]] = [[] for _ in range(LEVELS)]
     for i, row in enumerate(values):
         levels = [_level(value, most) for value in row]

@@ -1,4 +1,4 @@
-"""All numbers of a run's report, as plain values: the page is made from them and from nothing else."""
+"""All numbers of a run's report, as plain values; the page is made from them alone."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from training.runtime import machine
 from training.serve.residuals import residual_quantiles
 
 FORMAT = 1
-DIGITS = 6  # significant ones that are kept
+DIGITS = 6  # significant digits to keep
 
 
 def measure(
     state: Checkpoint, history: Sequence[Mapping[str, float]], *, data: Path | None = None,
     evaluation: Mapping[str, Any] | None = None, quantiles: ResidualQuantiles | None = None, windows: int = 300,
 ) -> dict[str, Any]:  # fmt: skip
-    """Score a checkpoint on the test part of its data from every side that the page shows.
+    """Score a checkpoint on the test part of its data in all ways that the page shows.
 
     Args:
         state: The checkpoint, its best epoch.
-        history: A line an epoch; the last checkpoint's reaches beyond the best epoch.
-        data: The data file, when it is not where the run found it.
-        evaluation: What `evaluate_run` said of this checkpoint; measured here when it is not given.
-        quantiles: The residual quantiles of the exported contract; measured here, on fewer windows, when not given.
-        windows: At most so many test windows for each case; a fifth of it for each kind of gap.
+        history: One line for each epoch; that of the last checkpoint goes beyond the best epoch.
+        data: The data file, if it has moved since the training.
+        evaluation: The report of `evaluate_run` on this checkpoint; measured here by default.
+        quantiles: The residual quantiles of the exported contract; by default measured here on fewer windows.
+        windows: Most test windows for each case; a fifth of it for each kind of gap.
 
     Raises:
-        DataError: the file's sensors are not those of the checkpoint, or it has too few rows.
+        DataError: the file's sensors differ from the checkpoint's, or it has too few rows.
     """
     began = time.monotonic()
     config, model, scale = restore(state)
@@ -107,7 +107,7 @@ def measure(
 
 
 def tidy(value: Any) -> Any:
-    """Plain values that JSON keeps exactly: numpy gone, floats to six significant digits, None where not finite."""
+    """Convert to values that JSON keeps exactly: no numpy, floats of six significant digits, None if not finite."""
     if isinstance(value, Mapping):
         return {str(key): tidy(each) for key, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -158,7 +158,7 @@ def _data(state: Checkpoint, series: Series, parts: Split, config: RunConfig) ->
 
 
 def _longest(missing: np.ndarray[Any, np.dtype[np.bool_]]) -> int:
-    """The longest run of True, in steps."""
+    """Return the longest run of True, in steps."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(np.int8)))
     return int((edges[1::2] - edges[::2]).max(initial=0))
 
@@ -176,7 +176,7 @@ def _model(model: GLAIM, config: RunConfig) -> dict[str, Any]:
 
 
 def _public(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration without the folders of the machine: a report is shown to others."""
+    """Remove the folders of the machine from the configuration, because a report is shown to others."""
     for section, key in (("data", "file"), ("export", "directory")):
         if config.get(section, {}).get(key):
             config[section][key] = Path(config[section][key]).name

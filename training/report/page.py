@@ -1,4 +1,4 @@
-"""report.html: one page that needs nothing but itself. Pure: the numbers of report.json in, HTML out."""
+"""report.html, one self-contained page. Pure: the numbers of report.json in, HTML out."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _SECTIONS = {
     "curves": "Learning curves",
     "data": "Data and configuration",
 }
-_MOST_ROWS = 24  # of a dot chart; above it the tables are the better picture
+_MOST_ROWS = 24  # of a dot chart; with more rows the tables are clearer
 
 Report = Mapping[str, Any]
 
 
 def page(report: Report) -> str:
-    """The whole page from what `measure` returned, or from report.json."""
+    """Return the page for the result of `measure`, or for report.json."""
     make = {
         "scores": _scores, "sensors": _sensors, "gaps": _gaps, "examples": _examples, "intervals": _intervals,
         "dependencies": _dependencies, "curves": _curves, "data": _data,
@@ -86,7 +86,7 @@ def _header(report: Report) -> str:
 def _scores(report: Report) -> str:
     judged = report["verdict"]["cases"]
     rows = [
-        (case["says"], {metric: {m: case["methods"][m][metric] for m in METHODS} for metric in ("mae", "mse")})
+        (case["label"], {metric: {m: case["methods"][m][metric] for m in METHODS} for metric in ("mae", "mse")})
         for name, case in report["cases"].items()
         if name in judged
     ]
@@ -98,9 +98,9 @@ def _scores(report: Report) -> str:
     level = f"{100 * report['verdict']['level']:.0f} %"
     return (
         '<p class="soft">Known cells of the test part are hidden and filled by every method; all methods fill the same '
-        "cells, and cells that the data lack are never scored. Errors are in deviations of each sensor's training "
-        f"values. The last two columns hold the model against the best baseline of that row: negative is better, and "
-        f"differences below {level} count as level. Where a baseline has nothing to go by it takes the training mean. "
+        "cells, and cells missing in the data are never scored. Errors are in deviations of each sensor's training "
+        f"values. The last two columns compare the model with the best baseline of that row: negative is better, and "
+        f"differences below {level} count as level. A baseline without an observation takes the training mean. "
         "Windows overlap, so neighbouring ones are not independent evidence.</p>"
         f"{legend(METHODS, lines=False)}"
         f'<div class="charts">{"".join(charts)}</div>'
@@ -126,7 +126,7 @@ def _sensors(report: Report) -> str:
                 for s in units
             ]
             axis = log_axis("mean absolute error, deviations (log.)", [v for _, r in rows for v in r.values() if v])
-            says = escape(cases[name]["says"])
+            says = escape(cases[name]["label"])
             chart = dot_rows(rows, axis, f"mean absolute error per sensor: {cases[name]['says']}")
             figures.append(f"<figure><figcaption><b>{says}</b></figcaption>{chart}</figure>")
     folded = "".join(
@@ -177,13 +177,13 @@ def _gaps(report: Report) -> str:
     )
     keys = {m: METHODS[m] for m in shown}
     return (
-        f'<p class="soft">One gap at a time is cut into {found["windows"]:,} test windows for each point; every step '
+        f'<p class="soft">One gap at a time is hidden in {found["windows"]:,} test windows for each point; every step '
         "of it is scored. Interior: the sensor was observed on both sides. Right edge: the gap reaches the newest "
-        "step, so that nothing follows; last value and interpolation are then the same. A hidden step beside a hole of "
-        f"the data counts with the hole's length.</p>{legend(keys)}"
+        "step, so last value and interpolation are equal. A hidden step beside a real gap counts with the length "
+        f"of both.</p>{legend(keys)}"
         f'<div class="charts">{"".join(figures)}</div>'
         "<h3>Interior against right edge, per sensor</h3>"
-        '<p class="soft">Gaps of all those lengths, equally many of each, shared with a random number of the other '
+        '<p class="soft">Gaps of all these lengths, in equal numbers, shared with a random number of the other '
         "sensors. MAE in the sensor's unit; small: in deviations.</p>"
         f"{tables.interior_and_edge(report)}{tail}"
         + tables.details("the numbers of the curves: MAE, small MSE, standardised", tables.gap_numbers(report))
@@ -210,7 +210,7 @@ def _examples(report: Report) -> str:
     everyone = len(found["sensors"]) == len(report["data"]["sensors"])
     which = "every sensor" if everyone else f"{len(found['sensors'])} sensors, from the best to the worst"
     return (
-        '<p class="soft">Chosen by a rule, not by a hand: a case is one sensor in one window; the cases are ranked by '
+        '<p class="soft">Chosen by a rule: a case is one sensor in one window; the cases are ranked by '
         "the model's error on their hidden cells, and four ranks are drawn, the worst included, "
         f"out of {found['windows']:,} windows spread evenly over groups and time. The other sensors of the window "
         "have gaps too in the first set, none in the second. The interval of a gap that reaches the newest step is "
@@ -248,7 +248,7 @@ def _intervals(report: Report) -> str:
         chart = line_chart([line], x, y, f"mean width of the interval by gap age: {words}", height=200)
         widths.append(f"<figure><figcaption><b>{words}</b>: width</figcaption>{chart}</figure>")
     total = found["coverage"]["several"]
-    said = " and ".join(
+    inside = " and ".join(
         f"{tables.share(total[place]['inside'], 1)} of {total[place]['cells']:,} values {words}"
         for place, words in (("interior", "in the interior"), ("edge", "at the newest step"))
     )
@@ -261,17 +261,17 @@ def _intervals(report: Report) -> str:
     if found["validation_windows"] < FEW_WINDOWS:
         warning = (
             f'<p class="warning">The validation part holds only {found["validation_windows"]} windows, too few to '
-            "measure quantiles on: a longer validation part, or windows that may begin before it (data.history), "
-            "would give wider and truer intervals.</p>"
+            "measure quantiles: a longer validation part, or windows that may begin before it (data.history), "
+            "would give wider and more accurate intervals.</p>"
         )
     return (
-        f"{warning}<p>Of the test part, {said} lie inside the interval that the stream would have given them; nominal "
-        f"are {100 * nominal:.0f} %.</p>"
-        f'<p class="soft">The interval of a value is drawn from the {low} and {high} % quantiles of truth minus '
-        f"imputed on the <em>validation</em> part, per sensor and gap age ({origin}); here it is tried on gaps of the "
-        "test part. The quantiles are made for a sensor that falls silent with a random number of others, so a lone "
-        "fault should lie above the line and a dark group below it. Below the line: intervals too narrow, as after a "
-        "drift; above it: too wide.</p>"
+        f"{warning}<p>Of the test part, {inside} lie inside the interval that a worker would publish; nominal: "
+        f"{100 * nominal:.0f} %.</p>"
+        f'<p class="soft">The interval of a value follows from the {low} and {high} % quantiles of truth minus '
+        f"imputed on the <em>validation</em> part, per sensor and gap age ({origin}); here it is checked on gaps of "
+        "the test part. The quantiles hold for a sensor that falls silent with a random number of others, so a single "
+        "fault should lie above the line and a dark group below it. Below the line the intervals are too narrow, as "
+        "after a drift; above it they are too wide.</p>"
         f'{legend(kinds)}<div class="charts">{"".join(shares)}{"".join(widths)}</div>'
         f"<h3>Per sensor, a random number of sensors out</h3>"
         f'<p class="soft">Width in the sensor\'s unit.</p>{tables.coverage_by_sensor(report)}'
@@ -292,11 +292,11 @@ def _dependencies(report: Report) -> str:
     )
     return (
         '<p class="soft">The dependency matrices G of the first StaGlo layer, averaged over all '
-        f"{found['features']} features, not weighted. The sensor of a row takes from the sensors of the columns; rows "
-        f"sum to 1, and {number(found['uniform'])} everywhere would mean no preference. How much is taken at all is "
-        f"alpha: {number(alpha['mean'])} on average over the features (from {number(alpha['smallest'])} to "
-        f"{number(alpha['largest'])}), the rest a sensor keeps of its own. The map is the same for every window; it "
-        "says what the model uses, not what causes what.</p>"
+        f"{found['features']} features, not weighted. Each row holds the weights of the other sensors for its sensor; "
+        f"rows sum to 1, and {number(found['uniform'])} everywhere would mean no preference. The share of this mixture "
+        f"is alpha: {number(alpha['mean'])} on average over the features (from {number(alpha['smallest'])} to "
+        f"{number(alpha['largest'])}), the rest is the sensor itself. The map is the same for every window; it "
+        "shows what the model uses, not causes.</p>"
         f'<figure class="{"map" if named else "map wide"}"><figcaption>{words} {matrix.scale_key(found)}</figcaption>'
         f"{matrix.matrix(found, names)}</figure>"
         f"<p>Strongest, other than a sensor from itself: {strongest or 'none'}.</p>"
@@ -339,9 +339,9 @@ def _curves(report: Report) -> str:
         ends = f"{known[0]:.2g}" if known[0] == known[-1] else f"from {known[0]:.2g} to {known[-1]:.2g}"
         rate = f" Learning rate {ends}."
     return (
-        f'<p class="soft">Training loss: {loss}, gaps drawn anew every epoch{dropout}. Validation: squared error on '
-        f"gaps that never change, the averaged weights where there is an average. The best epoch by validation MSE is "
-        f"what is scored here.{rate}</p>{legend(keys)}"
+        f'<p class="soft">Training loss: {loss}, new gaps in every epoch{dropout}. Validation: squared error on '
+        f"gaps that never change, with averaged weights if the run averages. This report scores the best epoch by "
+        f"validation MSE.{rate}</p>{legend(keys)}"
         f'<div class="charts"><figure>{chart}</figure><figure>{second}</figure></div>'
     )
 
@@ -355,13 +355,13 @@ def _data(report: Report) -> str:
     return (
         f'{groups}<p class="soft">Mean and deviation are of the observed training values and standardise every part. '
         f"Digest of the file: <code>{data['sha256']}</code>.</p>"
-        + tables.details(f"the {len(data['sensors'])} sensors and their real holes", tables.sensors(report))
+        + tables.details(f"the {len(data['sensors'])} sensors and their real gaps", tables.sensors(report))
         + tables.details("configuration", f"<pre>{escape(config)}</pre>")
     )
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the largest unit that gives a number of one or more: 600 -> 10 min."""
+    """Format seconds in the largest unit that gives one or more: 600 -> 10 min."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""One sensor in one window over time: what was seen, what was hidden, what was put there. Pure."""
+"""A chart of one sensor in one window: observed, hidden and filled values over time. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Values = Sequence[float | None]
 
 
 def panel(example: Mapping[str, Any]) -> str:
-    """An example of training.report.examples as SVG."""
+    """Draw an example of training.report.examples as SVG."""
     observed, hidden, model = example["observed"], example["hidden"], example["model"]
-    # The interval may reach far beyond everything else; then it is cut by the frame, not the curve squeezed by it.
+    # An interval may be much wider than the curves; then the frame cuts it off, so that the curves keep their size.
     core = [v for key in ("observed", "hidden", "model", "interpolation") for v in example[key] if v is not None]
     low, high = (min(core), max(core)) if core else (0.0, 1.0)
     room = 0.35 * (high - low or abs(high) or 1.0)
@@ -55,7 +55,7 @@ def panel(example: Mapping[str, Any]) -> str:
 
 
 def key() -> str:
-    """The legend of all panels."""
+    """Draw the legend of all panels."""
     keys = [
         (element("path", class_="line observed", d="M1,7L27,7"), "observed"),
         (element("circle", class_="truth", cx=14, cy=7, r=3), "hidden from every method: the truth"),
@@ -84,7 +84,7 @@ def _axes(example: Mapping[str, Any], x: Scale, y: Scale, low: float, high: floa
 
 
 def _band(example: Mapping[str, Any], x: Scale, y: Scale, start: int, stop: int) -> str:
-    """The interval of one run, half a step wider on both sides so that a single cell has a width; cut to the frame."""
+    """Draw the interval of one run, half a step wider on both sides so that a single cell has a width."""
     places = [start - 0.5, *range(start, stop), stop - 0.5]
     steps = [start, *range(start, stop), stop - 1]
     sides = []
@@ -106,7 +106,7 @@ def _tip(example: Mapping[str, Any], step: int) -> str:
 
 
 def _runs(mask: Sequence[bool]) -> list[tuple[int, int]]:
-    """[start, stop) of each run of True."""
+    """Return [start, stop) of each run of True."""
     runs, start = [], None
     for index, here in enumerate([*mask, False]):
         if here and start is None:

@@ -1,4 +1,4 @@
-"""Small pieces of hand-made SVG: text that is escaped, scales, and ticks that people would choose. Pure."""
+"""Pieces of SVG: elements with escaped text, scales, and round ticks. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120)
 
 @dataclass(frozen=True)
 class Scale:
-    """A straight line from numbers to pixels."""
+    """A linear map from numbers to pixels."""
 
     low: float
     high: float
@@ -23,13 +23,13 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Pixels, to a tenth."""
+        """Return pixels, rounded to a tenth."""
         span = self.high - self.low or 1.0
         return round(self.start + (value - self.low) / span * (self.end - self.start), 1)
 
 
 def element(name: str, body: str = "", **attributes: object) -> str:
-    """One element; `class_` and names with underscores are spelled as Python allows."""
+    """Return one element; `class_` and underscores in names stand for `class` and hyphens."""
     text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
         for key, value in attributes.items()
@@ -39,23 +39,23 @@ def element(name: str, body: str = "", **attributes: object) -> str:
 
 
 def text(x: float, y: float, words: str, **attributes: object) -> str:
-    """Words at a place."""
+    """Return text at a position."""
     return element("text", escape(words), x=x, y=y, **attributes)
 
 
 def tip(words: str) -> str:
-    """What shows under the pointer, and what a screen reader says of a shape: the body of its element."""
+    """Return the tooltip of a shape, which screen readers use too, as the body of its element."""
     return element("title", escape(words))
 
 
 def path(points: Iterable[tuple[float, float]], *, close: bool = False) -> str:
-    """The `d` of a line through points, rounded to a tenth of a pixel."""
+    """Return the `d` of a line through points, rounded to a tenth of a pixel."""
     line = "L".join(f"{x:g},{y:g}" for x, y in points)
     return f"M{line}{'Z' if close else ''}" if line else ""
 
 
 def ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Round numbers between `low` and `high`, near `about` of them."""
+    """Return about `about` round numbers between `low` and `high`."""
     if not high > low:
         return [low]
     rough = (high - low) / about
@@ -66,13 +66,13 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
 
 
 def alike(values: Sequence[float]) -> list[str]:
-    """Numbers as text, all with as many places as the one that needs most."""
+    """Format numbers with the same number of decimals."""
     places = max((len(f"{value:.10f}".rstrip("0").partition(".")[2]) for value in values), default=0)
     return [f"{value:,.{places}f}" for value in values]
 
 
 def time_ticks(first_ms: int, last_ms: int, about: int = 7) -> list[tuple[int, str]]:
-    """Round times with their labels; a date stands where a day begins, a year where one begins or in long spans."""
+    """Return round times with their labels; a new day shows its date, a new year or a long span the year."""
     rough_min = (last_ms - first_ms) / 60_000 / about
     if rough_min > _TIME_STEPS_MIN[-1]:
         return _month_ticks(first_ms, last_ms, rough_min / _MONTH_MIN)
@@ -87,7 +87,7 @@ def time_ticks(first_ms: int, last_ms: int, about: int = 7) -> list[tuple[int, s
 
 
 def _month_ticks(first_ms: int, last_ms: int, rough_months: float) -> list[tuple[int, str]]:
-    """First days of months, every so many of them, counted from a January."""
+    """Return first days of months at a fixed interval, counted from a January."""
     step = next((step for step in _MONTH_STEPS if step >= rough_months), _MONTH_STEPS[-1])
     first, last = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (first_ms, last_ms))
     out = []
@@ -100,7 +100,7 @@ def _month_ticks(first_ms: int, last_ms: int, rough_months: float) -> list[tuple
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with about so many digits that count; a dash where there is none."""
+    """Format a number with so many significant digits; a dash for None."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:

@@ -1,4 +1,4 @@
-"""The page's tables: scores of all cases, each sensor beside the best baseline, and what is folded away. Pure."""
+"""The tables of the page: scores of all cases, each sensor beside the best baseline, and folded details. Pure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from training.report.charts import METHODS
 from training.report.svg import number
 from training.report.verdict import BASELINES, percent
 
-FEW = 14  # rows above which a table is folded, its head rows left in sight
+FEW = 14  # tables with more rows are folded after their first rows
 HEAD = 8
 
 Row = Sequence[str]  # cells that are HTML already
 
 
 def cases(report: Mapping[str, Any]) -> str:
-    """MSE and MAE of every method in every case, standardised."""
+    """Tabulate MSE and MAE of every method in every case, standardised."""
     heads = "".join(f"<th>{words}</th>" for words in METHODS.values())
     rows = []
     for name, case in report["cases"].items():
         if name not in report["verdict"]["cases"]:
-            rows.append(f'<tr><td>{escape(case["says"])}</td><td>0</td><td colspan="5">nothing to hide</td></tr>')
+            rows.append(f'<tr><td>{escape(case["label"])}</td><td>0</td><td colspan="5">nothing to hide</td></tr>')
             continue
         judged = report["verdict"]["cases"][name]
         best = {metric: min(case["methods"][m][metric] for m in METHODS) for metric in ("mse", "mae")}
@@ -32,7 +32,7 @@ def cases(report: Mapping[str, Any]) -> str:
             shown = [f"<b>{number(score[k])}</b>" if score[k] <= best[k] else number(score[k]) for k in ("mse", "mae")]
             cells.append(f"<td>{' / '.join(shown)}</td>")
         rows.append(
-            f"<tr><td>{escape(case['says'])}</td><td>{case['cells']:,}</td>{''.join(cells)}"
+            f"<tr><td>{escape(case['label'])}</td><td>{case['cells']:,}</td>{''.join(cells)}"
             f"{_gain(judged['mse'])}{_gain(judged['mae'])}</tr>"
         )
     return _scroll(
@@ -42,9 +42,9 @@ def cases(report: Mapping[str, Any]) -> str:
 
 
 def by_sensor(report: Mapping[str, Any]) -> str:
-    """Each sensor's MAE in each case against its best baseline, with the model's error in the sensor's unit."""
+    """Tabulate each sensor's MAE in each case against its best baseline, with the model's error in its unit."""
     judged = report["verdict"]["cases"]
-    heads = "".join(f"<th>{escape(case['says']).replace(' %', '&nbsp;%')}</th>" for case in judged.values())
+    heads = "".join(f"<th>{escape(case['label']).replace(' %', '&nbsp;%')}</th>" for case in judged.values())
     units = {sensor["name"]: sensor["unit"] for sensor in report["data"]["sensors"]}
 
     def row(sensor: str) -> str:
@@ -65,7 +65,7 @@ def by_sensor(report: Mapping[str, Any]) -> str:
 
 
 def in_units(report: Mapping[str, Any], name: str) -> str:
-    """One case: every method's MAE of each sensor in its unit, and standardised."""
+    """Tabulate one case: every method's MAE of each sensor in its unit, and standardised."""
     methods = report["cases"][name]["methods"]
     rows = []
     for sensor in report["data"]["sensors"]:
@@ -90,7 +90,7 @@ def in_units(report: Mapping[str, Any], name: str) -> str:
 
 
 def interior_and_edge(report: Mapping[str, Any]) -> str:
-    """Each sensor's error in gaps of the interior and at the right edge, in its unit and against the best baseline."""
+    """Tabulate each sensor's error in the interior and at the right edge, in its unit and against the baseline."""
     found = report["gaps"]["sensors"]
     rows = {}
     for sensor in report["data"]["sensors"]:
@@ -112,7 +112,7 @@ def interior_and_edge(report: Mapping[str, Any]) -> str:
 
 
 def _interior_beside(other: str, columns: Sequence[str], report: Mapping[str, Any], cells: Mapping[str, str]) -> str:
-    """A row a sensor: the same columns for the interior and for `other`; `cells` are both sides' <td>s by sensor."""
+    """Make one row for each sensor with equal columns for the interior and `other`; `cells` are the <td>s by sensor."""
     heads = 2 * "".join(f"<th>{name}</th>" for name in columns)
     over = f'colspan="{len(columns)}" class="over"'
     head = (
@@ -127,7 +127,7 @@ def _interior_beside(other: str, columns: Sequence[str], report: Mapping[str, An
 
 
 def by_length(report: Mapping[str, Any], place: str) -> str:
-    """Each sensor's MAE by gap length, the model's in deviations and against the best baseline."""
+    """Tabulate each sensor's MAE by gap length, the model's in deviations and against the best baseline."""
     gaps = report["gaps"]
     rows = []
     for name, found in gaps["sensors"].items():
@@ -149,7 +149,7 @@ def by_length(report: Mapping[str, Any], place: str) -> str:
 
 
 def gap_numbers(report: Mapping[str, Any]) -> str:
-    """The numbers of the curves by gap length."""
+    """Tabulate the numbers of the curves by gap length."""
     gaps = report["gaps"]
     rows = []
     for who, places in gaps["curves"].items():
@@ -173,7 +173,7 @@ def gap_numbers(report: Mapping[str, Any]) -> str:
 
 
 def coverage_by_sensor(report: Mapping[str, Any]) -> str:
-    """Share inside the interval and its mean width in the sensor's unit."""
+    """Tabulate the share inside the interval and its mean width in the sensor's unit."""
     found = report["intervals"]["coverage"]["several"]
     rows = {}
     for sensor in report["data"]["sensors"]:
@@ -190,7 +190,7 @@ def coverage_by_sensor(report: Mapping[str, Any]) -> str:
 
 
 def coverage_by_age(report: Mapping[str, Any]) -> str:
-    """Share inside by gap age, for every number of sensors out."""
+    """Tabulate the share inside by gap age, for every number of missing sensors."""
     intervals = report["intervals"]
     rows = []
     for who, places in intervals["coverage"].items():
@@ -211,7 +211,7 @@ def coverage_by_age(report: Mapping[str, Any]) -> str:
 
 
 def sensors(report: Mapping[str, Any]) -> str:
-    """What the data hold of each sensor."""
+    """Tabulate the data of each sensor."""
     rows = {}
     for sensor in report["data"]["sensors"]:
         missing = "".join(f"<td>{share(value, 1)}</td>" for value in sensor["missing"].values())
@@ -229,17 +229,17 @@ def sensors(report: Mapping[str, Any]) -> str:
 
 
 def share(value: float | None, places: int = 0) -> str:
-    """A share as percent."""
+    """Format a share as percent."""
     return "–" if value is None else f"{100 * value:.{places}f} %"
 
 
 def details(summary: str, body: str) -> str:
-    """Folded away until asked for."""
+    """Return a section that is folded at first."""
     return f"<details><summary>{summary}</summary>{body}</details>"
 
 
 def _folded(head: str, rows: Mapping[str, str], order: Sequence[str], kind: str, which: str) -> str:
-    """All rows where they are few; else the first of `order` in sight and all of them in their own order folded."""
+    """Show all rows if they are few; else the first of `order`, and all rows in their own order folded."""
 
     def table(names: Sequence[str]) -> str:
         return _scroll(f'<table class="{kind}">{head}<tbody>{"".join(rows[name] for name in names)}</tbody></table>')
@@ -252,7 +252,7 @@ def _folded(head: str, rows: Mapping[str, str], order: Sequence[str], kind: str,
 
 
 def _gain(difference: float | None, more: str = "") -> str:
-    """A cell with a relative difference, its class saying how good or bad: g3 .. g1, level, b1 .. b3."""
+    """Make a cell with a relative difference; its class grades it: g3 .. g1, level, b1 .. b3."""
     if difference is None:
         return f"<td>–{more}</td>"
     size = abs(difference)

@@ -1,4 +1,4 @@
-"""The run in one sentence: where the model beats what costs nothing, and where it does not. Pure."""
+"""The result of a run in one sentence: where the model beats the baselines, and where it does not. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 BASELINES = {"interpolation": "linear interpolation", "last_value": "last value", "mean": "training mean"}
-LEVEL = 0.01  # closer than this is neither better nor worse
+LEVEL = 0.01  # smaller differences are neither better nor worse
 
 
 def verdict(cases: Mapping[str, Any]) -> dict[str, Any]:
-    """Judge every case by its MAE against the best baseline of that case, and say where MSE differs.
+    """Compare the MAE of every case with its best baseline, and report where MSE differs.
 
     Args:
-        cases: Of `training.evaluate`: case -> {"says", "cells", "methods"}.
+        cases: Cases of `training.evaluate`: case -> {"label", "cells", "methods"}.
 
     Returns:
         "sentence", and for each case the best baseline and the relative differences of MAE and MSE to it (each metric
@@ -24,7 +24,7 @@ def verdict(cases: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def standing(difference: float | None) -> str:
-    """Say "better", "level" or "worse" by a relative difference; "unknown" without one."""
+    """Return "better", "level" or "worse" for a relative difference; "unknown" for None."""
     if difference is None:
         return "unknown"
     return "level" if abs(difference) < LEVEL else "better" if difference < 0 else "worse"
@@ -38,7 +38,7 @@ def _case(case: Mapping[str, Any]) -> dict[str, Any]:
         rival = min(methods[name]["sensors"][sensor]["mae"] for name in BASELINES)
         sensors[sensor] = _difference(row["mae"], rival) if row["cells"] else None
     return {
-        "says": case["says"],
+        "label": case["label"],
         "best_baseline": best,
         "mae": _difference(methods["model"]["mae"], methods[best]["mae"]),
         "mse": _difference(methods["model"]["mse"], min(methods[name]["mse"] for name in BASELINES)),
@@ -75,7 +75,7 @@ def _sentence(judged: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _squared(judged: Mapping[str, Mapping[str, Any]]) -> str:
-    """A second sentence where squared error says something else; nothing where both metrics agree on every case."""
+    """Return a second sentence on the squared error; empty if both metrics agree on every case."""
     if all(standing(case["mse"]) == standing(case["mae"]) for case in judged.values()):
         return ""
     counts = {kind: sum(standing(case["mse"]) == kind for case in judged.values()) for kind in ("better", "worse")}
@@ -89,7 +89,7 @@ def _listed(cases: list[Mapping[str, Any]]) -> str:
 
 
 def percent(difference: float | None) -> str:
-    """A relative difference with a true minus sign; a dash without one."""
+    """Format a relative difference with a true minus sign; a dash for None."""
     if difference is None:
         return "–"
     return f"{difference:+.0%}".replace("-", "−").replace("%", " %") if abs(difference) >= 0.005 else "0 %"

@@ -1,4 +1,4 @@
-"""report.html and report.json of a run's directory."""
+"""Writes report.html and report.json of a run."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def write(
     directory: Path, *, data: Path | None = None, contract: Path | None = None,
     evaluation: Mapping[str, Any] | None = None, command: str = "", windows: int = 300,
 ) -> Path:  # fmt: skip
-    """Write the report of a run beside its checkpoints; returns the page.
+    """Write the report of a run beside its checkpoints; return the page's path.
 
     Args:
         directory: Holds best.pt, and last.pt, whose history reaches to the end of training.
-        data: The data file, when it is not where the run found it.
-        contract: The exported model's directory: its intervals are the ones tried on the test part. Without it the
-            residual quantiles are measured anew, on fewer windows.
-        evaluation: What `training.evaluate.evaluate_run` said of best.pt. Without it `<name>.json` of the directory
-            is taken when it is of this checkpoint; else the cases are scored here.
-        command: That made the run, for the header. Without it, the one that `<name>.json` names.
-        windows: At most so many test windows for each case.
+        data: The data file, if it has moved since the training.
+        contract: The exported model's directory, whose intervals are checked on the test part. By default the residual
+            quantiles are measured here, on fewer windows.
+        evaluation: The report of `training.evaluate.evaluate_run` on best.pt. By default `<name>.json` in the
+            directory, if it is of this checkpoint; else the cases are scored here.
+        command: The command of the run, for the header; by default the one in `<name>.json`.
+        windows: Most test windows for each case.
 
     Raises:
-        ConfigError: no checkpoint, or not one that this version reads.
-        ContractError: the contract is of other sensors.
-        DataError: the data cannot be read or are not those of the run.
+        ConfigError: there is no checkpoint, or this version cannot read it.
+        ContractError: the contract has other sensors.
+        DataError: the data cannot be read or differ from those of the run.
     """
     state = checkpoints.load(directory / "best.pt")
     last = directory / "last.pt"
@@ -55,7 +55,7 @@ def write(
 
 
 def scores_of(directory: Path, state: Checkpoint) -> dict[str, Any] | None:
-    """The scores that lie in the directory, if they are of this very checkpoint."""
+    """Read the scores in the directory, if they are of this checkpoint."""
     file = directory / f"{json.loads(state.config)['name']}.json"
     if not file.is_file() or file.stat().st_mtime < (directory / "best.pt").stat().st_mtime:
         return None

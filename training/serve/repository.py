@@ -1,6 +1,6 @@
-"""A model's place in the repository that Triton serves: which version a new one becomes, and how it gets there.
+"""A model's place in the repository that Triton serves: the number of a new version, and how it is put there.
 
-model_repo/<name>/contract.json     what the newest version promises
+model_repo/<name>/contract.json     the contract of the newest version
 config.pbtxt      one configuration for all versions, hence one shape of windows
 1/ 2/ ...         the versions, each with its own contract; Triton serves the two highest
 """
@@ -22,13 +22,13 @@ __all__ = ["placed", "put", "staging", "versions"]
 
 
 def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float) -> ExportSpec:
-    """The spec with its version settled: 0 becomes the number after the highest that is there or was withdrawn.
+    """Return the spec with its final version: 0 becomes the number after the highest present or withdrawn one.
 
-    Cheap, so that a training can ask before it begins.
+    Cheap, so that a training can check it before it begins.
 
     Raises:
-        ExportError: the versions that are there take other windows, or a higher one is there, which Triton would go
-            on serving beside a contract that speaks of the lower.
+        ExportError: present versions take other windows, or a higher one is present, which Triton would keep serving
+            beside the contract of the lower one.
     """
     target = Path(spec.directory) / spec.name
     present = versions(target)
@@ -59,7 +59,7 @@ def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float)
 
 
 def put(made: Path, target: Path, version: int) -> None:
-    """Move a finished model directory into the repository; other versions that are there are kept.
+    """Move a finished model directory into the repository; other versions are kept.
 
     Args:
         made: The whole directory of the model with the one new version, below `staging(target.parent)`.
@@ -77,7 +77,7 @@ def put(made: Path, target: Path, version: int) -> None:
 
 
 def _swap(made: Path, target: Path) -> None:
-    """Put the new directory in the place of the old one; the old one is gone only when the new one stands."""
+    """Replace the old directory by the new one; the old one is removed last."""
     if not target.exists():
         move(made, target)
         return

@@ -1,13 +1,13 @@
-"""How far off the model is: quantiles of truth minus imputed, per sensor and gap age, for the intervals of a stream.
+"""Quantiles of truth minus imputed value, by sensor and gap age: the prediction intervals of a model.
 
-Measured on the validation part, with the gaps a stream has. The sensor in question and a random number of its fellows
-fall silent together, so that an interval holds for a lone fault and, on the cautious side, for a group that goes dark.
+They are measured on the validation part, with gaps as in a stream. A sensor and a random number of others fall silent
+together, so an interval holds for a single fault and is cautious enough for a group that goes dark.
 
-    newest      asked at the newest step, which lies `age` steps after the sensor's last observation
-    interior    asked at a step with observations after it; the gap began `age` steps before that step's own end
+    newest      the error at the newest step, `age` steps after the sensor's last observation
+    interior    the error at a step with later observations, `age` steps after the last observation before it
 
-An age counts from the sensor's last observation. So a cell is asked only where the step before the gap was observed:
-a real gap that happens to touch the hidden one would pass for a younger gap and widen its interval.
+A cell counts only where the step before the gap was observed: a real gap next to the hidden one would otherwise pass
+for a younger gap and widen its interval.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from training.evaluate import Fill
 
 LEVELS = (0.05, 0.95)
 GAP_AGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 72)
-FEWEST = 40  # below so many errors a sensor borrows those of all sensors, standardised
+FEWEST = 40  # with fewer errors a sensor uses those of all sensors, standardised
 BATCH = 64
 
 Gap = Callable[
@@ -34,7 +34,7 @@ Gap = Callable[
 
 
 def gap_ages(window: int) -> list[int]:
-    """The ages measured for a window: those that leave an observation in it, and the window itself for silence."""
+    """Return the ages to measure: those that leave an observation in the window, and the window itself for silence."""
     return [age for age in GAP_AGES if age < window] + [window]
 
 
@@ -47,7 +47,7 @@ def residual_quantiles(
         windows: Standardised.
         fill: The model.
         scale: Turns errors back into sensor units.
-        lag: Steps between the step asked about and the newest one, in the interior case; at least 1.
+        lag: Steps from the scored step to the newest one, in the interior case; at least 1.
         most: Windows for each age.
         seed: Of the gaps.
 
@@ -73,14 +73,14 @@ def residual_quantiles(
 def _table(
     windows: WindowSet, fill: Fill, scale: Scale, ages: list[int], gap: Gap, lag: int, most: int, seed: int
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """Lower and upper quantiles [C][A] of the errors at the step `lag` before the newest."""
+    """Return lower and upper quantiles [C][A] of the errors at the step `lag` before the newest."""
     columns = [_errors(windows, fill, age, gap, lag, most, seed) for age in ages]
     sensors = len(scale.std)
     lower, upper = np.zeros((sensors, len(ages))), np.zeros((sensors, len(ages)))
     for column, errors in enumerate(columns):
-        everybody = np.concatenate(errors)
-        for sensor, own in enumerate(errors):
-            sample = own if own.size >= FEWEST else everybody
+        all_errors = np.concatenate(errors)
+        for sensor, of_sensor in enumerate(errors):
+            sample = of_sensor if of_sensor.size >= FEWEST else all_errors
             low, high = np.quantile(sample, LEVELS) if sample.size else (-1.645, 1.645)
             lower[sensor, column], upper[sensor, column] = low * scale.std[sensor], high * scale.std[sensor]
     return lower.tolist(), upper.tolist()
@@ -89,7 +89,7 @@ def _table(
 def _errors(
     windows: WindowSet, fill: Fill, age: int, gap: Gap, lag: int, most: int, seed: int
 ) -> list[NDArray[np.float64]]:
-    """Truth minus imputed at the step asked about, standardised, for each sensor."""
+    """Return truth minus imputed value at the scored step, standardised, for each sensor."""
     chosen = windows.spread(most)
     found: list[list[Floats]] = []
     for start in range(0, len(chosen), BATCH):
@@ -99,15 +99,15 @@ def _errors(
         batch = hide(values, hidden)
         step = windows.window - 1 - lag
         error = batch.truth[:, :, step] - fill(batch.values, batch.observed)[:, :, step]
-        asked = batch.hidden[:, :, step]
+        scored = batch.hidden[:, :, step]
         if step >= age:  # else the gap reaches back to the window's first step: nothing was observed before it
-            asked = asked & batch.observed[:, :, step - age]
-        found.append([error[asked[:, sensor], sensor] for sensor in range(values.shape[1])])
+            scored = scored & batch.observed[:, :, step - age]
+        found.append([error[scored[:, sensor], sensor] for sensor in range(values.shape[1])])
     return [np.concatenate(rows).astype(np.float64) for rows in zip(*found, strict=True)]
 
 
 def _fall_silent(rng: np.random.Generator, shape: tuple[int, ...], age: int, gap: Gap) -> Bools:
-    """One gap a window, the same for a random number of sensors from one to all."""
+    """Hide one gap in each window, the same one for a random number of sensors from one to all."""
     batch, sensors, width = shape
     hidden = np.zeros(shape, np.bool_)
     for index in range(batch):

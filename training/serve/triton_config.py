@@ -1,4 +1,4 @@
-"""Triton's view of a model, three ways to serve the same `model.pt`, and warm-up windows.
+"""Triton's configurations of a model, three ways to serve the same `model.pt`, and its warm-up windows.
 
 | file | backend | device | `--model-config-name` |
 |---|---|---|---|
@@ -6,7 +6,7 @@
 | `configs/cpu.pbtxt` | libtorch | CPU | `cpu`: NVIDIA's image on a machine without a GPU |
 | `configs/python.pbtxt` | python | CPU | `python`: a server without the libtorch backend |
 
-All take the same tensors, so that a client cannot tell them apart.
+All take the same tensors, so they look the same to a client.
 
 On names: the libtorch backend matches inputs to the arguments of `forward`, which is why those are spelled VALUES and
 OBSERVED. For outputs it knows `<name>__<index>` or, failing that, the order in the configuration. There is one output,
@@ -106,7 +106,7 @@ parameters { key: "INFERENCE_MODE" value { string_value: "true" } }
 def _config(
     name: str, sensors: int, window: int, export: ExportSpec, *, head: str, backend: str, instances: str, execution: str
 ) -> str:
-    """What all configurations of a model say, around what is a backend's own; each part ends in a newline."""
+    """Join the common parts of all configurations with those of one backend; each part ends in a newline."""
     return f"""{head}name: "{name}"
 {backend}max_batch_size: {export.max_batch}
 

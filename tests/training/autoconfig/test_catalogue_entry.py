@@ -1,4 +1,4 @@
-"""The entry that lets a worker serve what was just trained: the catalogue's own reader takes it."""
+"""The catalogue entry of a trained model, read by the catalogue's own parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plant's CSV with holes and nothing else: one command, and a model that a worker and Triton can serve."""
+"""A plant's CSV with gaps and no configuration: one command makes a model that a worker and Triton can serve."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_is_stated_stands(plant_csv: Path) -> None:
         "export": {"version": 4},
     }
     said: list[str] = []
-    config = from_file.settle(stated, said.append)
+    config = from_file.configure(stated, said.append)
     assert (config.name, config.data.sensors, config.data.time) == ("mine", ("flow", "speed"), "Timestamp")
     assert (config.masks.pattern, config.model.layers, config.train.epochs, config.export.version) == ("block", 3, 1, 4)
     assert config.model.residual  # not stated: the recipe's
@@ -121,7 +121,7 @@ def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(
     path = tmp_path / "Pumpe.csv"
     path.write_bytes("\n".join(lines).encode("latin-1"))
     said: list[str] = []
-    config = from_file.settle({"data": {"file": str(path)}}, said.append, minutes=0.01)
+    config = from_file.configure({"data": {"file": str(path)}}, said.append, minutes=0.01)
     for line in (
         "guessed: columns separated by semicolons, decimal commas, encoded in latin-1, units in the second line",
         "guessed: no value: 'Bad', among the numbers of Durchfluss",
@@ -140,11 +140,11 @@ def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(
 def test_several_processes_do_not_choose_each_for_itself(plant_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="--print-config"):
-        from_file.settle({"data": {"file": str(plant_csv)}}, print)
+        from_file.configure({"data": {"file": str(plant_csv)}}, print)
 
 
 def test_minutes_are_for_a_file_that_comes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "a.toml"
     config.write_text('[data]\nfile = "a.csv"\n')
     assert fit.main([str(config), "--minutes", "3"]) == 2
-    assert "a configuration has its own" in capsys.readouterr().err
+    assert "a configuration states its own" in capsys.readouterr().err

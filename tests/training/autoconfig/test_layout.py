@@ -1,4 +1,4 @@
-"""A file that nobody explains: what it is taken for, what is said, and what is not dared."""
+"""The guessed layout of a file: the guesses, their report, and the ambiguous cases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_wide_file_is_read_without_a_word_from_its_owner(tmp_path: Path) -> No
     found = ask(WIDE, tmp_path)
     assert (found.spec.time, found.spec.layout, found.spec.group_name) == ("when", "wide", "mine")
     assert found.spec.sensors == ("flow", "level")
-    assert found.said == (
+    assert found.messages == (
         "time is column 'when', the first that reads as times",
         "wide: a row a time, a column a sensor, one group named 'mine'",
         "left out: state (no numbers)",
@@ -44,7 +44,7 @@ def test_a_wide_file_is_read_without_a_word_from_its_owner(tmp_path: Path) -> No
 def test_what_a_person_states_is_never_changed(tmp_path: Path) -> None:
     given = DataSpec(time="when", sensors=("flow",), group_name="pump-1", layout="wide")
     found = ask(WIDE, tmp_path, given, ("time", "sensors", "group_name", "layout"))
-    assert (found.spec, found.said) == (given, ())
+    assert (found.spec, found.messages) == (given, ())
 
 
 def test_columns_of_groups_and_sensors_are_recognised_only_when_complete(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_long_table_of_several_groups(tmp_path: Path) -> None:
     rows = [f"2026-01-0{d},{g},{s},{d}.5" for d in (1, 2) for g in ("p", "q") for s in ("x", "y")]
     found = ask("\n".join(["time,station,tag,reading", *rows]), tmp_path).spec
     assert (found.layout, found.group, found.sensor, found.value) == ("long", "station", "tag", "reading")
-    with pytest.raises(DataError, match="station, what tell the rows of a time apart"):
+    with pytest.raises(DataError, match="station, what distinguish the rows of a time"):
         ask("\n".join(["time,station,what,reading", *rows]), tmp_path)
 
 
@@ -79,7 +79,7 @@ def test_a_row_a_time_and_group_is_not_merged_into_one_group(tmp_path: Path) -> 
     text = "time,pump,flow,level\n2026-01-01,p,1,7\n2026-01-01,q,2,7\n2026-01-02,p,3,8\n2026-01-02,q,4,9\n"
     found = ask(text, tmp_path)
     assert (found.spec.layout, found.spec.group) == ("wide", "pump")
-    assert found.said[1] == "wide: a row a time and group; group is 'pump', a column a sensor"
+    assert found.messages[1] == "wide: a row a time and group; group is 'pump', a column a sensor"
 
 
 def test_text_that_changes_beside_doubled_times_is_no_group(tmp_path: Path) -> None:
@@ -96,20 +96,20 @@ def test_text_that_changes_beside_doubled_times_is_no_group(tmp_path: Path) -> N
         ("2026-01-01,2\n2026-01-02,3\n", "expected the names of the columns in the first row, found 2026-01-01"),
     ],
 )
-def test_what_cannot_be_guessed_is_said(tmp_path: Path, text: str, says: str) -> None:
+def test_an_ambiguous_file_is_an_error(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(DataError, match=says):
         ask(text, tmp_path)
 
 
-def test_a_time_in_an_order_of_its_own_is_said_by_an_example(tmp_path: Path) -> None:
+def test_an_unusual_date_order_is_reported_by_an_example(tmp_path: Path) -> None:
     found = ask("when,a\n1/2/2026 7:05,2\n1/13/2026 7:05,4\n", tmp_path)
-    assert found.said[:2] == (
+    assert found.messages[:2] == (
         "time is column 'when', the first that reads as times",
         "its first time, 1/2/2026 7:05, is 2026-01-02T07:05:00Z",
     )
-    assert "1767225600, is 2026-01-01T00:00:00Z" in ask("n,b\n1767225600,2\n1767225660,4\n", tmp_path).said[1]
+    assert "1767225600, is 2026-01-01T00:00:00Z" in ask("n,b\n1767225600,2\n1767225660,4\n", tmp_path).messages[1]
     given = DataSpec(date_order="dmy")
-    assert "is 2026-02-01" in ask("when,a\n1/2/2026,2\n1/3/2026,4\n", tmp_path, given, ("date_order",)).said[1]
+    assert "is 2026-02-01" in ask("when,a\n1/2/2026,2\n1/3/2026,4\n", tmp_path, given, ("date_order",)).messages[1]
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_a_time_in_an_order_of_its_own_is_said_by_an_example(tmp_path: Path) -> 
 def test_a_date_and_a_clock_beside_it_are_one_time(tmp_path: Path, rows: str) -> None:
     found = ask("day,clock,a\n" + rows, tmp_path)
     assert (found.spec.time, found.spec.layout) == ("day+clock", "wide")
-    assert found.said[0] == "time is column 'day+clock', the first that reads as times"
-    assert not any("left out" in line for line in found.said)
+    assert found.messages[0] == "time is column 'day+clock', the first that reads as times"
+    assert not any("left out" in line for line in found.messages)
 
 
 def test_a_column_that_counts_the_rows_may_have_no_name(tmp_path: Path) -> None:
     found = ask(",ts,a,b\n0,2026-01-01,5,1\n1,2026-01-02,7,1\n2,2026-01-03,2,3\n", tmp_path)
     assert found.spec.sensors == ("a", "b")
-    assert found.said[-1] == "left out: one without a name (counts the rows)"
+    assert found.messages[-1] == "left out: one without a name (counts the rows)"
 
 
 def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What seems to stand for "no value": words among numbers are found, names are left what they are."""
+"""What seems to stand for "no value": words among numbers are found, names are not."""
 
 from __future__ import annotations
 

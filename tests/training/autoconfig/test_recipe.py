@@ -1,4 +1,4 @@
-"""What is chosen for a file that comes alone: by its size, by the time, within bounds."""
+"""The recipe for data without a configuration: by its size and the training time, within bounds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from training.autoconfig.recipe import ENOUGH_STEPS, MOST_PASSES, NETWORKS, Pace, choose, window_of
+from training.autoconfig.recipe import ENOUGH_STEPS, MOST_PASSES, NETWORKS, StepTime, choose, window_of
 from training.config import build
 
 STEP_S = 0.03  # of the network of width 32 and one layer
 
 
-def machine(speed: float = 1.0) -> Pace:
+def machine(speed: float = 1.0) -> StepTime:
     """A step's time in proportion to the network's work."""
 
     def pace(model: Mapping[str, Any], batch: int) -> float:

@@ -10,7 +10,7 @@ from training.network.build import build_network
 from training.network.model import count_parameters
 
 
-def test_a_cells_directory_says_what_it_is() -> None:
+def test_the_name_of_a_cells_directory_identifies_the_cell() -> None:
     cell = Cell("Illness", "block", 0.3, d_model=64)
     assert cell.name == "Illness-block-0.3-full-s2021"
     assert dataclasses.replace(cell, recipe="ours").name == "Illness-block-0.3-full-s2021-ours"

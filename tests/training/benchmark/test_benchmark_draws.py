@@ -1,4 +1,4 @@
-"""Other draws of the hidden cells: others indeed, as many cells, and the first is that of the tables."""
+"""Other draws of the hidden cells: different cells, equally many, and the first is that of the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transcription of the paper's tables holds together: its own averages come out of its own cells."""
+"""The transcription of the paper's tables is consistent: its averages follow from its cells."""
 
 import pytest
 

@@ -63,7 +63,7 @@ def test_the_arrays_are_those_that_pypots_makes_of_cells_marked_nan() -> None:
             assert torch.equal(tensor.float(), ours[name][index]), name
 
 
-def test_without_pypots_one_sentence_says_how_to_get_it(
+def test_without_pypots_an_error_tells_how_to_install_it(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pypots", None)
@@ -139,7 +139,7 @@ def test_training_stops_without_progress_and_when_its_minutes_are_over(
     assert (short.ended, short.epochs) == ("minutes", 1)
 
 
-def test_a_diverged_training_says_so(tiny: Path) -> None:
+def test_a_diverged_training_is_an_error(tiny: Path) -> None:
     with pytest.raises(TrainingError, match="epoch 1 is nan"):
         peers.train(levels(start=float("nan")), CELL, 0, say=quiet)
 

@@ -118,7 +118,7 @@ def test_the_score_is_of_hidden_cells_only_and_of_every_window(tiny: Path) -> No
         (["--sampler", "7..2", "--only", "Tiny"], "expected --sampler LOW..HIGH like 2..7, found '7..2'"),
     ],
 )
-def test_bad_input_is_said_in_words(
+def test_bad_input_is_an_error_message(
     tiny: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert benchmark(tiny, *arguments) == 2

@@ -1,4 +1,4 @@
-"""An epoch's draw: the same from any place within it, on any device, with or without a thread beside."""
+"""The draw of an epoch: equal from any position within it, on any device, with or without a thread."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_thread_beside_makes_the_same_batches_and_passes_on_what_went_wrong(va
         next(items)
 
 
-def test_a_thread_beside_ends_with_who_used_it() -> None:
+def test_the_preparing_thread_ends_with_its_consumer() -> None:
     made: list[int] = []
 
     def count() -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Files in, series with honest gaps out; and every wrong file answered with a sentence."""
+"""Files to series with their real gaps, and an error message for every wrong file."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_long_table_becomes_a_grid(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.times_ms, [0, 60_000, 120_000, 180_000])
 
 
-def test_a_long_reading_without_a_name_belongs_to_nobody(tmp_path: Path) -> None:
+def test_a_long_reading_without_a_name_is_ignored(tmp_path: Path) -> None:
     text = "time,station,sensor,value\n0,p,x,2\n1000,p,,3\n1000,,x,4\n2000,p,x,5\n"
     series = load(DataSpec(layout="long", group="station", step_s=1), csv(tmp_path / "a.csv", text))
     assert (series.groups, series.sensors) == (("p",), ("x",))

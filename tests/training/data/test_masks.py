@@ -1,4 +1,4 @@
-"""The gap patterns keep what they promise, whatever the rate, the window and the real gaps."""
+"""The properties of the gap patterns at any rate, window and real gaps."""
 
 from __future__ import annotations
 

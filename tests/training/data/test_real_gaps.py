@@ -1,4 +1,4 @@
-"""Data with holes: nothing of a gap, a sentinel or a later part reaches what the model learns from or is scored on."""
+"""Data with gaps: no gap, sentinel or later part influences training or scores."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_only_cells_whose_truth_is_known_are_hidden_scored_and_learnt_from(patte
         assert np.isfinite(batch.truth).all()
 
 
-def test_the_loss_does_not_see_what_the_model_says_where_nobody_knows() -> None:
+def test_the_loss_ignores_outputs_where_the_truth_is_unknown() -> None:
     values = gappy(missing=0.4)
     windows = WindowSet(values, WINDOW, minimum_observed=0.1).take(np.arange(8))
     batch = hide(windows, np.random.default_rng(0).random(windows.shape) < 0.3)
@@ -204,7 +204,7 @@ def test_real_gaps_are_all_known_as_gaps(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_gaps_are_never_asked_for(name: str) -> None:
+def test_real_gaps_are_never_hidden_cells(name: str) -> None:
     config, series = real(name)
     train = split(series, config.data, config.model.window).train
     values = fit_scale(train).apply(train.values[:, :, :2000])

@@ -1,4 +1,4 @@
-"""Outages are found where they were, and nowhere else."""
+"""The real outages of a series are found, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The linear bound of the newest step: it finds what is linear, and is not led by a few wild values."""
+"""The linear bound of the newest step: it finds linear relations in spite of a few wild values."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def test_a_sensor_that_follows_another_is_better_known_than_by_its_last_value(
     assert float(mean[1]) < 0.05 * float(mean[2])
 
 
-def test_a_configuration_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_absent_configuration_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nowhere.toml"]) == 2
     assert "nowhere.toml" in capsys.readouterr().err

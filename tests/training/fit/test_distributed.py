@@ -43,7 +43,7 @@ def test_the_losses_of_the_shares_add_up_to_the_loss_of_the_batch(balance: float
     assert float(sum(parts)) == pytest.approx(float(hidden_loss(filled, truth, hidden, 0.3, balance)), rel=1e-5)
 
 
-def test_one_process_has_nobody_to_ask() -> None:
+def test_a_single_process_needs_no_communication() -> None:
     alone = World()
     assert alone.share(16) == slice(0, 16)
     assert alone.any(True)
@@ -71,7 +71,7 @@ if os.environ.get("STOP_AFTER"):
 keep = learner.Learner.capture
 def capture(self, state):
     keep(self, state)
-    sums = self.world.every(sum(w.double().abs().sum() for w in state.weights.values()).reshape(1))
+    sums = self.world.gather(sum(w.double().abs().sum() for w in state.weights.values()).reshape(1))
     assert all(s.item() == sums[0].item() for s in sums), sums
 learner.Learner.capture = capture
 fit.score = fit.write_report_page = lambda *_: {}
@@ -120,7 +120,7 @@ def test_two_processes_train_what_one_trains_and_go_on_where_they_were_stopped(w
     assert [json.loads(line).get("epoch") for line in lines] == [None, 1, 2]
 
     stopped = train(wide_csv, tmp_path / "cut", STOP_AFTER="3")
-    assert "go on with --resume" in stopped.stderr
+    assert "continue with --resume" in stopped.stderr
     state = checkpoints.load(tmp_path / "cut" / "last.pt")
     assert (state.epoch, state.batch, len(state.torch_states)) == (0, 8, 2)
     assert train(wide_csv, tmp_path / "cut").returncode == 0

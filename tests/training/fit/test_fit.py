@@ -1,4 +1,4 @@
-"""The command: one file in, a served model out, in seconds; and errors that a person can act on."""
+"""The command: from a data file to a served model in seconds, and error messages that name the remedy."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def given_config(path: Path, tmp_path: Path, *more: str) -> list[str]:
     return [str(config), "--data", str(path), "--out", str(tmp_path / "run"), *SMALL, "--no-export", *more]
 
 
-def test_a_run_is_not_trained_over_unasked(
+def test_an_existing_run_is_not_overwritten_without_fresh(
     wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fit, "write_report_page", lambda *_: None)
@@ -125,7 +125,7 @@ def test_a_run_is_not_trained_over_unasked(
     before = last.read_bytes()
     assert fit.main(given_config(wide_csv, tmp_path)) == 2
     error = capsys.readouterr().err
-    assert "holds a run that is finished (all 2 epochs are done) after 2 epochs: go on with --resume" in error
+    assert "holds a run that is finished (all 2 epochs are done) after 2 epochs: continue with --resume" in error
     assert "--fresh" in error
     assert fit.main(given_config(wide_csv, tmp_path, "--epochs=3")) == 2
     assert "not finished after 2 epochs" in capsys.readouterr().err
@@ -153,7 +153,7 @@ def test_sigterm_writes_where_the_run_is_and_resume_ends_like_an_undisturbed_one
     _, error = process.communicate(timeout=120)
     assert process.returncode == 143, error
     assert "stopped in epoch" in error
-    assert "go on with --resume" in error
+    assert "continue with --resume" in error
     state = checkpoints.load(last)
     assert 0 < state.epoch * 40 + state.batch < 80
     assert fit.main(given_config(wide_csv, tmp_path, more, "--resume")) == 0

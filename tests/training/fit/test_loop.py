@@ -1,4 +1,4 @@
-"""The loop: what the loss looks at, what a resume repeats, what a checkpoint holds."""
+"""The loop: the cells of the loss, exact resumes, and the content of a checkpoint."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_nothing_hidden_is_no_loss_and_no_nan() -> None:
     assert float(hidden_loss(torch.randn(2, 2, 2), torch.randn(2, 2, 2), torch.zeros(2, 2, 2, dtype=torch.bool))) == 0.0
 
 
-def test_full_balance_gives_every_window_the_same_say() -> None:
+def test_full_balance_gives_every_window_the_same_weight() -> None:
     hidden = torch.zeros(2, 1, 10, dtype=torch.bool)
     hidden[0, 0, 9] = True
     hidden[1] = True
@@ -134,7 +134,7 @@ def test_a_run_that_is_stopped_anywhere_ends_like_an_undisturbed_one_to_the_bit(
     run(config, wide_csv, tmp_path / "whole")
     with pytest.MonkeyPatch.context() as patch:
         stop_after(draws, patch)
-        with pytest.raises(Interrupted, match="go on with --resume"):
+        with pytest.raises(Interrupted, match="continue with --resume"):
             run(config, wide_csv, tmp_path / "cut")
     state = checkpoints.load(tmp_path / "cut" / "last.pt")
     assert (state.epoch, state.batch) == ((draws - 1) // 6, (draws - 1) % 6 + 1)
@@ -164,7 +164,7 @@ def test_a_run_killed_between_two_checkpoints_ends_the_same(wide_csv: Path, tmp_
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_asked_to_stop_while_it_validates_it_validates_again(wide_csv: Path, tmp_path: Path) -> None:
+def test_a_run_stopped_during_validation_repeats_the_validation(wide_csv: Path, tmp_path: Path) -> None:
     config = tiny()
     run(config, wide_csv, tmp_path / "whole")
     original = loop.validate
@@ -236,7 +236,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_sentence(wide_csv: Path, t
     assert not (tmp_path / "run" / "best.pt").exists()
 
 
-def test_the_log_says_what_ran_and_how_each_epoch_went(wide_csv: Path, tmp_path: Path) -> None:
+def test_the_log_records_the_run_and_every_epoch(wide_csv: Path, tmp_path: Path) -> None:
     run(tiny(), wide_csv, tmp_path / "run")
     header, *epochs = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     state = checkpoints.load(tmp_path / "run" / "last.pt")

@@ -1,4 +1,4 @@
-"""Several seeds: what is averaged, and which run is taken."""
+"""Several seeds: the averages, and the choice of the best run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from training.fit import seeds
 
 def report(shift: float) -> dict[str, Any]:
     scores = {method: {"mse": 1.0, "mae": 0.5} for method in ("interpolation", "last_value", "mean")}
-    return {"cases": {"block": {"says": "blocks", "methods": {**scores, "model": {"mse": 0.1 + shift, "mae": 0.2}}}}}
+    return {"cases": {"block": {"label": "blocks", "methods": {**scores, "model": {"mse": 0.1 + shift, "mae": 0.2}}}}}
 
 
 def test_mean_and_deviation_are_those_of_the_runs() -> None:

@@ -1,4 +1,4 @@
-"""Each fused function against its formula in the library's words, forward and backward."""
+"""Each fused function against the same formula in library operations, forward and backward."""
 
 from __future__ import annotations
 

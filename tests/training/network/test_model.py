@@ -1,4 +1,4 @@
-"""The network: the paper's sizes, its ablations, and the windows that break careless ones."""
+"""The network: the paper's sizes, its ablations, and difficult windows."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_interpolation_of_a_silent_row_is_zero_at_full_distance() -> None:
     assert (right == 1).all()
 
 
-def test_smoothing_averages_what_was_observed_and_says_how_much() -> None:
+def test_smoothing_averages_observed_values_and_returns_their_share() -> None:
     values = torch.tensor([[[1.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 4.0]]])
     observed = torch.tensor([[[1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]]])
     smooth, support = priemb().smoothing(values, observed)

@@ -1,4 +1,4 @@
-"""The network against the paper written down plainly: two spellings, the same numbers and the same gradients."""
+"""The network against a plain implementation of the paper: the same numbers and the same gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers behind the page: gaps are what the mask says, coverage counts, the verdict judges, ranks are ranks."""
+"""The numbers behind the page: gaps, coverage, the verdict and the ranks of the examples."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def case(says: str, model: float, rival: float, mean: float = 9.0) -> dict[str, 
         name: {"mae": score, "mse": score, "sensors": {"a": {"cells": 4, "mae": score}, "b": {"cells": 0, "mae": 0.0}}}
         for name, score in scores.items()
     }
-    return {"says": says, "cells": 4, "methods": methods}
+    return {"label": says, "cells": 4, "methods": methods}
 
 
 def test_the_verdict_names_where_the_model_wins_loses_and_is_level() -> None:
@@ -126,7 +126,7 @@ def test_the_verdict_names_where_the_model_wins_loses_and_is_level() -> None:
     assert said["cases"]["x"]["sensors"] == {"a": pytest.approx(-0.5), "b": None}
 
 
-def test_the_verdict_says_so_where_squared_error_disagrees() -> None:
+def test_the_verdict_mentions_a_disagreement_of_the_squared_error() -> None:
     cases = {"x": case("blocks", 0.5, 1.0), "y": case("newest step", 1.2, 1.0)}
     assert "squared" not in verdict(cases)["sentence"]
     cases["y"]["methods"]["model"]["mse"] = 0.8  # type: ignore[index]

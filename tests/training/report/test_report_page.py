@@ -141,7 +141,7 @@ def test_the_scores_of_the_json_stand_on_the_page(written: tuple[str, dict[str, 
         assert all(f"{value:.2f}".removeprefix("0") in text for value in row)
 
 
-def test_the_header_says_what_was_trained_on_what(written: tuple[str, dict[str, Any]]) -> None:
+def test_the_header_names_the_data_and_the_model(written: tuple[str, dict[str, Any]]) -> None:
     text, report = written
     assert "2 groups of 3 sensors, 400 rows of 1 min" in text
     assert f"{report['model']['parameters']:,} parameters" in text
@@ -227,7 +227,7 @@ def test_a_map_of_many_sensors_covers_every_pair_once() -> None:
     assert sum(int(width) for width in re.findall(r"h(\d+)v1", drawn)) == 70 * 70
 
 
-def test_a_model_without_staglo_says_so(written: tuple[str, dict[str, Any]]) -> None:
+def test_the_page_of_a_model_without_staglo_states_that(written: tuple[str, dict[str, Any]]) -> None:
     assert "has no StaGlo" in page({**written[1], "dependencies": None})
 
 

@@ -1,4 +1,4 @@
-"""What is served: equal to what was trained, readable by its contract, written whole or not at all."""
+"""The served model: equal to the trained one, described by its contract, written atomically."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def parsed(path: Path) -> dict[str, Any]:
     return json_format.MessageToDict(config, preserving_proto_field_name=True)
 
 
-def test_every_configuration_says_what_it_must(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
+def test_every_configuration_has_the_required_settings(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
     target = write(model, unit_scale, tmp_path)
     gpu, cpu, python = (parsed(target / file) for file in ("config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt"))
     assert gpu["platform"] == cpu["platform"] == "pytorch_libtorch"
@@ -209,7 +209,7 @@ def scored(mae: float, names: tuple[str, ...] = ("s0", "s1", "s2")) -> dict[str,
     methods = {"model": method(mae), "interpolation": method(1.0), "last_value": method(1.0)}
     for name in ("interpolation", "last_value"):
         methods[name]["sensors"]["s0"]["mae"] = 1.0
-    return {"cases": {"edge_one": {"says": "newest step, one sensor", "cells": 30, "methods": methods}}}
+    return {"cases": {"edge_one": {"label": "newest step, one sensor", "cells": 30, "methods": methods}}}
 
 
 def test_a_repository_over_three_retrainings(wide_csv: Path, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_repository_over_three_retrainings(wide_csv: Path, tmp_path: Path) -> 
         export_run(made, scored(1.5), most=5, say=said.append)
     for part in (
         "m does not beat the baselines", "newest step, one sensor: MSE 1.500 against 1.000 of interpolation",
-        "behind in MAE for s1, s2", f"{root / 'm'} stays as it is",
+        "behind in MAE for s1, s2", f"{root / 'm'} is unchanged",
     ):  # fmt: skip
         assert part in str(refused.value)
     assert refused.value.exit_code == 3

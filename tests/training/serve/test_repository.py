@@ -1,4 +1,4 @@
-"""A new version's place: beside the old one, never instead of it by halves, never with other windows."""
+"""A new version in a repository: beside the old one, written atomically, never with other windows."""
 
 from __future__ import annotations
 

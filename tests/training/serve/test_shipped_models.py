@@ -1,4 +1,4 @@
-"""The models in model_repo: whole, small, true to their contracts, and better than what costs nothing."""
+"""The models in model_repo: whole, small, true to their contracts, and better than the baselines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODELS = sorted(path for path in REPOSITORY.iterdir() if (path / "config.pbtxt")
 
 
 @pytest.mark.parametrize("directory", MODELS, ids=lambda path: path.name)
-def test_a_shipped_model_is_what_its_contract_says(directory: Path) -> None:
+def test_a_shipped_model_matches_its_contract(directory: Path) -> None:
     contract = read_contract(directory)
     weights = directory / str(contract.version) / "model.pt"
     verify_weights(contract, weights)

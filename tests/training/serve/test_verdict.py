@@ -26,7 +26,7 @@ def case(
 
     even = dict.fromkeys(rows, 1.0)
     methods = {"model": method(model, rows), "interpolation": method(line, even), "last_value": method(last, even)}
-    return {"says": "blocks", "cells": cells, "methods": methods}
+    return {"label": "blocks", "cells": cells, "methods": methods}
 
 
 def report(**cases: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_losing_one_sensor_in_one_case_is_a_note_that_names_it() -> None:
     assert verdict.notes == ("blocks: a baseline has the lower MAE for b",)
 
 
-def test_a_case_lost_beyond_chance_refuses_and_says_numbers_and_sensors() -> None:
+def test_a_case_lost_beyond_chance_refuses_and_names_numbers_and_sensors() -> None:
     bad = case((1.2, 1.1), line=(1.0, 1.4), last=(2.0, 1.0), sensors={"a": 1.6, "b": 0.6})
     verdict = judge(report(random=case((0.1, 0.1)), block=bad))
     assert verdict.refusals == (
@@ -130,6 +130,6 @@ def test_an_earlier_model_is_compared_on_the_same_cells_only() -> None:
     assert compare({"edge": {"model": {"mse": 0.1, "mae": 0.1}}}, {"edge": brief(0.2)}) == []
 
 
-def test_when_every_one_of_many_sensors_loses_their_number_says_it() -> None:
+def test_when_all_of_many_sensors_lose_only_their_number_is_given() -> None:
     many = case((1.2, 1.2), sensors={f"s{index}": 1.2 for index in range(29)})
     assert judge(report(random=many)).refusals[1].endswith("; behind in MAE for all 29 sensors")
