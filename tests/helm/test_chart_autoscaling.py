@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from matrix import APIS, KEDA, MATRIX, SMALLEST, merged
-from rendered import environment, of_kind, worker_pod
+
+from tests.helm.matrix import APIS, KEDA, MATRIX, SMALLEST, merged
+from tests.helm.rendered import environment, of_kind, worker_pod
 
 if TYPE_CHECKING:
-    from conftest import Chart
+    from tests.helm.conftest import Chart
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -9,11 +9,12 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from matrix import APIS, MATRIX
-from rendered import environment, of_kind, triton_pod, worker_pod
+
+from tests.helm.matrix import APIS, MATRIX
+from tests.helm.rendered import environment, of_kind, triton_pod, worker_pod
 
 if TYPE_CHECKING:
-    from conftest import Chart
+    from tests.helm.conftest import Chart
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from matrix import CONFIG, MATRIX, SMALLEST, merged
-from rendered import Object, containers, of_kind, triton_pod, worker_pod
 
+from tests.helm.matrix import CONFIG, MATRIX, SMALLEST, merged
+from tests.helm.rendered import Object, containers, of_kind, triton_pod, worker_pod
 from training.config import read
 
 if TYPE_CHECKING:
-    from conftest import Chart
+    from tests.helm.conftest import Chart
 
 pytestmark = pytest.mark.timeout(1800)
 

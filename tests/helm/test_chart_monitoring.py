@@ -16,7 +16,7 @@ from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
 from tests.helm.matrix import SMALLEST, merged
 
 if TYPE_CHECKING:
-    from conftest import Chart
+    from tests.helm.conftest import Chart
 
 pytestmark = pytest.mark.timeout(1800)
 

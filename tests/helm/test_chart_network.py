@@ -7,15 +7,15 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from matrix import MATRIX, SMALLEST, merged
-from rendered import Object, containers, environment, of_kind, pods, worker_pod
 
 from deploy.cache import CHECKOUT
 from glaim_stream.worker.health import Health, PartitionState
 from glaim_stream.worker.health_pages import serve_pages
+from tests.helm.matrix import MATRIX, SMALLEST, merged
+from tests.helm.rendered import Object, containers, environment, of_kind, pods, worker_pod
 
 if TYPE_CHECKING:
-    from conftest import Chart
+    from tests.helm.conftest import Chart
 
 pytestmark = pytest.mark.timeout(1800)
 

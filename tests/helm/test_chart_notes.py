@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 import yaml
-from matrix import APIS, MATRIX, SMALLEST, Values, merged
 
 from deploy.cache import CHECKOUT
 from glaim_stream.commands.main import app
+from tests.helm.matrix import APIS, MATRIX, SMALLEST, Values, merged
 
 if TYPE_CHECKING:
-    from conftest import Helm
+    from tests.helm.conftest import Helm
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from matrix import MATRIX, OUTSIDE, SMALLEST, Values, merged
 
 from deploy.cache import CHECKOUT
+from tests.helm.matrix import MATRIX, OUTSIDE, SMALLEST, Values, merged
 
 if TYPE_CHECKING:
-    from conftest import Chart
+    from tests.helm.conftest import Chart
 
 # The first test may have to build helm; `python -m deploy.helm --fetch-only` does it beforehand.
 pytestmark = pytest.mark.timeout(1800)

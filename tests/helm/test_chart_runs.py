@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from matrix import OUTSIDE, SMALLEST, merged
-from rendered import Object, containers, environment, pods, worker_pod
 
 from deploy.cache import CHECKOUT
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, claim_port
 from deploy.triton import ExternalTriton, LocalTriton
+from tests.helm.matrix import OUTSIDE, SMALLEST, merged
+from tests.helm.rendered import Object, containers, environment, pods, worker_pod
 
 if TYPE_CHECKING:
-    from conftest import Chart
+    from tests.helm.conftest import Chart
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.slow]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from matrix import MATRIX, SMALLEST, Values, merged
-from rendered import Object, environment, of_kind, triton_pod, worker_pod
+
+from tests.helm.matrix import MATRIX, SMALLEST, Values, merged
+from tests.helm.rendered import Object, environment, of_kind, triton_pod, worker_pod
 
 if TYPE_CHECKING:
-    from conftest import Chart
+    from tests.helm.conftest import Chart
 
 pytestmark = pytest.mark.timeout(1800)
 

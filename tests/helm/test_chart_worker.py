@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from matrix import APIS, CATALOGUE, CONTRACT, MATRIX, OUTSIDE, SECURED, SMALLEST, merged
-from rendered import Object, environment, worker_pod
 
 from deploy.cache import CHECKOUT
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.models.contract import read_contract
 from glaim_stream.settings import Settings, read_settings
+from tests.helm.matrix import APIS, CATALOGUE, CONTRACT, MATRIX, OUTSIDE, SECURED, SMALLEST, merged
+from tests.helm.rendered import Object, environment, worker_pod
 
 if TYPE_CHECKING:
-    from conftest import Chart
+    from tests.helm.conftest import Chart
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from matrix import APIS, MATRIX
 
-from chart_checks.crds import definitions
-from chart_checks.renderings import Renderings
 from deploy.gotools import GoUnavailable
+from tests.helm.chart_checks.crds import definitions
+from tests.helm.chart_checks.renderings import Renderings
+from tests.helm.matrix import APIS, MATRIX
 
 if TYPE_CHECKING:
-    from chart_checks.renderings import Helm
-    from chart_checks.system import System
+    from tests.helm.chart_checks.renderings import Helm
+    from tests.helm.chart_checks.system import System
 
 
 @pytest.fixture(scope="session")

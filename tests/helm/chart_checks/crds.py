@@ -11,8 +11,8 @@ from typing import Any
 
 import jsonschema
 
-from chart_checks.system import Object
 from deploy.cluster import crds
+from tests.helm.chart_checks.system import Object
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from chart_checks.system import TEMPLATES, Object, System, inside
+from tests.helm.chart_checks.system import TEMPLATES, Object, System, inside
 
 
 class Damaged:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from chart_checks.system import Pod, System, inside, name_of
+from tests.helm.chart_checks.system import Pod, System, inside, name_of
 
 Problems = Iterator[str]
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from chart_checks.system import Object, Pod, System, inside, is_selected, name_of
+from tests.helm.chart_checks.system import Object, Pod, System, inside, is_selected, name_of
 
 Problems = Iterator[str]
 

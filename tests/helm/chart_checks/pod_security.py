@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from chart_checks.system import Object, Pod, System, inside
+from tests.helm.chart_checks.system import Object, Pod, System, inside
 
 Problems = Iterator[str]
 

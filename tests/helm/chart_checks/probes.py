@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chart_checks.system import Container, Object, Pod, System, inside
+from tests.helm.chart_checks.system import Container, Object, Pod, System, inside
 
 Problems = Iterator[str]
 

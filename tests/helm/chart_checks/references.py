@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chart_checks.system import Object, Pod, System, inside, is_selected, name_of
+from tests.helm.chart_checks.system import Object, Pod, System, inside, is_selected, name_of
 
 Problems = Iterator[str]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from chart_checks.crds import custom_kinds
-from chart_checks.schemas import newest_minors
-from chart_checks.system import Object, System
 from deploy.cache import CHECKOUT
+from tests.helm.chart_checks.crds import custom_kinds
+from tests.helm.chart_checks.schemas import newest_minors
+from tests.helm.chart_checks.system import Object, System
 
 CHART = CHECKOUT / "helm" / "glaim-stream"
 NAMESPACE = "plant"

@@ -9,7 +9,7 @@ from zoneinfo import available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from chart_checks.system import Object, System, inside, name_of
+from tests.helm.chart_checks.system import Object, System, inside, name_of
 
 MACROS = {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 WEEKDAYS = {"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}

@@ -10,8 +10,8 @@ from functools import cache
 import kubernetes_validate
 from kubernetes_validate.utils import all_versions, major_minor
 
-from chart_checks.crds import custom_kinds, custom_validator
-from chart_checks.system import Object, System, name_of
+from tests.helm.chart_checks.crds import custom_kinds, custom_validator
+from tests.helm.chart_checks.system import Object, System, name_of
 
 # A Kubernetes quantity. The schemas take any text: "1Gx" would only be refused by the API server.
 QUANTITY = re.compile(r"[+-]?(\d+|\d+\.\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")

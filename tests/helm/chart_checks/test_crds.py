@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from chart_checks.crds import closed, custom_validator, definitions
 from deploy.gotools import GoUnavailable
+from tests.helm.chart_checks.crds import closed, custom_validator, definitions
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from matrix import MATRIX
 
-from chart_checks import environment, house, network, pod_security, probes, references, scheduled, schemas
+from tests.helm.chart_checks import environment, house, network, pod_security, probes, references, scheduled, schemas
+from tests.helm.matrix import MATRIX
 
 if TYPE_CHECKING:
-    from chart_checks.renderings import Renderings
-    from chart_checks.system import System
+    from tests.helm.chart_checks.renderings import Renderings
+    from tests.helm.chart_checks.system import System
 
 # The first test may have to build helm and fetch the CRDs; `make servers` does it beforehand.
 pytestmark = pytest.mark.timeout(1800)

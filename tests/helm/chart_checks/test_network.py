@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chart_checks.network import Peer, enters, leaves, spoken_to
-from chart_checks.system import Object, Pod, System, is_selected
+from tests.helm.chart_checks.network import Peer, enters, leaves, spoken_to
+from tests.helm.chart_checks.system import Object, Pod, System, is_selected
 
 SERVER = {"matchLabels": {"app": "server"}}
 CLIENT = Peer("Pod/client", {"app": "client"}, "plant")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chart_checks import pod_security as rules
-from chart_checks.damage import Damaged, put
+from tests.helm.chart_checks import pod_security as rules
+from tests.helm.chart_checks.damage import Damaged, put
 
 if TYPE_CHECKING:
-    from chart_checks.system import Pod, System
+    from tests.helm.chart_checks.system import Pod, System
 
 pytestmark = pytest.mark.timeout(1800)
 

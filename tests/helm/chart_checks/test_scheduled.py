@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chart_checks.scheduled import check, cron_problem
-from chart_checks.system import System
+from tests.helm.chart_checks.scheduled import check, cron_problem
+from tests.helm.chart_checks.system import System
 
 
 @pytest.mark.parametrize(
