@@ -37,7 +37,7 @@ def tiny_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (model / "config.pbtxt").write_text(libtorch_config(TINY.name, 3, 96, TINY))
     (model / "configs" / "python.pbtxt").write_text(python_config(TINY.name, 3, 96, TINY))
     write_warmup(model, np.zeros((3, 96)), np.ones((3, 96), dtype=bool))
-    shutil.copy(CHECKOUT / "training" / "triton_python_backend.py", version / "model.py")
+    shutil.copy(CHECKOUT / "training" / "serve" / "triton_python_backend.py", version / "model.py")
     module = torch.jit.ScriptModule()
     module.define(_TINY_FORWARD)
     module.save(str(version / "model.pt"))
