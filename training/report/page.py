@@ -127,11 +127,11 @@ def _sensors(report: Report) -> str:
             ]
             axis = log_axis("mean absolute error, deviations (log.)", [v for _, r in rows for v in r.values() if v])
             says = escape(cases[name]["label"])
-            chart = dot_rows(rows, axis, f"mean absolute error per sensor: {cases[name]['says']}")
+            chart = dot_rows(rows, axis, f"mean absolute error per sensor: {cases[name]['label']}")
             figures.append(f"<figure><figcaption><b>{says}</b></figcaption>{chart}</figure>")
     folded = "".join(
         tables.details(
-            f"{escape(cases[name]['says'])}: every method, in sensor units",
+            f"{escape(cases[name]['label'])}: every method, in sensor units",
             '<p class="soft">MAE in the sensor\'s unit; small: MAE / MSE, standardised.</p>'
             + tables.in_units(report, name),
         )

@@ -85,7 +85,7 @@ def _squared(judged: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _listed(cases: list[Mapping[str, Any]]) -> str:
     ordered = sorted(cases, key=lambda each: each["mae"])
-    return "; ".join(f"{each['says']} {percent(each['mae'])}" for each in ordered)
+    return "; ".join(f"{each['label']} {percent(each['mae'])}" for each in ordered)
 
 
 def percent(difference: float | None) -> str:

@@ -49,7 +49,7 @@ def test_a_single_process_needs_no_communication() -> None:
     assert alone.any(True)
     assert not alone.any(False)
     assert alone.total(0.5) == 0.5
-    assert alone.told([1, "a"]) == [1, "a"]
+    assert alone.broadcast([1, "a"]) == [1, "a"]
 
 
 SCRIPT = """
