@@ -132,7 +132,7 @@ def waits_for_triton_alone(pages: Pages, address: str) -> bool:
 BLOCKED = """
 import sys, time
 from pathlib import Path
-from glaim_stream.worker.run import run as worker
+from glaim_stream.worker import run as worker
 from glaim_stream.settings import read_settings
 
 built = worker.create_app

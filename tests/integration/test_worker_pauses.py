@@ -20,7 +20,7 @@ from tests.integration.worker_process import environment_of, plant_settings, wai
 INTERVAL_S = 3.0  # Faust's default of 1000 s is how long a pause would have to be
 
 IMPATIENT = f"""
-from glaim_stream.worker.run import run as worker
+from glaim_stream.worker import run as worker
 from glaim_stream.settings import read_settings
 
 built = worker.create_app

@@ -71,7 +71,7 @@ from training.errors import ConfigError, ExportRefused, exits_with_errors, print
 from training.evaluate import evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
 from training.fit import distributed, logs, loop, seeds
-from training.report import write as write_page
+from training.report.write import write as write_page
 from training.runtime import Interrupted
 
 SHORTCUTS = {
