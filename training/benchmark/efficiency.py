@@ -127,9 +127,9 @@ def section(results: Path) -> str:
     header = ["data set", "whose", "parameters, M", "GFLOPs", "memory, MiB", "ms/iteration", "processor ms", "where"]
     note = (
         f"D = {WIDTH}, batches of {BATCH}; FLOPs of a forward pass, memory and time of a training iteration, on a CPU\n"
-        "with one thread. The parameters are the paper's to the digit. Our FLOPs are fewer because products are folded\n"
-        "where they can be (`training/network/model.py` names each), and because attention over a dozen sensors is\n"
-        "written without matrix products, which alone the counter sees (1 % at 7 sensors, 2.5 % at 21). Memory on a\n"
-        "CPU is that of the tensors alone.\n"
+        "with one thread. The parameters are the paper's to the digit. Our FLOPs are fewer because products are\n"
+        "folded where they can be (`training/network/model.py` names each), and because attention over a dozen\n"
+        "sensors is written without matrix products, which alone the counter sees (1 % at 7 sensors, 2.5 % at\n"
+        "21). Memory on a CPU is that of the tensors alone.\n"
     )
     return f"{grid(header, rows)}\n{note}"
