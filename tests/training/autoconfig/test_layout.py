@@ -12,7 +12,7 @@ from training.data.series import DataSpec
 from training.data.tables import read_table
 from training.errors import DataError
 
-DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
 
 def ask(text: str, tmp_path: Path, given: DataSpec | None = None, stated: tuple[str, ...] = ()) -> Guess:
