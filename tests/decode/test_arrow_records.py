@@ -252,6 +252,14 @@ def test_the_limit_of_cells_lets_a_large_record_through() -> None:
     assert (len(readings), rejects) == (rows, [])
 
 
+@pytest.mark.parametrize(("rows", "causes"), [(250_000, []), (250_001, [DeadLetterCause.UNDECODABLE])])
+def test_a_record_of_a_million_cells_is_read_and_a_larger_one_is_not(rows: int, causes: list[DeadLetterCause]) -> None:
+    record = {"ts": pa.repeat(NOW_MS, rows), "sensor": pa.repeat("s0", rows), "value": pa.repeat(1.0, rows)}
+    readings, rejects = decode(arrow(stream({**record, "group": pa.repeat("g0", rows)}, "zstd")))
+    assert [reject.cause for reject in rejects] == causes
+    assert len(readings) == (0 if causes else rows)
+
+
 @pytest.mark.parametrize("type_", [pa.large_string(), pa.dictionary(pa.int8(), pa.large_string())])
 def test_names_may_be_of_any_type_of_text(type_: pa.DataType) -> None:
     whole = stream({"group": pa.array(["g0", "g1"]).cast(type_), "sensor": pa.array(["s1", "s0"]).cast(type_),

@@ -59,7 +59,7 @@ def test_a_small_poll_is_not_split() -> None:
 
 
 def test_a_part_may_hold_exactly_the_bound_and_no_byte_more() -> None:
-    half = MAX_BATCH_BYTES // 2
+    half = 1024**2  # the bound is 2 MiB
     assert lengths(half, half, 1) == [2, 1]
     assert lengths(half, half + 1, half) == [1, 1, 1]
     assert lengths(half, half + 1, half - 1) == [1, 2]
