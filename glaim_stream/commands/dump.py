@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
-from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, OffsetFlags, parse_offsets
+from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, OffsetFlags
 
 if TYPE_CHECKING:
     from glaim_stream.catalogue import Catalogue as Rules
@@ -132,16 +132,7 @@ def _model(rules: Rules, requested: str | None) -> str:
 
 
 async def _ranges(settings: Settings, offsets: OffsetFlags, since_ms: int | None, until_ms: int | None) -> list[Range]:
-    from glaim_stream.kafka.ranges import ranges_of, reader
+    from glaim_stream.kafka.ranges import reader
 
     async with reader(settings) as consumer:
-        return await ranges_of(
-            settings,
-            consumer,
-            settings.input_topic,
-            from_offset=parse_offsets(offsets.from_offset),
-            until_offset=parse_offsets(offsets.until_offset),
-            since_ms=since_ms,
-            until_ms=until_ms,
-            partitions=offsets.partition or (),
-        )
+        return await offsets.ranges(settings, consumer, since_ms, until_ms)

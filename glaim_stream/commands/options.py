@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glaim_stream.commands.flags import SettingsFlags
+
+if TYPE_CHECKING:
+    from aiokafka import AIOKafkaConsumer
+
+    from glaim_stream.kafka.ranges import Range
+    from glaim_stream.settings import Settings
 
 
 class ImputerName(StrEnum):
@@ -101,6 +107,27 @@ class OffsetFlags:
     def given(self) -> bool:
         """True where any of them was given."""
         return bool(self.from_offset or self.until_offset or self.partition)
+
+    async def ranges(
+        self, settings: Settings, consumer: AIOKafkaConsumer, since_ms: int | None, until_ms: int | None
+    ) -> list[Range]:
+        """Find the ranges of the input topic that these flags and two times choose, partition by partition.
+
+        Raises:
+            SettingsError: the topic or one of the partitions is not there, or an offset has another form.
+        """
+        from glaim_stream.kafka.ranges import ranges_of
+
+        return await ranges_of(
+            settings,
+            consumer,
+            settings.input_topic,
+            from_offset=parse_offsets(self.from_offset),
+            until_offset=parse_offsets(self.until_offset),
+            since_ms=since_ms,
+            until_ms=until_ms,
+            partitions=self.partition or (),
+        )
 
 
 def parse_offsets(given: list[str] | None) -> dict[int, int] | int | None:

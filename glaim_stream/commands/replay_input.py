@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glaim_stream.commands.options import OffsetFlags, parse_offsets
+from glaim_stream.commands.options import OffsetFlags
 from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, open_source, readings_between
 
 if TYPE_CHECKING:
@@ -138,21 +138,12 @@ async def _ranges(
     settings: Settings, offsets: OffsetFlags, since_ms: int | None, until_ms: int | None, *, warm_up: bool
 ) -> list[tuple[Range, Range]]:
     from glaim_stream.catalogue import read_catalogue
-    from glaim_stream.kafka.ranges import ranges_of, reader
+    from glaim_stream.kafka.ranges import reader
     from glaim_stream.replay.warmup import nothing_before, warm_up_range
 
     catalogue = read_catalogue(settings.catalogue)
     async with reader(settings) as consumer:
-        ranges = await ranges_of(
-            settings,
-            consumer,
-            settings.input_topic,
-            from_offset=parse_offsets(offsets.from_offset),
-            until_offset=parse_offsets(offsets.until_offset),
-            since_ms=since_ms,
-            until_ms=until_ms,
-            partitions=offsets.partition or (),
-        )
+        ranges = await offsets.ranges(settings, consumer, since_ms, until_ms)
         return [
             (await warm_up_range(consumer, part, catalogue) if warm_up else nothing_before(part), part)
             for part in ranges
