@@ -11,12 +11,15 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import (
     ACL,
+    ACLFilter,
     ACLOperation,
     ACLPermissionType,
+    ACLResourcePatternType,
     ConfigResource,
     ConfigResourceType,
     NewTopic,
     ResourcePattern,
+    ResourcePatternFilter,
     ResourceType,
 )
 
@@ -64,6 +67,21 @@ def failures(lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith("failed")]
 
 
+def wait_for_rules(admin: KafkaAdminClient, count: int) -> None:
+    """Wait until the broker enforces the rules: the controller acknowledges them before the broker has applied them."""
+    everything = ACLFilter(
+        None,
+        None,
+        ACLOperation.ANY,
+        ACLPermissionType.ANY,
+        ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
+    )
+    end_s = time.monotonic() + 60
+    while len(rules := admin.describe_acls(everything)[0]) < count:
+        assert time.monotonic() < end_s, f"expected {count} rules, found {rules}"
+        time.sleep(0.05)
+
+
 def test_all_is_well_and_nothing_was_changed(
     kafka: LocalKafka | ExternalKafka, triton: LocalTriton | ExternalTriton, topic_prefix: str
 ) -> None:
@@ -91,7 +109,7 @@ def test_what_is_wrong_with_topics_and_rights_is_said(guarded: LocalKafka, topic
                 NewTopic(settings.output_topic, 2, 1, topic_configs={"cleanup.policy": "compact"}),
             ]
         )
-        # What a rule names is for nobody but whom a rule allows it.
+        # A rule on a resource denies everything that no rule on it allows.
         rules = [
             (ResourceType.TOPIC, settings.input_topic, ACLOperation.READ, ACLPermissionType.DENY),
             (ResourceType.TOPIC, settings.input_topic, ACLOperation.DESCRIBE, ACLPermissionType.ALLOW),
@@ -105,6 +123,7 @@ def test_what_is_wrong_with_topics_and_rights_is_said(guarded: LocalKafka, topic
                 for kind, name, operation, permission in rules
             ]
         )
+        wait_for_rules(admin, len(rules))
     finally:
         admin.close()
     status, lines = checked(settings, "--only", "kafka")
