@@ -15,6 +15,7 @@ from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment
 from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
 from deploy.triton_install import unsupported_reason
+from tests.file_order import in_order
 from tests.shared_servers import SharedServers
 from tests.skip_rules import refuse_skip, skips_are_failures
 
@@ -25,6 +26,12 @@ def pytest_configure() -> None:
     """Let SIGINT through: a shell ignores it for background jobs, and every child process would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the files into an order that suits several processes."""
+    items[:] = in_order(items, config.rootpath)
 
 
 @pytest.hookimpl(trylast=True)

@@ -22,7 +22,6 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 DISK_MB = 96
 
 
-@pytest.mark.short
 def test_a_broker_that_is_killed_and_comes_back_costs_nothing(scenario: MakeScenario, tmp_path: Path) -> None:
     with LocalKafka(tmp_path / "kafka", jvm_options=QUICK_START) as broker:
         it = scenario(broker.bootstrap_servers, "broker killed, started again 2 s later")

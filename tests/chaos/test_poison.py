@@ -90,7 +90,6 @@ POISON: dict[str, tuple[bytes | None, Headers, bool]] = {
 }
 
 
-@pytest.mark.short
 def test_poison_of_every_kind_is_kept_and_the_rest_flows(kafka: Kafka, scenario: MakeScenario) -> None:
     it = scenario(kafka.bootstrap_servers, f"{len(POISON)} kinds of messages that cannot be used, each twice")
     good = messages(steps=100, seed=14, bad=False)

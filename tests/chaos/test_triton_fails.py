@@ -71,7 +71,6 @@ def assert_model_goes_on(it: Scenario) -> None:
     assert "m" in made[len(made) // 2 :], made
 
 
-@pytest.mark.short
 def test_interpolation_stands_in_while_triton_is_dead_and_the_model_comes_back(
     kafka: Kafka, plant_scenario: MakeScenario, own_triton: LocalTriton
 ) -> None:

@@ -17,6 +17,7 @@ from glaim_stream.kafka.tail import Filter
 from glaim_stream.output.row_files import RowFile
 from glaim_stream.records import PLAIN_SCHEMA, newest_revisions
 from glaim_stream.vocabulary import Status
+from tests.command_line import call
 
 CATALOGUE = """
 models:
@@ -27,8 +28,7 @@ groups:
 
 
 def glaim(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from glaim_stream.commands.main import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={"COLUMNS": "120", **environment})
+    return call(*arguments, environment={"COLUMNS": "120", **environment})
 
 
 @pytest.fixture

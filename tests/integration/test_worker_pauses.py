@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
@@ -33,6 +34,7 @@ worker.run(read_settings())
 """
 
 
+@pytest.mark.slow  # quicker: the retries in tests/kafka/test_publish.py
 def test_a_topic_that_takes_no_row_pauses_the_worker_and_costs_nothing(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from unittest.mock import patch
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 from kafka.structs import OffsetAndMetadata
 
 from deploy.cache import CHECKOUT
-from glaim_stream.commands.main import main
 from glaim_stream.settings import Settings
+from tests.command_line import call
 
 
 def plant_settings(kafka: str, prefix: str, **more: object) -> Settings:
@@ -56,20 +53,7 @@ def run_command(settings: Settings, *arguments: str, timeout_s: float) -> subpro
 
 def call_command(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `glaim-stream` with these arguments inside this process, which saves the start of an interpreter."""
-    output, errors = io.StringIO(), io.StringIO()
-    status: object = 0
-    with (
-        patch.dict(os.environ, environment_of(settings)),
-        patch.object(sys, "argv", ["glaim-stream", *arguments]),
-        redirect_stdout(output),
-        redirect_stderr(errors),
-    ):
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code
-    assert status is None or isinstance(status, int), status
-    return subprocess.CompletedProcess(arguments, status or 0, output.getvalue(), errors.getvalue())
+    return call(*arguments, environment=environment_of(settings))
 
 
 class WorkerProcess:

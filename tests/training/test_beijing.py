@@ -40,6 +40,7 @@ def test_the_shipped_model_was_trained_on_this_file() -> None:
     contract.require_sensors(read(CONFIG).data.sensors)
 
 
+@pytest.mark.slow  # quicker: the plant's model in tests/training/serve/test_shipped_models.py
 def test_the_shipped_model_beats_last_value_at_the_newest_step(stations: Series) -> None:
     """One sensor out at the newest hour, on the test part; real gaps stay in the windows."""
     contract = read_contract(ROOT / "model_repo" / "beijing-air")

@@ -79,6 +79,7 @@ def test_a_search_without_anything_to_vary_is_refused() -> None:
         tune.space(RunConfig(), [])
 
 
+@pytest.mark.slow  # quicker: what a search varies and refuses, above
 def test_a_search_ends_with_a_run_that_fit_takes_and_goes_on_where_it_was_stopped(
     toml: Path, wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ def test_an_existing_run_is_not_overwritten_without_fresh(
     assert last.read_bytes() != before
 
 
+@pytest.mark.slow  # quicker: runs that are stopped anywhere and resumed in test_loop.py
 def test_sigterm_writes_where_the_run_is_and_resume_ends_like_an_undisturbed_one(
     wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

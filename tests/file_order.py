@@ -1,0 +1,36 @@
+"""The order of the test files of a run with several processes. pytest-xdist deals files out in the order of collection.
+
+Files that wait for servers alternate with files that compute, so that the processes rarely wait at the same time. Both
+kinds begin with their long files: a long file that is dealt out last would run alone at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+WAITING = ("chaos", "integration", "cluster", "monitoring")  # folders whose tests mostly wait, the slowest first
+COMPUTING = ("training", "deploy")  # folders with long computations; those of the other folders are short
+WAITING_SHARE = 0.7  # of the run: the files that wait are dealt out evenly over it
+
+
+def in_order(items: Sequence[pytest.Item], root: Path) -> list[pytest.Item]:
+    """Return the tests in the order described above; tests of a file stay together and in their order."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting = _ranked([file for file in files if _folder(file, root) in WAITING], WAITING, root)
+    computing = _ranked([file for file in files if _folder(file, root) not in WAITING], COMPUTING, root)
+    places = {file: WAITING_SHARE * place / len(waiting) for place, file in enumerate(waiting)}
+    places |= {file: place / len(computing) for place, file in enumerate(computing)}
+    return [item for file in sorted(places, key=places.__getitem__) for item in files[file]]
+
+
+def _folder(file: Path, root: Path) -> str:
+    return file.relative_to(root).parts[1] if file.is_relative_to(root) else ""
+
+
+def _ranked(files: Sequence[Path], folders: Sequence[str], root: Path) -> list[Path]:
+    return sorted(files, key=lambda file: (*folders, _folder(file, root)).index(_folder(file, root)))
