@@ -54,16 +54,18 @@ def test_every_description_is_the_comment_above_the_value(generated: str) -> Non
     assert not wrong, f"expected the comments of values.yaml, found other descriptions: {wrong}"
 
 
-def leaves(values: object, prefix: str = "") -> list[str]:
+def egress_allowed(values: object, prefix: str = "") -> list[str]:
     if not isinstance(values, dict) or not values:
         return [prefix]
-    return [leaf for name, value in values.items() for leaf in leaves(value, f"{prefix}.{name}" if prefix else name)]
+    return [
+        leaf for name, value in values.items() for leaf in egress_allowed(value, f"{prefix}.{name}" if prefix else name)
+    ]
 
 
 def test_every_value_is_listed(generated: str) -> None:
     """The README lists the value itself or an object that contains it."""
     listed = described(generated)
-    for leaf in leaves(yaml.safe_load((CHART / "values.yaml").read_text())):
+    for leaf in egress_allowed(yaml.safe_load((CHART / "values.yaml").read_text())):
         parts = leaf.split(".")
         assert any(".".join(parts[:count]) in listed for count in range(1, len(parts) + 1)), leaf
 
