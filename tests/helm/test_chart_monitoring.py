@@ -48,8 +48,8 @@ def test_monitoring_without_the_operator_must_be_enabled(chart: Chart) -> None:
 
 
 def test_monitoring_can_be_disabled(chart: Chart) -> None:
-    no = {"enabled": False}
-    values = merged(SMALLEST, {"monitoring": {"podMonitor": no, "rules": no, "dashboard": no}})
+    disabled = {"enabled": False}
+    values = merged(SMALLEST, {"monitoring": {"podMonitor": disabled, "rules": disabled, "dashboard": disabled}})
     assert monitoring_objects(chart.render(values, OPERATOR)) == []
 
 
