@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from deploy.cluster.api import Refused
+from deploy.cluster.api import RequestRejected
 from deploy.cluster.stages import NEVER_READY
 from tests.cluster.release import Release
 
@@ -22,7 +22,7 @@ def test_second_eviction_waits_for_the_replacement(
     release.until(lambda: release.disruptions_allowed(component) == 1, "the budget has counted its pods")
     cordon()  # no replacement can start, as in a full cluster
     release.api.evict(first, release.namespace)
-    with pytest.raises(Refused, match="disruption budget") as rejection:
+    with pytest.raises(RequestRejected, match="disruption budget") as rejection:
         release.api.evict(second, release.namespace)
     assert rejection.value.status == 429
     cordon(False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.cluster.api import Refused
+from deploy.cluster.api import RequestRejected
 from tests.cluster.references import assert_complete
 from tests.cluster.release import Release
 
@@ -41,7 +41,7 @@ def test_namespace_enforces_the_policy(release: Release) -> None:
     """Otherwise the other tests would prove nothing about it."""
     bad = {"containers": [{"name": "root", "image": "root", "securityContext": {"runAsUser": 0}}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "root"}, "spec": bad}
-    with pytest.raises(Refused, match='violates PodSecurity "restricted'):
+    with pytest.raises(RequestRejected, match='violates PodSecurity "restricted'):
         release.api.create(pod, release.namespace)
 
 

@@ -71,13 +71,13 @@ def scrape_job(monitor: Object, found: list[Object]) -> Object:
         {"target_label": "job", "replacement": f"{monitor['metadata']['namespace']}/{name}"},
     ]
     names = {"sourceLabels": "source_labels", "targetLabel": "target_label"}
-    ours = [{names.get(key, key): value for key, value in each.items()} for each in endpoint["relabelings"]]
+    relabelings = [{names.get(key, key): value for key, value in each.items()} for each in endpoint["relabelings"]]
     return {
         "job_name": f"podMonitor/{name}",
         "scrape_interval": endpoint["interval"],
         "metrics_path": endpoint["path"],
         "static_configs": found,
-        "relabel_configs": [*keep, *describe, *ours],
+        "relabel_configs": [*keep, *describe, *relabelings],
     }
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from deploy.cluster.nodes import GPUS_OF_A_NODE, SLICE, ZONES
+from deploy.cluster.nodes import GPUS_PER_NODE, SLICE, ZONES
 from tests.cluster.release import Release, conditions_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -39,7 +39,7 @@ def test_roll_out_keeps_the_spread(release: Release) -> None:
 
 
 def test_triton_without_a_free_gpu_stays_pending_with_a_reason(release: Release) -> None:
-    gpus = GPUS_OF_A_NODE * len(GPU_NODES)
+    gpus = GPUS_PER_NODE * len(GPU_NODES)
     release.install({"triton": {"replicas": gpus + 1}}, wait=False)
     release.until(lambda: len(release.ready("triton")) == gpus, "every GPU has its Triton")
     (waiting,) = (pod for pod in release.pods("triton") if "nodeName" not in pod["spec"])
@@ -60,11 +60,11 @@ def test_cpu_triton_needs_no_gpu_node(release: Release) -> None:
 
 def test_triton_uses_slices_of_a_gpu(release: Release) -> None:
     """With MIG there can be more Tritons than whole GPUs, and the whole GPUs stay free."""
-    more = GPUS_OF_A_NODE * len(GPU_NODES) + 2
+    more = GPUS_PER_NODE * len(GPU_NODES) + 2
     release.install({"triton": {"replicas": more, "gpu": {"resource": SLICE}}})
     assert Counter(release.nodes("triton")).keys() == GPU_NODES
-    release.upgrade({"triton": {"replicas": GPUS_OF_A_NODE}})
-    assert len(release.ready("triton")) == GPUS_OF_A_NODE
+    release.upgrade({"triton": {"replicas": GPUS_PER_NODE}})
+    assert len(release.ready("triton")) == GPUS_PER_NODE
 
 
 def test_required_spread_puts_workers_on_different_nodes(release: Release) -> None:

@@ -34,11 +34,11 @@ def check(system: System) -> Problems:
 def variables(container: Container) -> Problems:
     """Every GLAIM_ variable is a setting, and the settings can be read."""
     given = {item["name"]: item.get("value") for item in container.spec.get("env") or []}
-    ours = {name: value for name, value in given.items() if name.startswith(PREFIX)}
-    unknown = [name for name in ours if name.removeprefix(PREFIX).lower() not in Settings.model_fields]
+    settings = {name: value for name, value in given.items() if name.startswith(PREFIX)}
+    unknown = [name for name in settings if name.removeprefix(PREFIX).lower() not in Settings.model_fields]
     for name in unknown:
         yield f"{container.where}: {name} is not a setting"
-    values = {name: STAND_INS.get(name, "x") if value is None else str(value) for name, value in ours.items()}
+    values = {name: STAND_INS.get(name, "x") if value is None else str(value) for name, value in settings.items()}
     with patch.dict(os.environ, values, clear=True):
         try:
             read_settings()

@@ -34,10 +34,10 @@ class Cluster:
 
 def oldest_minor() -> str:
     """The oldest minor version of Kubernetes that Chart.yaml allows, such as "1.27"."""
-    wanted = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
-    match = re.match(r">=\s*(1\.\d+)", wanted)
+    constraint = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
+    match = re.match(r">=\s*(1\.\d+)", constraint)
     if match is None:
-        raise ValueError(f"expected kubeVersion to begin with >=1.N, found {wanted!r}")
+        raise ValueError(f"expected kubeVersion to begin with >=1.N, found {constraint!r}")
     return match[1]
 
 
