@@ -44,7 +44,7 @@ class Load:
 
     @property
     def lateness_steps(self) -> int:
-        """How many steps a group's readings lag behind those of others, since a batch waits until it has 50."""
+        """Steps by which a group's readings lag behind those of others, because a batch waits until it has 50."""
         return -(-BATCH // len(self.sensors)) + 1 if self.shape == "batch" else 0
 
     @staticmethod
