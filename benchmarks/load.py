@@ -36,7 +36,7 @@ class Load:
     shape: Shape = "single"
     groups: int = 400
     sensors: tuple[str, ...] = tuple(f"sensor-{number:02d}" for number in range(11))
-    around: tuple[float, ...] = (25.0,) * 11  # mean of each sensor
+    means: tuple[float, ...] = (25.0,) * 11  # mean of each sensor
     model: str = "plant"
     partitions: int = 4
     step_ms: int = 60_000
@@ -44,16 +44,16 @@ class Load:
 
     @property
     def lateness_steps(self) -> int:
-        """How many steps a group's readings lag behind those of others, since a batch waits until it has 50."""
+        """Steps by which a group's readings lag behind those of others, because a batch waits until it has 50."""
         return -(-BATCH // len(self.sensors)) + 1 if self.shape == "batch" else 0
 
     @staticmethod
-    def readings_a_message(shape: Shape) -> int:
+    def readings_per_message(shape: Shape) -> int:
         """The approximate number of readings in a message."""
         return {"single": 1, "step": 10, "batch": BATCH}.get(shape, ARROW_ROWS)
 
     @property
-    def readings_a_step(self) -> float:
+    def readings_per_step(self) -> float:
         """The mean number of readings of all groups in a step, without the missing ones."""
         return self.groups * len(self.sensors) * (1 - self.missing)
 
@@ -80,7 +80,7 @@ class Load:
         """Yield (step, its time, [(group, [(sensor, value)])]) with the readings that are not missing."""
         random = np.random.default_rng(7)
         names = [f"station-{group:04d}" for group in range(self.groups)]
-        middle = np.array(self.around)
+        middle = np.array(self.means)
         step = 0
         while True:
             values = middle * random.uniform(0.8, 1.2, (self.groups, len(self.sensors)))

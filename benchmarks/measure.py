@@ -18,8 +18,8 @@ from benchmarks.topics import make_topic, read_topic
 _START_S = 60.0  # time limit for the first output
 _QUIET_S = 3.0  # after this time without new output the engine has reached the end
 _PAUSE_S = 0.25
-_LEAST_S = 0.05  # the broker's times are in milliseconds: over a shorter time a rate would be off by more than 2 %
-_TICKS_A_S = os.sysconf("SC_CLK_TCK")
+_MIN_S = 0.05  # the broker's times are in milliseconds: over a shorter time a rate would be off by more than 2 %
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class EngineFailed(Exception):
@@ -101,7 +101,7 @@ def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float) -> list[t
 
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_A_S  # user and system time
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S  # user and system time
 
 
 def _rate(
@@ -115,7 +115,7 @@ def _rate(
     if len(burst_ends) > 1:
         begin, end = burst_ends[0], burst_ends[-1]
     seconds, readings = at_s[end] - at_s[begin], counts[end] - counts[begin]
-    if seconds < _LEAST_S or readings <= 0:
+    if seconds < _MIN_S or readings <= 0:
         raise EngineFailed(
             f"{engine.name}: the end of the topic was reached after {at_s[-1] - at_s[0]:.1f} s; use more readings"
         )

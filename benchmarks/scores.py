@@ -1,9 +1,9 @@
-"""The cost of side windows at several shares: number of windows, CPU time of the worker, and total time.
+"""The cost of probe windows at several shares: number of windows, CPU time of the worker, and total time.
 
     python -m benchmarks.scores --groups 200
 
 A simulated plant with holes goes through the worker's pipeline with a real Triton behind it. CPU time is that of this
-process: decoding, windows, side windows, calls, blending and encoding; it excludes Triton.
+process: decoding, windows, probe windows, calls, blending and encoding; it excludes Triton.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
     command = f"python -m benchmarks.scores --groups {given.groups} --steps {given.steps} --rounds {given.rounds}"
     result = machine.describe(command) | {"groups": given.groups, "shares": list(best.values())}
     machine.append("scores", result)
-    table = Table("share", "windows for holes", "side windows", "worker CPU, s", "total, s", title=command)
+    table = Table("share", "windows for holes", "probe windows", "worker CPU, s", "total, s", title=command)
     for each in best.values():
         numbers = (each["share"], each["hole_windows"], each["side_windows"], each["cpu_s"], each["wall_s"])
         table.add_row(*(f"{number:,}" for number in numbers))

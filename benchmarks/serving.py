@@ -49,13 +49,13 @@ async def measure(address: str, contract: Contract, batch: int, in_flight: int, 
     begin = time.perf_counter() + _WARM_UP_S
     took_s: list[float] = []
 
-    async def ask() -> None:
+    async def call() -> None:
         while (start := time.perf_counter()) < begin + seconds:
             await client.impute(windows)
             if start >= begin:
                 took_s.append(time.perf_counter() - start)
 
-    await asyncio.gather(*(ask() for _ in range(in_flight)))
+    await asyncio.gather(*(call() for _ in range(in_flight)))
     spent_s = time.perf_counter() - begin
     await client.close()
     return {

@@ -165,7 +165,7 @@ def measure(bench: Bench, plan: Plan, poll_records: int) -> Result:
     rates = rates_of(bench, plan, "single", singles)
     for shape in plan.shapes:
         # As many readings per poll as with single messages: a larger poll would only add waiting time.
-        poll = max(1, poll_records // Load.readings_a_message(shape))
+        poll = max(1, poll_records // Load.readings_per_message(shape))
         rates |= rates_of(bench, plan, shape, [Glaim(shape, poll)])
     result = columns(rates, bench.console)
     half = statistics.median(rate.per_s for rate in rates["single"]) / 2
@@ -207,7 +207,7 @@ def rates_of(bench: Bench, plan: Plan, shape: Shape, engines: Sequence[Engine]) 
 
 def delay_of(bench: Bench, plan: Plan, engine: Engine, load: Load, per_s: float, name: str) -> latency.Latency:
     """Measure the delay from the reading that closes a step to its rows, at a steady rate."""
-    load = replace(load, readings=int(per_s * (plan.latency_s + 3) + 3 * load.readings_a_step))
+    load = replace(load, readings=int(per_s * (plan.latency_s + 3) + 3 * load.readings_per_step))
     job = bench.job(load, None, f"{bench.name}-{name}", f"{name}-out")
     return latency.run(engine, job, per_s=per_s, seconds=plan.latency_s, warm_up_s=1, cores=bench.engine_core)
 

@@ -38,8 +38,8 @@ Windows = tuple[Tensor, Tensor, Tensor]  # truth and values, float [B, C, T]; ob
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way to train the same network from the same weights."""
+class Variant:
+    """A way to train the same network from the same weights."""
 
     name: str
     title: str
@@ -48,11 +48,11 @@ class Way:
     compiled: bool = False
 
 
-PLAIN = Way("plain", "plain eager", plain=True)
-WAYS = (PLAIN, Way("fp32", "ours"), Way("bf16", "ours, bf16", bf16=True))
+PLAIN = Variant("plain", "plain eager", plain=True)
+VARIANTS = (PLAIN, Variant("fp32", "ours"), Variant("bf16", "ours, bf16", bf16=True))
 COMPILED = (
-    Way("compiled", "ours, compiled", compiled=True),
-    Way("compiled_bf16", "ours, compiled, bf16", bf16=True, compiled=True),
+    Variant("compiled", "ours, compiled", compiled=True),
+    Variant("compiled_bf16", "ours, compiled, bf16", bf16=True, compiled=True),
 )
 
 
@@ -78,22 +78,24 @@ def windows(config: GLAIMConfig, batch: int, device: torch.device, seed: int) ->
     return truth.to(device), torch.where(observed, truth, 0.0).to(device), observed.to(device)
 
 
-def iterations(way: Way, config: GLAIMConfig, device: torch.device, seed: int = 2021) -> Callable[[Windows], Tensor]:
+def iterations(
+    variant: Variant, config: GLAIMConfig, device: torch.device, seed: int = 2021
+) -> Callable[[Windows], Tensor]:
     """A function that trains a new network; each call runs one iteration and returns its loss without synchronising."""
     torch.manual_seed(seed)
     ours = build_network(config)
-    network: nn.Module = (copied(ours, config) if way.plain else ours).to(device).train()
+    network: nn.Module = (copied(ours, config) if variant.plain else ours).to(device).train()
     optimiser = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
-    graphs = way.compiled and device.type == "cuda"
+    graphs = variant.compiled and device.type == "cuda"
     call: Callable[..., Tensor] = network
-    if way.compiled:
+    if variant.compiled:
         call = torch.compile(network, mode="reduce-overhead" if graphs else "default", dynamic=False)
 
     def iterate(batch: Windows) -> Tensor:
         truth, values, observed = batch
         if graphs:
             torch.compiler.cudagraph_mark_step_begin()
-        with torch.autocast(device.type, torch.bfloat16, enabled=way.bf16):
+        with torch.autocast(device.type, torch.bfloat16, enabled=variant.bf16):
             filled = call(values, observed)
         loss = hidden_loss(filled.float(), truth, ~observed)
         optimiser.zero_grad(set_to_none=True)
@@ -105,45 +107,45 @@ def iterations(way: Way, config: GLAIMConfig, device: torch.device, seed: int = 
 
 
 def measure(
-    ways: Sequence[Way], config: GLAIMConfig, device: torch.device, rounds: int, each: int, console: Console
+    variants: Sequence[Variant], config: GLAIMConfig, device: torch.device, rounds: int, each: int, console: Console
 ) -> dict[str, list[Cost]]:
-    """Run `rounds` rounds in which each way makes `each` iterations in turn, after two or three unmeasured ones."""
+    """Run `rounds` rounds in which each variant makes `each` iterations in turn, after two or three unmeasured ones."""
     batch = windows(config, _BATCH, device, seed=1)
-    running = {way.name: iterations(way, config, device) for way in ways}
-    costs: dict[str, list[Cost]] = {way.name: [] for way in ways}
-    for way in ways:
+    running = {variant.name: iterations(variant, config, device) for variant in variants}
+    costs: dict[str, list[Cost]] = {variant.name: [] for variant in variants}
+    for variant in variants:
         begin = time.perf_counter()
-        for _ in range(3 if way.compiled else 2):
-            running[way.name](batch)
+        for _ in range(3 if variant.compiled else 2):
+            running[variant.name](batch)
         _settle(device)
-        if way.compiled:
-            console.print(f"{way.title}: compiled in {time.perf_counter() - begin:.0f} s")
+        if variant.compiled:
+            console.print(f"{variant.title}: compiled in {time.perf_counter() - begin:.0f} s")
     for _ in range(rounds):
-        for way in ways:
+        for variant in variants:
             _settle(device)
             wall, cpu = time.perf_counter(), time.process_time()
             for _ in range(each):
-                running[way.name](batch)
+                running[variant.name](batch)
             _settle(device)
-            costs[way.name].append(Cost((time.perf_counter() - wall) / each, (time.process_time() - cpu) / each))
+            costs[variant.name].append(Cost((time.perf_counter() - wall) / each, (time.process_time() - cpu) / each))
     return costs
 
 
-def losses(ways: Sequence[Way], config: GLAIMConfig, device: torch.device, count: int) -> dict[str, float]:
-    """The mean loss of the last third of `count` iterations, by way, from the same weights on the same batches.
+def losses(variants: Sequence[Variant], config: GLAIMConfig, device: torch.device, count: int) -> dict[str, float]:
+    """The mean loss of the last third of `count` iterations, by variant, from the same weights on the same batches.
 
-    The ways draw dropout differently, so they agree only within its random variation: each result is the mean over
+    The variants draw dropout differently, so they agree only within its random variation: each result is the mean over
     several seeds, and "noise" is the standard deviation of the plain network over these seeds.
     """
     batches = [windows(config, _BATCH, device, seed) for seed in range(count)]
 
-    def final(way: Way, dropout_seed: int) -> float:
-        iterate = iterations(way, config, device)
+    def final(variant: Variant, dropout_seed: int) -> float:
+        iterate = iterations(variant, config, device)
         torch.manual_seed(dropout_seed)
         found = [float(iterate(batch)) for batch in batches]
         return statistics.fmean(found[-(count // 3) :])
 
-    found = {way.name: [final(way, seed) for seed in range(_DRAWS)] for way in ways}
+    found = {variant.name: [final(variant, seed) for seed in range(_DRAWS)] for variant in variants}
     return {name: statistics.fmean(each) for name, each in found.items()} | {"noise": statistics.stdev(found["plain"])}
 
 
@@ -161,13 +163,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--d-model", type=int, default=64, help="hidden features (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds; the median counts (default: %(default)s)")
-    parser.add_argument("--iterations", type=int, default=3, help="iterations per round and way (default: %(default)s)")
+    parser.add_argument("--iterations", type=int, default=3, help="iterations per round (default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="add torch.compile; always added on a GPU")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     keep_memory()  # as in every training run; the plain network benefits too
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    ways = (*WAYS, *(COMPILED if options.compile or device.type == "cuda" else ()))
+    variants = (*VARIANTS, *(COMPILED if options.compile or device.type == "cuda" else ()))
     command = "python -m benchmarks.training " + " ".join(sys.argv[1:] if arguments is None else arguments)
     origin = machine.describe(command.strip(), measured="training") | {
         "torch": torch.__version__,
@@ -176,9 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     console = Console()
     if options.losses:
-        # Small enough that four times 60 iterations of each way take a minute, with dropout and all parts of the model.
+        # Small enough that four times 60 iterations of each variant take a minute, with all parts of the model.
         config = GLAIMConfig(7, window=48, d_model=16, ffn=64, heads=4, d_psi=32, large_kernel=31)
-        found = losses(WAYS if device.type == "cpu" else ways, config, device, 60)
+        found = losses(VARIANTS if device.type == "cpu" else variants, config, device, 60)
         result = origin | {"losses": {name: round(loss, 5) for name, loss in found.items()}, "iterations": 60}
         for name, loss in found.items():
             console.print(f"{name}: {loss:.4f}")
@@ -187,29 +189,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rounds, each = (2, 1) if options.quick else (options.rounds, options.iterations)
     for variables in [7] if options.quick else options.variables:
         config = GLAIMConfig(variables, d_model=options.d_model)
-        costs = measure(ways, config, device, rounds, each, console)
+        costs = measure(variants, config, device, rounds, each, console)
         result = origin | {"variables": variables, "d_model": options.d_model, "batch": _BATCH, "rounds": rounds}
-        result |= report(ways, costs, f"{variables} sensors, D = {options.d_model}, batch {_BATCH}", console)
+        result |= report(variants, costs, f"{variables} sensors, D = {options.d_model}, batch {_BATCH}", console)
         console.print(f"appended to {machine.append('training', result).relative_to(Path.cwd())}")
     return 0
 
 
 def report(
-    ways: Sequence[Way], costs: dict[str, list[Cost]], title: str, console: Console
+    variants: Sequence[Variant], costs: dict[str, list[Cost]], title: str, console: Console
 ) -> dict[str, dict[str, float]]:
     """Print the table; returns iterations per second and per CPU second, also as multiples of the plain network's."""
     per_s = {name: 1 / statistics.median(cost.wall_s for cost in each) for name, each in costs.items()}
     per_cpu_s = {name: 1 / statistics.median(cost.cpu_s for cost in each) for name, each in costs.items()}
     table = Table("network", "iterations/s", "times plain", "iterations per CPU second", "times plain", title=title)
     found = {}
-    for way in ways:
-        ratio, cpu_ratio = (each[way.name] / each["plain"] for each in (per_s, per_cpu_s))
+    for variant in variants:
+        ratio, cpu_ratio = (each[variant.name] / each["plain"] for each in (per_s, per_cpu_s))
         table.add_row(
-            way.title, f"{per_s[way.name]:.2f}", f"{ratio:.2f}", f"{per_cpu_s[way.name]:.2f}", f"{cpu_ratio:.2f}"
+            variant.title,
+            f"{per_s[variant.name]:.2f}",
+            f"{ratio:.2f}",
+            f"{per_cpu_s[variant.name]:.2f}",
+            f"{cpu_ratio:.2f}",
         )
-        found[way.name] = {
-            "per_s": round(per_s[way.name], 3),
-            "per_cpu_s": round(per_cpu_s[way.name], 3),
+        found[variant.name] = {
+            "per_s": round(per_s[variant.name], 3),
+            "per_cpu_s": round(per_cpu_s[variant.name], 3),
             "ratio": round(ratio, 2),
             "cpu_ratio": round(cpu_ratio, 2),
         }

@@ -19,7 +19,7 @@ def whole_load(repository: Path) -> Load:
         _READINGS,
         groups=_GROUPS,
         sensors=tuple(sensor.id for sensor in contract.sensors),
-        around=tuple(sensor.mean for sensor in contract.sensors),
+        means=tuple(sensor.mean for sensor in contract.sensors),
         model=MODEL,
         step_ms=round(contract.step_s * 1000),
     )

@@ -1,9 +1,10 @@
-"""Writes the chart's README: helm-docs generates the table of values from values.yaml.
+"""Writes the chart's documents whose descriptions of values are the comments in values.yaml.
 
-    python -m deploy.chart_docs            writes helm/glaim-stream/README.md
-    python -m deploy.chart_docs --check    exits with 1 if the file is not up to date
+    python -m deploy.chart_docs            writes README.md and values.schema.json in helm/glaim-stream
+    python -m deploy.chart_docs --check    exits with 1 if one of them is not up to date
 
-The rest of the page is in README.md.gotmpl.
+helm-docs generates the tables of the README; the rest of the page is in README.md.gotmpl. In the schema only the
+descriptions are generated.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import subprocess
 from pathlib import Path
 
-from deploy import gotools
+from deploy import chart_schema, gotools
 from deploy.cache import CHECKOUT
 from deploy.errors import DeployError
 from deploy.fetch import CANNOT_RUN_HERE, fetch
@@ -47,33 +48,36 @@ def readme(chart: Path) -> str:
     # helm-docs processes the charts below its working directory, and exits with 0 even if it skips one.
     run = subprocess.run(command, cwd=chart, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if run.returncode != 0 or not run.stdout.strip():
-        raise ChartDocsError(f"helm-docs refuses {chart}: {run.stderr.strip()[-2000:]}")
+        raise ChartDocsError(f"helm-docs rejects {chart}: {run.stderr.strip()[-2000:]}")
     return run.stdout.strip() + "\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the README, or check that it is up to date."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.chart_docs", description="Write the chart's README.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is out of date")
+    """Write the README and the schema, or check that they are up to date."""
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.chart_docs", description="Write the chart's README and schema."
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
     parser.add_argument("--fetch-only", action="store_true", help="build helm-docs and exit")
     given = parser.parse_args(arguments)
     if given.fetch_only:
         return fetch(lambda: f"helm-docs: {helm_docs()}", named="helm-docs", unavailable=gotools.GoUnavailable)
-    page = CHART / "README.md"
     try:
-        wanted = readme(CHART)
+        wanted = {"values.schema.json": chart_schema.schema(CHART), "README.md": readme(CHART)}
     except gotools.GoUnavailable as error:
         print(f"helm-docs cannot run here: {error}")
         return CANNOT_RUN_HERE
     except DeployError as error:
         print(f"error: {error}")
         return 1
+    outdated = [name for name, content in wanted.items() if (CHART / name).read_text() != content]
     if given.check:
-        current = page.read_text() == wanted
-        print(f"{page}: {'up to date' if current else 'out of date; run `make chart-docs`'}")
-        return 0 if current else 1
-    page.write_text(wanted)
-    print(page)
+        for name in wanted:
+            print(f"{CHART / name}: {'out of date; run `make chart-docs`' if name in outdated else 'up to date'}")
+        return 1 if outdated else 0
+    for name in outdated:
+        (CHART / name).write_text(wanted[name])
+        print(CHART / name)
     return 0
 
 

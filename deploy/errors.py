@@ -6,7 +6,7 @@ DeployError
 ├── JavaUnavailable       no Java 17 or later on this machine, and none from PyPI
 ├── TritonUnavailable     this machine cannot run the Triton wheel: serve the model in the worker instead
 ├── PortInUse             the requested port is taken
-└── ServerFailed          a server exited or did not answer in time; the message ends with the tail of its log
+└── ServerFailed          a server exited or did not respond in time; the message ends with the tail of its log
 """
 
 

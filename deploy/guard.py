@@ -1,4 +1,4 @@
-"""Runs one server as a child process and makes sure that it ends with its owner, the process that asked for it.
+"""Runs one server as a child process and makes sure that it ends with its owner, the process that started the guard.
 
 `deploy.process` starts this file as a script and never imports it: it must stay small and start quickly.
 

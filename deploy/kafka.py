@@ -145,10 +145,10 @@ class LocalKafka(LocalServer):
             PortInUse: The requested port is taken.
             FetchError: The jars could not be downloaded.
             JavaUnavailable: There is no Java to run it.
-            ServerFailed: The broker ended or did not answer in time; the message ends with the tail of its log.
+            ServerFailed: The broker ended or did not respond in time; the message ends with the tail of its log.
         """
         if self.running:
-            raise ServerFailed(f"Kafka runs already at {self.bootstrap_servers}")
+            raise ServerFailed(f"Kafka is already running at {self.bootstrap_servers}")
         java = find_java()
         class_path = os.pathsep.join(str(jar) for jar in kafka_jars(self._report))
         ports = self._choose_ports()
@@ -252,7 +252,7 @@ def missing_broker(bootstrap_servers: str) -> str | None:
     try:
         admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=1000)
     except (KafkaError, OSError, ValueError) as error:
-        return f"no answer at {bootstrap_servers} ({error})"
+        return f"no response from {bootstrap_servers} ({error})"
     try:
         brokers = admin.describe_cluster()["brokers"]
     except (KafkaError, OSError) as error:
@@ -282,7 +282,7 @@ def kafka_from_environment(
     """The Kafka at `GLAIM_KAFKA` (`host:port,...`) if that is set, or a `LocalKafka` with these arguments.
 
     Raises:
-        ServerFailed: The Kafka at `GLAIM_KAFKA` does not answer.
+        ServerFailed: The Kafka at `GLAIM_KAFKA` does not respond.
     """
     address = os.environ.get("GLAIM_KAFKA")
     if address:

@@ -115,8 +115,8 @@ def _fetch(artifact: Artifact, staging: Path, jars: Path) -> Path:
     found = file_sha256(downloaded)
     if found != artifact.sha256:
         raise ChecksumMismatch(
-            f"{artifact.coordinate} came with sha256 {found}, expected {artifact.sha256}: the file was discarded. "
-            "A proxy changes files on the way from the Maven repository, or a mirror carries a different build"
+            f"{artifact.coordinate} has sha256 {found}, expected {artifact.sha256}: the file was discarded. "
+            "A proxy changes files from the Maven repository, or a mirror has a different build"
         )
     target = jars / artifact.filename
     downloaded.replace(target)
@@ -130,8 +130,8 @@ def _download(artifact: Artifact, staging: Path) -> Path:
     mirror = os.environ.get("GLAIM_MAVEN")
     for attempt in range(1, _ATTEMPTS + 1):
         # Each attempt gets a separate cache: jgo writes in place and would accept a truncated file.
-        own = staging / f"{artifact.filename}-{attempt}"
-        context = MavenContext(repo_cache=own, remote_repos={"mirror": mirror} if mirror else None, timeout=60)
+        cache = staging / f"{artifact.filename}-{attempt}"
+        context = MavenContext(repo_cache=cache, remote_repos={"mirror": mirror} if mirror else None, timeout=60)
         try:
             component = context.project(artifact.group, artifact.name).at_version(artifact.version)
             return Path(component.artifact().resolve())

@@ -74,10 +74,10 @@ class ServerProcess:
             keep_open: File descriptors, such as locks, to keep open until the server and its children have ended.
 
         Raises:
-            ServerFailed: If the server runs already, or its guard cannot be started.
+            ServerFailed: If the server is already running, or its guard cannot be started.
         """
         if self.running:
-            raise ServerFailed(f"{self.name} runs already (pid {self.pid})")
+            raise ServerFailed(f"{self.name} is already running (pid {self.pid})")
         self.log.parent.mkdir(parents=True, exist_ok=True)
         own_end, guard_end = socket.socketpair()
         options: list[str] = []

@@ -144,11 +144,11 @@ class LocalTriton(LocalServer):
             TritonUnavailable: This machine cannot run it; serve the TorchScript in the worker instead.
             FetchError: A download failed.
             PortInUse: A requested port is taken.
-            ServerFailed: The server ended, or a model did not answer in time; the message ends with the tail of its
+            ServerFailed: The server ended, or a model did not respond in time; the message ends with the tail of its
                 log.
         """
         if self.running:
-            raise ServerFailed(f"Triton runs already at {self.grpc_url}")
+            raise ServerFailed(f"Triton is already running at {self.grpc_url}")
         wanted = self._models if self._models is not None else models_of(self.model_repository)
         if not wanted and self._models is None:
             raise ServerFailed(f"{self.model_repository} holds no model (a subdirectory with a config.pbtxt)")
@@ -253,7 +253,7 @@ def triton_from_environment(
     """The Triton at the gRPC address in `GLAIM_TRITON` if that is set, or a `LocalTriton` with these arguments.
 
     Raises:
-        ServerFailed: One of `models` does not answer at `GLAIM_TRITON`.
+        ServerFailed: One of `models` does not respond at `GLAIM_TRITON`.
     """
     address = os.environ.get("GLAIM_TRITON")
     if address:

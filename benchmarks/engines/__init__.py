@@ -42,7 +42,7 @@ class Engine(Protocol):
 
     @property
     def missing(self) -> str | None:
-        """What has to be installed before it can run; None if nothing is missing."""
+        """The missing requirement as a message, or None if the engine can run."""
         ...
 
     def command(self, job: Job) -> list[str]:

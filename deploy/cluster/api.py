@@ -14,7 +14,7 @@ from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError, Resour
 from deploy.cluster.manifest import Object
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """The API server rejected a request.
 
     Args:
@@ -51,14 +51,14 @@ class Api:
         """Create an object, or with `strict_dry_run` only validate it and reject unknown and duplicate fields.
 
         Raises:
-            Refused: The server rejected the object.
+            RequestRejected: The server rejected the object.
         """
         query = [("dryRun", "All"), ("fieldValidation", "Strict")] if strict_dry_run else []
         resource = self._resource(thing["apiVersion"], thing["kind"])
         try:
             made: Object = resource.create(body=thing, namespace=namespace, query_params=query).to_dict()
         except DynamicApiError as error:
-            raise Refused(error.status, _message(error)) from error
+            raise RequestRejected(error.status, _message(error)) from error
         return made
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object | None:
@@ -101,13 +101,13 @@ class Api:
         """Evict a pod, as draining its node does.
 
         Raises:
-            Refused: With status 429 if a disruption budget forbids it.
+            RequestRejected: With status 429 if a disruption budget forbids it.
         """
         eviction = client.V1Eviction(metadata=client.V1ObjectMeta(name=pod, namespace=namespace))
         try:
             client.CoreV1Api(self._client).create_namespaced_pod_eviction(pod, namespace, eviction)
         except ApiException as error:
-            raise Refused(error.status, str(error.body)) from error
+            raise RequestRejected(error.status, str(error.body)) from error
 
     def version(self) -> str:
         """The version reported by the server, such as `v1.34.4`."""

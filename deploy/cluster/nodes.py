@@ -6,9 +6,9 @@ from deploy.cluster.manifest import Object
 
 ZONES = ("a", "b", "c")
 # A GPU node has five GPUs, one of them partitioned into slices: the device plugin's "mixed" strategy.
-GPUS_OF_A_NODE = 4
+GPUS_PER_NODE = 4
 SLICE = "nvidia.com/mig-1g.10gb"
-SLICES_OF_A_NODE = 7
+SLICES_PER_NODE = 7
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 _GPU_NODE = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "200Gi", "pods": "110"}
 _CPU_NODE = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"}
@@ -20,7 +20,7 @@ def nodes() -> list[Object]:
     """`gpu-a` to `gpu-c`, with the taint that GPU operators set, and `cpu-a` to `cpu-c`."""
     made = []
     for zone in ZONES:
-        gpu = _GPU_NODE | {"nvidia.com/gpu": str(GPUS_OF_A_NODE), SLICE: str(SLICES_OF_A_NODE)}
+        gpu = _GPU_NODE | {"nvidia.com/gpu": str(GPUS_PER_NODE), SLICE: str(SLICES_PER_NODE)}
         made.append(_node(f"gpu-{zone}", zone, gpu, {"nvidia.com/gpu.present": "true"}, [GPU_TAINT]))
         made.append(_node(f"cpu-{zone}", zone, _CPU_NODE, {}, []))
     return made

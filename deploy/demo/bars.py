@@ -35,7 +35,7 @@ def draw(scores: Sequence[tuple[str, Score]]) -> str:
 
 def table(final: Score, provisional: Score) -> str:
     """Errors of each sensor in its own unit, for final values and for first estimates."""
-    heads = "".join(f"<th>{words}</th>" for words in CONTENDERS.values())
+    heads = "".join(f"<th>{label}</th>" for label in CONTENDERS.values())
     rows = "".join(_row(one, other) for one, other in zip(final.sensors, provisional.sensors, strict=True) if one.cells)
     total = (
         f'<tr class="all"><td>all sensors</td><td>deviations</td><td>{final.cells:,}</td>'

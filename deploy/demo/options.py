@@ -21,7 +21,7 @@ environment:
 
 @dataclass(frozen=True)
 class Options:
-    """The given options; None where the scenario has a default of its own."""
+    """The given options; None if the default depends on the scenario."""
 
     scenario: str | None
     hours: float | None

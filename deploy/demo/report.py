@@ -70,7 +70,7 @@ def _numbers(summary: Summary) -> str:
         ("", f"{summary.latency_ms['p50']:,.0f} ms",
          f"median latency from topic to topic; 99th percentile {summary.latency_ms['p99']:,.0f} ms"),
     ]  # fmt: skip
-    inner = "".join(f'<div class="{kind}"><b>{value}</b><small>{words}</small></div>' for kind, value, words in cards)
+    inner = "".join(f'<div class="{kind}"><b>{value}</b><small>{label}</small></div>' for kind, value, label in cards)
     return f'<section class="numbers">{inner}</section>'
 
 
@@ -95,7 +95,7 @@ def _way(summary: Summary, scenario: Scenario) -> str:
             "each cell",
         ),
     ]
-    inner = "".join(f"<li><b>{name}</b>{words}</li>" for name, words in stops)
+    inner = "".join(f"<li><b>{name}</b>{does}</li>" for name, does in stops)
     return f'<section id="way"><h2>How a reading travels</h2><ol class="way">{inner}</ol></section>'
 
 
@@ -119,7 +119,7 @@ def _panels(measured: Measured, scenario: Scenario) -> str:
          f"filled, with its {level}"),
         (element("path", class_="straight", d="M1,7L27,7"), "interpolation"),
     ]  # fmt: skip
-    legend = "".join(f"<span>{element('svg', mark, viewBox=_KEY)}{words}</span>" for mark, words in keys)
+    legend = "".join(f"<span>{element('svg', mark, viewBox=_KEY)}{label}</span>" for mark, label in keys)
     covered = _coverage(measured)
     return (
         '<section id="sensors"><h2>Observed, hidden, filled</h2>'
@@ -149,8 +149,8 @@ def _errors(summary: Summary, measured: Measured) -> str:
     ]
     marks = "".join(
         f"<span>{element('svg', element('rect', class_=f'bar {name}', x=2, y=2, width=24, height=10), viewBox=_KEY)}"
-        f"{words}</span>"
-        for name, words in CONTENDERS.items()
+        f"{label}</span>"
+        for name, label in CONTENDERS.items()
     )
     return (
         '<section id="errors"><h2>Errors compared with both baselines</h2>'
@@ -165,8 +165,9 @@ def _errors(summary: Summary, measured: Measured) -> str:
 
 def _footer(summary: Summary) -> str:
     seconds = ", ".join(f"{name} {number(took, 2)} s" for name, took in summary.seconds.items())
-    words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in MEANING.items())
+    definitions = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in MEANING.items())
     return (
-        f'<footer><h2>What the numbers mean</h2><dl>{words}</dl><p class="meta">Time by phase: {escape(seconds)}. '
+        f"<footer><h2>What the numbers mean</h2><dl>{definitions}</dl>"
+        f'<p class="meta">Time by phase: {escape(seconds)}. '
         f"<code>summary.json</code> contains all numbers.</p></footer>"
     )

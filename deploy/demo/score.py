@@ -98,7 +98,7 @@ def score(
 
 
 def gain_percent(mae: Mapping[str, float]) -> float:
-    """How much larger the model's error is than the better baseline's, in percent; negative is better, NaN unknown."""
+    """Difference of the model's error to the better baseline's, in percent; negative is better, NaN is unknown."""
     baseline = min(mae["interpolation"], mae["last_value"])
     return 100 * (mae["model"] / baseline - 1) if baseline > 0 else math.nan
 

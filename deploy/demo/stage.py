@@ -113,7 +113,7 @@ def running_stage(
             model_repository=model_repository,
             metrics_host=LOOPBACK,
             metrics_port=choose_port(),
-            # A day passes in a minute here: the side windows of more partitions would outnumber the holes.
+            # A day passes in a minute here: the probe windows of more partitions would outnumber the holes.
             partitions=2,
             **overrides,
         )
@@ -156,15 +156,15 @@ def _worker_missing(settings: Settings) -> str | None:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{settings.metrics_port}/metrics", timeout=2):
             pass
     except (urllib.error.URLError, OSError) as error:
-        return f"its metrics do not answer ({error})"
+        return f"its metrics do not respond ({error})"
     try:
         admin = KafkaAdminClient(**kafka_options(settings))
     except KafkaError as error:
-        return f"Kafka does not answer ({error})"
+        return f"Kafka does not respond ({error})"
     try:
         state = str(admin.describe_groups([settings.consumer_group])[settings.consumer_group]["group_state"])
     except (KafkaError, KeyError) as error:
-        return f"its consumer group is not there yet ({error!r})"
+        return f"its consumer group does not exist yet ({error!r})"
     finally:
         admin.close()
     return None if state.lower() == "stable" else f"its consumer group is {state}"

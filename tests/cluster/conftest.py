@@ -1,4 +1,4 @@
-"""Real clusters to install the chart into; skips with the reason where none can be built."""
+"""Fixtures with real clusters to install the chart into; skipped if none can be built."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def _running(custom_resources: bool) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    """A cluster on which the Prometheus operator's and KEDA's resources are known."""
+    """A cluster with the custom resources of the Prometheus operator and KEDA."""
     yield from _running(custom_resources=True)
 
 
 @pytest.fixture(scope="session")
 def bare_cluster() -> Iterator[LocalCluster]:
-    """A cluster that knows nothing but Kubernetes itself."""
+    """A cluster without custom resources."""
     yield from _running(custom_resources=False)
 
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    """The program."""
+    """The path of helm."""
     try:
         return find_helm()
     except HelmUnavailable as reason:
@@ -47,25 +47,25 @@ def helm() -> Path:
 
 @pytest.fixture
 def release(cluster: LocalCluster, helm: Path, tmp_path: Path) -> Iterator[Release]:
-    """A namespace of its own in the cluster, gone afterwards, with nothing installed yet."""
+    """A release in a new namespace of the cluster; nothing is installed yet. The namespace is deleted afterwards."""
     with Release(cluster, helm, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def bare_release(bare_cluster: LocalCluster, helm: Path, tmp_path: Path) -> Iterator[Release]:
-    """The same where no custom resource is known."""
+    """The same in the cluster without custom resources."""
     with Release(bare_cluster, helm, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def cordon(cluster: LocalCluster) -> Iterator[Callable[[], Any]]:
-    """Closes every node to new pods, as an administrator does before a drain; opened again afterwards."""
+    """Make every node unschedulable, as an administrator does before a drain; undone afterwards."""
 
-    def close(closed: bool = True) -> None:
+    def set_unschedulable(unschedulable: bool = True) -> None:
         for node in cluster.api.listed("v1", "Node"):
-            cluster.api.patch("v1", "Node", node["metadata"]["name"], {"spec": {"unschedulable": closed}})
+            cluster.api.patch("v1", "Node", node["metadata"]["name"], {"spec": {"unschedulable": unschedulable}})
 
-    yield close
-    close(False)
+    yield set_unschedulable
+    set_unschedulable(False)

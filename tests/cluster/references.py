@@ -1,4 +1,4 @@
-"""Do the objects that pods name exist? Fake kubelets start a pod whose Secret is missing; a real one does not."""
+"""Checks that the objects to which pods refer exist, because fake kubelets do not check it as real ones do."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from deploy.cluster.manifest import Object
 from tests.cluster.release import Release
 
 
-def is_whole(release: Release) -> None:
-    """Every pod is Ready and finds what it names, and the API server takes each object with no field unknown."""
+def assert_complete(release: Release) -> None:
+    """Every pod is Ready, its references exist, and the API server accepts each object without unknown fields."""
     pods = release.pods()
     assert pods
     assert len(release.ready()) == len(pods), release.events()
@@ -21,7 +21,7 @@ def is_whole(release: Release) -> None:
 
 
 def dangling(release: Release) -> list[str]:
-    """What the release's pods name and the namespace has not, each as a sentence."""
+    """The references of the release's pods to missing objects, one message each."""
     return sorted(
         {
             problem
@@ -33,13 +33,13 @@ def dangling(release: Release) -> list[str]:
 
 
 def _specs(release: Release) -> list[Object]:
-    """Of the pods that are there, and of those that a schedule will make."""
+    """The specs of the existing pods, and of those that the CronJobs will create."""
     schedules = [item["spec"]["jobTemplate"]["spec"] for item in release.all("batch/v1", "CronJob")]
     return [thing["spec"] for thing in release.pods()] + [job["template"]["spec"] for job in schedules]
 
 
 def _named(spec: Object) -> Iterator[tuple[str, str, list[str]]]:
-    """Kind, name and keys of everything that a kubelet would look up."""
+    """Kind, name and keys of every object that a kubelet would read."""
     yield "ServiceAccount", spec.get("serviceAccountName", "default"), []
     for secret in spec.get("imagePullSecrets") or []:
         yield "Secret", secret["name"], []
@@ -72,7 +72,7 @@ def _keys(source: Object) -> list[str]:
 def _problem(release: Release, kind: str, name: str, keys: list[str]) -> str | None:
     found = release.one("v1", kind, name)
     if found is None:
-        return f"{kind} {name} is not there"
+        return f"{kind} {name} does not exist"
     if kind == "PersistentVolumeClaim" and found["status"]["phase"] != "Bound":
         return f"claim {name} is {found['status']['phase']}"
     missing = set(keys) - set(found.get("data") or {})

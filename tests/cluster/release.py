@@ -1,4 +1,4 @@
-"""One release of the chart in a namespace that enforces Pod Security, and questions about what is there."""
+"""One release of the chart in a namespace that enforces Pod Security, and queries for its objects."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from deploy.cluster import LocalCluster
 from deploy.cluster.manifest import Object
 
 CHART = CHECKOUT / "helm" / "glaim-stream"
-# All that a first installation gives.
+# The only required value.
 SMALLEST: Object = {"kafka": {"bootstrapServers": "kafka.plant:9092"}}
 _numbers = itertools.count(1)
-# What controllers and the namespace itself make: of everybody's namespace, and of no release.
-_OF_THE_NAMESPACE = {"kube-root-ca.crt", "default"}
+# Objects that controllers create in every namespace.
+_IN_EVERY_NAMESPACE = {"kube-root-ca.crt", "default"}
 
 
 def merged(values: Object, changes: Object) -> Object:
-    """Values with changes over them, map by map, as helm merges its files."""
-    both = dict(values)
+    """Merge `changes` into `values`, as helm merges values files."""
+    result = dict(values)
     for name, change in changes.items():
-        old = both.get(name)
-        both[name] = merged(old, change) if isinstance(old, dict) and isinstance(change, dict) else change
-    return both
+        old = result.get(name)
+        result[name] = merged(old, change) if isinstance(old, dict) and isinstance(change, dict) else change
+    return result
 
 
 def labels_of(thing: Object) -> Mapping[str, str]:
@@ -44,7 +44,7 @@ def conditions_of(thing: Object) -> dict[str, str]:
 
 
 class Release:
-    """Installs, upgrades and removes one release, called `plant`."""
+    """A release named `plant` that can be installed, upgraded and removed."""
 
     name = "plant"
 
@@ -75,37 +75,37 @@ class Release:
         self.api.delete("v1", "Namespace", self.namespace)
 
     def _free_volumes(self) -> None:
-        """Give volumes whose claims are gone to whoever claims next, as an administrator does by hand."""
+        """Make volumes whose claims were deleted available to new claims, as an administrator does manually."""
         for volume in self.api.listed("v1", "PersistentVolume"):
             if volume["status"]["phase"] == "Released":
                 self.api.patch("v1", "PersistentVolume", volume["metadata"]["name"], {"spec": {"claimRef": None}})
 
-    # ---------------------------------------------------------------------------------------------- what helm does
+    # ----------------------------------------------------------------------------------------------- helm commands
 
     def helm(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`helm COMMAND plant ARGUMENTS...` in the namespace, whatever comes of it."""
+        """Run `helm COMMAND plant ARGUMENTS...` in the namespace, without checking the result."""
         line = [str(self._helm), *command.split(), self.name, *arguments, "--namespace", self.namespace]
         return subprocess.run(line, env=self._environment, capture_output=True, text=True, timeout=150, check=False)
 
     def install(self, changes: Object | None = None, *, wait: bool = True) -> str:
-        """The chart with the smallest values and changes; waits until all is Ready. Returns helm's notes."""
+        """Install the chart with the required value and changes, wait until all pods are Ready, return the notes."""
         return self._apply("install", changes, wait)
 
     def upgrade(self, changes: Object | None = None, *, wait: bool = True) -> str:
-        """The same over what is installed; what `changes` does not name goes back to its default."""
+        """Upgrade in the same way; values that `changes` does not contain return to their defaults."""
         return self._apply("upgrade", changes, wait)
 
-    def refusal(self, changes: Object, command: str = "install") -> str:
-        """What helm says to values that it must not take."""
+    def rejection(self, changes: Object, command: str = "install") -> str:
+        """The error output of helm for values that it must reject."""
         run = self.helm(command, str(CHART), "--values", str(self._values(changes)))
-        assert run.returncode != 0, "expected a refusal, it was installed"
+        assert run.returncode != 0, "expected helm to reject the values, but it installed the chart"
         return run.stderr
 
     def _apply(self, command: str, changes: Object | None, wait: bool) -> str:
         options = ["--wait", "--timeout", "60s"] if wait else []
         run = self.helm(command, str(CHART), "--values", str(self._values(changes or {})), *options)
         assert run.returncode == 0, run.stderr + self.events()
-        assert "arning" not in run.stderr, run.stderr  # of Pod Security and of deprecated APIs
+        assert "arning" not in run.stderr, run.stderr  # from Pod Security or for deprecated APIs
         return run.stdout
 
     def _values(self, changes: Object) -> Path:
@@ -114,25 +114,25 @@ class Release:
         return file
 
     def manifest(self, *, hooks: bool = False) -> list[Object]:
-        """The objects as the chart wrote them."""
+        """The rendered objects of the release."""
         run = self.helm("get hooks" if hooks else "get manifest")
         assert run.returncode == 0, run.stderr
         return [document for document in yaml.safe_load_all(run.stdout) if document]
 
-    # ------------------------------------------------------------------------------------------- what the cluster has
+    # ------------------------------------------------------------------------------------------ state of the cluster
 
     def one(self, api_version: str, kind: str, name: str) -> Object | None:
         return self.api.get(api_version, kind, name, self.namespace)
 
     def all(self, api_version: str, kind: str, component: str = "") -> list[Object]:
-        """Objects of the release, of one component or of all."""
+        """Objects of a kind in the release, of one component or of all."""
         selector = f"app.kubernetes.io/instance={self.name}"
         if component:
             selector += f",app.kubernetes.io/component={component}"
         return self.api.listed(api_version, kind, self.namespace, selector)
 
     def pods(self, component: str = "") -> list[Object]:
-        """Pods that are not on their way out, by name."""
+        """Pods that are not being deleted, sorted by name."""
         found = [pod for pod in self.all("v1", "Pod", component) if "deletionTimestamp" not in pod["metadata"]]
         return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
@@ -140,44 +140,44 @@ class Release:
         return [pod for pod in self.pods(component) if conditions_of(pod).get("Ready") == "True"]
 
     def nodes(self, component: str) -> list[str]:
-        """Where the component's pods are, one name a pod; without those that are nowhere."""
+        """The node of each scheduled pod of the component."""
         return [pod["spec"]["nodeName"] for pod in self.pods(component) if "nodeName" in pod["spec"]]
 
     def disruptions_allowed(self, component: str) -> int:
-        """How many pods of a component the budget would let go now; 0 until it has counted them."""
+        """The number of pods of a component that the budget would let be evicted now; 0 until it has counted them."""
         budgets = self.all("policy/v1", "PodDisruptionBudget", component)
         return sum(budget.get("status", {}).get("disruptionsAllowed", 0) for budget in budgets)
 
     def until(self, done: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-        """Wait until something is so; fail by saying what was not, and what the cluster complained about."""
+        """Wait until a condition holds; a failure reports the condition and the warnings of the cluster."""
         try:
             until(done, what, seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}{self.events()}") from None
 
-    def stays(self, so: Callable[[], bool], what: str, seconds: float) -> None:
-        """Something is so and remains so for a while."""
+    def stays(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
+        """Check that a condition holds for some time."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            assert so(), f"no longer: {what}"
+            assert holds(), f"no longer: {what}"
             time.sleep(0.2)
 
-    def left_over(self) -> list[str]:
-        """Everything in the namespace that a new namespace has not, as `Kind/name`; without events."""
+    def objects(self) -> list[str]:
+        """All objects in the namespace as `Kind/name`, except events and those in every namespace."""
         everything = self.api.everything(self.namespace, "")
         kept = [thing for thing in everything if thing["kind"] != "Event"]
         names = {f"{thing['kind']}/{thing['metadata']['name']}" for thing in kept}
-        return sorted(name for name in names if name.split("/", 1)[1] not in _OF_THE_NAMESPACE)
+        return sorted(name for name in names if name.split("/", 1)[1] not in _IN_EVERY_NAMESPACE)
 
     def events(self) -> str:
-        """What controllers and scheduler complained about, for a message."""
+        """The warnings of controllers and scheduler, for a message."""
         events = self.api.listed("v1", "Event", self.namespace)
         return "".join(f"\n{event['reason']}: {event.get('message')}" for event in events if event["type"] == "Warning")
 
 
 def until(done: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Wait until something is so; fail by saying what was not."""
-    give_up = time.monotonic() + seconds
+    """Wait until a condition holds; a failure reports the condition."""
+    deadline = time.monotonic() + seconds
     while not done():
-        assert time.monotonic() < give_up, f"not after {seconds:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"expected within {seconds:.0f} s: {what}"
         time.sleep(0.1)

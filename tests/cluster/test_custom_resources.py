@@ -1,10 +1,10 @@
-"""Prometheus operator and KEDA, there and not there: objects of theirs are made only where they are known."""
+"""Objects of the Prometheus operator and KEDA are created only in clusters that serve these kinds."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.cluster.references import is_whole
+from tests.cluster.references import assert_complete
 from tests.cluster.release import Release
 from tests.helm.matrix import SECURED
 
@@ -16,19 +16,19 @@ DASHBOARD = "plant-glaim-stream-dashboard"
 
 
 def selected(release: Release, monitor: dict[str, object], kind: str) -> set[str]:
-    """Names of the pods, or of the Services, that a monitor's selector chooses."""
+    """The names of the pods or Services that a monitor selects."""
     labels = monitor["spec"]["selector"]["matchLabels"]  # type: ignore[index]
     selector = ",".join(f"{key}={value}" for key, value in labels.items())
     return {item["metadata"]["name"] for item in release.api.listed("v1", kind, release.namespace, selector)}
 
 
-def test_where_the_operator_is_every_pod_is_watched(release: Release) -> None:
+def test_every_pod_is_monitored_if_the_operator_is_installed(release: Release) -> None:
     release.install()
     monitors = release.all(OPERATOR, "PodMonitor")
-    watched: set[str] = set()
+    monitored: set[str] = set()
     for monitor in monitors:
-        watched |= selected(release, monitor, "Pod")
-    assert watched == {pod["metadata"]["name"] for pod in release.pods()}
+        monitored |= selected(release, monitor, "Pod")
+    assert monitored == {pod["metadata"]["name"] for pod in release.pods()}
     ports = {port["name"] for pod in release.pods() for item in pod["spec"]["containers"] for port in item["ports"]}
     assert {endpoint["port"] for monitor in monitors for endpoint in monitor["spec"]["podMetricsEndpoints"]} <= ports
     (rules,) = release.all(OPERATOR, "PrometheusRule")
@@ -36,7 +36,7 @@ def test_where_the_operator_is_every_pod_is_watched(release: Release) -> None:
     assert release.one("v1", "ConfigMap", DASHBOARD) is not None
 
 
-def test_services_may_be_watched_in_place_of_pods(release: Release) -> None:
+def test_services_can_be_monitored_instead_of_pods(release: Release) -> None:
     release.install({"monitoring": {"podMonitor": {"enabled": False}, "serviceMonitor": {"enabled": True}}})
     assert release.all(OPERATOR, "PodMonitor") == []
     for monitor in release.all(OPERATOR, "ServiceMonitor"):
@@ -49,7 +49,7 @@ def test_services_may_be_watched_in_place_of_pods(release: Release) -> None:
             assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= offered
 
 
-def test_where_no_operator_is_nothing_of_it_is_made(bare_release: Release) -> None:
+def test_no_monitoring_without_the_operator(bare_release: Release) -> None:
     bare_release.install()
     assert not {thing["kind"] for thing in bare_release.manifest()} & {"PodMonitor", "ServiceMonitor", "PrometheusRule"}
     assert bare_release.one("v1", "ConfigMap", DASHBOARD) is None
@@ -58,14 +58,14 @@ def test_where_no_operator_is_nothing_of_it_is_made(bare_release: Release) -> No
 @pytest.mark.parametrize(
     "changes", [{"autoscaling": {"kind": "keda"}}, {"monitoring": {"podMonitor": {"enabled": True}}}]
 )
-def test_what_is_insisted_on_and_not_known_is_refused(bare_release: Release, changes: dict[str, object]) -> None:
-    before = bare_release.left_over()
-    said = bare_release.refusal(changes)
-    assert "keda.sh" in said or "monitoring.coreos.com" in said
-    assert bare_release.left_over() == before
+def test_enabled_but_unsupported_kinds_are_rejected(bare_release: Release, changes: dict[str, object]) -> None:
+    before = bare_release.objects()
+    message = bare_release.rejection(changes)
+    assert "keda.sh" in message or "monitoring.coreos.com" in message
+    assert bare_release.objects() == before
 
 
-def test_keda_finds_what_it_is_to_scale_and_what_it_is_to_log_in_with(release: Release) -> None:
+def test_keda_target_and_secrets_exist(release: Release) -> None:
     secrets = {"kafka-login": ["username", "password"], "kafka-ca": ["root.pem"]}
     for name, keys in secrets.items():
         data = dict.fromkeys(keys, "x")
@@ -81,20 +81,20 @@ def test_keda_finds_what_it_is_to_scale_and_what_it_is_to_log_in_with(release: R
         secret_found = release.one("v1", "Secret", reference["name"])
         assert secret_found is not None
         assert reference["key"] in secret_found["data"]
-    is_whole(release)
+    assert_complete(release)
 
 
-def test_an_upgrade_leaves_the_number_of_workers_to_the_autoscaler(release: Release) -> None:
-    """Else each upgrade would throw a plant under load back to its least."""
+def test_upgrade_keeps_the_number_of_workers_set_by_the_autoscaler(release: Release) -> None:
+    """Otherwise an upgrade under load would reduce the workers to the minimum."""
     release.install({"autoscaling": {"kind": "keda"}})
     release.api.patch(
         "apps/v1", "StatefulSet", "plant-glaim-stream-worker", {"spec": {"replicas": 4}}, release.namespace
     )
-    release.until(lambda: len(release.ready("worker")) == 4, "it is scaled out")
+    release.until(lambda: len(release.ready("worker")) == 4, "there are 4 workers")
     release.upgrade({"autoscaling": {"kind": "keda"}, "worker": {"logLevel": "debug"}})
     assert len(release.ready("worker")) == 4
 
 
-def test_kubernetes_own_autoscaler_finds_the_workers(release: Release) -> None:
+def test_horizontal_pod_autoscaler_scales_the_workers(release: Release) -> None:
     release.install({"autoscaling": {"kind": "hpa", "minReplicas": 3}})
-    release.until(lambda: len(release.ready("worker")) == 3, "it has raised the workers to its least")
+    release.until(lambda: len(release.ready("worker")) == 3, "it has raised the workers to the minimum")

@@ -1,4 +1,4 @@
-"""`helm test` runs its pods under the same policy, and leaves none behind that succeeded."""
+"""`helm test` runs its pods under the same policy and deletes those that succeed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.cluster.release import Release
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
-def test_the_test_pods_run_and_go(release: Release) -> None:
+def test_test_pods_run_and_are_deleted(release: Release) -> None:
     release.install()
     hooks = [hook for hook in release.manifest(hooks=True) if hook["kind"] == "Pod"]
     run = release.helm("test", "--timeout", "60s")
     assert run.returncode == 0, run.stdout + run.stderr + release.events()
     assert run.stdout.count("Phase:          Succeeded") == len(hooks) >= 2
     names = {hook["metadata"]["name"] for hook in hooks}
-    release.until(lambda: not names & {pod["metadata"]["name"] for pod in release.pods()}, "the test pods are gone")
+    release.until(lambda: not names & {pod["metadata"]["name"] for pod in release.pods()}, "the test pods are deleted")

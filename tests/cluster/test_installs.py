@@ -1,29 +1,29 @@
-"""What `helm install` makes where Pod Security `restricted` is enforced: every pod Ready, nothing dangling."""
+"""`helm install` where Pod Security `restricted` is enforced: every pod is Ready and every reference exists."""
 
 from __future__ import annotations
 
 import pytest
 
-from deploy.cluster.api import Refused
-from tests.cluster.references import is_whole
+from deploy.cluster.api import RequestRejected
+from tests.cluster.references import assert_complete
 from tests.cluster.release import Release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
-def test_one_value_installs_a_whole_system(release: Release) -> None:
+def test_one_value_installs_a_complete_system(release: Release) -> None:
     release.install()
-    is_whole(release)
+    assert_complete(release)
     assert {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in release.pods()} == {"worker", "triton"}
 
 
-def test_one_value_installs_it_where_no_custom_resource_is_known(bare_release: Release) -> None:
+def test_one_value_installs_it_without_custom_resources(bare_release: Release) -> None:
     bare_release.install()
-    is_whole(bare_release)
+    assert_complete(bare_release)
 
 
-def test_the_workers_names_outlive_their_pods(release: Release) -> None:
-    """They are the workers' names to Kafka: a pod that comes back takes its partitions up again."""
+def test_replaced_worker_keeps_its_name(release: Release) -> None:
+    """The name identifies the worker to Kafka, so the new pod gets the partitions of the old one."""
     release.install({"worker": {"replicas": 3}})
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in release.pods("worker")}
     assert sorted(before) == [f"plant-glaim-stream-worker-{number}" for number in range(3)]
@@ -37,15 +37,15 @@ def test_the_workers_names_outlive_their_pods(release: Release) -> None:
     release.until(back, "worker 1 is back under its name")
 
 
-def test_the_namespace_does_enforce_the_policy(release: Release) -> None:
-    """Else every other test here proves nothing about it."""
+def test_namespace_enforces_the_policy(release: Release) -> None:
+    """Otherwise the other tests would prove nothing about it."""
     bad = {"containers": [{"name": "root", "image": "root", "securityContext": {"runAsUser": 0}}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "root"}, "spec": bad}
-    with pytest.raises(Refused, match='violates PodSecurity "restricted'):
+    with pytest.raises(RequestRejected, match='violates PodSecurity "restricted'):
         release.api.create(pod, release.namespace)
 
 
-def test_no_pod_is_given_a_token_of_kubernetes(release: Release) -> None:
+def test_no_pod_gets_a_kubernetes_token(release: Release) -> None:
     release.install()
     volumes = [volume for pod in release.pods() for volume in pod["spec"].get("volumes", [])]
     assert not [volume for volume in volumes if "serviceAccountToken" in str(volume)]

@@ -1,4 +1,4 @@
-"""The local control plane itself: it is the version that is pinned, its rights are on, and it ends with its owner."""
+"""The local control plane: it has the pinned version, enforces permissions, and ends with its owner."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from tests.cluster.release import until
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
-def test_it_is_the_version_that_is_pinned(cluster: LocalCluster) -> None:
+def test_version_is_the_pinned_one(cluster: LocalCluster) -> None:
     """helm compares it with the chart's kubeVersion."""
     assert cluster.api.version() == kubernetes_version()
 
 
-def test_each_part_has_its_own_rights_and_no_more(cluster: LocalCluster) -> None:
+def test_each_component_has_only_its_permissions(cluster: LocalCluster) -> None:
     scheduler = Api(cluster.layout.kubeconfig("scheduler"))
     assert scheduler.listed("v1", "Node")
-    with pytest.raises(Exception, match="cannot list resource") as refused:
+    with pytest.raises(Exception, match="cannot list resource") as error:
         scheduler.listed("v1", "Secret")
-    assert getattr(refused.value, "status", None) == 403
+    assert getattr(error.value, "status", None) == 403
 
 
-def test_nothing_of_it_outlives_an_owner_that_is_killed(cluster: LocalCluster) -> None:
-    del cluster  # asked for so that the programs are there, or the test is skipped
+def test_cluster_ends_if_its_owner_is_killed(cluster: LocalCluster) -> None:
+    del cluster  # the fixture builds the programs or skips the test
     owner = subprocess.Popen(
         [sys.executable, "-m", "deploy.cluster", "--no-crds"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
     )
@@ -51,13 +51,13 @@ def test_nothing_of_it_outlives_an_owner_that_is_killed(cluster: LocalCluster) -
 
 
 def processes_of(home: Path) -> list[str]:
-    """Command lines that name the cluster's folder."""
+    """Command lines that contain the cluster's folder."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
-            continue  # it has ended since
+            continue  # the process has ended in the meantime
         if str(home) in line:
             found.append(line)
     return found

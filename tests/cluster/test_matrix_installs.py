@@ -1,32 +1,31 @@
-"""Every set of values that the chart's other tests render is installed for real."""
+"""Every set of values of the chart's tests is installed in the cluster."""
 
 from __future__ import annotations
 
 import pytest
 
 from deploy.cluster import LocalCluster
-from tests.cluster.references import is_whole
+from tests.cluster.prerequisites import prepare_cluster, prepare_namespace
+from tests.cluster.references import assert_complete
 from tests.cluster.release import Release
-from tests.cluster.surroundings import furnish, furnish_cluster
 from tests.helm.matrix import MATRIX
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="session")
-def furnished(cluster: LocalCluster) -> None:
-    furnish_cluster(cluster.api)
+def prepared_cluster(cluster: LocalCluster) -> None:
+    prepare_cluster(cluster.api)
 
 
-@pytest.mark.usefixtures("furnished")
+@pytest.mark.usefixtures("prepared_cluster")
 @pytest.mark.parametrize("name", MATRIX)
-def test_it_installs_and_uninstalls(release: Release, name: str) -> None:
-    furnish(release)
-    before = release.left_over()
+def test_values_install_and_uninstall(release: Release, name: str) -> None:
+    prepare_namespace(release)
+    before = release.objects()
     release.install(MATRIX[name])
-    is_whole(release)
+    assert_complete(release)
     run = release.helm("uninstall", "--wait", "--timeout", "120s")
     assert run.returncode == 0, run.stderr
-    kept = {"PersistentVolumeClaim/plant-glaim-stream-models"}  # trained models are worth more than a release
-
-    release.until(lambda: set(release.left_over()) - kept == set(before), f"only {sorted(kept)} may be left")
+    kept = {"PersistentVolumeClaim/plant-glaim-stream-models"}  # trained models are kept
+    release.until(lambda: set(release.objects()) - kept == set(before), f"only {sorted(kept)} may be left")

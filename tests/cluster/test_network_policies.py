@@ -1,6 +1,6 @@
-"""Every pod of a release is under a policy, and the policies choose no pod of anybody else.
+"""NetworkPolicies select every pod of a release and no other pod.
 
-The fake nodes have no network, so nothing here is refused a connection; tests/helm reads the rules themselves.
+The fake nodes have no network, so no connections are tested here; tests/helm evaluates the rules.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ ALL: Object = {
 }
 
 
-def chosen(policies: list[Object], labels: dict[str, str]) -> list[Object]:
-    """The policies that a pod with these labels is under."""
+def selecting(policies: list[Object], labels: dict[str, str]) -> list[Object]:
+    """The policies that select a pod with these labels."""
     return [policy for policy in policies if policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()]
 
 
-def test_whatever_runs_is_under_a_policy_of_both_directions(release: Release) -> None:
+def test_policies_for_both_directions_select_every_pod(release: Release) -> None:
     release.install(ALL)
     policies = release.all("networking.k8s.io/v1", "NetworkPolicy")
     schedules = release.all("batch/v1", "CronJob")
@@ -32,19 +32,19 @@ def test_whatever_runs_is_under_a_policy_of_both_directions(release: Release) ->
     templates = [schedule["spec"]["jobTemplate"]["spec"]["template"] for schedule in schedules]
     hooks = [hook for hook in release.manifest(hooks=True) if hook["kind"] == "Pod"]
     for pod in [*release.pods(), *templates, *hooks]:
-        over = chosen(policies, dict(labels_of(pod)))
+        over = selecting(policies, dict(labels_of(pod)))
         assert {kind for policy in over for kind in policy["spec"]["policyTypes"]} == {"Ingress", "Egress"}
 
 
-def test_another_releases_pods_are_under_none_of_them(release: Release) -> None:
+def test_policies_do_not_select_pods_of_another_release(release: Release) -> None:
     release.install()
     policies = release.all("networking.k8s.io/v1", "NetworkPolicy")
     release.name = "other"
     release.install({"kafka": {"consumerGroup": "other"}})
     assert release.pods()
-    assert not [pod for pod in release.pods() if chosen(policies, dict(labels_of(pod)))]
+    assert not [pod for pod in release.pods() if selecting(policies, dict(labels_of(pod)))]
 
 
-def test_they_can_be_left_out(release: Release) -> None:
+def test_policies_can_be_disabled(release: Release) -> None:
     release.install({"networkPolicy": {"enabled": False}})
     assert release.all("networking.k8s.io/v1", "NetworkPolicy") == []

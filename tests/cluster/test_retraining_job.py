@@ -1,4 +1,4 @@
-"""The retraining's Job under the real controllers: its name in its pod, and which ends of a pod are tried again."""
+"""The Job of the retraining under the real controllers: its name in its pod, and its failure policy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.cluster.release import Release, conditions_of, merged
 
 pytestmark = pytest.mark.cluster
 
-RECIPE = CHECKOUT / "training" / "configs" / "plant-pump-again.toml"
+CONFIG = CHECKOUT / "training" / "configs" / "plant-pump-again.toml"
 IN_A_VOLUME: Object = {
     "models": {"source": "claim"},
-    "training": {"enabled": True, "model": "plant-pump", "config": RECIPE.read_text(), "backoffLimit": 1},
+    "training": {"enabled": True, "model": "plant-pump", "config": CONFIG.read_text(), "backoffLimit": 1},
 }
 IN_A_BUCKET = merged(
     {"training": IN_A_VOLUME["training"]},
@@ -24,8 +24,8 @@ IN_A_BUCKET = merged(
 )
 
 
-def started(release: Release, job: str, cron_job: str = "plant-glaim-stream-training") -> None:
-    """What `kubectl create job JOB --from=cronjob/...` does."""
+def start_job(release: Release, job: str, cron_job: str = "plant-glaim-stream-training") -> None:
+    """Create a Job as `kubectl create job JOB --from=cronjob/...` does."""
     found = release.one("batch/v1", "CronJob", cron_job)
     assert found is not None
     template = found["spec"]["jobTemplate"]
@@ -44,8 +44,8 @@ def status(release: Release, job: str) -> Object:
     return made
 
 
-def ended(release: Release, job: str, code: int, *, drained: bool = False) -> None:
-    """A kubelet's word that the training's container has ended with a code; it is the last one or an initial one."""
+def end_pod(release: Release, job: str, code: int, *, drained: bool = False) -> None:
+    """Report, as a kubelet does, that the container `fit` (main or init) of the waiting pod has ended with a code."""
     release.until(lambda: len(waiting(release, job)) == 1, f"a pod of {job} waits")
     (pod,) = waiting(release, job)
     initial = any(each["name"] == "fit" for each in pod["spec"]["initContainers"])
@@ -61,12 +61,12 @@ def waiting(release: Release, job: str) -> list[Object]:
     return [pod for pod in pods_of(release, job) if pod.get("status", {}).get("phase") == "Pending"]
 
 
-def test_a_run_is_named_by_its_job_and_ends_well(release: Release) -> None:
+def test_run_is_named_after_its_job_and_succeeds(release: Release) -> None:
     release.install(IN_A_VOLUME)
-    started(release, "again")
-    release.until(lambda: status(release, "again").get("succeeded") == 1, "the retraining has ended well")
+    start_job(release, "again")
+    release.until(lambda: status(release, "again").get("succeeded") == 1, "the retraining has succeeded")
     (pod,) = pods_of(release, "again")
-    # The variable RUN comes from this label, and all that is written lies in a folder of that name.
+    # The variable RUN is set from this label and names the folder of the run.
     assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "again"
     assert [each["name"] for each in pod["spec"]["initContainers"]] == ["workspace", "fill-models", "dump"]
     (fit,) = pod["spec"]["containers"]
@@ -79,37 +79,40 @@ def test_a_run_is_named_by_its_job_and_ends_well(release: Release) -> None:
         found = release.one("v1", "PersistentVolumeClaim", claim)
         assert found is not None
         assert found["status"]["phase"] == "Bound"
-    started(release, "back", "plant-glaim-stream-rollback")
+    start_job(release, "back", "plant-glaim-stream-rollback")
     release.until(lambda: status(release, "back").get("succeeded") == 1, "the newest version is withdrawn")
 
 
 @pytest.mark.parametrize("values", [IN_A_VOLUME, IN_A_BUCKET], ids=["fit is the main container", "fit is initial"])
 @pytest.mark.parametrize("code", [2, 3])
-def test_what_would_come_again_is_not_tried_again(
+def test_permanent_failure_is_not_retried(
     release: Release, cordon: Callable[..., Any], values: Object, code: int
 ) -> None:
     release.install(values, wait=False)
     cordon()
-    started(release, "refused")
-    ended(release, "refused", code)
+    start_job(release, "rejected")
+    end_pod(release, "rejected", code)
     release.until(
-        lambda: conditions_of({"status": status(release, "refused")}).get("Failed") == "True", "it has failed"
+        lambda: conditions_of({"status": status(release, "rejected")}).get("Failed") == "True", "it has failed"
     )
-    failure = next(each for each in status(release, "refused")["conditions"] if each["type"] == "Failed")
+    failure = next(each for each in status(release, "rejected")["conditions"] if each["type"] == "Failed")
     assert failure["reason"] == "PodFailurePolicy"
     assert f"exit code {code}" in failure["message"]
-    assert len(pods_of(release, "refused")) == 1
+    assert len(pods_of(release, "rejected")) == 1
 
 
-def test_what_was_stopped_goes_on_and_a_drain_is_no_try(release: Release, cordon: Callable[..., Any]) -> None:
+def test_stopped_training_is_retried_and_a_drain_does_not_count(release: Release, cordon: Callable[..., Any]) -> None:
     release.install(IN_A_VOLUME, wait=False)
     cordon()
-    started(release, "stopped")
-    ended(release, "stopped", 143, drained=True)
-    release.until(lambda: len(waiting(release, "stopped")) == 1, "a pod follows after a drain", seconds=90)
+    start_job(release, "stopped")
+    end_pod(release, "stopped", 143, drained=True)
+    release.until(lambda: len(waiting(release, "stopped")) == 1, "a new pod is created after a drain", seconds=90)
     assert not status(release, "stopped").get("failed")
-    ended(release, "stopped", 143)
-    release.until(lambda: len(waiting(release, "stopped")) == 1, "another try", seconds=90)
+    end_pod(release, "stopped", 143)
+    release.until(lambda: len(waiting(release, "stopped")) == 1, "the first retry", seconds=90)
     assert status(release, "stopped")["failed"] == 1
-    ended(release, "stopped", 143)
-    release.until(lambda: conditions_of({"status": status(release, "stopped")}).get("Failed") == "True", "no third try")
+    end_pod(release, "stopped", 143)
+    release.until(
+        lambda: conditions_of({"status": status(release, "stopped")}).get("Failed") == "True",
+        "there is no second retry",
+    )

@@ -1,4 +1,4 @@
-"""Who sets the number of workers, when an autoscaler comes and goes."""
+"""The number of workers when an autoscaler is enabled and disabled."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def workers(release: Release) -> int:
     return int(found["spec"]["replicas"])
 
 
-def test_handing_the_number_to_an_autoscaler_and_taking_it_back_stops_no_worker(release: Release) -> None:
+def test_enabling_and_disabling_an_autoscaler_stops_no_worker(release: Release) -> None:
     release.install({"worker": {"replicas": 3}})
     assert workers(release) == 3
     for kind in ("keda", "hpa"):
         release.upgrade({"autoscaling": {"kind": kind}})
-        assert workers(release) == 3, "left out of the manifest, Kubernetes would have set 1"
+        assert workers(release) == 3, "without replicas in the manifest, Kubernetes sets 1"
     release.upgrade({"worker": {"replicas": 4}})
     assert workers(release) == 4

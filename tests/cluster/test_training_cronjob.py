@@ -1,4 +1,4 @@
-"""The retraining CronJob, triggered as `kubectl create job --from` does: what the Job runs and on what; it ends."""
+"""The CronJob of the retraining, triggered as by `kubectl create job --from`: its steps, resources and volumes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRAINED: Object = {
 
 
 def triggered(release: Release, name: str = "training") -> Object:
-    """The pod of a Job made from the schedule, once the Job is complete."""
+    """Create a Job from the CronJob, wait until it is complete, and return its pod."""
     schedule = release.one("batch/v1", "CronJob", f"plant-glaim-stream-{name}")
     assert schedule is not None
     owner = {key: schedule[key] for key in ("apiVersion", "kind")}
@@ -59,7 +59,7 @@ def mounted(container: Object) -> dict[str, str]:
     return {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
 
 
-def test_a_job_of_the_schedule_dumps_the_topic_and_trains_beside_what_is_served(release: Release) -> None:
+def test_job_dumps_the_topic_and_trains_into_the_served_repository(release: Release) -> None:
     release.install(TRAINED)
     pod = triggered(release)
     steps = containers(pod)
@@ -69,7 +69,7 @@ def test_a_job_of_the_schedule_dumps_the_topic_and_trains_beside_what_is_served(
     assert pod["spec"]["nodeName"] in {f"gpu-{zone}" for zone in ZONES}
     assert steps["fit"]["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert dangling(release) == []
-    # The folder that it writes versions to is of the volume that Triton serves from.
+    # It writes versions to the volume from which Triton serves.
     triton = release.pods("triton")[0]["spec"]
     volumes = [
         {item["name"]: item.get("persistentVolumeClaim") for item in spec["volumes"]} for spec in (pod["spec"], triton)
@@ -81,7 +81,7 @@ def test_a_job_of_the_schedule_dumps_the_topic_and_trains_beside_what_is_served(
     assert steps["fit"]["command"][steps["fit"]["command"].index("--model-repo") + 1].startswith(writable["mountPath"])
 
 
-def test_each_job_has_a_folder_of_its_own_and_another_try_goes_on_in_it(release: Release) -> None:
+def test_each_job_has_a_separate_folder_in_which_a_retry_continues(release: Release) -> None:
     release.install(TRAINED)
     pod = triggered(release)
     (run,) = (variable for variable in containers(pod)["fit"]["env"] if variable["name"] == "RUN")
@@ -91,7 +91,7 @@ def test_each_job_has_a_folder_of_its_own_and_another_try_goes_on_in_it(release:
     assert "--resume" in containers(pod)["fit"]["command"]
 
 
-def test_the_newest_version_is_withdrawn_by_a_job_that_never_starts_by_itself(release: Release) -> None:
+def test_rollback_job_is_suspended_and_withdraws_the_newest_version(release: Release) -> None:
     release.install(TRAINED)
     schedule = release.one("batch/v1", "CronJob", "plant-glaim-stream-rollback")
     assert schedule is not None
@@ -105,8 +105,8 @@ def test_the_newest_version_is_withdrawn_by_a_job_that_never_starts_by_itself(re
     assert not mount.get("readOnly")
 
 
-def test_the_schedule_makes_a_job_by_itself(release: Release) -> None:
-    """Every minute, and the last one long ago, in place of waiting for Sunday."""
+def test_schedule_starts_a_job(release: Release) -> None:
+    """The schedule is every minute and the last start 5 minutes ago, instead of waiting for Sunday."""
     release.install({**TRAINED, "training": {**TRAINED["training"], "schedule": "* * * * *"}})
     long_ago = (datetime.now(UTC) - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
     changes = {"status": {"lastScheduleTime": long_ago}}
@@ -119,13 +119,13 @@ def test_the_schedule_makes_a_job_by_itself(release: Release) -> None:
     release.until(done, "a Job of the schedule is complete", 90.0)
 
 
-def test_uninstalling_keeps_the_trained_models_and_nothing_else(release: Release) -> None:
-    before = release.left_over()
+def test_uninstallation_keeps_only_the_trained_models(release: Release) -> None:
+    before = release.objects()
     release.install(TRAINED)
     triggered(release)
     run = release.helm("uninstall", "--wait", "--timeout", "60s")
     assert run.returncode == 0, run.stderr
     kept = [*before, "PersistentVolumeClaim/plant-glaim-stream-models"]
-    release.until(lambda: release.left_over() == sorted(kept), "only the models are left")
-    release.install(TRAINED)  # takes the claim that is there up again
+    release.until(lambda: release.objects() == sorted(kept), "only the models are left")
+    release.install(TRAINED)  # uses the existing claim again
     assert dangling(release) == []

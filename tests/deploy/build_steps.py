@@ -1,8 +1,8 @@
-"""Runs a Containerfile's own steps where there is no container engine: same commands, same files, another root.
+"""Runs the steps of a Containerfile without a container engine: same commands, same files, another root.
 
-Every absolute path of the file's own (/opt, /src) is moved below one directory, in RUN lines too; `python` is the
-interpreter of the tests. Both stages share the directory, so copying between them is nothing to do. What this cannot
-show: the base image's own contents, and whether an engine accepts the file (hadolint reads it beside).
+The absolute paths that the file creates (/opt, /src) are moved below one directory, also in RUN lines; `python` is the
+interpreter of the tests. Both stages share the directory, so nothing is copied between them. Not covered: the content
+of the base image, and whether an engine accepts the file (hadolint checks it separately).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dockerfile_parse import DockerfileParser
 
 from deploy.cache import CHECKOUT
 
-OWN_PATHS = re.compile(r"(?<![\w.])/(opt|src)(?=/|\b)")
+MOVED_PATHS = re.compile(r"(?<![\w.])/(opt|src)(?=/|\b)")
 
 
 @dataclass
 class Step:
-    """One instruction: RUN, COPY, ENV, ..., and what follows it with its line ends joined."""
+    """One instruction (RUN, COPY, ENV, ...) and its arguments, with continued lines joined."""
 
     instruction: str
     value: str
@@ -33,7 +33,7 @@ class Step:
 
 @dataclass
 class Image:
-    """What stands in a tree after the steps: the paths are the image's, below `root`."""
+    """The result of the steps: the files of the image below `root`, and its configuration."""
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
@@ -43,39 +43,43 @@ class Image:
     command: str = ""
 
     def path(self, inside: str) -> Path:
-        """Where the image's absolute path lies here."""
+        """The path below `root` for an absolute path in the image."""
         return self.root / inside.lstrip("/")
 
     def moved(self, text: str) -> str:
-        """A text of the Containerfile with its own absolute paths below `root`."""
-        return OWN_PATHS.sub(lambda found: f"{self.root}/{found[1]}", text)
+        """Text of the Containerfile with the moved paths below `root`."""
+        return MOVED_PATHS.sub(lambda found: f"{self.root}/{found[1]}", text)
 
     def variables(self) -> dict[str, str]:
-        """The image's ENV, moved; PATH has its own folders first."""
+        """The ENV of the image, with the moved paths."""
         return {name: self.moved(value) for name, value in self.environment.items()}
 
 
 def steps(containerfile: Path) -> list[Step]:
-    """The instructions of a Containerfile, comments left out."""
+    """The instructions of a Containerfile, without comments."""
     with containerfile.open("rb+") as file:
         parsed = DockerfileParser(fileobj=file).structure
     return [Step(each["instruction"], each["value"]) for each in parsed if each["instruction"] != "COMMENT"]
 
 
 def copied(step: Step) -> tuple[list[str], str, dict[str, str]]:
-    """A COPY step's sources, its target and its flags."""
-    words = shlex.split(step.value)
-    flags = dict(word.lstrip("-").split("=", 1) for word in words if word.startswith("--"))
-    names = [word for word in words if not word.startswith("--")]
+    """The sources, the target and the flags of a COPY step."""
+    arguments = shlex.split(step.value)
+    flags = dict(word.lstrip("-").split("=", 1) for word in arguments if word.startswith("--"))
+    names = [word for word in arguments if not word.startswith("--")]
     return names[:-1], names[-1], flags
 
 
 def execute(containerfile: Path, root: Path) -> Image:
-    """Do every step of a Containerfile below `root`; a step that fails is an AssertionError with what it printed."""
+    """Run every step of a Containerfile below `root`.
+
+    Raises:
+        AssertionError: A step failed; the message contains its output.
+    """
     image = Image(root)
     programs = root / ".programs"
     programs.mkdir(parents=True)
-    # The base image's python, found on PATH as there.
+    # The python of the base image, which is on its PATH.
     (programs / "python").symlink_to(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL", "GLAIM"))}
     outside["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
@@ -96,14 +100,14 @@ def execute(containerfile: Path, root: Path) -> Image:
         elif step.instruction in ("USER", "ENTRYPOINT", "CMD"):
             setattr(image, {"USER": "user", "ENTRYPOINT": "entrypoint", "CMD": "command"}[step.instruction], step.value)
         else:
-            assert step.instruction in ("ARG", "FROM", "LABEL", "EXPOSE"), f"a step that is not run here: {step}"
+            assert step.instruction in ("ARG", "FROM", "LABEL", "EXPOSE"), f"unsupported instruction: {step}"
     return image
 
 
 def _copy(image: Image, step: Step) -> None:
     sources, target, flags = copied(step)
     if "from" in flags:
-        assert [target] == sources, f"another place in another stage is not followed here: COPY {step.value}"
+        assert [target] == sources, f"expected the same path in both stages, found COPY {step.value}"
         return
     whole = target if target.startswith("/") else f"{image.directory}/{target}"
     destination = image.path(whole)

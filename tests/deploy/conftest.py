@@ -1,4 +1,4 @@
-"""The worker's image, built by its own steps into a folder, once for every test that looks at it."""
+"""A fixture with the worker's image, built by its steps into a folder, once for all tests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from tests.deploy.build_steps import Image, execute
 
 @pytest.fixture(scope="session")
 def worker_image(tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """What deploy/images/worker/Containerfile makes: a clean environment outside the checkout."""
+    """The result of deploy/images/worker/Containerfile: a clean environment outside the checkout."""
     root = tmp_path_factory.mktemp("worker-image")
     return execute(CHECKOUT / "deploy" / "images" / "worker" / "Containerfile", root)

@@ -1,4 +1,4 @@
-"""compose.yaml against the specification's own loader, and against what it names: files, ports, images, settings."""
+"""compose.yaml is valid for the specification's loader, and its files, ports, images and settings exist."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def services(project: dict[str, Any]) -> dict[str, Any]:
     return dict(project["services"])
 
 
-def test_the_loader_refuses_what_the_schema_does_not_know(loader: Path, tmp_path: Path) -> None:
-    """Else the other tests would prove nothing."""
+def test_loader_rejects_unknown_fields(loader: Path, tmp_path: Path) -> None:
+    """Otherwise the other tests would prove nothing."""
     spoilt = tmp_path / "compose.yaml"
     spoilt.write_text(COMPOSE.read_text().replace("mem_limit: 256m", "memory_limit: 256m", 1))
     with pytest.raises(ValueError, match="memory_limit"):
         load(loader, spoilt)
 
 
-def test_docker_compose_itself_takes_it(project: dict[str, Any]) -> None:
-    """Where the plugin is there; its daemon is not asked for anything."""
+def test_docker_compose_accepts_it(project: dict[str, Any]) -> None:
+    """Runs only if the plugin is installed; no daemon is needed."""
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
         pytest.skip("there is no `docker compose` on PATH")
@@ -68,7 +68,7 @@ def test_docker_compose_itself_takes_it(project: dict[str, Any]) -> None:
         assert run.returncode == 0, run.stderr
 
 
-def test_everything_that_was_promised_is_there(project: dict[str, Any], services: dict[str, Any]) -> None:
+def test_all_services_and_volumes_exist(project: dict[str, Any], services: dict[str, Any]) -> None:
     assert set(services) == {
         "kafka", "topics", "triton-cpu", "triton-gpu", "worker", "producer", "prometheus", "alertmanager", "grafana",
     }  # fmt: skip
@@ -78,7 +78,7 @@ def test_everything_that_was_promised_is_there(project: dict[str, Any], services
     assert project["name"] == "glaim-stream"
 
 
-def test_every_container_is_hardened_and_bounded(services: dict[str, Any]) -> None:
+def test_every_container_is_hardened_and_limited(services: dict[str, Any]) -> None:
     for name, service in services.items():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
@@ -89,11 +89,11 @@ def test_every_container_is_hardened_and_bounded(services: dict[str, Any]) -> No
         assert service["logging"]["options"]["max-size"], name
         assert not {"privileged", "cap_add", "network_mode", "pid", "user"} & set(service), name
         assert "restart" in service, name
-        if name not in ("topics", "producer"):  # the one ends, the other has nothing to ask it for
+        if name not in ("topics", "producer"):  # one exits, the other serves nothing to check
             assert service["healthcheck"]["test"][0] == "CMD", name
 
 
-def test_ports_are_this_machines_alone_and_given_once(services: dict[str, Any]) -> None:
+def test_ports_are_published_on_loopback_and_unique(services: dict[str, Any]) -> None:
     published = [port for service in services.values() for port in service.get("ports", [])]
     assert {port["host_ip"] for port in published} == {LOOPBACK}
     numbers = [port["published"] for port in published]
@@ -101,7 +101,7 @@ def test_ports_are_this_machines_alone_and_given_once(services: dict[str, Any]) 
     assert sorted(numbers) == ["3000", "9090", "9092", "9093"]
 
 
-def test_images_are_pinned_and_ours_are_built(services: dict[str, Any]) -> None:
+def test_images_are_pinned_or_built_here(services: dict[str, Any]) -> None:
     version = re.search(r'^version = "(.+)"$', (CHECKOUT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
     for name, service in services.items():
@@ -116,14 +116,14 @@ def test_images_are_pinned_and_ours_are_built(services: dict[str, Any]) -> None:
             assert "build" not in service
 
 
-def test_kafka_is_the_one_that_the_tests_run(services: dict[str, Any]) -> None:
+def test_kafka_version_equals_that_of_the_tests(services: dict[str, Any]) -> None:
     pinned = re.search(r":kafka_2\.13:(\S+)", (CHECKOUT / "deploy" / "kafka-artifacts.txt").read_text())
     assert pinned is not None
     assert services["kafka"]["image"] == f"apache/kafka:{pinned[1].split()[0]}"
 
 
-def test_tritons_base_is_named_once(services: dict[str, Any]) -> None:
-    """compose.yaml repeats the Containerfile's default; TRITON_IMAGE in the environment takes its place."""
+def test_base_image_of_triton_equals_the_default_of_the_containerfile(services: dict[str, Any]) -> None:
+    """compose.yaml repeats the default of the Containerfile; the environment variable TRITON_IMAGE overrides it."""
     containerfile = CHECKOUT / "deploy" / "images" / "triton" / "Containerfile"
     default = next(step.value for step in steps(containerfile) if step.instruction == "ARG").partition("=")[2]
     for name in ("triton-cpu", "triton-gpu"):
@@ -135,7 +135,7 @@ def mounts(services: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [mount for service in services.values() for mount in service.get("volumes", []) if mount["type"] == kind]
 
 
-def test_what_is_mounted_is_there_and_read_only(project: dict[str, Any], services: dict[str, Any]) -> None:
+def test_mounted_files_exist_and_are_read_only(project: dict[str, Any], services: dict[str, Any]) -> None:
     bound = mounts(services, "bind")
     assert bound
     for mount in bound:
@@ -144,12 +144,12 @@ def test_what_is_mounted_is_there_and_read_only(project: dict[str, Any], service
         assert source.is_relative_to(CHECKOUT)
         assert mount["read_only"] is True, source
     files = {str(Path(mount["source"]).relative_to(CHECKOUT)) for mount in bound}
-    # The chart's own rules and dashboard, not copies of them.
+    # The rules and the dashboard of the chart, not copies.
     assert {"helm/glaim-stream/files/rules.yaml", "helm/glaim-stream/files/dashboard.json"} <= files
     assert {mount["source"] for mount in mounts(services, "volume")} == set(project["volumes"])
 
 
-def test_what_is_waited_for_is_there_and_can_come(services: dict[str, Any]) -> None:
+def test_dependencies_exist_and_can_be_met(services: dict[str, Any]) -> None:
     waited = [
         (name, other, each)
         for name, service in services.items()
@@ -162,11 +162,11 @@ def test_what_is_waited_for_is_there_and_can_come(services: dict[str, Any]) -> N
             assert "healthcheck" in services[other]
         if each["condition"] == "service_completed_successfully":
             assert services[other]["restart"].startswith("on-failure")
-        # A service of a profile may not be there; nothing may insist on it.
+        # A service with a profile may be disabled, so no dependency on it may be required.
         assert each["required"] is not bool(services[other].get("profiles"))
 
 
-def test_settings_are_real_ones(services: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_exist(services: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     known = {f"GLAIM_{name.upper()}" for name in Settings.model_fields}
     for name in ("worker", "producer", "topics"):
         environment = services[name]["environment"]
@@ -183,7 +183,7 @@ def test_settings_are_real_ones(services: dict[str, Any], monkeypatch: pytest.Mo
         assert services[name]["networks"]["default"]["aliases"] == ["triton"]
 
 
-def test_prometheus_finds_everybody_by_the_names_given_here(services: dict[str, Any]) -> None:
+def test_prometheus_targets_are_services(services: dict[str, Any]) -> None:
     configuration = yaml.safe_load((CHECKOUT / "deploy" / "prometheus" / "prometheus.yml").read_text())
     names = set(services) | {"triton"}
     static = [
@@ -200,13 +200,13 @@ def test_prometheus_finds_everybody_by_the_names_given_here(services: dict[str, 
     ]
     assert {"worker:9464", "triton:8002", "alertmanager:9093"} <= {*static, *looked_up}
     assert all(target.rpartition(":")[0] in names | {"localhost"} for target in (*static, *looked_up))
-    # The files that it reads are where they are mounted.
+    # The files that it reads are mounted at these paths.
     mounted = {mount["target"] for mount in services["prometheus"]["volumes"]}
     for pattern in configuration["rule_files"]:
         assert any(Path(target).match(pattern) for target in mounted), pattern
 
 
-def test_nobody_can_log_in_to_grafana_and_everybody_here_may_look(services: dict[str, Any]) -> None:
+def test_grafana_has_no_login_and_anonymous_read_access(services: dict[str, Any]) -> None:
     environment = services["grafana"]["environment"]
     assert environment["GF_AUTH_ANONYMOUS_ENABLED"] == "true"
     assert environment["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"

@@ -1,9 +1,8 @@
-"""compose.yaml's system without containers: its own environments and commands, on the worker's image and a real Kafka.
+"""The system of compose.yaml without containers: its environments and commands, the worker's image and a real Kafka.
 
-Kafka's image writes its configuration from the environment by a class of Kafka itself, KafkaDockerWrapper: the same
-class does it here, and the broker that starts is the one that compose would start. Topics, producer and worker run from
-the tree that the worker's Containerfile made, with what compose.yaml gives them; only addresses, ports and the places
-of /opt and /var differ.
+Kafka's image writes its configuration from the environment with a class of Kafka, KafkaDockerWrapper. The tests use the
+same class, so they start the same broker as compose. Topics, producer and worker run from the result of the worker's
+Containerfile with the settings of compose.yaml; only addresses, ports and the locations of /opt and /var differ.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SERVICES: dict[str, Any] = yaml.safe_load((CHECKOUT / "deploy" / "compose.yaml")
 TOPICS = (
     "sensor-readings", "sensor-readings-dlq", "sensor-readings-late", "imputed-readings", "imputed-readings-outages",
 )  # fmt: skip
-# Runs a program below a root that cannot be written, but for one folder.
+# Runs a program with a read-only root file system and one writable folder.
 READ_ONLY = """
 mount --make-rprivate /
 mount --bind "$TMPDIR" "$TMPDIR"
@@ -46,7 +45,7 @@ exec "$@"
 
 @pytest.fixture(scope="module")
 def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The broker of compose.yaml, by the steps of its image."""
+    """The broker of compose.yaml, configured in the same way as in its image."""
     root = tmp_path_factory.mktemp("compose-kafka")
     ports = {"29092": choose_port(), "9092": choose_port(), "9093": choose_port()}
     given = dict(SERVICES["kafka"]["environment"])
@@ -56,13 +55,13 @@ def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     moved = {"KAFKA_LOG_DIRS": str(root / "data"), "CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw"}
     for name, value in given.items():
         text = value.replace("//kafka:", "//localhost:")
-        for port, own in ports.items():
-            text = text.replace(f":{port}", f":{own}")
+        for port, free in ports.items():
+            text = text.replace(f":{port}", f":{free}")
         moved[name] = text
     defaults, mounted, final = (root / name for name in ("defaults", "mounted", "final"))
     for folder in (defaults, mounted, final):
         folder.mkdir()
-    # Of Kafka's own defaults the wrapper takes the logging; the settings come from the environment alone.
+    # The defaults are empty: the settings come from the environment alone.
     for name in ("server.properties", "log4j2.yaml", "tools-log4j2.yaml"):
         (defaults / name).write_text("")
     java = [str(find_java().path), "-cp", os.pathsep.join(str(jar) for jar in kafka_jars())]
@@ -91,28 +90,28 @@ def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @dataclass
 class Engine:
-    """Starts services of the worker's image as a container engine would, without one."""
+    """A stand-in for a container engine that starts services with the worker's image."""
 
     image: Image
-    folder: Path  # for logs, and what stands for the container's /tmp
+    folder: Path  # for logs, and for the folder that replaces /tmp of the container
     address: str  # of Kafka
-    below: list[str] = field(default_factory=list)  # what makes the root read-only, where this machine lets us
+    read_only: list[str] = field(default_factory=list)  # command prefix; empty if the machine does not permit mounts
 
     def __post_init__(self) -> None:
         self.writable = self.folder / "tmp"
         self.elsewhere = self.folder / "elsewhere"
         self.writable.mkdir()
         self.elsewhere.mkdir()
-        below = ["unshare", "--mount", "/bin/sh", "-eu", "-c", READ_ONLY, "read-only"]
-        tried = self.run([*below, "touch", str(self.folder / "written")], {})
-        self.below = below if "Read-only file system" in tried.stderr else []
+        prefix = ["unshare", "--mount", "/bin/sh", "-eu", "-c", READ_ONLY, "read-only"]
+        tried = self.run([*prefix, "touch", str(self.folder / "written")], {})
+        self.read_only = prefix if "Read-only file system" in tried.stderr else []
 
     def command(self, service: str) -> list[str]:
-        """compose's entry point and command, else the image's, with the program where it lies here."""
+        """Entrypoint and command of compose.yaml, or else of the image, with the path of the program below the root."""
         given = SERVICES[service]
         entry = given.get("entrypoint") or yaml.safe_load(self.image.entrypoint)
-        words = given.get("command") or ([] if "entrypoint" in given else yaml.safe_load(self.image.command))
-        return [self.program(entry[0]), *entry[1:], *words]
+        arguments = given.get("command") or ([] if "entrypoint" in given else yaml.safe_load(self.image.command))
+        return [self.program(entry[0]), *entry[1:], *arguments]
 
     def program(self, name: str) -> str:
         return str(self.image.path("/opt/venv/bin") / name)
@@ -121,26 +120,26 @@ class Engine:
         writable = {"HOME": str(self.writable), "TMPDIR": str(self.writable)}
         return {"LANG": "C.UTF-8", **self.image.variables(), **writable, **changes}
 
-    def of(self, service: str, **changes: str) -> dict[str, str]:
-        """A service's environment; only addresses that compose.yaml gives too may be others here."""
+    def environment_of(self, service: str, **changes: str) -> dict[str, str]:
+        """The environment of a service; `changes` may only change variables of compose.yaml and the metrics address."""
         given = {name: str(value) for name, value in SERVICES[service]["environment"].items()}
         assert set(changes) <= set(given) | {"GLAIM_METRICS_PORT", "GLAIM_METRICS_HOST"}
         return self.environment(given | {"GLAIM_KAFKA": self.address} | changes)
 
     def run(self, command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """A program below the read-only root, to its end."""
+        """Run a program with the read-only root until it exits."""
         return subprocess.run(
-            [*self.below, *command], env=environment or self.environment({}), cwd=self.elsewhere,
+            [*self.read_only, *command], env=environment or self.environment({}), cwd=self.elsewhere,
             capture_output=True, text=True, check=False, timeout=90,
         )  # fmt: skip
 
     @contextmanager
     def running(self, service: str, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A service that goes on; its output is in `log(service)`."""
-        command = [*self.below, *self.command(service)]
+        """Run a service during the block; `log(service)` returns its output."""
+        command = [*self.read_only, *self.command(service)]
         with (self.folder / f"{service}.log").open("wb") as log:
             process = subprocess.Popen(
-                command, env=self.of(service, **changes), cwd=self.elsewhere, stdout=log, stderr=log
+                command, env=self.environment_of(service, **changes), cwd=self.elsewhere, stdout=log, stderr=log
             )
             try:
                 yield process
@@ -152,39 +151,39 @@ class Engine:
         return (self.folder / f"{service}.log").read_text()[-4000:]
 
 
-@pytest.mark.slow  # quicker: test_compose.py reads the same file, test_package.py runs the installed commands
-@pytest.mark.timeout(300)  # the image's steps among it, which take a while where the machine is busy
-def test_topics_producer_and_worker_run_as_compose_starts_them(
+@pytest.mark.slow  # faster tests: test_compose.py checks the same file, test_package.py runs the installed commands
+@pytest.mark.timeout(300)  # includes the steps of the image, which are slow on a busy machine
+def test_topics_producer_and_worker_run_with_the_settings_of_compose(
     worker_image: Image, kafka_address: str, triton: LocalTriton | ExternalTriton, tmp_path: Path
 ) -> None:
     engine = Engine(worker_image, tmp_path, kafka_address)
-    made = engine.run(engine.command("topics"), engine.of("topics"))
+    made = engine.run(engine.command("topics"), engine.environment_of("topics"))
     assert made.returncode == 0, made.stderr
     assert yaml.safe_load(made.stdout) == dict.fromkeys(TOPICS, 4)
 
     port = str(choose_port())
     given = {"GLAIM_TRITON": triton.grpc_url, "GLAIM_METRICS_PORT": port, "GLAIM_METRICS_HOST": LOOPBACK}
     with engine.running("worker", **given) as worker, engine.running("producer") as producer:
-        # compose's own question to the worker, at the port that it has here.
-        words = SERVICES["worker"]["healthcheck"]["test"][1:]
-        question = [engine.program(words[0]), *(word.replace(":9464", f":{port}") for word in words[1:])]
-        give_up = time.monotonic() + 60
-        while (asked := engine.run(question, {})).returncode:
+        # The health check of compose.yaml, at the port chosen above.
+        program, *arguments = SERVICES["worker"]["healthcheck"]["test"][1:]
+        check = [engine.program(program), *(argument.replace(":9464", f":{port}") for argument in arguments)]
+        deadline = time.monotonic() + 60
+        while (checked := engine.run(check, {})).returncode:
             assert worker.poll() is None, engine.log("worker")
-            assert time.monotonic() < give_up, asked.stderr + engine.log("worker")
+            assert time.monotonic() < deadline, checked.stderr + engine.log("worker")
             time.sleep(0.3)
 
-        # What the smoke script looks at.
+        # The same check as in the smoke script.
         tail = ["tail", "--from-beginning", "--only-imputed", "--limit", "500", "--timeout", "30", "--format", "jsonl"]
-        shown = engine.run([engine.program("glaim-stream"), *tail], engine.of("producer"))
+        shown = engine.run([engine.program("glaim-stream"), *tail], engine.environment_of("producer"))
         assert shown.returncode == 0, shown.stderr
         rows = [json.loads(line) for line in shown.stdout.splitlines()]
         assert len(rows) == 500
         assert {row["method"] for row in rows} & {"model", "blend"}
         assert not any(row["observed"] for row in rows)
 
-        assert producer.poll() is None, engine.log("producer")  # it goes on at the pace of the clock
+        assert producer.poll() is None, engine.log("producer")  # it keeps producing in real time
         worker.send_signal(signal.SIGTERM)
         grace_s = int(SERVICES["worker"]["stop_grace_period"].removesuffix("s"))
         assert worker.wait(timeout=grace_s) == 0, engine.log("worker")
-    assert not list(engine.elsewhere.iterdir())  # nothing is left in the working directory
+    assert not list(engine.elsewhere.iterdir())  # no files were written to the working directory

@@ -1,4 +1,4 @@
-"""The report: one page that is whole, well formed and needs no network; and the summary beside it."""
+"""The report of the demo: one complete, well-formed page that needs no network; and the summary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
 class Balanced(HTMLParser):
-    """Fails on a tag that is closed wrongly or not at all; remembers what it saw."""
+    """A parser that fails on unbalanced tags and records the tags and ids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def measured(scenario: Scenario) -> Measured:
     truth[:, :, 20:30] = 50.0
     truth[0, :, 40] = 51.0
     holes = np.isfinite(truth)
-    holes[1, 0, 60:64] = True  # a gap of the data's own: nobody knows what was there
+    holes[1, 0, 60:64] = True  # a gap in the data itself: its true values are unknown
     observed = np.where(holes, np.float32(np.nan), np.float32(49.0))
 
     def outcome(value: float) -> Outcome:
@@ -113,7 +113,7 @@ def html(summary: Summary, measured: Measured, scenario: Scenario) -> str:
     return page(summary, measured, scenario)
 
 
-def test_the_page_is_well_formed_and_has_its_sections(html: str) -> None:
+def test_page_is_well_formed_and_has_its_sections(html: str) -> None:
     parser = Balanced()
     parser.feed(html)
     assert parser.open == []
@@ -122,7 +122,7 @@ def test_the_page_is_well_formed_and_has_its_sections(html: str) -> None:
     assert "table" in parser.tags
 
 
-def test_the_page_needs_nothing_but_itself(html: str) -> None:
+def test_page_loads_nothing_from_elsewhere(html: str) -> None:
     parser = Balanced()
     parser.feed(html)
     assert parser.resources == []
@@ -131,18 +131,18 @@ def test_the_page_needs_nothing_but_itself(html: str) -> None:
     assert len(html) < 3_000_000
 
 
-def test_the_page_draws_what_was_observed_hidden_and_filled(html: str) -> None:
+def test_page_draws_observed_hidden_and_imputed_values(html: str) -> None:
     for kind in ("observed", "filled", "band", "truth", "straight", "bar model", "bar interpolation", "bar last_value"):
         assert f'class="{kind}"' in html, kind
 
 
-def test_what_comes_from_outside_is_escaped(html: str) -> None:
+def test_names_from_the_data_are_escaped(html: str) -> None:
     assert "A &lt;fast&gt; &amp; small one" in html
     assert "this is &lt;no&gt; Linux" in html
     assert "<fast>" not in html
 
 
-def test_the_page_follows_light_and_dark(html: str) -> None:
+def test_page_has_a_light_and_a_dark_scheme(html: str) -> None:
     assert "prefers-color-scheme: dark" in html
 
 
@@ -150,14 +150,14 @@ def test_no_coordinate_is_nan(html: str) -> None:
     assert not re.search(r"[\"M L,]nan|NaN", html)
 
 
-def test_panels_are_chosen_by_what_was_hidden(measured: Measured) -> None:
+def test_panels_are_chosen_by_hidden_cells(measured: Measured) -> None:
     chosen = panels.choose(measured)
     assert len({panel.sensor for panel in chosen}) == len(chosen)
     assert {panel.group for panel in chosen} == {"pump-1", "pump-2"}
     assert all(np.isfinite(panel.truth).any() for panel in chosen)
 
 
-def test_a_stretch_without_any_hole_or_observation_can_be_drawn() -> None:
+def test_stretch_without_holes_or_observations_can_be_drawn() -> None:
     nothing = np.full(5, np.nan, np.float32)
     times = np.arange(5) * 60_000
     for observed in (nothing, np.ones(5, np.float32)):
@@ -166,13 +166,13 @@ def test_a_stretch_without_any_hole_or_observation_can_be_drawn() -> None:
         assert "nan" not in drawn
 
 
-def test_a_worse_model_is_said_to_be_worse(summary: Summary, measured: Measured, scenario: Scenario) -> None:
+def test_worse_model_is_reported_as_worse(summary: Summary, measured: Measured, scenario: Scenario) -> None:
     summary.mae = {"model": 2.0, "interpolation": 1.0, "last_value": 3.0}
     assert gain_percent(summary.mae) == 100
     assert "more error than the better baseline" in page(summary, measured, scenario)
 
 
-def test_the_summary_is_json_with_the_keys_that_are_promised(summary: Summary, tmp_path: Path) -> None:
+def test_summary_is_json_with_the_documented_keys(summary: Summary, tmp_path: Path) -> None:
     summary.latency_ms = {"p50": float("nan"), "p99": 3.0}
     write(summary, tmp_path / "summary.json")
     document = json.loads((tmp_path / "summary.json").read_text())
@@ -184,18 +184,18 @@ def test_the_summary_is_json_with_the_keys_that_are_promised(summary: Summary, t
     assert set(document["mae"]) == {"model", "interpolation", "last_value"}
 
 
-def test_the_summary_is_shown_as_a_table(summary: Summary, tmp_path: Path) -> None:
+def test_summary_is_printed_as_a_table(summary: Summary, tmp_path: Path) -> None:
     console = Console(width=120, record=True, file=(tmp_path / "screen").open("w"))
     show(summary, console, report=tmp_path / "report.html")
     shown = console.export_text()
-    for words in ("readings in", "lost", "final value", "first estimate", "imputed.arrow"):
-        assert words in shown
+    for text in ("readings in", "lost", "final value", "first estimate", "imputed.arrow"):
+        assert text in shown
 
 
 @pytest.mark.parametrize(
     ("lost", "problems", "status"), [(0, [], 0), (3, [], 1), (0, ["2 steps without a final row"], 1)]
 )
-def test_what_is_lost_or_incomplete_fails_the_demo(
+def test_lost_or_incomplete_output_fails_the_demo(
     summary: Summary, tmp_path: Path, lost: int, problems: list[str], status: int
 ) -> None:
     summary.lost, summary.problems = lost, problems

@@ -1,4 +1,4 @@
-"""What the demo streams, its flags, and the catalogues it comes with."""
+"""The data of the demo, its options, and its catalogues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module")
 def stations(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small file in the shape of the real one: 200 hours, one value missing, a column of text."""
+    """A small file with the layout of the real one: 200 hours, one missing value, a text column."""
     catalogue = read_catalogue(CATALOGUES / "beijing.yaml")
     rng = np.random.default_rng(0)
     columns = {
@@ -40,7 +40,7 @@ def stations(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_plant_is_drawn_by_its_seed() -> None:
+def test_plant_depends_on_its_seed() -> None:
     one, same, other = (plant(hours=2, groups=2, seed=seed) for seed in (1, 1, 2))
     assert len(one.source) == 2 * 2 * 60 * len(SENSORS)
     assert one.grid.shape == (2, len(SENSORS), 120)
@@ -48,7 +48,7 @@ def test_the_plant_is_drawn_by_its_seed() -> None:
     assert not np.array_equal(one.source.value, other.source.value)
 
 
-def test_beijing_is_the_end_of_the_file_and_only_the_stations_asked_for(stations: Path) -> None:
+def test_beijing_is_the_end_of_the_file_for_the_selected_stations(stations: Path) -> None:
     found = beijing(stations, hours=10, groups=7)
     assert found.grid.shape == (7, 11, 10)
     assert found.grid.first_ms == 190 * HOUR_MS
@@ -57,25 +57,25 @@ def test_beijing_is_the_end_of_the_file_and_only_the_stations_asked_for(stations
     assert len(found.source) == 7 * 11 * 10 - ("Gucheng" in found.source.groups)
 
 
-def test_beijing_keeps_to_the_part_that_no_model_was_trained_on(stations: Path) -> None:
+def test_beijing_uses_only_the_test_part(stations: Path) -> None:
     assert beijing(stations, hours=40).grid.steps == 40
     with pytest.raises(SettingsError, match=r"test part .* has 40 hours, --hours asks for 41"):
         beijing(stations, hours=41)
 
 
-def test_a_folder_without_the_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_folder_without_the_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=BEIJING_FILE):
         beijing(tmp_path)
 
 
-def test_speed_nought_means_as_fast_as_it_goes() -> None:
+def test_speed_zero_means_no_limit() -> None:
     assert plant(hours=1, groups=1, speed=0, seed=1).speed is None
     assert plant(hours=1, groups=1, speed=60, seed=1).speed == 60
     assert plant(hours=1, groups=1, seed=1).speed
 
 
 @pytest.mark.parametrize("name", ["plant", "beijing"])
-def test_the_catalogues_fit_the_models_that_ship(name: str) -> None:
+def test_catalogues_fit_the_shipped_models(name: str) -> None:
     model = read_catalogue(CATALOGUES / f"{name}.yaml").models[0]
     assert all(sensor.min is not None and sensor.max is not None and sensor.unit for sensor in model.sensors)
     directory = CHECKOUT / "model_repo" / model.name
@@ -88,7 +88,7 @@ def test_the_catalogues_fit_the_models_that_ship(name: str) -> None:
         assert sensor.limits[0] <= promised.minimum <= promised.maximum <= sensor.limits[1]
 
 
-def test_the_catalogue_of_the_plant_has_the_plants_limits() -> None:
+def test_catalogue_of_the_plant_has_the_limits_of_the_simulation() -> None:
     model = read_catalogue(CATALOGUES / "plant.yaml").models[0]
     assert [(s.id, s.unit, s.min, s.max) for s in model.sensors] == [
         (s.id, s.unit, s.minimum, s.maximum) for s in SENSORS
@@ -98,13 +98,13 @@ def test_the_catalogue_of_the_plant_has_the_plants_limits() -> None:
 @pytest.mark.parametrize(
     "flags", [["--hours", "0"], ["--hide", "0"], ["--hide", "0.9"], ["--groups", "0"], ["--speed", "-1"], ["--what"]]
 )
-def test_a_flag_that_cannot_be_used_ends_with_status_2(flags: list[str]) -> None:
+def test_invalid_option_exits_with_status_2(flags: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse(flags)
     assert ended.value.code == 2
 
 
-def test_the_data_folder_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_folder_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLAIM_DATA", "/somewhere")
     assert parse([]).data == Path("/somewhere")
     monkeypatch.delenv("GLAIM_DATA")
@@ -112,7 +112,7 @@ def test_the_data_folder_comes_from_the_environment(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_screen_shows_phases_and_counters(tmp_path: Path, terminal: bool) -> None:
+def test_screen_shows_phases_and_counters(tmp_path: Path, terminal: bool) -> None:
     with (tmp_path / "screen").open("w+") as file:
         with Screen(Console(file=file, force_terminal=terminal, width=100)) as screen:
             screen.phase("streaming")

@@ -1,4 +1,4 @@
-"""Output rows onto a grid, and errors on hidden cells."""
+"""Output rows on a grid, and errors on hidden cells."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rows(*given: Sequence[Any]) -> pa.Table:
     return pa.table([column.cast(SCHEMA.field(name).type) for name, column in plain.items()], schema=SCHEMA)
 
 
-def test_observed_values_first_estimates_and_final_values_are_told_apart() -> None:
+def test_observed_values_first_estimates_and_final_values_are_distinguished() -> None:
     found = outcome(
         GRID,
         [
@@ -59,7 +59,7 @@ def test_observed_values_first_estimates_and_final_values_are_told_apart() -> No
     assert found.newest_method[1, 1, 3] == NO_ROW
 
 
-def test_a_late_reading_replaces_the_estimate_in_the_newest_method() -> None:
+def test_late_reading_replaces_the_estimate_and_its_method() -> None:
     found = outcome(
         GRID,
         [
@@ -72,7 +72,7 @@ def test_a_late_reading_replaces_the_estimate_in_the_newest_method() -> None:
     assert holes_by_method(found) == {name: 0 for name in METHODS if name != "observed"}
 
 
-def test_a_lower_revision_that_comes_again_after_a_restart_changes_nothing() -> None:
+def test_lower_revision_after_a_restart_changes_nothing() -> None:
     again = rows(("b", "y", 2, 1.0, "interpolation", 0, False))
     found = outcome(GRID, [rows(("b", "y", 2, 2.0, "model", 1, True)), again])
     assert found.newest_method[1, 1, 2] == Method.MODEL
@@ -80,18 +80,18 @@ def test_a_lower_revision_that_comes_again_after_a_restart_changes_nothing() -> 
     assert holes_by_method(found)["model"] == 1
 
 
-def test_of_equal_revisions_in_one_message_the_later_row_wins() -> None:
+def test_later_row_wins_among_equal_revisions_of_a_message() -> None:
     found = outcome(GRID, [rows(("a", "x", 0, 1.0, "model", 0, False), ("a", "x", 0, 2.0, "model", 0, False))])
     assert found.provisional.value[0, 0, 0] == 2.0
 
 
-def test_a_null_is_a_hole_that_nothing_filled() -> None:
+def test_null_is_a_hole_without_imputation() -> None:
     found = outcome(GRID, [rows(("a", "x", 0, None, "none", 0, True))])
     assert np.isnan(found.final.value[0, 0, 0])
     assert holes_by_method(found)["none"] == 1
 
 
-def test_rows_off_the_grid_are_left_out() -> None:
+def test_rows_outside_the_grid_are_ignored() -> None:
     found = outcome(
         GRID,
         [
@@ -106,7 +106,7 @@ def test_rows_off_the_grid_are_left_out() -> None:
     assert (found.newest_method == NO_ROW).all()
 
 
-def test_messages_of_the_worker_fit() -> None:
+def test_messages_of_the_worker_can_be_read() -> None:
     from glaim_stream.records import Rows
 
     one = Rows(
@@ -125,7 +125,7 @@ def test_messages_of_the_worker_fit() -> None:
     assert np.isnan(found.final.lower[1, 0, 1])
 
 
-def test_hidden_values_find_their_cells() -> None:
+def test_hidden_values_are_assigned_to_their_cells() -> None:
     hidden = pa.table(
         {
             "group": ["a", "b", "a"],
@@ -141,7 +141,7 @@ def test_hidden_values_find_their_cells() -> None:
 
 
 def cells(*values: float) -> np.ndarray:
-    """[1, 2, 2] of two sensors and two steps."""
+    """An array [1, 2, 2] of two sensors and two steps."""
     return np.array(values, np.float32).reshape(1, 2, 2)
 
 
@@ -165,19 +165,19 @@ def test_errors_are_means_in_units_and_in_deviations() -> None:
     assert found.mae == {"model": pytest.approx(2 / 3), "last_value": pytest.approx(3.5 / 3)}
 
 
-def test_a_cell_counts_only_where_everyone_has_an_answer() -> None:
+def test_cell_counts_only_if_every_method_filled_it() -> None:
     found = scored(cells(1, 2, 3, 4), {"model": cells(1, NAN, 3, 4), "last_value": cells(2, 3, 4, NAN)})
     assert found.cells == 2
     assert found.mae["model"] == 0.0
 
 
-def test_a_cell_that_the_model_did_not_fill_does_not_count() -> None:
+def test_cell_that_the_model_did_not_fill_does_not_count() -> None:
     eligible = np.array([True, False, False, False]).reshape(1, 2, 2)
     found = scored(cells(1, 2, 3, 4), {"model": cells(2, 9, 9, 9)}, eligible)
     assert (found.cells, found.mae["model"]) == (1, 1.0)
 
 
-def test_without_a_cell_there_is_no_error_and_the_document_says_null() -> None:
+def test_without_cells_the_error_is_null() -> None:
     found = scored(cells(NAN, NAN, NAN, NAN), {"model": cells(1, 2, 3, 4)})
     assert found.cells == 0
     assert found.document()["mae"] == {"model": None}
@@ -189,7 +189,7 @@ def test_coverage_is_the_share_inside_the_interval() -> None:
     assert np.isnan(coverage(truth, cells(NAN, NAN, NAN, NAN), truth))
 
 
-def test_latency_percentiles_weigh_messages_by_their_rows() -> None:
+def test_latency_percentiles_weight_messages_by_their_rows() -> None:
     assert latency_percentiles([100, 1], [1, 99], (50, 99, 100)) == [1, 1, 100]
     assert latency_percentiles([7], [3], (50, 99)) == [7, 7]
     assert all(np.isnan(latency_percentiles([], [], (50, 99))))

@@ -1,4 +1,4 @@
-"""How the demo starts its parts: what it brings, what it says when Triton cannot run, when a worker counts as ready."""
+"""Start of the demo: downloads, messages if Triton cannot run, and readiness of a worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fails_with(error: Exception) -> Callable[..., None]:
 
 @pytest.fixture
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of what would have been brought; nothing is."""
+    """Names of the programs that would have been downloaded; nothing is downloaded."""
     calls: list[str] = []
     for name in ("find_java", "kafka_jars", "install_triton"):
         monkeypatch.setattr(stage, name, lambda *_, name=name: calls.append(name))
@@ -33,46 +33,46 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def test_kafka_and_triton_are_brought_before_anything_starts(fetched: list[str]) -> None:
+def test_kafka_and_triton_are_downloaded_before_the_start(fetched: list[str]) -> None:
     assert stage.fetch_parts("triton", print) is None
     assert fetched == ["find_java", "kafka_jars", "install_triton"]
 
 
-def test_what_runs_elsewhere_is_not_brought(fetched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_servers_are_not_downloaded(fetched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLAIM_KAFKA", "a:1")
     monkeypatch.setenv("GLAIM_TRITON", "b:2")
     assert stage.fetch_parts("triton", print) is None
     assert fetched == []
 
 
-def test_a_model_inside_the_worker_needs_no_triton(fetched: list[str]) -> None:
+def test_local_model_needs_no_triton(fetched: list[str]) -> None:
     stage.fetch_parts("local", print)
     assert "install_triton" not in fetched
 
 
-def test_a_machine_without_triton_is_a_reason_and_no_failure(
-    fetched: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsupported_machine_is_a_reason_and_not_a_failure(fetched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "install_triton", fails_with(TritonUnavailable("the wheel is for Linux x86-64")))
     assert stage.fetch_parts("triton", print) == "the wheel is for Linux x86-64"
 
 
-def test_a_failed_download_ends_the_demo_with_its_sentence(
+def test_failed_download_ends_the_demo_with_its_message(
     fetched: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stage, "kafka_jars", fails_with(FetchError("org.example:thing [1.0] did not come: try again")))
+    monkeypatch.setattr(
+        stage, "kafka_jars", fails_with(FetchError("org.example:thing [1.0] could not be fetched: try again"))
+    )
     assert main(["--out", str(tmp_path / "out")]) == 1
     shown = capsys.readouterr().out
-    assert "error: org.example:thing [1.0] did not come: try again" in shown
+    assert "error: org.example:thing [1.0] could not be fetched: try again" in shown
     assert "Traceback" not in shown
 
 
-def test_a_worker_whose_metrics_do_not_answer_is_not_ready() -> None:
+def test_worker_without_metrics_is_not_ready() -> None:
     settings = read_settings(metrics_port=choose_port(), kafka=f"{LOOPBACK}:{choose_port()}")
-    assert "metrics do not answer" in (stage._worker_missing(settings) or "")
+    assert "metrics do not respond" in (stage._worker_missing(settings) or "")
 
 
-def test_the_demo_imports_no_torch() -> None:
+def test_demo_does_not_import_torch() -> None:
     import subprocess
 
     code = "import deploy.demo.__main__, sys; assert 'torch' not in sys.modules"

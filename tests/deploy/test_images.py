@@ -1,4 +1,4 @@
-"""What can be known about the images without an engine: linters, our own rules, and what a build would see and copy."""
+"""Checks of the images without a container engine: linters, rules of this project, and the build context."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def tool(name: str) -> Path:
     return Path(found)
 
 
-def of(containerfile: Path, instruction: str) -> list[str]:
+def values_of(containerfile: Path, instruction: str) -> list[str]:
     return [step.value for step in steps(containerfile) if step.instruction == instruction]
 
 
-def test_every_image_is_looked_at() -> None:
+def test_every_image_is_checked() -> None:
     assert {path.parent.name for path in CONTAINERFILES} == set(USERS)
 
 
 @each_image
-def test_hadolint_has_nothing_to_say(containerfile: Path) -> None:
+def test_hadolint_passes(containerfile: Path) -> None:
     run = subprocess.run([tool("hadolint"), containerfile], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_shellcheck_has_nothing_to_say(script: Path) -> None:
+def test_shellcheck_passes(script: Path) -> None:
     run = subprocess.run([tool("shellcheck"), script], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
     assert script.stat().st_mode & stat.S_IXUSR
@@ -53,10 +53,10 @@ def test_shellcheck_has_nothing_to_say(script: Path) -> None:
 
 
 @each_image
-def test_bases_have_a_tag_that_is_a_version(containerfile: Path) -> None:
-    """By way of an ARG, so that build.sh can put a digest in its place."""
-    arguments = dict(value.split("=", 1) for value in of(containerfile, "ARG"))
-    for base in of(containerfile, "FROM"):
+def test_tag_of_the_base_image_is_a_version(containerfile: Path) -> None:
+    """The tag is the default of an ARG, so that build.sh can replace it with a digest."""
+    arguments = dict(value.split("=", 1) for value in values_of(containerfile, "ARG"))
+    for base in values_of(containerfile, "FROM"):
         name = re.fullmatch(r"\$\{(\w+)\}( AS \w+)?", base)
         assert name, f"expected an ARG, found FROM {base}"
         image = arguments[name[1]]
@@ -64,29 +64,29 @@ def test_bases_have_a_tag_that_is_a_version(containerfile: Path) -> None:
 
 
 @each_image
-def test_the_last_user_is_a_number_and_not_root(containerfile: Path) -> None:
-    assert of(containerfile, "USER")[-1] == USERS[containerfile.parent.name]
+def test_last_user_is_numeric_and_not_root(containerfile: Path) -> None:
+    assert values_of(containerfile, "USER")[-1] == USERS[containerfile.parent.name]
     ordered = [step.instruction for step in steps(containerfile)]
     assert "RUN" not in ordered[ordered.index("USER") :]
 
 
 @each_image
-def test_what_is_started_is_a_list_of_words(containerfile: Path) -> None:
-    """Written as a text it would run below a shell, which keeps SIGTERM for itself."""
-    for value in [*of(containerfile, "ENTRYPOINT"), *of(containerfile, "CMD")]:
+def test_command_is_in_exec_form(containerfile: Path) -> None:
+    """In shell form it would run in a shell, which does not forward SIGTERM."""
+    for value in [*values_of(containerfile, "ENTRYPOINT"), *values_of(containerfile, "CMD")]:
         assert all(isinstance(word, str) for word in json.loads(value))
-    assert of(containerfile, "CMD")
+    assert values_of(containerfile, "CMD")
 
 
 @each_image
-def test_nothing_is_fetched_but_what_is_pinned_by_hash(containerfile: Path) -> None:
-    assert not of(containerfile, "ADD")
-    for command in of(containerfile, "RUN"):
+def test_every_download_is_pinned_by_hash(containerfile: Path) -> None:
+    assert not values_of(containerfile, "ADD")
+    for command in values_of(containerfile, "RUN"):
         assert not re.search(r"\b(curl|wget|git|apt-get|apk)\b", command), command
         for part in command.split("&&"):
             if " install " in part and "/src/dist/" not in part:
                 assert "--require-hashes" in part, part
-    for requirements in re.findall(r"-r (\S+)", " ".join(of(containerfile, "RUN"))):
+    for requirements in re.findall(r"-r (\S+)", " ".join(values_of(containerfile, "RUN"))):
         text = (CHECKOUT / requirements).read_text()
         pins = re.findall(r"^[a-z0-9][\w.\[\]-]*==", text, re.MULTILINE)
         assert pins
@@ -95,14 +95,14 @@ def test_nothing_is_fetched_but_what_is_pinned_by_hash(containerfile: Path) -> N
 
 
 @each_image
-def test_labels_say_what_it_is(containerfile: Path) -> None:
-    labels = " ".join(of(containerfile, "LABEL"))
+def test_labels_describe_the_image(containerfile: Path) -> None:
+    labels = " ".join(values_of(containerfile, "LABEL"))
     for name in ("title", "description", "version", "revision", "licenses"):
         assert f"org.opencontainers.image.{name}=" in labels
 
 
 def in_context(path: str) -> bool:
-    """Whether .dockerignore lets a file of the checkout into a build, by its rules: the last line that fits wins."""
+    """Whether .dockerignore admits a file of the checkout to a build: the last matching line decides."""
     kept = True
     for line in (CHECKOUT / ".dockerignore").read_text().splitlines():
         pattern = line.strip()
@@ -130,23 +130,23 @@ def sources(containerfile: Path) -> list[tuple[Step, str]]:
 
 
 @each_image
-def test_what_is_copied_is_there_and_reaches_the_build(containerfile: Path) -> None:
+def test_copied_files_exist_and_are_in_the_build_context(containerfile: Path) -> None:
     copies = sources(containerfile)
     assert copies
     for step, source in copies:
         files = files_of(source)
-        assert files, f"COPY {step.value}: no {source}"
-        if source not in ("glaim_stream", "training"):  # packages leave out what their wheel leaves out
-            assert all(in_context(file) for file in files), f"COPY {step.value}: .dockerignore keeps {source} out"
+        assert files, f"COPY {step.value}: {source} does not exist"
+        if source not in ("glaim_stream", "training"):  # packages omit the files that their wheel omits
+            assert all(in_context(file) for file in files), f"COPY {step.value}: .dockerignore excludes {source}"
 
 
-def test_the_packages_reach_the_build_whole() -> None:
+def test_packages_are_complete_in_the_build_context() -> None:
     for package in ("glaim_stream", "training"):
         kept = [file for file in files_of(package) if in_context(file)]
         assert set(files_of(package)) - set(kept) == {file for file in files_of("training/results") if package in file}
 
 
-def test_nothing_else_reaches_a_build() -> None:
+def test_build_context_contains_nothing_else() -> None:
     kept = {"LICENSE", "README.md", "pyproject.toml", "requirements/core.txt", "deploy/catalogues/plant.yaml"}
     assert all(in_context(name) for name in kept)
     for name in (
@@ -158,12 +158,12 @@ def test_nothing_else_reaches_a_build() -> None:
 
 
 @pytest.mark.parametrize("image", ["worker", "training", "triton"])
-def test_every_image_has_the_shipped_models_whole(image: str) -> None:
+def test_every_image_has_the_complete_shipped_models(image: str) -> None:
     assert "model_repo" in {source for _, source in sources(IMAGES / image / "Containerfile")}
 
 
-def test_worker_and_training_are_built_alike() -> None:
-    """Two files that must stay one in all but the requirements."""
+def test_worker_and_training_have_the_same_build_stage() -> None:
+    """The two files may differ in their requirements only."""
 
     def build_stage(name: str) -> list[tuple[str, str]]:
         ordered = [(step.instruction, step.value) for step in steps(IMAGES / name / "Containerfile")]
@@ -174,8 +174,8 @@ def test_worker_and_training_are_built_alike() -> None:
 
 
 def test_every_wheel_that_training_needs_exists(tmp_path: Path) -> None:
-    """The install step's own resolution with its own file, all but the 5 GB of downloads."""
-    line = next(value for value in of(IMAGES / "training" / "Containerfile", "RUN") if "training.txt" in value)
+    """Resolves the requirements as the install step does, without the downloads of 5 GB."""
+    line = next(value for value in values_of(IMAGES / "training" / "Containerfile", "RUN") if "training.txt" in value)
     options = re.search(r"(--only-binary .*-r requirements/training\.txt)", " ".join(line.split()))
     assert options is not None
     command = [

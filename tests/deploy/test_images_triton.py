@@ -1,4 +1,4 @@
-"""The Triton image's own files against a real Triton: `serve` starts it, `probe.py` tells what is truly served."""
+"""The files of the Triton image with a real Triton: `serve` starts it, `probe.py` checks the served models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODELS = sorted(path.parent.name for path in (CHECKOUT / "model_repo").glob("*/c
 
 @dataclass
 class Served:
-    """A Triton that `serve` started."""
+    """A Triton started by `serve`."""
 
     process: ServerProcess
     http: str
@@ -52,19 +52,19 @@ class Served:
             return error.code
 
     def wait(self, done: str) -> str:
-        """Wait for a line that begins so from the probe; the line."""
-        give_up = time.monotonic() + 90
+        """Wait until the output of the probe begins with `done`, and return it."""
+        deadline = time.monotonic() + 90
         while True:
             line = self.probe()[1]
             if line.startswith(done):
                 return line
-            assert time.monotonic() < give_up, f"{line}\n{self.process.log.read_text()[-3000:]}"
+            assert time.monotonic() < deadline, f"{line}\n{self.process.log.read_text()[-3000:]}"
             time.sleep(0.3)
 
 
 @pytest.fixture(params=["python"])
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    """Triton on the shipped models by the image's script, whose options are added to as the chart adds to them."""
+    """A Triton with the shipped models, started by the image's script with additional options as in the chart."""
     installation = install_triton()
     ports = {name: choose_port() for name in ("http", "grpc", "metrics")}
     prefix = f"glaim_probe_{secrets.token_hex(4)}_"
@@ -97,7 +97,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
 
 
 def stub_of(server: int, model: str) -> int:
-    """The process that runs a model for Triton's python backend."""
+    """The process that runs a model for Triton's Python backend."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -107,11 +107,11 @@ def stub_of(server: int, model: str) -> int:
                 continue
             if parent == server and "triton_python_backend_stub" in line and f"/{model}/" in line:
                 return int(entry.name)
-    raise AssertionError(f"no stub of {model} below process {server}")
+    raise AssertionError(f"expected a child of process {server} that runs {model}, found none")
 
 
-def test_probe_and_serve_by_a_real_triton(served: Served) -> None:
-    """One server for all of it: each start takes a while."""
+def test_probe_and_serve_with_a_real_triton(served: Served) -> None:
+    """One test with one server, because each start is slow."""
     assert served.wait(f"{len(MODELS)} served") == f"{len(MODELS)} served: {', '.join(MODELS)}"
     assert served.probe() == (0, f"{len(MODELS)} served: {', '.join(MODELS)}")
     assert served.probe("plant-pump") == (0, "1 served: plant-pump")
@@ -119,12 +119,12 @@ def test_probe_and_serve_by_a_real_triton(served: Served) -> None:
     assert code == 1
     assert line.startswith("model no-such-model: ")
 
-    # serve ends in exec: the process that was started is Triton, so it gets the signals.
+    # The script ends with exec, so the started process is Triton and receives the signals.
     pid = served.process.pid
     assert pid is not None
     assert Path(f"/proc/{pid}/comm").read_text().strip() == "tritonserver"
 
-    # What can change the server or read its files is closed, but to the owner of the secret.
+    # APIs that change the server or read its files are restricted to the owner of the secret.
     assert served.admin_file.stat().st_mode & 0o777 == 0o600
     secret = served.admin_file.read_text()
     assert len(secret) == 48
@@ -136,7 +136,7 @@ def test_probe_and_serve_by_a_real_triton(served: Served) -> None:
     assert served.status("/v2/repository/index", {}, **{"glaim-admin": secret[:-1] + "x"}) == 403
     assert served.status("/v2/models/plant-pump") == 200
 
-    # The process of one model dies: Triton's own health does not notice, the probe does, and says which.
+    # The process of one model dies: Triton still reports ready, but the probe fails and names the model.
     os.kill(stub_of(pid, "plant-pump"), signal.SIGKILL)
     code, line = served.probe("--timeout", "5")
     assert code == 1
@@ -153,8 +153,8 @@ def test_probe_and_serve_by_a_real_triton(served: Served) -> None:
 
 
 @pytest.mark.parametrize("served", ["cpu"], indirect=True)
-def test_the_cpu_configuration_lacks_nothing_but_the_backend(served: Served) -> None:
-    """No libtorch backend is here to load it. The real server reads the file, and that is all that it misses."""
+def test_cpu_configuration_lacks_only_the_backend(served: Served) -> None:
+    """Without the libtorch backend the models cannot load; the server reports no other problem with the file."""
     assert served.wait("expected at least") == "expected at least one ready model, found none"
     assert served.probe()[0] == 1
     log = served.process.log.read_text()

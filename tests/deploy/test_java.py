@@ -1,4 +1,4 @@
-"""The machine's Java if it is recent enough, else the one from PyPI, else an error that says what to install."""
+"""Java from PATH if it is recent enough, else from PyPI, else an error that states what to install."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from deploy.java import find_java, parse_major
         ("The operation couldn't be completed. Unable to locate a Java Runtime.", None),
     ],
 )
-def test_the_major_version_is_read(text: str, major: int | None) -> None:
+def test_major_version_is_parsed(text: str, major: int | None) -> None:
     assert parse_major(text) == major
 
 
@@ -32,7 +32,7 @@ def fake_java(directory: Path, version: str, status: int = 0) -> None:
     program.chmod(0o755)
 
 
-def test_a_recent_java_on_path_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recent_java_on_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, "21.0.2")
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert find_java().path == tmp_path / "java"
@@ -40,7 +40,7 @@ def test_a_recent_java_on_path_is_taken(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("version", "status"), [("11.0.22", 0), ("21.0.2", 1)])
-def test_an_old_or_broken_java_gives_way_to_the_one_from_pypi(
+def test_old_or_broken_java_is_replaced_by_the_one_from_pypi(
     version: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_java(tmp_path, version, status)
@@ -50,7 +50,7 @@ def test_an_old_or_broken_java_gives_way_to_the_one_from_pypi(
     assert found.major >= 17
 
 
-def test_no_java_at_all_says_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_java_states_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, "11.0.22")
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     monkeypatch.setattr(java, "_bundled_java", lambda: None)

@@ -1,4 +1,4 @@
-"""The local cluster's files, nodes and pins, without starting it; tests/cluster does that."""
+"""Files, nodes and pinned versions of the local cluster; tests/cluster starts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deploy.cluster.nodes import GPU_TAINT, STORAGE_CLASS, nodes, storage
 from deploy.cluster.programs import ETCD_SOURCE, KUBERNETES_SOURCE, kubernetes_version
 
 
-def test_every_staging_module_is_of_the_version_of_kubernetes_itself() -> None:
+def test_staging_modules_have_the_version_of_kubernetes() -> None:
     text = (KUBERNETES_SOURCE / "go.mod").read_text()
     replaced = re.findall(r"^\s(k8s\.io/\S+) => (\S+) (\S+)$", text, re.MULTILINE)
     assert len(replaced) > 25
@@ -31,10 +31,10 @@ def test_every_module_is_pinned_by_a_hash() -> None:
         required = re.findall(r"^(?:require )?\s*([a-z][^\s()]+) (v\S+)", (source / "go.mod").read_text(), re.MULTILINE)
         assert required
         unpinned = [f"{module} {version}" for module, version in required if f"{module} {version} h1:" not in sums]
-        assert not [module for module in unpinned if not module.startswith("k8s.io/")]  # those are replaced
+        assert not [module for module in unpinned if not module.startswith("k8s.io/")]  # these are replaced
 
 
-def test_only_its_owner_may_read_who_may_log_in(tmp_path: Path) -> None:
+def test_token_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     tokens = write_tokens(tmp_path / "tokens.csv")
     assert set(tokens) == set(USERS)
     assert len(set(tokens.values())) == len(USERS)
@@ -47,21 +47,21 @@ def test_only_its_owner_may_read_who_may_log_in(tmp_path: Path) -> None:
     assert load_pem_private_key((tmp_path / "key").read_bytes(), None).key_size == 2048
 
 
-def test_half_the_nodes_have_gpus_and_keep_others_away() -> None:
+def test_half_the_nodes_have_gpus_and_a_taint() -> None:
     gpu = [node for node in nodes() if "nvidia.com/gpu" in node["status"]["capacity"]]
     assert len(gpu) == 3 == len(nodes()) - len(gpu)
     assert all(node["spec"]["taints"] == [GPU_TAINT] for node in gpu)
     assert len({node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in gpu}) == 3
 
 
-def test_volumes_are_of_the_default_class() -> None:
+def test_volumes_have_the_default_storage_class() -> None:
     storage_class, *volumes = storage()
     assert storage_class["metadata"]["name"] == STORAGE_CLASS
     assert volumes
     assert {volume["spec"]["storageClassName"] for volume in volumes} == {STORAGE_CLASS}
 
 
-def test_without_go_the_command_says_so(
+def test_command_reports_a_missing_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Wheel and sdist: what is in them, that they agree, and that they work where no checkout is."""
+"""Wheel and sdist: their content, their agreement, and their use without a checkout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKAGES = ("glaim_stream", "training")
 
 @dataclass(frozen=True)
 class Built:
-    """The two files of a release, and a wheel that was made from the sdist alone."""
+    """The two files of a release, and a wheel built from the sdist alone."""
 
     wheel: Path
     sdist: Path
@@ -43,7 +43,7 @@ def uv_build(*arguments: str | Path) -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     direct, by_way = tmp_path_factory.mktemp("direct"), tmp_path_factory.mktemp("by-way-of-sdist")
     uv_build("--wheel", "--out-dir", direct)
-    uv_build("--out-dir", by_way)  # uv makes the wheel from the sdist that it has just made
+    uv_build("--out-dir", by_way)  # uv builds the wheel from the sdist
     return Built(next(direct.glob("*.whl")), next(by_way.glob("*.tar.gz")), next(by_way.glob("*.whl")))
 
 
@@ -55,13 +55,13 @@ def metadata(built: Built) -> Metadata:
 
 
 def committed(*folders: str) -> set[str]:
-    """The files of these folders that git knows of or would take, as long as they are there."""
+    """The existing files in these folders that git tracks or does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders]
     listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.split()
     return {name for name in listed if (CHECKOUT / name).is_file()}
 
 
-def test_metadata_is_valid_and_whole(metadata: Metadata) -> None:
+def test_metadata_is_valid_and_complete(metadata: Metadata) -> None:
     from trove_classifiers import classifiers
 
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
@@ -76,14 +76,14 @@ def test_metadata_is_valid_and_whole(metadata: Metadata) -> None:
     assert set(metadata.provides_extra or []) == set(project["optional-dependencies"])
 
 
-def test_torch_is_wanted_by_extras_alone(metadata: Metadata) -> None:
-    wanted: list[Requirement] = metadata.requires_dist or []
-    assert {"aiokafka", "tritonclient", "pyarrow"} <= {each.name for each in wanted if each.marker is None}
-    assert all("extra ==" in str(each.marker) for each in wanted if each.name == "torch")
-    assert "torch" in {each.name for each in wanted}
+def test_only_extras_require_torch(metadata: Metadata) -> None:
+    requirements: list[Requirement] = metadata.requires_dist or []
+    assert {"aiokafka", "tritonclient", "pyarrow"} <= {each.name for each in requirements if each.marker is None}
+    assert all("extra ==" in str(each.marker) for each in requirements if each.name == "torch")
+    assert "torch" in {each.name for each in requirements}
 
 
-def test_the_wheel_holds_the_packages_and_nothing_else(built: Built) -> None:
+def test_wheel_contains_only_the_packages(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         info = {name.split("/", 1)[1] for name in wheel.namelist() if ".dist-info/" in name}
@@ -93,10 +93,10 @@ def test_the_wheel_holds_the_packages_and_nothing_else(built: Built) -> None:
     assert "glaim_stream/py.typed" in names
     assert info == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     assert "glaim-stream = glaim_stream.commands.main:main" in entry_points
-    assert "glaim = glaim_stream.worker.transport:Transport" in entry_points  # faust's own way to find our driver
+    assert "glaim = glaim_stream.worker.transport:Transport" in entry_points  # by which Faust finds the driver
 
 
-def test_the_wheel_passes_the_checks_of_make_dist(built: Built) -> None:
+def test_wheel_passes_the_checks_of_make_dist(built: Built) -> None:
     line = next(line for line in (CHECKOUT / "Makefile").read_text().splitlines() if "check-wheel-contents" in line)
     options = line.split("check-wheel-contents")[1].split()[:-1]
     command = [BIN / "check-wheel-contents", *options, built.wheel]
@@ -104,7 +104,7 @@ def test_the_wheel_passes_the_checks_of_make_dist(built: Built) -> None:
     assert run.returncode == 0, run.stdout
 
 
-def test_the_sdist_is_trimmed_and_makes_the_very_wheel(built: Built) -> None:
+def test_sdist_is_trimmed_and_builds_an_identical_wheel(built: Built) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {member.name.split("/", 1)[1] for member in sdist.getmembers() if member.isfile()}
     tops = {name.split("/")[0] for name in names}
@@ -115,17 +115,17 @@ def test_the_sdist_is_trimmed_and_makes_the_very_wheel(built: Built) -> None:
     assert built.from_sdist.read_bytes() == built.wheel.read_bytes()
 
 
-def test_the_names_of_the_files_are_what_installers_read(built: Built, metadata: Metadata) -> None:
+def test_file_names_are_parsed_by_installers(built: Built, metadata: Metadata) -> None:
     name, version, _, tags = parse_wheel_filename(built.wheel.name)
     assert (name, version) == parse_sdist_filename(built.sdist.name) == (metadata.name, metadata.version)
     assert {str(tag) for tag in tags} == {"py3-none-any"}
 
 
-# From here on: the wheel in a clean environment, outside the checkout, as the worker's image has it.
+# The tests below use the wheel in a clean environment outside the checkout, as in the worker's image.
 
 
 def run_clean(image: Image, folder: Path, *arguments: str) -> str:
-    """Run a program of the image's environment in an empty folder; its output."""
+    """Run a program of the image's environment in an empty folder and return its output."""
     environment = {name: value for name, value in os.environ.items() if name in ("LANG", "TMPDIR")} | image.variables()
     program, *rest = arguments
     run = subprocess.run(
@@ -136,7 +136,7 @@ def run_clean(image: Image, folder: Path, *arguments: str) -> str:
     return run.stdout
 
 
-def test_the_environment_has_what_the_wheel_asks_for_and_no_torch(worker_image: Image, tmp_path: Path) -> None:
+def test_environment_has_the_requirements_of_the_wheel_and_no_torch(worker_image: Image, tmp_path: Path) -> None:
     python = worker_image.path("/opt/venv/bin/python")
     check = subprocess.run(
         [BIN / "uv", "pip", "check", "--python", python], capture_output=True, text=True, check=False
@@ -150,11 +150,11 @@ def test_the_environment_has_what_the_wheel_asks_for_and_no_torch(worker_image: 
     assert not names & {"torch", "matplotlib", "pip", "setuptools", "hatchling", "uv", "pytest"}
 
 
-def test_the_command_works_outside_the_checkout(worker_image: Image, tmp_path: Path) -> None:
+def test_command_works_outside_the_checkout(worker_image: Image, tmp_path: Path) -> None:
     assert "Repairs sensor streams" in run_clean(worker_image, tmp_path, "glaim-stream", "--help")
     assert "--model-repository" in run_clean(worker_image, tmp_path, "glaim-stream", "worker", "--help")
     assert "imputed-readings" in run_clean(worker_image, tmp_path, "glaim-stream", "schema")
-    assert not list(tmp_path.iterdir())  # and leaves nothing where it runs
+    assert not list(tmp_path.iterdir())  # it writes no files to its working directory
 
 
 READ = """
@@ -169,7 +169,7 @@ print(json.dumps({"file": glaim_stream.__file__, "fields": SCHEMA.names, "name":
 """
 
 
-def test_schema_and_contract_are_read_there(worker_image: Image, tmp_path: Path) -> None:
+def test_schema_and_contract_are_read_outside_the_checkout(worker_image: Image, tmp_path: Path) -> None:
     contract = worker_image.path("/opt/glaim/model_repo/plant-pump")
     found = json.loads(run_clean(worker_image, tmp_path, "python", "-c", READ, str(contract)))
     assert Path(found["file"]).is_relative_to(worker_image.root)
@@ -196,7 +196,7 @@ def test_every_module_imports_without_torch(worker_image: Image, tmp_path: Path)
     assert torch == "False"
 
 
-def test_a_users_type_checker_sees_our_types(worker_image: Image, tmp_path: Path) -> None:
+def test_type_checker_of_a_user_finds_the_types(worker_image: Image, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from pathlib import Path\n"
         "from glaim_stream.models.contract import read_contract\n"
@@ -213,8 +213,8 @@ def test_a_users_type_checker_sees_our_types(worker_image: Image, tmp_path: Path
     assert "Found 1 error in 1 file" in run.stdout
 
 
-def test_training_runs_as_the_training_image_calls_it(tmp_path: Path) -> None:
-    """Where torch is: the environment of the tests has the extra `training`."""
+def test_training_commands_of_the_image_run(tmp_path: Path) -> None:
+    """Needs torch: the environment of the tests has the extra `training`."""
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, "-m", "training.fit", "--help"]
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
@@ -222,6 +222,6 @@ def test_training_runs_as_the_training_image_calls_it(tmp_path: Path) -> None:
     assert "--model-repo" in run.stdout
 
 
-def test_the_version_is_said_once(metadata: Metadata) -> None:
+def test_version_is_defined_once(metadata: Metadata) -> None:
     chart = (CHECKOUT / "helm" / "glaim-stream" / "Chart.yaml").read_text()
     assert f'appVersion: "{metadata.version}"' in chart

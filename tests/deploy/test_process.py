@@ -1,4 +1,4 @@
-"""A server ends with whoever started it, in whatever way that ends, and so do its children."""
+"""A server and its children end with the process that started it, however that process ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deploy.errors import PortInUse, ServerFailed
 from deploy.ports import choose_port, claim_port, is_free
 from deploy.process import ServerProcess, log_tail
 
-# A server with a child of its own that outlives it, as Triton has; both carry a mark on their command line.
+# A server with a child that outlives it, as with Triton; both have a mark in their command line.
 SERVER = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]]); time.sleep(600)"  # noqa: E501
 
 
@@ -35,8 +35,8 @@ def alive(mark: str) -> int:
 
 
 def wait_for(count: int, mark: str, timeout_s: float = 10) -> int:
-    give_up = time.monotonic() + timeout_s
-    while (found := alive(mark)) != count and time.monotonic() < give_up:
+    deadline = time.monotonic() + timeout_s
+    while (found := alive(mark)) != count and time.monotonic() < deadline:
         time.sleep(0.02)
     return found
 
@@ -61,7 +61,7 @@ def test_stop_ends_the_server_and_its_children(mark: str, tmp_path: Path) -> Non
     process.stop()
 
 
-def test_stop_kills_what_ignores_sigterm(mark: str, tmp_path: Path) -> None:
+def test_stop_kills_a_process_that_ignores_sigterm(mark: str, tmp_path: Path) -> None:
     process = server(
         mark, tmp_path, "import signal, time; signal.signal(15, 1); print('deaf', flush=True); time.sleep(600)"
     )
@@ -80,8 +80,8 @@ def test_kill_ends_the_server_and_its_children(mark: str, tmp_path: Path) -> Non
     assert process.pid is None
 
 
-def test_a_server_outlives_the_thread_that_started_it(mark: str, tmp_path: Path) -> None:
-    """Linux's parent-death signal goes by thread: used alone, it would end the server here."""
+def test_server_outlives_the_thread_that_started_it(mark: str, tmp_path: Path) -> None:
+    """Linux's parent-death signal refers to a thread: used alone, it would end the server here."""
     process = server(mark, tmp_path)
     starter = threading.Thread(target=process.start)
     starter.start()
@@ -93,8 +93,8 @@ def test_a_server_outlives_the_thread_that_started_it(mark: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("with_fork", [False, True])
-def test_a_killed_owner_takes_everything_with_it(with_fork: bool, mark: str, tmp_path: Path) -> None:
-    """Also when a fork of the owner lives on and holds its sockets open."""
+def test_killing_the_owner_ends_everything(with_fork: bool, mark: str, tmp_path: Path) -> None:
+    """Also if a fork of the owner continues and keeps its sockets open."""
     scratch, segment = tmp_path / "scratch", tmp_path / "segment-1"
     scratch.mkdir()
     segment.touch()
@@ -113,40 +113,40 @@ time.sleep(600)
     owner.send_signal(signal.SIGKILL)
     owner.wait()
     assert wait_for(0, mark) == 0
-    give_up = time.monotonic() + 5
-    while (scratch.exists() or segment.exists()) and time.monotonic() < give_up:
+    deadline = time.monotonic() + 5
+    while (scratch.exists() or segment.exists()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not scratch.exists()
     assert not segment.exists()
 
 
-def test_a_killed_guard_takes_the_server_with_it(mark: str, tmp_path: Path) -> None:
+def test_killing_the_guard_ends_the_server(mark: str, tmp_path: Path) -> None:
     process = server(mark, tmp_path, "import time; time.sleep(600)")
     process.start()
-    assert wait_for(1, mark) == 1  # until then it is a copy of its guard, and none of those that are counted
+    assert wait_for(1, mark) == 1  # before exec it is a copy of its guard and is not counted
     assert process._guard is not None
     process._guard.kill()
     assert wait_for(0, mark) == 0
     process.stop()
 
 
-def test_a_server_that_ends_shows_its_status_and_log(mark: str, tmp_path: Path) -> None:
+def test_server_that_exits_early_reports_its_status_and_log(mark: str, tmp_path: Path) -> None:
     process = server(mark, tmp_path, "import sys; print('the cause'); sys.exit(3)")
     process.start()
     with pytest.raises(ServerFailed, match=r"(?s)Example ended while starting \(exit status 3\).*the cause"):
-        process.wait_ready(lambda: "no answer", deadline_s=10)
+        process.wait_ready(lambda: "no response", deadline_s=10)
 
 
-def test_a_server_that_is_not_ready_in_time_shows_what_is_missing_and_is_killed(mark: str, tmp_path: Path) -> None:
+def test_server_that_is_not_ready_in_time_is_killed_with_a_reason(mark: str, tmp_path: Path) -> None:
     process = server(mark, tmp_path, "import time; print('busy', flush=True); time.sleep(600)")
     process.start()
-    with pytest.raises(ServerFailed, match=r"(?s)not ready after 1 s: no answer yet.*busy"):
-        process.wait_ready(lambda: "no answer yet", deadline_s=1)
+    with pytest.raises(ServerFailed, match=r"(?s)not ready after 1 s: no response yet.*busy"):
+        process.wait_ready(lambda: "no response yet", deadline_s=1)
     assert not process.running
     assert wait_for(0, mark) == 0
 
 
-def test_an_interrupted_wait_leaves_no_server_behind(mark: str, tmp_path: Path) -> None:
+def test_interrupted_wait_stops_the_server(mark: str, tmp_path: Path) -> None:
     def interrupt() -> str | None:
         raise KeyboardInterrupt
 
@@ -157,14 +157,14 @@ def test_an_interrupted_wait_leaves_no_server_behind(mark: str, tmp_path: Path) 
     assert wait_for(0, mark) == 0
 
 
-def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_program_is_named(tmp_path: Path) -> None:
     process = ServerProcess("Example", [str(tmp_path / "nowhere")], environment=os.environ, log=tmp_path / "log")
     process.start()
     with pytest.raises(ServerFailed, match=r"cannot run .*nowhere"):
-        process.wait_ready(lambda: "no answer", deadline_s=5)
+        process.wait_ready(lambda: "no response", deadline_s=5)
 
 
-def test_a_lock_is_held_as_long_as_the_server_lives(mark: str, tmp_path: Path) -> None:
+def test_lock_is_held_as_long_as_the_server_runs(mark: str, tmp_path: Path) -> None:
     process = server(mark, tmp_path)
     lock = try_lock(tmp_path / ".lock")
     assert lock is not None
@@ -177,15 +177,15 @@ def test_a_lock_is_held_as_long_as_the_server_lives(mark: str, tmp_path: Path) -
     freed.close()
 
 
-def test_a_second_start_is_refused(mark: str, tmp_path: Path) -> None:
+def test_second_start_is_rejected(mark: str, tmp_path: Path) -> None:
     process = server(mark, tmp_path)
     process.start()
-    with pytest.raises(ServerFailed, match="runs already"):
+    with pytest.raises(ServerFailed, match="is already running"):
         process.start()
     process.stop()
 
 
-# A guard whose server is slow to take up its own answers to signals, and is told to end before it has.
+# A guard whose server is slow to set its signal handlers and gets SIGTERM before that.
 EARLY = """
 import os, signal, time
 from deploy import guard
@@ -204,12 +204,12 @@ print(os.waitstatus_to_exitcode(status) if ended else "runs on")
 """
 
 
-def test_a_server_can_be_stopped_as_soon_as_it_is_started() -> None:
+def test_server_can_be_stopped_immediately_after_its_start() -> None:
     done = subprocess.run([sys.executable, "-c", EARLY], cwd=CHECKOUT, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == str(-signal.SIGTERM), done.stderr
 
 
-def test_a_taken_port_is_named_with_the_option_that_changes_it() -> None:
+def test_used_port_is_named_with_the_option_that_changes_it() -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -219,7 +219,7 @@ def test_a_taken_port_is_named_with_the_option_that_changes_it() -> None:
     assert claim_port(port, "Kafka", "--port") == port
 
 
-def test_a_chosen_port_is_free_and_no_outgoing_connection_can_take_it() -> None:
+def test_chosen_port_is_free_and_outside_the_ephemeral_range() -> None:
     port = choose_port()
     assert is_free(port)
     assert port < 32_768

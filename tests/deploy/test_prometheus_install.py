@@ -1,4 +1,4 @@
-"""Where Prometheus and its tools come from: PATH first, Debian's packages next, else a sentence."""
+"""Prometheus and its tools come from PATH, else from Debian's packages, else an error is raised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def program(directory: Path, name: str, script: str = "exit 0") -> Path:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with nothing on it, and an empty cache."""
+    """An empty PATH and an empty cache."""
     directory = tmp_path / "bin"
     directory.mkdir()
     monkeypatch.setenv("PATH", str(directory))
@@ -30,23 +30,23 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_those_on_path_are_taken(path: Path) -> None:
+def test_programs_on_path_are_used(path: Path) -> None:
     prometheus_there = Tools(program(path, "prometheus"), program(path, "promtool"))
     assert find_prometheus() == prometheus_there
     alertmanager_there = Tools(program(path, "prometheus-alertmanager"), program(path, "amtool"))
     assert find_alertmanager() == alertmanager_there
 
 
-def test_without_apt_the_error_names_what_is_missing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_without_apt_names_what_is_missing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PrometheusUnavailable, match="found no apt-get and no dpkg"):
         find_prometheus()
     assert prometheus.main(["--fetch-only"]) == CANNOT_RUN_HERE
     assert "cannot run here" in capsys.readouterr().out
 
 
-def test_packages_are_fetched_once_and_lists_where_there_are_none(path: Path, tmp_path: Path) -> None:
+def test_packages_are_fetched_once_and_package_lists_if_absent(path: Path, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
-    # Without lists of its own state, this apt downloads nothing, as in a container that has never run `update`.
+    # This apt downloads nothing without package lists, as in a container in which `apt-get update` has never run.
     program(
         path,
         "apt-get",
@@ -63,7 +63,7 @@ def test_packages_are_fetched_once_and_lists_where_there_are_none(path: Path, tm
     assert calls.read_text().splitlines() == lines
 
 
-def test_a_failed_download_says_what_apt_said_and_leaves_nothing(path: Path) -> None:
+def test_failed_download_reports_the_output_of_apt_and_leaves_nothing(path: Path) -> None:
     program(path, "apt-get", "echo no route to the archive >&2; exit 100")
     program(path, "dpkg")
     with pytest.raises(FetchError, match="no route to the archive"):

@@ -1,4 +1,4 @@
-"""The SBOMs say what the lock files say, and what the schema of CycloneDX allows."""
+"""The SBOMs contain the packages of the lock files and comply with the CycloneDX schema."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ def names(made: dict[str, Any]) -> set[str]:
     return {component["name"] for component in made["components"]}
 
 
-def test_they_are_valid_and_the_validator_would_say_so(texts: dict[str, str]) -> None:
+def test_documents_are_valid_and_the_validator_detects_errors(texts: dict[str, str]) -> None:
     validator = JsonStrictValidator(SchemaVersion.V1_6)
     for text in texts.values():
         assert validator.validate_str(text) is None
         assert validator.validate_str(text.replace('"purl"', '"url"', 1)) is not None
 
 
-def test_they_hold_the_lock_files_packages_for_linux(documents: dict[str, dict[str, Any]]) -> None:
+def test_documents_contain_the_locked_packages_for_linux(documents: dict[str, dict[str, Any]]) -> None:
     for content in CONTENTS:
         locked = re.findall(r"^([\w.-]+)==(\S+)( ; .*)? \\$", content.lock.read_text(), re.MULTILINE)
-        ours = {(name, version) for name, version, marker in locked if not re.search("win32|>= '3.12'", marker)}
+        expected = {(name, version) for name, version, marker in locked if not re.search("win32|>= '3.12'", marker)}
         assert {"colorama", "numpy"} <= {name for name, _, _ in locked}
-        assert "colorama" not in {name for name, _ in ours}
+        assert "colorama" not in {name for name, _ in expected}
         found = {(each["name"], each["version"]) for each in documents[content.image]["components"]}
-        assert found == ours
+        assert found == expected
     assert "torch" in names(documents["training"])
     assert "torch" not in names(documents["worker"])
     assert names(documents["worker"]) < names(documents["training"])
 
 
-def test_every_hash_of_the_lock_file_is_there(documents: dict[str, dict[str, Any]]) -> None:
+def test_documents_contain_every_hash_of_the_lock_file(documents: dict[str, dict[str, Any]]) -> None:
     for content in CONTENTS:
         text = "\n" + content.lock.read_text()
         for component in documents[content.image]["components"]:
@@ -61,12 +61,13 @@ def test_every_hash_of_the_lock_file_is_there(documents: dict[str, dict[str, Any
 
 
 @pytest.mark.skipif(
-    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="the metadata of CUDA's packages is not here"
+    (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="the metadata of CUDA's packages is not installed here",
 )
-def test_licences_and_the_graph_are_known(documents: dict[str, dict[str, Any]]) -> None:
+def test_licences_and_dependencies_are_known(documents: dict[str, dict[str, Any]]) -> None:
     for image, made in documents.items():
         silent = {each["name"] for each in made["components"] if not each.get("licenses")}
-        assert not silent, f"{image}: no licence of {silent}"
+        assert not silent, f"{image}: no licence for {silent}"
         graph = {each["ref"]: each.get("dependsOn", []) for each in made["dependencies"]}
         root = made["metadata"]["component"]["bom-ref"]
         reached, waiting = set(), [root]
@@ -75,10 +76,12 @@ def test_licences_and_the_graph_are_known(documents: dict[str, dict[str, Any]]) 
             if ref not in reached:
                 reached.add(ref)
                 waiting += graph[ref]
-        assert reached == {root, *(each["bom-ref"] for each in made["components"])}, "a package that nobody needs"
+        assert reached == {root, *(each["bom-ref"] for each in made["components"])}, (
+            "a package that no other package needs"
+        )
 
 
-def test_a_package_that_is_another_version_here_has_no_licence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_with_another_installed_version_has_no_licence(monkeypatch: pytest.MonkeyPatch) -> None:
     described = sbom.metadata.metadata("numpy")
     real = sbom.metadata.metadata
 
@@ -94,7 +97,7 @@ def test_a_package_that_is_another_version_here_has_no_licence(monkeypatch: pyte
     assert numpy["properties"][0]["value"] == "unknown: this version is not installed here"
 
 
-def test_an_invalid_document_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_document_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sbom.JsonStrictValidator, "validate_str", lambda self, text: "no such field")
     with pytest.raises(SbomInvalid, match="worker: no such field"):
         document(CONTENTS[0])

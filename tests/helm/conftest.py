@@ -1,4 +1,4 @@
-"""Renders the chart with a real helm; skips with the reason where there is none and none can be built."""
+"""Fixtures that render the chart with a real helm; skipped if helm is absent and cannot be built."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Helm = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def helm() -> Helm:
-    """Runs `helm COMMAND ARGUMENTS...` and returns what it did."""
+    """Runs `helm COMMAND ARGUMENTS...` and returns the completed process."""
     try:
         program = find_helm()
     except HelmUnavailable as reason:
@@ -34,7 +34,7 @@ def helm() -> Helm:
 
 
 class Chart:
-    """The chart, rendered with exactly the values given; the same values are rendered once."""
+    """The chart, rendered with given values; results are cached."""
 
     def __init__(self, helm: Helm, directory: Path) -> None:
         self._helm = helm
@@ -50,7 +50,7 @@ class Chart:
         kubernetes: str = "1.34.0",
         more: Sequence[str] = (),
     ) -> subprocess.CompletedProcess[str]:
-        """`helm template` or `helm lint` for a cluster of this version that serves `apis` beside its own."""
+        """Run `helm template` or `helm lint` for a cluster of this version that also serves `apis`."""
         text = yaml.safe_dump(values)
         key = json.dumps([text, command, list(apis), kubernetes, list(more)])
         if key not in self._runs:
@@ -58,7 +58,7 @@ class Chart:
             file.write_text(text)
             name = ["demo"] if command == "template" else ["--strict"]
             arguments = [command, *name, str(CHART), "--values", str(file), "--namespace", "plant", *more]
-            # A helm that was built from source knows no newer Kubernetes than 1.20 unless told.
+            # A helm that was built from source assumes Kubernetes 1.20 by default.
             arguments += ["--kube-version", kubernetes]
             if command == "template":
                 arguments += [f"--api-versions={api}" for api in apis]
@@ -68,16 +68,16 @@ class Chart:
     def render(
         self, values: dict[str, Any], apis: Sequence[str] = (), *, kubernetes: str = "1.34.0"
     ) -> list[dict[str, Any]]:
-        """The objects that these values make."""
+        """The rendered objects."""
         run = self.run(values, apis=apis, kubernetes=kubernetes)
         assert run.returncode == 0, run.stderr
         assert "warning" not in run.stderr
         return [document for document in yaml.safe_load_all(run.stdout) if document]
 
-    def refusal(self, values: dict[str, Any], apis: Sequence[str] = ()) -> str:
-        """What helm says to values that it does not take."""
+    def rejection(self, values: dict[str, Any], apis: Sequence[str] = ()) -> str:
+        """The error output of helm for values that it rejects."""
         run = self.run(values, apis=apis)
-        assert run.returncode != 0, "expected a refusal, the chart was rendered"
+        assert run.returncode != 0, "expected a rejection, the chart was rendered"
         return run.stderr
 
 

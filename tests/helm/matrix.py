@@ -1,4 +1,4 @@
-"""The sets of values that every check of the chart is tried with, each by a name that says what it is about."""
+"""The named sets of values with which every check of the chart runs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ DIGEST = "sha256:" + "0" * 64
 
 
 def merged(values: Values, changes: Values) -> Values:
-    """`changes` over `values`, as helm lays one values file over another."""
+    """Merge `changes` into `values`, as helm merges values files."""
     result = copy.deepcopy(values)
     for key, change in changes.items():
         result[key] = merged(result.get(key) or {}, change) if isinstance(change, dict) else change
     return result
 
 
-# All that an installation has to be told.
+# The minimum that an installation requires.
 SMALLEST: Values = {"kafka": {"bootstrapServers": "kafka-0:9092,kafka-1:9092"}}
 
-# A Triton and a catalogue of one's own.
+# A Triton outside the release, and the user's catalogue.
 OUTSIDE: Values = {
     "triton": {"enabled": False, "address": "triton.models:8001"},
     "catalogue": {"inline": CATALOGUE.read_text()},
@@ -44,7 +44,7 @@ SECURED: Values = {
     },
 }
 
-_EVERY_KNOB_OF_A_POD: Values = {
+_EVERY_POD_SETTING: Values = {
     "image": {"digest": DIGEST},
     "runAsUser": None,
     "runAsGroup": None,
@@ -106,7 +106,7 @@ _CHANGES: dict[str, Values] = {
             "extraEgress": [{"ports": [{"port": 3128, "protocol": "TCP"}]}],
         }
     },
-    "watched by Services": {
+    "ServiceMonitors": {
         "monitoring": {
             "labels": {"release": "kube-prometheus-stack"},
             "interval": "",
@@ -118,7 +118,7 @@ _CHANGES: dict[str, Values] = {
         }
     },
     "without policies and tests": {"networkPolicy": {"enabled": False}, "tests": {"enabled": False}},
-    "TLS by the image's authorities": {"kafka": {"tls": {"enabled": True}}},
+    "TLS with the CA certificates of the image": {"kafka": {"tls": {"enabled": True}}},
     "CPU only": {"triton": {"device": "cpu", "tolerations": [], "replicas": 2}},
     "slices of a GPU": {
         "triton": {
@@ -132,7 +132,7 @@ _CHANGES: dict[str, Values] = {
             "extraArgs": ["--log-verbose=1"],
         }
     },
-    "everything from elsewhere": {
+    "existing objects": {
         "fullnameOverride": "a-name-that-is-much-too-long-for-the-label-that-a-statefulset-makes",
         "image": {"registry": "registry.example/team/"},
         "imagePullSecrets": [{"name": "pull"}],
@@ -143,12 +143,12 @@ _CHANGES: dict[str, Values] = {
         "podDisruptionBudget": {"enabled": False},
         "global": {"of": "a parent chart"},
     },
-    "models in a volume, trained anew": {
+    "models in a volume, retrained": {
         "triton": {"replicas": 2},
         "models": {"source": "claim", "claim": {"storageClassName": "shared", "annotations": {"a": "b"}}},
         "training": {"enabled": True, "model": "plant-pump", "config": CONFIG.read_text()},
     },
-    "models in a bucket, trained anew": {
+    "models in a bucket, retrained": {
         "kafka": SECURED["kafka"],
         "catalogue": {"inline": CATALOGUE.read_text()},
         "models": {
@@ -175,7 +175,7 @@ _CHANGES: dict[str, Values] = {
             "data": {"source": "claim", "existingClaim": "history", "path": "plant/2026.parquet"},
             "work": {"existingClaim": "scratch"},
             "serviceAccount": {"create": False, "name": "trainer"},
-            **{key: value for key, value in _EVERY_KNOB_OF_A_POD.items() if key not in ("spread", "extraContainers")},
+            **{key: value for key, value in _EVERY_POD_SETTING.items() if key not in ("spread", "extraContainers")},
             "sharedMemory": "1Gi",
             "runtimeClassName": "nvidia",
             "extraArgs": ["--force-export"],
@@ -186,21 +186,21 @@ _CHANGES: dict[str, Values] = {
         "worker": {"imputer": "local", "image": {"repository": "glaim-stream/training"}},
     },
     "no model": {"triton": {"enabled": False}, "worker": {"imputer": "interpolation"}},
-    "every knob of the pods": {
+    "every setting of the pods": {
         "kafka": {"partitions": 24},
         "metrics": {"port": 9999, "service": {"annotations": {"prometheus.io/scrape": "true"}}},
         "podDisruptionBudget": {"maxUnavailable": "25%"},
         "serviceAccount": {"annotations": {"role": "reader"}},
-        "triton": {**_EVERY_KNOB_OF_A_POD, "serviceAccount": {"annotations": {"role": "reader"}}},
-        "worker": {**_EVERY_KNOB_OF_A_POD, "replicas": 12},
+        "triton": {**_EVERY_POD_SETTING, "serviceAccount": {"annotations": {"role": "reader"}}},
+        "worker": {**_EVERY_POD_SETTING, "replicas": 12},
     },
 }
-# All of the parts that are switched on, in one release.
+# All optional parts in one release.
 _CHANGES["everything at once"] = merged(
-    merged(_CHANGES["scaled by lag"], _CHANGES["models in a bucket, trained anew"]), {"triton": {"replicas": 2}}
+    merged(_CHANGES["scaled by lag"], _CHANGES["models in a bucket, retrained"]), {"triton": {"replicas": 2}}
 )
 
-# Name -> whole values. A name that has APIs here is rendered for a cluster that serves them.
+# Name -> complete values. Those with an entry in APIS are rendered for a cluster that serves these APIs.
 MATRIX: dict[str, Values] = {name: merged(SMALLEST, changes) for name, changes in _CHANGES.items()}
 KEDA = ("keda.sh/v1alpha1",)
 APIS: dict[str, tuple[str, ...]] = {

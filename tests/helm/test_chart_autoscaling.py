@@ -1,4 +1,4 @@
-"""Workers by lag or by CPU: who decides their number, how fast, and with which secrets."""
+"""Autoscaling of the workers by lag or by CPU: targets, limits, speed and credentials."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.mark.parametrize("kind", ["none", "keda", "hpa"])
-def test_one_alone_decides_the_number_of_workers(chart: Chart, kind: str) -> None:
+def test_at_most_one_autoscaler_sets_the_number_of_workers(chart: Chart, kind: str) -> None:
     objects = chart.render(merged(SMALLEST, {"autoscaling": {"kind": kind}}), KEDA)
     worker = of_kind(objects, "StatefulSet", "worker")
-    assert ("replicas" in worker["spec"]) == (kind == "none"), "an upgrade would set the scaler's number back"
+    assert ("replicas" in worker["spec"]) == (kind == "none"), (
+        "an upgrade would reset the number that the autoscaler has set"
+    )
     scalers = [item for item in objects if item["kind"] in ("ScaledObject", "HorizontalPodAutoscaler")]
     assert len(scalers) == (kind != "none")
     for scaler in scalers:
@@ -36,7 +38,7 @@ def test_there_are_never_more_workers_than_partitions(chart: Chart) -> None:
     assert most(64, 48) == 48
 
 
-def test_it_takes_long_to_take_a_worker_away_however_it_is_scaled(chart: Chart) -> None:
+def test_scaling_down_is_slow_with_either_autoscaler(chart: Chart) -> None:
     by_lag = of_kind(chart.render(MATRIX["scaled by lag"], KEDA), "ScaledObject")["spec"]
     by_cpu = of_kind(chart.render(MATRIX["scaled by CPU"]), "HorizontalPodAutoscaler")["spec"]
     behaviours = [by_lag["advanced"]["horizontalPodAutoscalerConfig"]["behavior"], by_cpu["behavior"]]
@@ -46,7 +48,7 @@ def test_it_takes_long_to_take_a_worker_away_however_it_is_scaled(chart: Chart) 
     assert down["stabilizationWindowSeconds"] >= 10 * behaviours[0]["scaleUp"]["stabilizationWindowSeconds"]
 
 
-def test_keda_asks_the_kafka_of_the_workers_with_their_secrets(chart: Chart) -> None:
+def test_keda_queries_the_kafka_of_the_workers_with_their_secrets(chart: Chart) -> None:
     objects = chart.render(MATRIX["scaled by lag"], APIS["scaled by lag"])
     container = worker_pod(objects)["spec"]["containers"][0]
     variables = environment(container)
@@ -65,7 +67,7 @@ def test_keda_asks_the_kafka_of_the_workers_with_their_secrets(chart: Chart) -> 
     assert set(secrets) == {"username", "password", "ca"}
 
 
-def test_keda_shows_the_certificate_that_the_workers_show(chart: Chart) -> None:
+def test_keda_uses_the_client_certificate_of_the_workers(chart: Chart) -> None:
     objects = chart.render(merged(MATRIX["mutual TLS"], {"autoscaling": {"kind": "keda"}}), KEDA)
     authentication = of_kind(objects, "TriggerAuthentication")
     secrets = {item["parameter"]: (item["name"], item["key"]) for item in authentication["spec"]["secretTargetRef"]}
@@ -73,7 +75,7 @@ def test_keda_shows_the_certificate_that_the_workers_show(chart: Chart) -> None:
     assert secrets["key"] == ("plant-user", "user.key")
 
 
-def test_a_kafka_without_secrets_needs_no_authentication(chart: Chart) -> None:
+def test_kafka_without_secrets_needs_no_authentication(chart: Chart) -> None:
     objects = chart.render(MATRIX["scaled by lag, without secrets"], KEDA)
     (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
     assert "authenticationRef" not in trigger

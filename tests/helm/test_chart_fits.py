@@ -1,6 +1,6 @@
-"""What only this chart can know to fit: the worker's pages and port, selectors that never change, images.
+"""Properties specific to this chart: the worker's health pages and port, stable selectors, image names.
 
-What any chart has to keep to is in chart_checks.
+chart_checks contains the rules for charts in general.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ every_combination = pytest.mark.parametrize("name", MATRIX)
 
 
 @every_combination
-def test_ports_and_probes_meet_the_port_the_worker_listens_on(chart: Chart, name: str) -> None:
+def test_ports_and_probes_match_the_metrics_port_of_the_worker(chart: Chart, name: str) -> None:
     objects = chart.render(MATRIX[name], APIS.get(name, ()))
     container = worker_pod(objects)["spec"]["containers"][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -38,14 +38,14 @@ def test_ports_and_probes_meet_the_port_the_worker_listens_on(chart: Chart, name
     assert (service_port["targetPort"], service_port["port"]) == ("metrics", ports["metrics"])
 
 
-def test_a_new_image_or_catalogue_changes_the_pods_and_never_the_selectors(chart: Chart) -> None:
+def test_new_image_or_catalogue_changes_the_pods_but_not_the_selectors(chart: Chart) -> None:
     first = chart.render(MATRIX["outside"])
     values = {**MATRIX["outside"], "worker": {"image": {"tag": "9.9.9"}}}
     other = chart.render({**values, "catalogue": {"inline": values["catalogue"]["inline"] + "\nmax_ahead_s: 60\n"}})
     assert worker_pod(first)["metadata"]["annotations"] != worker_pod(other)["metadata"]["annotations"]
     selectors = [of_kind(objects, "StatefulSet")["spec"]["selector"]["matchLabels"] for objects in (first, other)]
     assert selectors[0] == selectors[1]
-    # Nor from one version of the chart to the next: a StatefulSet's cannot be changed.
+    # New versions of the chart must not change them either: the selector of a StatefulSet is immutable.
     assert selectors[0] == {
         "app.kubernetes.io/name": "glaim-stream",
         "app.kubernetes.io/instance": "demo",
@@ -53,7 +53,7 @@ def test_a_new_image_or_catalogue_changes_the_pods_and_never_the_selectors(chart
     }
 
 
-def test_the_image_is_the_one_named_by_digest_then_tag_then_version(chart: Chart) -> None:
+def test_image_is_selected_by_digest_then_tag_then_chart_version(chart: Chart) -> None:
     def image(registry: str = "", **changes: str) -> str:
         values = {**MATRIX["smallest"], "image": {"registry": registry}, "triton": {"image": changes}}
         return str(triton_pod(chart.render(values))["spec"]["containers"][0]["image"])

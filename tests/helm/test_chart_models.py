@@ -1,4 +1,4 @@
-"""Where models come from and where new ones go: who mounts what, and how a retraining's failures are taken."""
+"""Sources and destinations of models: mounts, the steps of a retraining, and its failure policy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(1800)
 
-VOLUME, BUCKET = "models in a volume, trained anew", "models in a bucket, trained anew"
+VOLUME, BUCKET = "models in a volume, retrained", "models in a bucket, retrained"
 
 
 def cron_job(objects: list[Object], name: str = "training") -> Object:
-    """The retraining's, or the one that takes its outcome back."""
+    """The CronJob of the retraining, or the one of the rollback."""
     (found,) = [each for each in objects if each["kind"] == "CronJob" and each["metadata"]["name"].endswith(f"-{name}")]
     return found
 
@@ -37,7 +37,7 @@ def models_volume(pod: Object) -> Any:
     return next((each for each in pod["spec"]["volumes"] if each["name"] == "models"), None)
 
 
-def test_the_steps_of_a_retraining_come_in_their_order(chart: Chart) -> None:
+def test_steps_of_a_retraining_run_in_order(chart: Chart) -> None:
     volume = job_pod(chart.render(MATRIX[VOLUME]))
     assert list(commands(volume)) == ["workspace", "fill-models", "dump", "fit"]
     assert [each["name"] for each in volume["spec"]["containers"]] == ["fit"]
@@ -51,16 +51,14 @@ def test_the_steps_of_a_retraining_come_in_their_order(chart: Chart) -> None:
 
 
 @pytest.mark.parametrize(("matrix", "where"), [(VOLUME, "/models/repository"), (BUCKET, "s3://")])
-def test_old_weights_are_deleted_where_the_versions_lie_before_a_new_one_comes(
-    chart: Chart, matrix: str, where: str
-) -> None:
+def test_old_weights_are_deleted_from_the_repository_before_a_training(chart: Chart, matrix: str, where: str) -> None:
     steps = commands(job_pod(chart.render(merged(MATRIX[matrix], {"training": {"keepVersions": 5}}))))
     assert list(steps)[1:4] in (["fill-models", "prune", "dump"], ["fetch-models", "prune", "dump"])
     assert steps["prune"][3].startswith(where)
     assert steps["prune"][4:] == ["--model", "plant-pump", "--keep", "5"]
 
 
-def test_what_is_trained_on_is_what_was_dumped(chart: Chart) -> None:
+def test_training_reads_the_dump(chart: Chart) -> None:
     steps = commands(job_pod(chart.render(MATRIX[VOLUME])))
     dumped = steps["dump"][steps["dump"].index("--out") + 1]
     assert steps["fit"][steps["fit"].index("--data") + 1] == dumped == "/runs/$(RUN)/readings.parquet"
@@ -69,7 +67,7 @@ def test_what_is_trained_on_is_what_was_dumped(chart: Chart) -> None:
     assert "dump" not in history
 
 
-def test_a_run_has_the_name_of_its_job(chart: Chart) -> None:
+def test_run_has_the_name_of_its_job(chart: Chart) -> None:
     for container in containers(job_pod(chart.render(MATRIX[VOLUME]))):
         if any("$(RUN)" in str(word) for word in container["command"]):
             run = next(each for each in container["env"] if each["name"] == "RUN")
@@ -77,19 +75,19 @@ def test_a_run_has_the_name_of_its_job(chart: Chart) -> None:
             assert path == "metadata.labels['batch.kubernetes.io/job-name']"
 
 
-def test_only_what_must_is_tried_again(chart: Chart) -> None:
+def test_failure_policy_ignores_drains_and_does_not_retry_rejections(chart: Chart) -> None:
     spec = cron_job(chart.render(MATRIX[VOLUME]))["spec"]["jobTemplate"]["spec"]
-    drained, refused = spec["podFailurePolicy"]["rules"]
+    drained, rejected = spec["podFailurePolicy"]["rules"]
     assert (drained["action"], drained["onPodConditions"]) == (
         "Ignore",
         [{"type": "DisruptionTarget", "status": "True"}],
     )
-    assert (refused["action"], refused["onExitCodes"]["values"]) == ("FailJob", [2, 3])
-    assert refused["onExitCodes"]["containerName"] == "fit"
-    assert spec["template"]["spec"]["restartPolicy"] == "Never", "a podFailurePolicy asks for it"
+    assert (rejected["action"], rejected["onExitCodes"]["values"]) == ("FailJob", [2, 3])
+    assert rejected["onExitCodes"]["containerName"] == "fit"
+    assert spec["template"]["spec"]["restartPolicy"] == "Never", "required by podFailurePolicy"
 
 
-def test_a_rollback_waits_to_be_asked_for(chart: Chart) -> None:
+def test_rollback_is_suspended(chart: Chart) -> None:
     for name, repository in ((VOLUME, "/models/repository"), (BUCKET, "s3://bucket/models?region=eu-central-1")):
         objects = chart.render(MATRIX[name])
         assert cron_job(objects, "rollback")["spec"]["suspend"] is True
@@ -98,7 +96,7 @@ def test_a_rollback_waits_to_be_asked_for(chart: Chart) -> None:
         assert rollback == ["glaim-stream", "models", "rollback", repository, "plant-pump"]
 
 
-def test_a_new_claim_is_filled_by_workers_and_read_by_triton(chart: Chart) -> None:
+def test_new_claim_is_filled_by_workers_and_read_by_triton(chart: Chart) -> None:
     objects = chart.render(MATRIX[VOLUME])
     claim = of_kind(objects, "PersistentVolumeClaim", "models")
     assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
@@ -115,7 +113,7 @@ def test_a_new_claim_is_filled_by_workers_and_read_by_triton(chart: Chart) -> No
     assert "--model-control-mode=poll" in triton_pod(objects)["spec"]["containers"][0]["args"]
 
 
-def test_a_claim_that_was_there_is_never_filled(chart: Chart) -> None:
+def test_existing_claim_is_not_filled(chart: Chart) -> None:
     values = merged(MATRIX[VOLUME], {"models": {"existingClaim": "ours"}})
     objects = chart.render(values)
     assert not [
@@ -127,7 +125,7 @@ def test_a_claim_that_was_there_is_never_filled(chart: Chart) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 60])
-def test_a_bucket_is_followed_or_read_once(chart: Chart, seconds: int) -> None:
+def test_bucket_is_followed_or_read_once(chart: Chart, seconds: int) -> None:
     objects = chart.render(merged(MATRIX[BUCKET], {"models": {"objectStore": {"refreshSeconds": seconds}}}))
     for pod in (worker_pod(objects), triton_pod(objects)):
         assert "--mirror" in commands(pod)["fetch-models"]
@@ -136,15 +134,15 @@ def test_a_bucket_is_followed_or_read_once(chart: Chart, seconds: int) -> None:
     assert mode in triton_pod(objects)["spec"]["containers"][0]["args"]
 
 
-def test_only_who_speaks_to_a_bucket_is_given_its_login(chart: Chart) -> None:
+def test_only_containers_that_access_the_bucket_get_its_credentials(chart: Chart) -> None:
     objects = chart.render(MATRIX[BUCKET])
     for pod in (worker_pod(objects), triton_pod(objects), job_pod(objects)):
-        knowing = {each["name"] for each in containers(pod) if "bucket-login" in str(each.get("env"))}
-        assert knowing <= {"fetch-models", "follow-models", "prune", "push"}
-        assert knowing
+        with_login = {each["name"] for each in containers(pod) if "bucket-login" in str(each.get("env"))}
+        assert with_login <= {"fetch-models", "follow-models", "prune", "push"}
+        assert with_login
 
 
-def test_the_shipped_recipe_fits_the_shipped_model(chart: Chart) -> None:
+def test_shipped_retraining_configuration_fits_the_shipped_model(chart: Chart) -> None:
     from deploy.cache import CHECKOUT
     from glaim_stream.models.contract import read_contract
 
@@ -156,5 +154,5 @@ def test_the_shipped_recipe_fits_the_shipped_model(chart: Chart) -> None:
     assert recipe.export.emitted_steps == contract.emitted_steps
 
 
-def test_nothing_is_trained_unasked(chart: Chart) -> None:
+def test_retraining_is_disabled_by_default(chart: Chart) -> None:
     assert not [each for each in chart.render(SMALLEST) if each["kind"] in ("CronJob", "PersistentVolumeClaim")]

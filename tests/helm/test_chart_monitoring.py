@@ -1,4 +1,4 @@
-"""What watches a release: when it is rendered, that it says what the files say, and that it meets the pods."""
+"""Monitors, rules and dashboard of a release: when they are rendered, their content, and their targets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = {"PodMonitor", "ServiceMonitor", "PrometheusRule"}
 Object = dict[str, Any]
 
 
-def watching(objects: list[Object]) -> list[Object]:
+def monitoring_objects(objects: list[Object]) -> list[Object]:
     return [
         each for each in objects if each["kind"] in KINDS or (each["kind"] == "ConfigMap" and "dashboard" in str(each))
     ]
@@ -36,31 +36,31 @@ def of_kind(objects: list[Object], kind: str) -> list[Object]:
     return [each for each in objects if each["kind"] == kind]
 
 
-def test_it_is_there_where_the_operator_is(chart: Chart) -> None:
-    kinds = sorted(each["kind"] for each in watching(chart.render(SMALLEST, OPERATOR)))
+def test_monitoring_is_rendered_if_the_operator_is_installed(chart: Chart) -> None:
+    kinds = sorted(each["kind"] for each in monitoring_objects(chart.render(SMALLEST, OPERATOR)))
     assert kinds == ["ConfigMap", "PodMonitor", "PodMonitor", "PrometheusRule"]
 
 
-def test_it_is_not_there_where_the_operator_is_not_unless_it_is_asked_for(chart: Chart) -> None:
-    assert watching(chart.render(SMALLEST)) == []
-    asked = {"monitoring": {"podMonitor": {"enabled": True}, "rules": {"enabled": True}}}
-    assert len(watching(chart.render(merged(SMALLEST, asked)))) == 3
+def test_monitoring_without_the_operator_must_be_enabled(chart: Chart) -> None:
+    assert monitoring_objects(chart.render(SMALLEST)) == []
+    enabled = {"monitoring": {"podMonitor": {"enabled": True}, "rules": {"enabled": True}}}
+    assert len(monitoring_objects(chart.render(merged(SMALLEST, enabled)))) == 3
 
 
-def test_it_can_be_refused_where_the_operator_is(chart: Chart) -> None:
-    no = {"enabled": False}
-    values = merged(SMALLEST, {"monitoring": {"podMonitor": no, "rules": no, "dashboard": no}})
-    assert watching(chart.render(values, OPERATOR)) == []
+def test_monitoring_can_be_disabled(chart: Chart) -> None:
+    disabled = {"enabled": False}
+    values = merged(SMALLEST, {"monitoring": {"podMonitor": disabled, "rules": disabled, "dashboard": disabled}})
+    assert monitoring_objects(chart.render(values, OPERATOR)) == []
 
 
-def test_a_release_without_triton_watches_the_workers_alone(chart: Chart) -> None:
+def test_release_without_triton_monitors_the_workers_only(chart: Chart) -> None:
     values = merged(SMALLEST, {"triton": {"enabled": False}, "worker": {"imputer": "interpolation"}})
     (monitor,) = of_kind(chart.render(values, OPERATOR), "PodMonitor")
     assert monitor["metadata"]["name"] == "demo-glaim-stream-worker"
 
 
 @pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
-def test_a_monitor_finds_its_pods_and_names_them_as_the_rules_do(kind: str, chart: Chart) -> None:
+def test_monitor_selects_its_pods_and_sets_the_job_that_the_rules_use(kind: str, chart: Chart) -> None:
     changes = {"monitoring": {"podMonitor": {"enabled": kind == "PodMonitor"}}}
     changes["monitoring"]["serviceMonitor"] = {"enabled": kind == "ServiceMonitor"}
     objects = chart.render(merged(SMALLEST, changes), OPERATOR)
@@ -91,7 +91,7 @@ def test_a_monitor_finds_its_pods_and_names_them_as_the_rules_do(kind: str, char
         assert f'job="{labels["job"]}"' in rules
 
 
-def test_the_rules_are_the_file_and_promtool_takes_them(chart: Chart, tmp_path: Path) -> None:
+def test_rules_equal_the_file_and_promtool_accepts_them(chart: Chart, tmp_path: Path) -> None:
     (rule,) = of_kind(chart.render(SMALLEST, OPERATOR), "PrometheusRule")
     assert rule["spec"] == yaml.safe_load((FILES / "rules.yaml").read_text())
     try:
@@ -100,11 +100,11 @@ def test_the_rules_are_the_file_and_promtool_takes_them(chart: Chart, tmp_path: 
         pytest.skip(str(reason))
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump(rule["spec"]))
-    said = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
+    run = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
 
 
-def test_an_address_of_the_runbook_stands_in_every_alert(chart: Chart) -> None:
+def test_every_alert_links_to_the_runbook(chart: Chart) -> None:
     values = merged(SMALLEST, {"monitoring": {"runbookUrl": "https://wiki.example/glaim"}})
     (rule,) = of_kind(chart.render(values, OPERATOR), "PrometheusRule")
     alerts = [each for group in rule["spec"]["groups"] for each in group["rules"] if "alert" in each]
@@ -113,26 +113,28 @@ def test_an_address_of_the_runbook_stands_in_every_alert(chart: Chart) -> None:
         assert alert["annotations"]["runbook_url"] == f"https://wiki.example/glaim#{alert['alert'].lower()}"
 
 
-def test_the_dashboard_is_the_file_and_bears_the_label_of_the_sidecar(chart: Chart) -> None:
-    (dashboard,) = [each for each in watching(chart.render(SMALLEST, OPERATOR)) if each["kind"] == "ConfigMap"]
+def test_dashboard_equals_the_file_and_has_the_label_of_the_sidecar(chart: Chart) -> None:
+    (dashboard,) = [
+        each for each in monitoring_objects(chart.render(SMALLEST, OPERATOR)) if each["kind"] == "ConfigMap"
+    ]
     assert json.loads(dashboard["data"]["glaim-stream.json"]) == json.loads((FILES / "dashboard.json").read_text())
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
 
 
-def test_labels_of_this_cluster_are_on_monitors_and_rules_and_displace_none_of_ours(chart: Chart) -> None:
+def test_user_labels_are_added_and_do_not_override_those_of_the_chart(chart: Chart) -> None:
     labels = {"release": "kube-prometheus-stack", "app.kubernetes.io/instance": "other"}
-    objects = watching(chart.render(merged(SMALLEST, {"monitoring": {"labels": labels}}), OPERATOR))
+    objects = monitoring_objects(chart.render(merged(SMALLEST, {"monitoring": {"labels": labels}}), OPERATOR))
     for each in objects:
         assert each["metadata"]["labels"]["release"] == "kube-prometheus-stack"
         assert each["metadata"]["labels"]["app.kubernetes.io/instance"] == "demo"
 
 
-def test_both_kinds_of_monitors_at_once_are_refused(chart: Chart) -> None:
-    said = chart.refusal(merged(SMALLEST, {"monitoring": {"serviceMonitor": {"enabled": True}}}), OPERATOR)
-    assert "counted twice" in said
+def test_both_kinds_of_monitors_at_once_are_rejected(chart: Chart) -> None:
+    message = chart.rejection(merged(SMALLEST, {"monitoring": {"serviceMonitor": {"enabled": True}}}), OPERATOR)
+    assert "counted twice" in message
     assert chart.run(merged(SMALLEST, {"monitoring": {"serviceMonitor": {"enabled": True}}})).returncode == 0
 
 
 @pytest.mark.parametrize("wrong", [{"rules": {"enabled": "yes"}}, {"interval": "often"}, {"podMonitors": {}}])
-def test_what_is_no_value_is_refused(wrong: Object, chart: Chart) -> None:
-    assert "monitoring" in chart.refusal(merged(SMALLEST, {"monitoring": wrong}))
+def test_invalid_monitoring_values_are_rejected(wrong: Object, chart: Chart) -> None:
+    assert "monitoring" in chart.rejection(merged(SMALLEST, {"monitoring": wrong}))

@@ -1,4 +1,4 @@
-"""Who may speak with whom, and what `helm test` asks."""
+"""NetworkPolicies, and the pods of `helm test`."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ def ports(rules: list[Object]) -> set[int]:
     return {port["port"] for rule in rules for port in rule["ports"]}
 
 
-def test_workers_reach_names_kafka_and_triton_and_nothing_else(chart: Chart) -> None:
+def test_workers_can_connect_to_dns_kafka_and_triton_only(chart: Chart) -> None:
     spec = policy(chart.render(merged(SMALLEST, MATRIX["mutual TLS"])), "worker")
     assert ports(spec["egress"]) == {53, 9093, 9094, 8001}
     assert ports(spec["ingress"]) == {9464}
 
 
-def test_a_triton_outside_is_reached_at_its_own_port(chart: Chart) -> None:
+def test_workers_can_connect_to_the_port_of_an_external_triton(chart: Chart) -> None:
     values = merged(MATRIX["outside"], {"triton": {"address": "triton.models:18001"}})
     assert ports(policy(chart.render(values), "worker")["egress"]) == {53, 9092, 18001}
 
 
-def test_triton_reaches_nobody_and_is_asked_by_workers_and_tests_only(chart: Chart) -> None:
+def test_triton_has_no_egress_and_admits_only_workers_and_tests(chart: Chart) -> None:
     spec = policy(chart.render(SMALLEST), "triton")
     assert "egress" not in spec
-    asked = [rule for rule in spec["ingress"] if ports([rule]) == {8001}]
+    grpc = [rule for rule in spec["ingress"] if ports([rule]) == {8001}]
     callers = {
-        peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for rule in asked for peer in rule["from"]
+        peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for rule in grpc for peer in rule["from"]
     }
     assert callers == {"worker", "test"}
-    assert all(set(peer) == {"podSelector"} for rule in asked for peer in rule["from"])
+    assert all(set(peer) == {"podSelector"} for rule in grpc for peer in rule["from"])
     assert ports(spec["ingress"]) == {8001, 8002}
 
 
-def test_scrapers_are_those_that_are_named(chart: Chart) -> None:
+def test_peers_and_ports_come_from_the_values(chart: Chart) -> None:
     objects = chart.render(MATRIX["narrow network"])
     expected = MATRIX["narrow network"]["networkPolicy"]
     for component, port in (("worker", 9464), ("triton", 8002)):
@@ -66,15 +66,15 @@ def test_scrapers_are_those_that_are_named(chart: Chart) -> None:
     assert policy(objects, "triton")["egress"][1:] == expected["extraEgress"]
 
 
-def test_without_policies_or_tests_there_are_none(chart: Chart) -> None:
+def test_policies_and_tests_can_be_disabled(chart: Chart) -> None:
     objects = chart.render(MATRIX["without policies and tests"])
     assert not [item for item in objects if item["kind"] in ("NetworkPolicy", "Pod")]
     without_tests = chart.render(merged(SMALLEST, {"tests": {"enabled": False}}))
     assert "component: test" not in str(without_tests).replace("'", "")
 
 
-@pytest.mark.parametrize("name", ["smallest", "mutual TLS", "secured", "outside", "every knob of the pods"])
-def test_the_check_has_the_settings_and_the_files_of_a_worker(chart: Chart, name: str) -> None:
+@pytest.mark.parametrize("name", ["smallest", "mutual TLS", "secured", "outside", "every setting of the pods"])
+def test_check_pod_has_the_settings_and_files_of_a_worker(chart: Chart, name: str) -> None:
     objects = chart.render(MATRIX[name])
     worker = worker_pod(objects)
     (check,) = [pod for owner, pod in pods(objects).items() if owner.endswith("-test-check")]
@@ -85,33 +85,33 @@ def test_the_check_has_the_settings_and_the_files_of_a_worker(chart: Chart, name
     assert check["metadata"]["annotations"]["helm.sh/hook"] == "test"
 
 
-def asked(port: int, count: int, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str]:
+def run_check(port: int, count: int, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str]:
     script = CHECKOUT / "helm" / "glaim-stream" / "files" / "check_workers.py"
     command = [sys.executable, "-c", script.read_text(), host, str(port), str(count)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_the_test_of_the_workers_reads_the_pages_of_real_ones() -> None:
+def test_worker_check_reads_real_health_pages() -> None:
     health = Health()
     port = serve_pages(health, "127.0.0.1", 0)
-    run = asked(port, 1)
+    run = run_check(port, 1)
     assert run.returncode == 1
     assert "127.0.0.1 is not ready" in run.stdout
     assert "Kafka has not confirmed yet" in run.stdout
     health.topics_are_there()
     health.joined()
     health.watch(lambda: {0: PartitionState.WHOLE})
-    assert asked(port, 1).returncode == 0
-    missing = asked(port, 2)
+    assert run_check(port, 1).returncode == 0
+    missing = run_check(port, 2)
     assert (missing.returncode, "expected at least 2 workers, found 1" in missing.stdout) == (1, True)
 
 
-def test_the_test_of_the_workers_says_what_it_could_not_reach() -> None:
-    assert "did not respond" in asked(1, 1).stdout
-    assert "cannot resolve" in asked(1, 1, "no-such-host.invalid").stdout
+def test_worker_check_reports_what_it_could_not_reach() -> None:
+    assert "did not respond" in run_check(1, 1).stdout
+    assert "cannot resolve" in run_check(1, 1, "no-such-host.invalid").stdout
 
 
-def test_the_test_of_the_workers_is_told_their_service_port_and_number(chart: Chart) -> None:
+def test_worker_check_gets_service_port_and_number_of_workers(chart: Chart) -> None:
     objects = chart.render(merged(SMALLEST, {"metrics": {"port": 9999}, "worker": {"replicas": 3}}))
     (test,) = [pod for owner, pod in pods(objects).items() if owner.endswith("-test-workers")]
     service = of_kind(objects, "Service", "worker")["metadata"]["name"]

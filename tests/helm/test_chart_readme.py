@@ -1,4 +1,4 @@
-"""The chart's README is the one that its template and values.yaml make, and tells every value."""
+"""The chart's README is generated from its template and values.yaml, and lists every value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy import chart_docs
+from deploy import chart_docs, chart_schema
 from deploy.cache import CHECKOUT
 from deploy.gotools import GoUnavailable
 
@@ -18,26 +18,26 @@ CHART = CHECKOUT / "helm" / "glaim-stream"
 
 
 @pytest.fixture(scope="module")
-def made() -> str:
+def generated() -> str:
     try:
         return chart_docs.readme(CHART)
     except GoUnavailable as reason:
         pytest.skip(str(reason))
 
 
-def test_the_readme_is_current(made: str) -> None:
-    assert (CHART / "README.md").read_text() == made, "run `make chart-docs`"
+def test_readme_is_up_to_date(generated: str) -> None:
+    assert (CHART / "README.md").read_text() == generated, "run `make chart-docs`"
 
 
-def test_the_command_says_whether_it_is(made: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_check_detects_an_outdated_readme(generated: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert chart_docs.main(["--check"]) == 0
-    for name in ("Chart.yaml", "values.yaml", "README.md.gotmpl"):
+    for name in ("Chart.yaml", "values.yaml", "values.schema.json", "README.md.gotmpl"):
         (tmp_path / name).write_text((CHART / name).read_text())
     (tmp_path / "README.md").write_text("old")
     monkeypatch.setattr(chart_docs, "CHART", tmp_path)
     assert chart_docs.main(["--check"]) == 1
     assert chart_docs.main([]) == 0
-    assert (tmp_path / "README.md").read_text() == made
+    assert (tmp_path / "README.md").read_text() == generated
 
 
 def described(text: str) -> dict[str, str]:
@@ -46,45 +46,35 @@ def described(text: str) -> dict[str, str]:
     return {name: description.strip() for name, description in rows}
 
 
-def test_every_value_is_described_above_itself(made: str) -> None:
-    """Held against values.yaml itself: helm-docs cuts a text at ` --`, which then looks like the name of a value."""
-    told = {name: description.replace("\\|", "|") for name, description in described(made).items()}
-    written = {}
-    path: list[tuple[int, str]] = []
-    comment: list[str] = []
-    for line in (CHART / "values.yaml").read_text().splitlines():
-        text = line.strip()
-        if text.startswith("#"):
-            comment = [text.removeprefix("# -- ")] if text.startswith("# -- ") else [*comment, text[1:].strip()]
-            continue
-        match = re.match(r"^( *)([A-Za-z]+):", line)
-        if match:
-            path = [step for step in path if step[0] < len(match[1])] + [(len(match[1]), match[2])]
-            written[".".join(name for _, name in path)] = " ".join(comment)
-        comment = []
-    wrong = [name for name in told if not told[name] or told[name] != written[name]]
-    assert not wrong, f"expected the words above the value, found others: {wrong}"
+def test_every_description_is_the_comment_above_the_value(generated: str) -> None:
+    """Compared with values.yaml, because helm-docs cuts a text at ` --` and takes the rest for the name of a value."""
+    in_readme = {name: text.replace("\\|", "|") for name, text in described(generated).items()}
+    comments = chart_schema.comments(CHART / "values.yaml")
+    wrong = [name for name, text in in_readme.items() if not text or text != comments[name]]
+    assert not wrong, f"expected the comments of values.yaml, found other descriptions: {wrong}"
 
 
-def leaves(values: object, prefix: str = "") -> list[str]:
+def egress_allowed(values: object, prefix: str = "") -> list[str]:
     if not isinstance(values, dict) or not values:
         return [prefix]
-    return [leaf for name, value in values.items() for leaf in leaves(value, f"{prefix}.{name}" if prefix else name)]
+    return [
+        leaf for name, value in values.items() for leaf in egress_allowed(value, f"{prefix}.{name}" if prefix else name)
+    ]
 
 
-def test_no_value_is_left_out(made: str) -> None:
-    """A value is told itself, or an object that it lies in is."""
-    told = described(made)
-    for leaf in leaves(yaml.safe_load((CHART / "values.yaml").read_text())):
+def test_every_value_is_listed(generated: str) -> None:
+    """The README lists the value itself or an object that contains it."""
+    listed = described(generated)
+    for leaf in egress_allowed(yaml.safe_load((CHART / "values.yaml").read_text())):
         parts = leaf.split(".")
-        assert any(".".join(parts[:count]) in told for count in range(1, len(parts) + 1)), leaf
+        assert any(".".join(parts[:count]) in listed for count in range(1, len(parts) + 1)), leaf
 
 
-def test_a_chart_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_invalid_values_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "Chart.yaml").write_text("name: x\n")
     (tmp_path / "values.yaml").write_text("a: [1\n")
     try:
-        with pytest.raises(chart_docs.ChartDocsError, match="helm-docs refuses"):
+        with pytest.raises(chart_docs.ChartDocsError, match="helm-docs rejects"):
             chart_docs.readme(tmp_path)
     except GoUnavailable as reason:
         pytest.skip(str(reason))

@@ -1,4 +1,4 @@
-"""The very commands of the rendered pods, with their variables and files, against the real Kafka and Triton."""
+"""The commands of the rendered pods, run with their variables and files against a real Kafka and Triton."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRAMS = {"glaim-stream": [sys.executable, "-m", "glaim_stream"], "python": [s
 
 
 class Kubelet:
-    """Lays out a pod's ConfigMaps in a directory and starts its first container with paths that lead there."""
+    """A stand-in for the kubelet: writes a pod's ConfigMaps to a directory and runs its first container's command."""
 
     def __init__(self, objects: list[Object], directory: Path) -> None:
         self._maps = {item["metadata"]["name"]: item["data"] for item in objects if item["kind"] == "ConfigMap"}
@@ -66,7 +66,7 @@ class Kubelet:
         return moved
 
 
-def test_the_worker_becomes_ready_and_helms_tests_pass(
+def test_worker_becomes_ready_and_helm_tests_pass(
     chart: Chart,
     kafka: LocalKafka | ExternalKafka,
     triton: LocalTriton | ExternalTriton,
@@ -94,20 +94,20 @@ def test_the_worker_becomes_ready_and_helms_tests_pass(
         status = kubelet.start(tests[test], f"demo-glaim-stream-test-{test}", service, log).wait(timeout=120)
         return status, log.read_text()
 
-    status, said = outcome("workers")
-    assert (status, "did not respond" in said) == (1, True), "no worker runs yet"
+    status, output = outcome("workers")
+    assert (status, "did not respond" in output) == (1, True), "no worker is running yet"
     worker = kubelet.start(worker_pod(objects), "demo-glaim-stream-worker-0", service, tmp_path / "worker.log")
     try:
         deadline = time.monotonic() + 90
-        while (answer := outcome("workers"))[0] != 0:
+        while (result := outcome("workers"))[0] != 0:
             assert worker.poll() is None, (tmp_path / "worker.log").read_text()
-            assert time.monotonic() < deadline, answer[1]
+            assert time.monotonic() < deadline, result[1]
             time.sleep(1)
-        assert f"{LOOPBACK} is ready" in answer[1]
-        status, said = outcome("check")
-        assert status == 0, said
-        assert "model plant-pump on triton" in said
-        assert "found none of that name" not in said, "the worker has made the topics"
+        assert f"{LOOPBACK} is ready" in result[1]
+        status, output = outcome("check")
+        assert status == 0, output
+        assert "model plant-pump on triton" in output
+        assert "found none of that name" not in output, "the worker has created the topics"
     finally:
         worker.terminate()
         assert worker.wait(timeout=60) == 0

@@ -1,4 +1,4 @@
-"""Triton's pod: where it may run, what it is told, and who may call it."""
+"""Triton's pod: resources, arguments, probes, placement, and its Service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def triton(chart: Chart, changes: Values) -> Object:
     return container
 
 
-def test_a_gpu_is_requested_and_limited_alike_and_leaves_the_other_resources(chart: Chart) -> None:
+def test_gpu_is_added_to_requests_and_limits(chart: Chart) -> None:
     resources = triton(chart, {})["resources"]
     assert resources == {
         "requests": {"cpu": "1", "memory": "3Gi", "nvidia.com/gpu": 1},
@@ -31,7 +31,7 @@ def test_a_gpu_is_requested_and_limited_alike_and_leaves_the_other_resources(cha
     assert "nvidia.com/gpu" not in sliced["limits"]
 
 
-def test_by_the_processor_it_asks_for_no_gpu_and_takes_the_other_configuration(chart: Chart) -> None:
+def test_cpu_device_requests_no_gpu_and_selects_the_cpu_configuration(chart: Chart) -> None:
     container = triton(chart, {"device": "cpu"})
     assert not any("/" in name for part in container["resources"].values() for name in part)
     assert "--model-config-name=cpu" in container["args"]
@@ -39,23 +39,23 @@ def test_by_the_processor_it_asks_for_no_gpu_and_takes_the_other_configuration(c
     assert "--model-config-name=cpu" not in triton(chart, {})["args"]
 
 
-def test_the_repository_is_polled_only_where_versions_can_come(chart: Chart) -> None:
+def test_repository_is_polled_only_if_versions_can_be_added(chart: Chart) -> None:
     assert "--model-control-mode=none" in triton(chart, {})["args"]
-    claimed = triton_pod(chart.render(MATRIX["everything from elsewhere"]))["spec"]["containers"][0]["args"]
+    claimed = triton_pod(chart.render(MATRIX["existing objects"]))["spec"]["containers"][0]["args"]
     assert {"--model-control-mode=poll", "--repository-poll-secs=30"} <= set(claimed)
 
 
-def test_http_and_with_it_the_admin_api_is_not_reachable_from_outside_the_pod(chart: Chart) -> None:
+def test_http_with_the_admin_api_is_not_reachable_from_outside_the_pod(chart: Chart) -> None:
     container = triton(chart, {})
     assert "--http-address=127.0.0.1" in container["args"]
     assert {port["name"] for port in container["ports"]} == {"grpc", "metrics"}
-    assert "command" not in container, "the image's own entry closes the admin API of gRPC"
+    assert "command" not in container, "the entrypoint of the image disables the admin API of gRPC"
     service = of_kind(chart.render(SMALLEST), "Service", "triton")
     assert {port["name"] for port in service["spec"]["ports"]} == {"grpc", "metrics"}
 
 
-def test_it_serves_the_repository_that_the_workers_hold_it_to(chart: Chart) -> None:
-    for name in ("smallest", "everything from elsewhere"):
+def test_triton_serves_the_repository_whose_contracts_the_workers_read(chart: Chart) -> None:
+    for name in ("smallest", "existing objects"):
         objects = chart.render(MATRIX[name])
         paths = {
             environment(pod["spec"]["containers"][0])["GLAIM_MODEL_REPOSITORY"]["value"]
@@ -64,7 +64,7 @@ def test_it_serves_the_repository_that_the_workers_hold_it_to(chart: Chart) -> N
         assert len(paths) == 1
 
 
-def test_workers_are_told_the_headless_service(chart: Chart) -> None:
+def test_workers_use_the_headless_service(chart: Chart) -> None:
     objects = chart.render(SMALLEST)
     service = of_kind(objects, "Service", "triton")
     assert service["spec"]["clusterIP"] == "None"
@@ -73,13 +73,13 @@ def test_workers_are_told_the_headless_service(chart: Chart) -> None:
     assert address == f"{service['metadata']['name']}:{port}"
 
 
-def test_its_time_to_end_fits_into_the_pods(chart: Chart) -> None:
+def test_exit_timeout_fits_into_the_grace_period(chart: Chart) -> None:
     container = triton(chart, {"terminationGracePeriodSeconds": 90})
     assert container["lifecycle"]["preStop"] == {"exec": {"command": ["sleep", "5"]}}
     assert "--exit-timeout-secs=80" in container["args"]
 
 
-def test_every_probe_is_a_real_inference_and_a_restart_comes_last(chart: Chart) -> None:
+def test_every_probe_is_a_real_inference_and_liveness_is_slower_than_readiness(chart: Chart) -> None:
     container = triton(chart, {})
     probes = [container[name] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
     for probe in probes:
@@ -91,7 +91,7 @@ def test_every_probe_is_a_real_inference_and_a_restart_comes_last(chart: Chart) 
     assert patience[1] > 3 * patience[2]
 
 
-def test_shared_memory_is_mounted_when_it_is_asked_for(chart: Chart) -> None:
+def test_shared_memory_is_mounted_if_a_size_is_set(chart: Chart) -> None:
     pod = triton_pod(chart.render(merged(SMALLEST, {"triton": {"sharedMemory": "256Mi"}})))["spec"]
     assert {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"}} in pod["volumes"]
     assert {"name": "shared-memory", "mountPath": "/dev/shm"} in pod["containers"][0]["volumeMounts"]
@@ -99,16 +99,16 @@ def test_shared_memory_is_mounted_when_it_is_asked_for(chart: Chart) -> None:
 
 @pytest.mark.parametrize("hosts", ["ScheduleAnyway", "DoNotSchedule", ""])
 @pytest.mark.parametrize("zones", ["ScheduleAnyway", "DoNotSchedule", ""])
-def test_it_spreads_as_asked(chart: Chart, hosts: str, zones: str) -> None:
+def test_spread_constraints_follow_the_values(chart: Chart, hosts: str, zones: str) -> None:
     values = {"triton": {"spread": {"hosts": hosts, "zones": zones}}}
     constraints = triton_pod(chart.render(merged(SMALLEST, values)))["spec"].get("topologySpreadConstraints", [])
-    asked = {"topology.kubernetes.io/zone": zones, "kubernetes.io/hostname": hosts}
+    expected = {"topology.kubernetes.io/zone": zones, "kubernetes.io/hostname": hosts}
     assert {item["topologyKey"]: item["whenUnsatisfiable"] for item in constraints} == {
-        key: how for key, how in asked.items() if how
+        key: how for key, how in expected.items() if how
     }
 
 
-def test_a_triton_outside_makes_none_here(chart: Chart) -> None:
+def test_external_triton_replaces_the_one_of_the_release(chart: Chart) -> None:
     objects = chart.render(MATRIX["outside"])
     assert not [item for item in objects if "triton" in item["metadata"]["name"]]
     address = environment(worker_pod(objects)["spec"]["containers"][0])["GLAIM_TRITON"]["value"]

@@ -1,4 +1,4 @@
-"""The worker's pod: its variables are the worker's own settings, and its files are read by the worker's own readers."""
+"""The worker's pod: its variables are read as settings, and its files are read by the worker's code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def variables_of(objects: list[Object]) -> dict[str, Object]:
 
 
 def from_pod(objects: list[Object], monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """The settings that a worker of this pod would read."""
+    """The settings that a worker in this pod reads."""
     for name, variable in variables_of(objects).items():
         monkeypatch.setenv(name, variable.get("value", f"from {next(iter(variable.get('valueFrom', {'': 0})))}"))
     return read_settings()
@@ -49,12 +49,12 @@ def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> N
     assert not missing, "give it a value in values.yaml and a line in _environment.tpl"
 
 
-def test_defaults_are_the_workers_own_but_where_the_values_say_why(
+def test_defaults_equal_those_of_the_worker_with_two_documented_exceptions(
     chart: Chart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Settings().model_dump()
+    defaults = Settings().model_dump()
     settings = from_pod(chart.render(SMALLEST), monkeypatch).model_dump()
-    differing = {name for name in own if settings[name] != own[name]}
+    differing = {name for name in defaults if settings[name] != defaults[name]}
     given = {"kafka", "triton", "instance_id", "catalogue", "model_repository"}
     assert differing - given == {"replication_factor", "session_timeout_s"}
 
@@ -75,17 +75,17 @@ def test_values_reach_the_worker(chart: Chart, monkeypatch: pytest.MonkeyPatch) 
     ("tls", "sasl", "protocol"),
     [(False, False, "PLAINTEXT"), (True, False, "SSL"), (False, True, "SASL_PLAINTEXT"), (True, True, "SASL_SSL")],
 )
-def test_the_protocol_follows_from_tls_and_sasl(chart: Chart, tls: bool, sasl: bool, protocol: str) -> None:
+def test_protocol_follows_from_tls_and_sasl(chart: Chart, tls: bool, sasl: bool, protocol: str) -> None:
     kafka = {"tls": {"enabled": tls}, "sasl": {"enabled": sasl, "existingSecret": "login" if sasl else ""}}
     variables = variables_of(chart.render(merged(SMALLEST, {"kafka": kafka})))
     assert variables["GLAIM_SECURITY_PROTOCOL"]["value"] == protocol
 
 
-def test_the_worker_reads_the_catalogue_and_the_contract_that_were_given(chart: Chart, tmp_path: Path) -> None:
+def test_worker_reads_the_given_catalogue_and_contract(chart: Chart, tmp_path: Path) -> None:
     objects = chart.render(merged(SMALLEST, OUTSIDE))
     maps = {item["metadata"]["name"]: item["data"] for item in objects if item["kind"] == "ConfigMap"}
     for volume in worker_pod(objects)["spec"]["volumes"]:
-        for item in volume.get("configMap", {}).get("items", []):  # as the kubelet lays them out
+        for item in volume.get("configMap", {}).get("items", []):  # as the kubelet writes them
             target = tmp_path / volume["name"] / item["path"]
             target.parent.mkdir(parents=True)
             target.write_text(maps[volume["configMap"]["name"]][item["key"]])
@@ -96,6 +96,6 @@ def test_the_worker_reads_the_catalogue_and_the_contract_that_were_given(chart: 
     catalogue.models[0].require_contract(contract)
 
 
-def test_the_shipped_version_is_the_packages_own() -> None:
+def test_app_version_equals_the_package_version() -> None:
     chart = yaml.safe_load((CHECKOUT / "helm" / "glaim-stream" / "Chart.yaml").read_text())
     assert chart["appVersion"] == tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]

@@ -77,7 +77,7 @@ class Server:
         except urllib.error.HTTPError as error:
             raise NotServedError(f"{path}: status {error.code}, {error.read(500).decode(errors='replace')}") from error
         except (OSError, ValueError) as error:
-            raise NotServedError(f"{self._url}{path}: no answer within {self._timeout_s:g} s: {error}") from error
+            raise NotServedError(f"{self._url}{path}: no response within {self._timeout_s:g} s: {error}") from error
 
 
 def _zeros(tensor: "dict[str, Any]", shape: "list[int]") -> "list[object]":

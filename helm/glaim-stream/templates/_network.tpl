@@ -42,10 +42,10 @@ of `egress` or `ingress`.
 {{/* The object store and the token service of the cloud: HTTPS, and the port of a custom endpoint. */}}
 {{- define "glaim-stream.egress.objectStore" -}}
 {{- if eq .Values.models.source "objectStore" -}}
-{{- $own := regexFind "endpoint_override=[^&]*:[0-9]+" .Values.models.objectStore.uri | splitList ":" | last | int64 -}}
+{{- $port := regexFind "endpoint_override=[^&]*:[0-9]+" .Values.models.objectStore.uri | splitList ":" | last | int64 -}}
 - ports:
     - {port: 443, protocol: TCP}
-    {{- with $own }}
+    {{- with $port }}
     - {port: {{ . }}, protocol: TCP}
     {{- end }}
 {{- end -}}

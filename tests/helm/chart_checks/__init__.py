@@ -1,1 +1,1 @@
-"""What the rendered chart has to keep to. A check takes a system and yields a sentence for each thing that is wrong."""
+"""Rules for the rendered chart. A check takes a system and yields one message per problem."""

@@ -1,4 +1,4 @@
-"""Renders the whole matrix once; skips with the reason where there is no helm and no CRD to be had."""
+"""Fixtures that render the whole matrix once; skipped if helm or the CRDs are unavailable."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def renderings(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Renderin
 
 @pytest.fixture(scope="session")
 def full(renderings: Renderings) -> System:
-    """A system that keeps every rule, to be damaged."""
+    """A system that complies with every rule, to be damaged by tests."""
     *_, (_, system) = renderings.of("everything at once")
     return system

@@ -1,7 +1,7 @@
-"""The operators' kinds, by their real CustomResourceDefinitions: those of their Go modules' published source.
+"""Schemas of the operators' kinds, from the CustomResourceDefinitions in the published source of their Go modules.
 
-A CRD's schema prunes what it does not know: a misspelt field would be dropped in silence. Here it is refused. What is
-not checked are the rules that a CRD states in CEL; `make cluster-test` has a real API server check those.
+An API server silently drops fields that a CRD does not define, such as a misspelt one; these schemas reject them. CEL
+rules of a CRD are not checked here; `make cluster-test` has them checked by a real API server.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.helm.chart_checks.system import Object
 
 @cache
 def definitions() -> dict[tuple[str, str], Object]:
-    """(apiVersion, kind) -> OpenAPI schema of that version, of the CRDs that the cluster tests install."""
+    """(apiVersion, kind) -> OpenAPI schema, for the CRDs that the cluster tests install."""
     found = {}
     for crd in crds.definitions():
         for version in crd["spec"]["versions"]:
@@ -37,10 +37,10 @@ def custom_validator(api: str, kind: str) -> jsonschema.protocols.Validator:
 
 
 def closed(schema: Any) -> Any:
-    """An OpenAPI schema of a CRD as JSON schema, in which an object has the fields that are written down and no others.
+    """Convert the OpenAPI schema of a CRD to a JSON schema that rejects undefined fields.
 
-    Where a schema says itself that it keeps unknown fields, or that its keys are free (additionalProperties), it stays
-    open. `nullable` becomes a type of its own, and `x-kubernetes-int-or-string` the two types that it stands for.
+    Objects that preserve unknown fields or allow any key (additionalProperties) stay open. `nullable` becomes the type
+    null, and `x-kubernetes-int-or-string` becomes the types integer and string.
     """
     if isinstance(schema, list):
         return [closed(inner) for inner in schema]
@@ -53,7 +53,7 @@ def closed(schema: Any) -> Any:
     for name in ("items", "additionalProperties", "not"):
         if name in result:
             result[name] = closed(result[name])
-    # What stands below allOf, anyOf and oneOf may only restrict fields that are named outside: it stays as it is.
+    # Schemas below allOf, anyOf and oneOf only restrict fields that are defined outside of them, so they are kept.
     if result.get("x-kubernetes-int-or-string"):
         result["type"] = ["integer", "string"]
     if result.pop("nullable", False) and "type" in result:

@@ -1,4 +1,4 @@
-"""Systems that are broken on purpose, to see that each rule notices."""
+"""Deliberately broken systems, with which the rules are tested."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.helm.chart_checks.system import TEMPLATES, Object, System, inside
 
 
 class Damaged:
-    """A copy of a system, to be changed before a rule looks at it."""
+    """A copy of a system that a test changes before it applies a rule."""
 
     def __init__(self, system: System) -> None:
         self._origin = system
@@ -20,7 +20,7 @@ class Damaged:
         return System(self.objects, self._origin.values, self._origin.namespace)
 
     def one(self, kind: str, component: str = "") -> Object:
-        """The first object of a kind, of a component if one is named: by its label, or by the end of its name."""
+        """The first object of a kind whose component label begins, or whose name ends, with `component`."""
         for item in self.objects:
             labels, name = item["metadata"]["labels"], item["metadata"]["name"]
             named = labels["app.kubernetes.io/component"].startswith(component) or name.endswith(component)
@@ -29,7 +29,7 @@ class Damaged:
         raise LookupError(f"expected a {kind} of {component or 'any component'} in the system, found none")
 
     def pod(self, kind: str, component: str = "") -> Object:
-        """Spec of the pods that this object makes."""
+        """The spec of the pods that this object creates."""
         item = self.one(kind, component)
         template: Object = item if kind == "Pod" else inside(item, *TEMPLATES[kind])
         spec: Object = template["spec"]
@@ -45,9 +45,9 @@ class Damaged:
 
 
 def put(target: Any, path: str, value: Any) -> None:
-    """Set what lies at a path of names and numbers, such as `ports.0.name`; None removes it."""
-    *way, last = path.split(".")
-    for part in way:
+    """Set the field at a path of names and indices, such as `ports.0.name`; None removes it."""
+    *parents, last = path.split(".")
+    for part in parents:
         target = target[int(part)] if isinstance(target, list) else target.setdefault(part, {})
     if value is None:
         del target[last]

@@ -1,4 +1,4 @@
-"""What the containers are told, the programs understand: variables are settings, options are options."""
+"""The containers' variables and arguments exist as settings, commands and options of the programs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.helm.chart_checks.system import Container, System
 Problems = Iterator[str]
 
 PREFIX = "GLAIM_"
-# What a Secret or the pod itself will say, where a setting is more than a text.
-IMAGES_OWN = "/opt/glaim/"  # what deploy/images puts into every image of ours
+IN_THE_IMAGES = "/opt/glaim/"  # folder that deploy/images creates in every image
+# Values for variables whose value comes from a Secret or from the pod; all others get "x".
 STAND_INS = {"GLAIM_INSTANCE_ID": "demo-worker-0"}
 
 
@@ -32,14 +32,14 @@ def check(system: System) -> Problems:
 
 
 def variables(container: Container) -> Problems:
-    """Every GLAIM_ variable is a setting, and together they can be read."""
+    """Every GLAIM_ variable is a setting, and the settings can be read."""
     given = {item["name"]: item.get("value") for item in container.spec.get("env") or []}
-    ours = {name: value for name, value in given.items() if name.startswith(PREFIX)}
-    unknown = [name for name in ours if name.removeprefix(PREFIX).lower() not in Settings.model_fields]
+    settings = {name: value for name, value in given.items() if name.startswith(PREFIX)}
+    unknown = [name for name in settings if name.removeprefix(PREFIX).lower() not in Settings.model_fields]
     for name in unknown:
-        yield f"{container.where}: {name} is no setting"
-    said = {name: STAND_INS.get(name, "x") if value is None else str(value) for name, value in ours.items()}
-    with patch.dict(os.environ, said, clear=True):
+        yield f"{container.where}: {name} is not a setting"
+    values = {name: STAND_INS.get(name, "x") if value is None else str(value) for name, value in settings.items()}
+    with patch.dict(os.environ, values, clear=True):
         try:
             read_settings()
         except SettingsError as error:
@@ -47,38 +47,38 @@ def variables(container: Container) -> Problems:
 
 
 def arguments(container: Container) -> Problems:
-    """`glaim-stream COMMAND --OPTION` names a command and options that there are."""
+    """The command and the options of `glaim-stream COMMAND --OPTION` exist."""
     line = [str(word) for name in ("command", "args") for word in container.spec.get(name) or []]
     if not line or line[0] != "glaim-stream":
         return
-    command, words = program(), line[1:]
-    # By its attribute and not by its class: typer brings a click of its own, or uses the one that is installed.
-    while words and hasattr(command, "commands") and not words[0].startswith("-"):
-        found = command.commands.get(words[0])
+    command, rest = program(), line[1:]
+    # Groups are recognised by their attribute, because typer uses either its vendored click or the installed one.
+    while rest and hasattr(command, "commands") and not rest[0].startswith("-"):
+        found = command.commands.get(rest[0])
         if found is None:
-            yield f"{container.where}: glaim-stream has no command {words[0]}"
+            yield f"{container.where}: glaim-stream has no command {rest[0]}"
             return
-        command, words = found, words[1:]
+        command, rest = found, rest[1:]
     known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    for word in words:
-        option = word.partition("=")[0]
+    for argument in rest:
+        option = argument.partition("=")[0]
         if option.startswith("--") and option not in {*known, "--help"}:
             yield f"{container.where}: {command.name} has no option {option}"
 
 
 def files(container: Container) -> Problems:
-    """Settings that name a file or folder name one of the image's own or one that is mounted."""
+    """Settings that are paths point into the image or into a mounted volume."""
     mounted = [mount["mountPath"].rstrip("/") + "/" for mount in container.spec.get("volumeMounts") or []]
     for item in container.spec.get("env") or []:
         field = Settings.model_fields.get(item["name"].removeprefix(PREFIX).lower())
         path = str(item.get("value", "")) + "/"
         if field is None or "Path" not in str(field.annotation) or "value" not in item:
             continue
-        if not path.startswith((IMAGES_OWN, *mounted)):
+        if not path.startswith((IN_THE_IMAGES, *mounted)):
             yield f"{container.where}: {item['name']} is {item['value']}, which is neither mounted nor in the image"
 
 
 @cache
 def program() -> Any:
-    """The command line as click sees it."""
+    """The command line as a click command."""
     return typer.main.get_command(app)

@@ -1,8 +1,8 @@
-"""NetworkPolicies let every needed connection through, and a stranger's not.
+"""NetworkPolicies allow every necessary connection and no connection from foreign pods.
 
-Which connections are needed follows from the pods themselves: every address in their variables and arguments, DNS where
-their egress is restricted, and the ports called metrics. A policy means what the Kubernetes documentation says: a pod
-that policies of a direction select has the connections that one of their rules allows; any other pod has all.
+The necessary connections follow from the pods: every address in their variables and arguments, DNS if their egress is
+restricted, and the ports named metrics. Policies are evaluated as in the Kubernetes documentation: if policies for a
+direction select a pod, only connections that one of their rules allows are possible; otherwise all are.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tests.helm.chart_checks.system import Object, Pod, System, inside, is_selec
 
 Problems = Iterator[str]
 
-# host:port, also in a URL, a list or an option: kafka-0:9092,kafka-1:9092 --triton=demo-triton:8001 http://x:8000/v2
+# host:port, also within a URL, a list or an option: kafka-0:9092,kafka-1:9092 --triton=demo-triton:8001 http://x:8000/v2
 ADDRESS = re.compile(r"""(?:^|[/,=\s"'])((?!\d+:)[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?):(\d{1,5})(?=$|[/,\s"'])""")
-ITSELF = {"localhost", "127.0.0.1", "0.0.0.0"}
+LOCALHOST = {"localhost", "127.0.0.1", "0.0.0.0"}
 
 
 @dataclass(frozen=True)
 class Peer:
-    """The other end of a connection: a pod somewhere, or something outside of the cluster (no namespace)."""
+    """The other end of a connection: a pod, or, without a namespace, an address outside the cluster."""
 
     name: str
     labels: Object = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Peer:
 def check(system: System) -> Problems:
     policies = system.of_kind("NetworkPolicy")
     if not policies:
-        return  # switched off by a value
+        return  # disabled by networkPolicy.enabled
     for policy in policies:
         if not system.selected(policy["spec"].get("podSelector") or {}):
             yield f"{name_of(policy)}: selects no pod"
@@ -42,80 +42,85 @@ def check(system: System) -> Problems:
         yield from addresses(system, pod)
         yield from name_lookup(system, pod)
     yield from scraping(system)
-    yield from strangers(system)
+    yield from foreign_pods(system)
 
 
 def addresses(system: System, pod: Pod) -> Problems:
-    """What a pod is told to speak to, it can reach, and that lets it in."""
-    for host, port in sorted(spoken_to(pod)):
+    """Policies allow the connections to every address that a pod is configured with, at both ends."""
+    for host, port in sorted(configured_addresses(pod)):
         service = system.find("Service", host.split(".")[0])
         if service is None:
-            if not leaves(system, pod, Peer(host), port):
-                yield f"{pod.where}: is told of {host}:{port}, and no policy lets it out there"
+            if not egress_allowed(system, pod, Peer(host), port):
+                yield f"{pod.where}: is configured with {host}:{port}, but no policy allows this egress"
             continue
         for target, number in _behind(system, service, port):
             peer = Peer(target.where, target.labels, system.namespace)
-            if not leaves(system, pod, peer, number):
-                yield f"{pod.where}: is told of {host}:{port}, and no policy lets it out to {target.where}"
-            if not enters(system, target, Peer(pod.where, pod.labels, system.namespace), number):
-                yield f"{target.where}: does not let {pod.where} in, which is told of {host}:{port}"
+            if not egress_allowed(system, pod, peer, number):
+                yield f"{pod.where}: is configured with {host}:{port}, but no policy allows egress to {target.where}"
+            if not ingress_allowed(system, target, Peer(pod.where, pod.labels, system.namespace), number):
+                yield f"{target.where}: does not admit {pod.where}, which is configured with {host}:{port}"
 
 
 def name_lookup(system: System, pod: Pod) -> Problems:
-    """A pod whose egress is restricted still asks the cluster's DNS, by UDP and, for long answers, by TCP.
+    """A pod with restricted egress can query the cluster's DNS by UDP and, for long responses, by TCP.
 
-    But one that may reach nobody at all has no name to look up.
+    This does not apply to a pod that may not connect to anything and so has no name to resolve.
     """
-    if not any(policy["spec"].get("egress") for policy in _policies(system, pod, "Egress")) and not spoken_to(pod):
+    if not any(
+        policy["spec"].get("egress") for policy in _policies(system, pod, "Egress")
+    ) and not configured_addresses(pod):
         return
     dns = Peer("the cluster's DNS", {"k8s-app": "kube-dns"}, "kube-system")
     for protocol in ("UDP", "TCP"):
-        if not leaves(system, pod, dns, 53, protocol):
-            yield f"{pod.where}: may not ask the cluster's DNS by {protocol}"
+        if not egress_allowed(system, pod, dns, 53, protocol):
+            yield f"{pod.where}: may not query the cluster's DNS by {protocol}"
 
 
 def scraping(system: System) -> Problems:
-    """Somebody outside of the release can ask every port called metrics."""
+    """Every port named metrics can be reached from outside the release."""
     for pod in system.pods:
-        number = pod.port("metrics") if pod.runs_for_ever else None
+        number = pod.port("metrics") if pod.is_long_running else None
         if number is None:
             continue
         rules = [rule for policy in _policies(system, pod, "Ingress") for rule in policy["spec"].get("ingress") or []]
-        asked = [rule for rule in rules if _port_matches(rule.get("ports"), number, "TCP", pod)]
+        matching = [rule for rule in rules if _port_matches(rule.get("ports"), number, "TCP", pod)]
         foreign = [
             rule
-            for rule in asked
+            for rule in matching
             if not rule.get("from")
-            or any("namespaceSelector" in peer or "ipBlock" in peer or not _ours(system, peer) for peer in rule["from"])
+            or any(
+                "namespaceSelector" in peer or "ipBlock" in peer or not _within_release(system, peer)
+                for peer in rule["from"]
+            )
         ]
         if _policies(system, pod, "Ingress") and not foreign:
-            yield f"{pod.where}: no policy lets a Prometheus in to its metrics"
+            yield f"{pod.where}: no policy allows a Prometheus to scrape its metrics"
 
 
-def strangers(system: System) -> Problems:
-    """A pod of somebody else in the namespace reaches nothing but metrics."""
-    stranger = Peer("a stranger", {"app": "stranger"}, system.namespace)
+def foreign_pods(system: System) -> Problems:
+    """A pod of another application in the namespace can connect to ports named metrics only."""
+    foreign = Peer("a foreign pod", {"app": "foreign"}, system.namespace)
     for pod in system.pods:
         for container in pod.containers:
             for name, number in container.ports.items():
-                if name != "metrics" and enters(system, pod, stranger, number):
-                    yield f"{container.where}: a stranger in the namespace reaches its port {name}"
+                if name != "metrics" and ingress_allowed(system, pod, foreign, number):
+                    yield f"{container.where}: a foreign pod in the namespace can connect to its port {name}"
 
 
-def spoken_to(pod: Pod) -> set[tuple[str, int]]:
-    """(host, port) of everything that the pod's variables, commands and arguments name."""
+def configured_addresses(pod: Pod) -> set[tuple[str, int]]:
+    """(host, port) of every address in the pod's variables, commands and arguments."""
     texts: list[str] = []
     for container in pod.containers:
         texts += [str(item["value"]) for item in container.spec.get("env") or [] if "value" in item]
         texts += [str(text) for name in ("command", "args") for text in container.spec.get(name) or []]
     found = {(host, int(port)) for text in texts for host, port in ADDRESS.findall(text)}
-    return {(host, port) for host, port in found if host not in ITSELF}
+    return {(host, port) for host, port in found if host not in LOCALHOST}
 
 
-def leaves(system: System, pod: Pod, peer: Peer, port: int, protocol: str = "TCP") -> bool:
-    """Whether the policies let a connection out of this pod."""
+def egress_allowed(system: System, pod: Pod, peer: Peer, port: int, protocol: str = "TCP") -> bool:
+    """Whether the policies allow a connection from this pod."""
     policies = _policies(system, pod, "Egress")
-    # A named port of an egress rule is the other pod's.
+    # A named port in an egress rule is a port of the other pod.
     target = next((one for one in system.pods if one.where == peer.name), None)
     rules = [rule for policy in policies for rule in policy["spec"].get("egress") or []]
     return not policies or any(
@@ -124,8 +129,8 @@ def leaves(system: System, pod: Pod, peer: Peer, port: int, protocol: str = "TCP
     )
 
 
-def enters(system: System, pod: Pod, peer: Peer, port: int, protocol: str = "TCP") -> bool:
-    """Whether the policies let a connection into this pod."""
+def ingress_allowed(system: System, pod: Pod, peer: Peer, port: int, protocol: str = "TCP") -> bool:
+    """Whether the policies allow a connection to this pod."""
     policies = _policies(system, pod, "Ingress")
     rules = [rule for policy in policies for rule in policy["spec"].get("ingress") or []]
     return not policies or any(
@@ -135,7 +140,7 @@ def enters(system: System, pod: Pod, peer: Peer, port: int, protocol: str = "TCP
 
 
 def _behind(system: System, service: Object, port: int) -> Iterator[tuple[Pod, int]]:
-    """The pods behind a Service's port, each with the number of its own."""
+    """The pods behind a port of a Service, each with the number of its container port."""
     for entry in service["spec"]["ports"]:
         if entry["port"] == port:
             for pod in system.selected({"matchLabels": service["spec"]["selector"]}):
@@ -179,7 +184,7 @@ def _peer_matches(system: System, peers: list[Object] | None, peer: Peer) -> boo
 
 def _is_peer(system: System, entry: Object, peer: Peer) -> bool:
     if "ipBlock" in entry:
-        return peer.namespace is None  # which addresses are meant is the user's to know
+        return peer.namespace is None  # the addresses are not checked: only the user knows them
     if peer.namespace is None:
         return False
     if "namespaceSelector" in entry:
@@ -190,6 +195,6 @@ def _is_peer(system: System, entry: Object, peer: Peer) -> bool:
     return is_selected(peer.labels, entry.get("podSelector") or {})
 
 
-def _ours(system: System, entry: Object) -> bool:
-    """Whether a peer of a rule can only be a pod of this release."""
+def _within_release(system: System, entry: Object) -> bool:
+    """Whether a peer of a rule matches pods of this release only."""
     return bool(inside(entry, "podSelector")) and bool(system.selected(entry["podSelector"]))

@@ -1,8 +1,7 @@
-"""The Pod Security Standard `restricted`, rule by rule, over every pod that the chart makes.
+"""The rules of the Pod Security Standard `restricted`, applied to every pod of the chart.
 
-The rules are those of "Pod Security Standards" in the Kubernetes documentation (concepts/security), baseline and
-restricted together, for pods of Linux. The names are its headings. Where restricted says more than baseline about the
-same field, only the stricter rule stands here.
+Source: "Pod Security Standards" in the Kubernetes documentation (concepts/security), baseline and restricted, for Linux
+pods. The function names are its headings. Where both profiles restrict a field, only the stricter rule is checked.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def host_probes(pod: Pod) -> Problems:
 
 
 def _hosts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
-    """Every non-empty `host` of an httpGet or tcpSocket below a probe or a lifecycle hook."""
+    """Every non-empty `host` of an httpGet or tcpSocket in a probe or a lifecycle hook."""
     for name, inner in (value or {}).items() if isinstance(value, dict) else ():
         if name in ("httpGet", "tcpSocket") and inner and inner.get("host"):
             yield f"{where}{name}", inner["host"]
@@ -189,7 +188,7 @@ RULES = (
 
 
 def check(system: System) -> Problems:
-    """Every rule over every pod."""
+    """Apply every rule to every pod."""
     for pod in system.pods:
         for rule in RULES:
             yield from rule(pod)

@@ -1,4 +1,4 @@
-"""Probes ask ports that are open, and their arithmetic holds: a slow start is no failure, a short outage no restart."""
+"""Probes use open ports, and their thresholds tolerate a slow start and a short outage."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tests.helm.chart_checks.system import Container, Object, Pod, System, insid
 Problems = Iterator[str]
 
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
-# Followers of an object store: nothing is routed to them, and while one fails what is there is served. A probe could
-# only take the server beside it out of service.
+# Containers that follow an object store receive no traffic, and while they fail the present models are served. A
+# failing probe would only take the server in the same pod out of service.
 WITHOUT_PROBES = {"follow-models"}
-LEAST_STARTUP_S = 60  # pulling is not in it, importing and reading models is
-LEAST_LIVENESS_S = 30  # a process that pauses for less is not dead
+MIN_STARTUP_S = 60  # covers imports and loading models, but not pulling the image
+MIN_LIVENESS_S = 30  # a shorter pause does not mean that the process is dead
 
 
 def window_s(probe: Object) -> int:
-    """How long a probe may fail before it counts: `failureThreshold` times `periodSeconds`, by Kubernetes' defaults."""
+    """Time for which a probe may fail: `failureThreshold` times `periodSeconds`, with the defaults of Kubernetes."""
     return int(probe.get("failureThreshold", 3)) * int(probe.get("periodSeconds", 10))
 
 
@@ -25,8 +25,8 @@ def check(system: System) -> Problems:
     for pod in system.pods:
         for container in pod.containers:
             yield from ports(pod, container)
-            asked = container.spec["name"] not in WITHOUT_PROBES
-            if pod.runs_for_ever and container.kind == "containers" and asked:
+            needs_probes = container.spec["name"] not in WITHOUT_PROBES
+            if pod.is_long_running and container.kind == "containers" and needs_probes:
                 yield from arithmetic(container)
         yield from stopping(pod)
 
@@ -37,7 +37,7 @@ def ports(pod: Pod, container: Container) -> Problems:
         for kind in ("httpGet", "tcpSocket", "grpc"):
             port = inside(probe, kind).get("port")
             if port is not None and port not in container.ports and port not in container.ports.values():
-                yield f"{container.where}: {name} asks the port {port}, which is not open in it"
+                yield f"{container.where}: {name} uses the port {port}, which is not open in it"
 
 
 def arithmetic(container: Container) -> Problems:
@@ -46,26 +46,26 @@ def arithmetic(container: Container) -> Problems:
         yield f"{container.where}: has no {', '.join(missing)}"
         return
     startup, liveness, readiness = (container.spec[name] for name in PROBES)
-    if window_s(startup) < LEAST_STARTUP_S:
-        yield f"{container.where}: has {window_s(startup)} s to start, expected {LEAST_STARTUP_S} at least"
-    if window_s(liveness) < LEAST_LIVENESS_S:
-        yield f"{container.where}: is restarted after {window_s(liveness)} s, expected {LEAST_LIVENESS_S} at least"
+    if window_s(startup) < MIN_STARTUP_S:
+        yield f"{container.where}: has {window_s(startup)} s to start, expected at least {MIN_STARTUP_S}"
+    if window_s(liveness) < MIN_LIVENESS_S:
+        yield f"{container.where}: is restarted after {window_s(liveness)} s, expected at least {MIN_LIVENESS_S}"
     if window_s(liveness) <= window_s(readiness):
         yield (
-            f"{container.where}: is restarted after {window_s(liveness)} s, but not taken out before "
+            f"{container.where}: is restarted after {window_s(liveness)} s, but becomes unready only after "
             f"{window_s(readiness)} s: liveness must be slower than readiness"
         )
     for name in PROBES:
         probe = container.spec[name]
         if int(probe.get("timeoutSeconds", 1)) > int(probe.get("periodSeconds", 10)):
-            yield f"{container.where}: {name} waits longer for an answer than until the next question"
+            yield f"{container.where}: {name} has a timeout longer than its period"
 
 
 def stopping(pod: Pod) -> Problems:
-    """A preStop hook's sleep is part of the grace period; what is left is for the process itself."""
+    """The sleep of a preStop hook is part of the grace period; the process has the rest."""
     grace_s = pod.spec.get("terminationGracePeriodSeconds", 30)
-    if pod.runs_for_ever and grace_s < 30:
-        yield f"{pod.where}: has {grace_s} s to stop, expected 30 at least"
+    if pod.is_long_running and grace_s < 30:
+        yield f"{pod.where}: has {grace_s} s to stop, expected at least 30"
     for container in pod.containers:
         hook = inside(container.spec, "lifecycle", "preStop")
         slept_s = inside(hook, "sleep").get("seconds", 0)
@@ -73,4 +73,4 @@ def stopping(pod: Pod) -> Problems:
             case ["sleep", seconds]:
                 slept_s = int(seconds)
         if slept_s >= grace_s:
-            yield f"{container.where}: sleeps {slept_s} s of the {grace_s} s that it has to stop"
+            yield f"{container.where}: sleeps {slept_s} s of the {grace_s} s grace period"

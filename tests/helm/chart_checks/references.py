@@ -1,4 +1,4 @@
-"""What names something else names something that is there: selectors, ports, targets, Secrets, ConfigMaps, claims."""
+"""References must refer to existing objects: selectors, ports, targets, Secrets, ConfigMaps, claims."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
 
 
 def check(system: System) -> Problems:
-    """Every rule below over the whole system."""
+    """Apply every rule below to the whole system."""
     for rule in (workloads, services, budgets, autoscalers, monitors, configuration, accounts, used):
         yield from rule(system)
 
 
 def workloads(system: System) -> Problems:
-    """A workload selects its own pods and no others, spreads its own pods, and a StatefulSet has its Service."""
+    """A workload selects and spreads exactly its own pods, and a StatefulSet has its Service."""
     for item in system.of_kind(*WORKLOADS):
         selector = item["spec"]["selector"]
         owners = [pod.owner for pod in system.selected(selector)]
@@ -27,11 +27,11 @@ def workloads(system: System) -> Problems:
     for pod in system.pods:
         for constraint in pod.spec.get("topologySpreadConstraints") or []:
             if not is_selected(pod.labels, constraint.get("labelSelector") or {"matchLabels": {"": "nothing"}}):
-                yield f"{pod.where}: spreads over {constraint['topologyKey']} by labels that are not its own"
+                yield f"{pod.where}: spreads over {constraint['topologyKey']} by labels that it does not have"
     for item in system.of_kind("StatefulSet"):
         service = system.find("Service", item["spec"]["serviceName"])
         if service is None:
-            yield f"{name_of(item)}: names the Service {item['spec']['serviceName']}, which is not there"
+            yield f"{name_of(item)}: names the Service {item['spec']['serviceName']}, which does not exist"
         elif service["spec"].get("clusterIP") != "None" or not is_selected(
             inside(item, "spec", "template", "metadata", "labels"), {"matchLabels": service["spec"]["selector"]}
         ):
@@ -39,7 +39,7 @@ def workloads(system: System) -> Problems:
 
 
 def services(system: System) -> Problems:
-    """A Service selects the pods of one workload, and they open the ports that it sends to."""
+    """A Service selects the pods of one workload, which open its target ports."""
     for item in system.of_kind("Service"):
         pods = system.selected({"matchLabels": item["spec"].get("selector") or {"": "nothing"}})
         if len(pods) != 1:
@@ -48,11 +48,11 @@ def services(system: System) -> Problems:
             target = port.get("targetPort", port["port"])
             for pod in pods:
                 if pod.port(target) is None:
-                    yield f"{name_of(item)}: sends to the port {target}, which {pod.where} does not open"
+                    yield f"{name_of(item)}: has the target port {target}, which {pod.where} does not open"
 
 
 def budgets(system: System) -> Problems:
-    """A disruption budget covers one workload, and does not forbid every drain for ever."""
+    """A disruption budget covers one workload and does not block every drain."""
     for item in system.of_kind("PodDisruptionBudget"):
         spec = item["spec"]
         owners = [pod.owner for pod in system.selected(spec["selector"])]
@@ -61,36 +61,36 @@ def budgets(system: System) -> Problems:
         if ("maxUnavailable" in spec) == ("minAvailable" in spec):
             yield f"{name_of(item)}: expected one of maxUnavailable and minAvailable"
         if spec.get("maxUnavailable") in (0, "0", "0%") or spec.get("minAvailable") == "100%":
-            yield f"{name_of(item)}: lets no pod be evicted, so no node with one of them can ever be drained"
+            yield f"{name_of(item)}: allows no eviction, so a node with one of its pods can never be drained"
 
 
 def autoscalers(system: System) -> Problems:
-    """What scales names a workload that is there, and that does not set its own number at each upgrade."""
+    """An autoscaler refers to an existing workload whose manifest does not set the number of replicas."""
     for item in system.of_kind("HorizontalPodAutoscaler", "ScaledObject"):
         target = item["spec"]["scaleTargetRef"]
         kind = target.get("kind", "Deployment")
         workload = system.find(kind, target["name"])
         if workload is None:
-            yield f"{name_of(item)}: scales {kind}/{target['name']}, which is not there"
+            yield f"{name_of(item)}: scales {kind}/{target['name']}, which does not exist"
         elif "replicas" in workload["spec"]:
-            yield f"{name_of(item)}: every upgrade sets {name_of(workload)} back to {workload['spec']['replicas']}"
+            yield f"{name_of(item)}: every upgrade resets {name_of(workload)} to {workload['spec']['replicas']}"
         least = item["spec"].get("minReplicaCount", item["spec"].get("minReplicas", 1))
         most = item["spec"].get("maxReplicaCount", item["spec"].get("maxReplicas", 100))
         if least > most:
-            yield f"{name_of(item)}: expected at least {least} and at most {most} the other way round"
+            yield f"{name_of(item)}: the minimum {least} is above the maximum {most}"
         for trigger in item["spec"].get("triggers") or []:
             if trigger["type"] == "kafka" and workload is not None:
                 yield from _same_topic(item, trigger["metadata"], workload)
             login = inside(trigger, "authenticationRef")
             if login and system.find(login.get("kind", "TriggerAuthentication"), login["name"]) is None:
-                yield f"{name_of(item)}: logs in by {login['name']}, which is not there"
+                yield f"{name_of(item)}: uses {login['name']}, which does not exist"
     for item in system.of_kind("TriggerAuthentication"):
         for reference in item["spec"].get("secretTargetRef") or []:
-            yield from _there(system, name_of(item), "Secret", reference["name"], reference.get("key"))
+            yield from _exists(system, name_of(item), "Secret", reference["name"], reference.get("key"))
 
 
-# What KEDA's Kafka scaler calls what the worker is told.
-TOLD = {
+# Parameter of KEDA's Kafka scaler -> variable of the worker with the same value.
+KEDA_PARAMETERS = {
     "bootstrapServers": "GLAIM_KAFKA",
     "consumerGroup": "GLAIM_CONSUMER_GROUP",
     "topic": "GLAIM_INPUT_TOPIC",
@@ -98,16 +98,16 @@ TOLD = {
 
 
 def _same_topic(item: Object, metadata: Object, workload: Object) -> Problems:
-    """The lag that is looked at is that of these very workers."""
+    """The autoscaler measures the lag of the workers that it scales."""
     container = inside(workload, "spec", "template", "spec")["containers"][0]
     variables = {variable["name"]: variable.get("value") for variable in container.get("env") or []}
-    for name, variable in TOLD.items():
+    for name, variable in KEDA_PARAMETERS.items():
         if metadata.get(name) != variables.get(variable):
-            yield f"{name_of(item)}: looks at {name} {metadata.get(name)}, the workers at {variables.get(variable)}"
+            yield f"{name_of(item)}: uses {name} {metadata.get(name)}, the workers use {variables.get(variable)}"
 
 
 def monitors(system: System) -> Problems:
-    """A monitor finds pods or Services, and the ports that it names are theirs."""
+    """A monitor selects pods or Services that have the ports it names."""
     for item in system.of_kind("PodMonitor"):
         pods = system.selected(item["spec"]["selector"])
         if not pods:
@@ -115,7 +115,7 @@ def monitors(system: System) -> Problems:
         for endpoint in item["spec"]["podMetricsEndpoints"]:
             for pod in pods:
                 if not any(endpoint["port"] in container.ports for container in pod.containers):
-                    yield f"{name_of(item)}: asks the port {endpoint['port']}, which {pod.where} does not name"
+                    yield f"{name_of(item)}: uses the port {endpoint['port']}, which {pod.where} does not have"
     for item in system.of_kind("ServiceMonitor"):
         selector = item["spec"]["selector"]
         found = [one for one in system.of_kind("Service") if is_selected(one["metadata"]["labels"], selector)]
@@ -124,11 +124,11 @@ def monitors(system: System) -> Problems:
         for endpoint in item["spec"]["endpoints"]:
             for service in found:
                 if endpoint["port"] not in {port.get("name") for port in service["spec"]["ports"]}:
-                    yield f"{name_of(item)}: asks the port {endpoint['port']}, which {name_of(service)} has not"
+                    yield f"{name_of(item)}: uses the port {endpoint['port']}, which {name_of(service)} does not have"
 
 
 def configuration(system: System) -> Problems:
-    """ConfigMaps, Secrets and claims are made by the chart, or named by the values as being there."""
+    """ConfigMaps, Secrets and claims are created by the chart, or named in the values as existing ones."""
     for pod in system.pods:
         for volume in pod.spec.get("volumes") or []:
             yield from _volume(system, pod, volume)
@@ -138,13 +138,13 @@ def configuration(system: System) -> Problems:
                     named = inside(variable, "valueFrom", source)
                     if named and not named.get("optional"):
                         where = f"{container.where}, variable {variable['name']}"
-                        yield from _there(system, where, kind, named["name"], named["key"])
+                        yield from _exists(system, where, kind, named["name"], named["key"])
             for source in container.spec.get("envFrom") or []:
                 for name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
                     if source.get(name) and not source[name].get("optional"):
-                        yield from _there(system, container.where, kind, source[name]["name"])
+                        yield from _exists(system, container.where, kind, source[name]["name"])
         for secret in pod.spec.get("imagePullSecrets") or []:
-            yield from _there(system, pod.where, "Secret", secret["name"])
+            yield from _exists(system, pod.where, "Secret", secret["name"])
 
 
 def _volume(system: System, pod: Pod, volume: Object) -> Problems:
@@ -157,40 +157,40 @@ def _volume(system: System, pod: Pod, volume: Object) -> Problems:
             if named and not given.get("optional"):
                 keys = [item["key"] for item in given.get("items") or []] or [None]
                 for key in keys:
-                    yield from _there(system, where, kind, named, key)
+                    yield from _exists(system, where, kind, named, key)
     claim = inside(volume, "persistentVolumeClaim").get("claimName")
     if claim:
-        yield from _there(system, where, "PersistentVolumeClaim", claim)
+        yield from _exists(system, where, "PersistentVolumeClaim", claim)
 
 
-def _there(system: System, where: str, kind: str, name: str, key: str | None = None) -> Problems:
+def _exists(system: System, where: str, kind: str, name: str, key: str | None = None) -> Problems:
     made = system.find(kind, name)
     if made is None:
         if name not in system.given:
-            yield f"{where}: needs {kind} {name}, which is neither made nor named by a value"
+            yield f"{where}: needs {kind} {name}, which neither the chart nor the values name"
     elif key is not None and key not in inside(made, "data") and key not in inside(made, "binaryData"):
         yield f"{where}: needs the key {key} of {name_of(made)}, which has {sorted(inside(made, 'data'))}"
 
 
 def accounts(system: System) -> Problems:
-    """Pods run as an account that the chart makes, or that the values name."""
+    """Pods use a service account that the chart creates, or that the values name."""
     for pod in system.pods:
         name = pod.spec.get("serviceAccountName")
         if not name:
-            yield f"{pod.where}: runs as the namespace's default account"
+            yield f"{pod.where}: uses the default service account of the namespace"
         elif system.find("ServiceAccount", name) is None and name not in system.given:
-            yield f"{pod.where}: runs as {name}, which is neither made nor named by a value"
+            yield f"{pod.where}: uses the service account {name}, which neither the chart nor the values name"
 
 
 def used(system: System) -> Problems:
-    """Nothing is made that nobody uses, but for the dashboards, which Grafana's sidecar finds by their label."""
+    """Every object is used, except dashboards, which Grafana's sidecar finds by their label."""
     texts = [str(pod.spec) + str(pod.owner.get("spec")) for pod in system.pods]
     for item in system.of_kind("ConfigMap", "PersistentVolumeClaim", "ServiceAccount"):
         name = item["metadata"]["name"]
         dashboard = any("dashboard" in label for label in item["metadata"]["labels"])
         if not dashboard and not any(f"'{name}'" in text for text in texts):
-            yield f"{name_of(item)}: is made, and no pod uses it"
+            yield f"{name_of(item)}: is created, but no pod uses it"
 
 
 def _names(items: list[Object]) -> str:
-    return ", ".join(name_of(item) for item in items) or "nobody"
+    return ", ".join(name_of(item) for item in items) or "no workload"

@@ -1,4 +1,4 @@
-"""Every set of values of the matrix, rendered for every version of Kubernetes that counts."""
+"""Every set of values of the matrix, rendered for every supported kind of cluster."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from tests.helm.chart_checks.system import Object, System
 
 CHART = CHECKOUT / "helm" / "glaim-stream"
 NAMESPACE = "plant"
-AT_ONCE = 4  # helm processes; one takes a tenth of a second
+CONCURRENT = 4  # helm processes; one takes a tenth of a second
 
 Helm = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A kind of cluster: its version, and whether the operators' kinds are known in it."""
+    """A kind of cluster: its version, and whether it serves the kinds of the operators."""
 
     minor: str
     operators: bool
 
 
 def oldest_minor() -> str:
-    """The oldest Kubernetes that the chart takes, "1.27", by its Chart.yaml."""
-    wanted = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
-    match = re.match(r">=\s*(1\.\d+)", wanted)
+    """The oldest minor version of Kubernetes that Chart.yaml allows, such as "1.27"."""
+    constraint = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
+    match = re.match(r">=\s*(1\.\d+)", constraint)
     if match is None:
-        raise ValueError(f"expected kubeVersion to begin with >=1.N, found {wanted!r}")
+        raise ValueError(f"expected kubeVersion to begin with >=1.N, found {constraint!r}")
     return match[1]
 
 
 def clusters() -> list[Cluster]:
-    """The newest three minors, the oldest supported, and each end without any operator."""
+    """The three newest minor versions and the oldest supported one; the oldest and newest also without operators."""
     oldest, newest = oldest_minor(), newest_minors(3)
     with_operators = [Cluster(minor, operators=True) for minor in (oldest, *newest)]
     return [*with_operators, Cluster(oldest, operators=False), Cluster(newest[-1], operators=False)]
 
 
 class Renderings:
-    """What helm made of every set of values in every cluster.
+    """The systems that helm rendered, for every set of values and every cluster.
 
     Args:
         helm: Runs helm.
         matrix: Name -> values.
-        operated: Names of those that need the operators' kinds, and are refused without.
+        operated: Names of the values that require the operators' kinds and are rejected without them.
         directory: For the files of values.
     """
 
@@ -63,18 +63,18 @@ class Renderings:
         jobs = [
             (name, cluster) for name in matrix for cluster in clusters() if cluster.operators or name not in operated
         ]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(CONCURRENT) as pool:
             made = list(pool.map(lambda job: self._render(*job), jobs))
         self._systems = dict(zip(jobs, made, strict=True))
 
     def of(self, name: str) -> Iterator[tuple[Cluster, System]]:
-        """The system that these values make, in each cluster."""
+        """The system rendered from these values, for each cluster."""
         for (entry, cluster), system in self._systems.items():
             if entry == name:
                 yield cluster, system
 
     def distinct(self, name: str) -> list[System]:
-        """The same without repetitions: most versions of Kubernetes make no difference."""
+        """The same without duplicates: most versions of Kubernetes make no difference."""
         found: list[System] = []
         for _, system in self.of(name):
             if all(system.objects != other.objects for other in found):

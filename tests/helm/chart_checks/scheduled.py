@@ -1,4 +1,4 @@
-"""CronJobs: a schedule that Kubernetes reads, a time zone that exists, and jobs that do not run over each other."""
+"""Rules for CronJobs: a valid schedule, an existing time zone, no overlapping jobs, and limits for failures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WEEKDAYS = {"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}
 
 
 def cron_problem(line: str) -> str | None:
-    """Why Kubernetes would not take this schedule; None when it does."""
+    """The reason why Kubernetes would reject this schedule, or None if it is valid."""
     if line in MACROS:
         return None
     fields = line.split()
@@ -24,15 +24,15 @@ def cron_problem(line: str) -> str | None:
         return f"expected five fields, found {len(fields)}"
     for field in fields:
         if not re.fullmatch(r"[0-9A-Za-z*?,/-]+", field):
-            return f"{field!r} is not of digits, names, * ? , / and -"
+            return f"{field!r} contains characters other than digits, letters, * ? , / and -"
     if re.search("[A-Za-z]", fields[2]):
-        return f"a day of the month has no name, found {fields[2]!r}"
+        return f"expected a number for the day of the month, found {fields[2]!r}"
     if re.search(r"(?<!/)\b7\b", fields[4]) or set(re.findall("[A-Z]+", fields[4].upper())) - WEEKDAYS:
         return f"expected days of the week 0 to 6 or SUN to SAT, found {fields[4]!r}"
     try:
         next(CronSim(line.replace("?", "*"), datetime(2026, 1, 1)))
     except (CronSimError, StopIteration) as error:
-        return str(error) or "no such day ever comes"
+        return str(error) or "no date matches"
     return None
 
 
@@ -52,16 +52,16 @@ def _schedule(job: Object) -> Iterator[str]:
         yield f"{name_of(job)}: schedule {job['spec']['schedule']!r}: {problem}"
     zone = job["spec"].get("timeZone")
     if zone is None or zone not in available_timezones():
-        yield f"{name_of(job)}: timeZone must be one of the IANA's, found {zone}"
+        yield f"{name_of(job)}: timeZone must be an IANA time zone, found {zone}"
     if job["spec"].get("concurrencyPolicy") != "Forbid":
         yield f"{name_of(job)}: two of its jobs may run at once: concurrencyPolicy must be Forbid"
     if job["spec"].get("startingDeadlineSeconds") is None:
-        yield f"{name_of(job)}: has no startingDeadlineSeconds: after 100 missed starts it would never start again"
+        yield f"{name_of(job)}: has no startingDeadlineSeconds: after 100 missed starts it would not start again"
 
 
 def _failures(job: Object, spec: Object) -> Iterator[str]:
     if spec.get("activeDeadlineSeconds") is None:
-        yield f"{name_of(job)}: may run for ever: activeDeadlineSeconds is not set"
+        yield f"{name_of(job)}: has no time limit: activeDeadlineSeconds is not set"
     if spec.get("backoffLimit") is None:
         yield f"{name_of(job)}: backoffLimit is not set"
     rules = inside(spec, "podFailurePolicy").get("rules") or []
@@ -72,4 +72,4 @@ def _failures(job: Object, spec: Object) -> Iterator[str]:
     for rule in rules:
         named = inside(rule, "onExitCodes").get("containerName")
         if named and named not in names:
-            yield f"{name_of(job)}: podFailurePolicy names the container {named}, which is not there"
+            yield f"{name_of(job)}: podFailurePolicy names the container {named}, which does not exist"

@@ -1,4 +1,4 @@
-"""Rendered objects against the schemas of Kubernetes and of the operators' own kinds, unknown fields refused."""
+"""Validates rendered objects against the schemas of Kubernetes and of the operators; unknown fields are rejected."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from kubernetes_validate.utils import all_versions, major_minor
 from tests.helm.chart_checks.crds import custom_kinds, custom_validator
 from tests.helm.chart_checks.system import Object, System, name_of
 
-# A Kubernetes quantity. The schemas take any text: "1Gx" would only be refused by the API server.
+# A Kubernetes quantity. The schemas accept any string; only the API server would reject "1Gx".
 QUANTITY = re.compile(r"[+-]?(\d+|\d+\.\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")
 
 POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 
 def newest_minors(count: int) -> list[str]:
-    """The newest minor versions of Kubernetes whose schemas are at hand, oldest first: ["1.35", "1.36", "1.37"]."""
+    """The newest minor versions of Kubernetes with a bundled schema, oldest first: ["1.35", "1.36", "1.37"]."""
     known = {major_minor(version) for version in all_versions()}
     return sorted(known, key=lambda version: int(version.split(".")[1]))[-count:]
 
 
 def check(system: System, minor: str) -> Iterator[str]:
-    """Every object against the schema of its kind in this minor version of Kubernetes."""
+    """Validate every object against the schema of its kind in this minor version of Kubernetes."""
     for item in system.objects:
-        # Objects repeat over the matrix; one that has been read is not read again.
+        # The matrix repeats many objects, so results are cached.
         for problem in problems_of(json.dumps(item, sort_keys=True), minor):
             yield f"{name_of(item)}: {problem}"
 
 
 @cache
 def problems_of(text: str, minor: str) -> tuple[str, ...]:
-    """What is wrong with the JSON of one object."""
+    """The problems of one object, given as JSON."""
     item = json.loads(text)
     found = _custom(item) if (item["apiVersion"], item["kind"]) in custom_kinds() else _built_in(item, minor)
     return (*found, *quantities(item))
@@ -57,12 +57,12 @@ def _custom(item: Object) -> list[str]:
 
 
 def quantities(item: Object) -> Iterator[str]:
-    """Amounts of memory, cores and devices that no API server would read, and requests above their limits."""
+    """Invalid quantities, and requests above their limits."""
     for path, resources in _resources(item):
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
         for name, amount in [*limits.items(), *requests.items()]:
             if not QUANTITY.fullmatch(str(amount)):
-                yield f"{path}: {name} is no quantity: {amount!r}"
+                yield f"{path}: {name} is not a quantity: {amount!r}"
         for name in requests.keys() & limits.keys():
             readable = all(QUANTITY.fullmatch(str(amount[name])) for amount in (requests, limits))
             if readable and size(requests[name]) > size(limits[name]):

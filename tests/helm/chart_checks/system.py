@@ -1,4 +1,4 @@
-"""What a rendering made: its objects, the pods in them, and what the values named that must be there already."""
+"""The objects of one rendering, their pods, and the names of existing objects in the values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 Object = dict[str, Any]
 
-# Kinds that make pods, and where their pods' template lies.
+# Kinds that create pods -> path of the pod template.
 TEMPLATES = {
     "DaemonSet": ("spec", "template"),
     "Deployment": ("spec", "template"),
@@ -20,14 +20,14 @@ TEMPLATES = {
 
 
 def inside(value: Any, *path: str) -> Any:
-    """What lies at `path`, or an empty dict where a part of it is absent or null."""
+    """The value at `path`, or an empty dict if a part of the path is absent or null."""
     for key in path:
         value = (value or {}).get(key)
     return {} if value is None else value
 
 
 def is_selected(labels: Object, selector: Object) -> bool:
-    """Whether a label selector takes these labels; an empty selector takes everything, as in Kubernetes."""
+    """Whether a label selector matches these labels; an empty selector matches everything, as in Kubernetes."""
     plain = (selector.get("matchLabels") or {}).items() <= labels.items()
     return plain and all(_holds(labels, rule) for rule in selector.get("matchExpressions") or [])
 
@@ -48,7 +48,7 @@ def _holds(labels: Object, rule: Object) -> bool:
 
 @dataclass(frozen=True)
 class Container:
-    """A container of a pod, and how to name it in a sentence."""
+    """A container of a pod; `where` identifies it in messages."""
 
     where: str
     kind: str  # containers | initContainers | ephemeralContainers
@@ -56,12 +56,12 @@ class Container:
 
     @property
     def sidecar(self) -> bool:
-        """Whether it starts before the others and stays: an init container that is restarted always."""
+        """Whether it is a sidecar: an init container with restartPolicy Always."""
         return self.kind == "initContainers" and self.spec.get("restartPolicy") == "Always"
 
     @property
     def ports(self) -> dict[str, int]:
-        """Its ports by name; one without a name by its number."""
+        """Name of each port, or its number if it has no name -> number."""
         return {
             str(port.get("name", port["containerPort"])): port["containerPort"] for port in self.spec.get("ports") or []
         }
@@ -69,7 +69,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod, or the template of one."""
+    """A pod or a pod template."""
 
     owner: Object
     labels: Object
@@ -81,12 +81,12 @@ class Pod:
         return name_of(self.owner)
 
     @property
-    def runs_for_ever(self) -> bool:
+    def is_long_running(self) -> bool:
         return self.owner["kind"] in ("DaemonSet", "Deployment", "StatefulSet")
 
     @property
     def containers(self) -> list[Container]:
-        """Init containers, containers and ephemeral ones: a rule that forgets one kind is no rule."""
+        """All init, main and ephemeral containers."""
         return [
             Container(f"{self.where}, container {spec.get('name', '?')}", kind, spec)
             for kind in ("initContainers", "containers", "ephemeralContainers")
@@ -94,7 +94,7 @@ class Pod:
         ]
 
     def port(self, target: str | int) -> int | None:
-        """The number of a port that some container opens, asked for by name or number."""
+        """The number of the open port with this name or number, or None."""
         for container in self.containers:
             for name, number in container.ports.items():
                 if target in (name, number):
@@ -111,9 +111,9 @@ class System:
     """The objects of one rendering.
 
     Args:
-        objects: what helm printed.
-        values: what the user gave; every text in it counts as the name of something that is there already.
-        release_namespace: where the release was rendered for.
+        objects: The objects that helm printed.
+        values: The user's values. Every string in them counts as the name of an existing object.
+        release_namespace: The namespace for which the release was rendered.
     """
 
     def __init__(self, objects: list[Object], values: Object, release_namespace: str) -> None:
@@ -129,7 +129,7 @@ class System:
 
     @cached_property
     def pods(self) -> list[Pod]:
-        """Every pod and every template of one, those of `helm test` included."""
+        """Every pod and pod template, including those of `helm test`."""
         found = []
         for item in self.objects:
             template = item if item["kind"] == "Pod" else inside(item, *TEMPLATES.get(item["kind"], ("nothing",)))
@@ -140,12 +140,12 @@ class System:
         return found
 
     def selected(self, selector: Object) -> list[Pod]:
-        """The pods that a label selector takes."""
+        """The pods that a label selector matches."""
         return [pod for pod in self.pods if is_selected(pod.labels, selector)]
 
     @cached_property
     def given(self) -> frozenset[str]:
-        """Every text in the user's values."""
+        """Every string in the user's values."""
 
         def texts(value: Any) -> Iterator[str]:
             if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Every set of values of the matrix, in every version of Kubernetes, keeps every rule."""
+"""Every set of values of the matrix complies with every rule, for every kind of cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.helm.chart_checks import environment, house, network, pod_security, probes, references, scheduled, schemas
+from tests.helm.chart_checks import (
+    conventions,
+    environment,
+    network,
+    pod_security,
+    probes,
+    references,
+    scheduled,
+    schemas,
+)
 from tests.helm.matrix import MATRIX
 
 if TYPE_CHECKING:
@@ -19,7 +28,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 RULES: list[Callable[[System], Iterator[str]]] = [
     pod_security.check,
-    house.check,
+    conventions.check,
     references.check,
     probes.check,
     scheduled.check,
@@ -29,7 +38,7 @@ RULES: list[Callable[[System], Iterator[str]]] = [
 
 
 @pytest.mark.parametrize("name", MATRIX)
-def test_objects_keep_to_their_schemas(renderings: Renderings, name: str) -> None:
+def test_objects_comply_with_their_schemas(renderings: Renderings, name: str) -> None:
     problems = {
         f"Kubernetes {cluster.minor}: {problem}"
         for cluster, system in renderings.of(name)
@@ -40,6 +49,8 @@ def test_objects_keep_to_their_schemas(renderings: Renderings, name: str) -> Non
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__module__.rpartition(".")[2])
 @pytest.mark.parametrize("name", MATRIX)
-def test_the_system_keeps_the_rules(renderings: Renderings, name: str, rule: Callable[[System], Iterator[str]]) -> None:
+def test_system_complies_with_the_rules(
+    renderings: Renderings, name: str, rule: Callable[[System], Iterator[str]]
+) -> None:
     problems = {problem for system in renderings.distinct(name) for problem in rule(system)}
     assert not problems, "\n".join(sorted(problems))

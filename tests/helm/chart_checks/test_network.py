@@ -1,4 +1,4 @@
-"""What a NetworkPolicy lets through, by the words of the Kubernetes documentation."""
+"""The connections that a NetworkPolicy allows, according to the Kubernetes documentation."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.helm.chart_checks.network import Peer, enters, leaves, spoken_to
+from tests.helm.chart_checks.network import Peer, configured_addresses, egress_allowed, ingress_allowed
 from tests.helm.chart_checks.system import Object, Pod, System, is_selected
 
 SERVER = {"matchLabels": {"app": "server"}}
 CLIENT = Peer("Pod/client", {"app": "client"}, "plant")
-ABROAD = Peer("Pod/prometheus", {"app": "prometheus"}, "monitoring")
+OTHER_NAMESPACE = Peer("Pod/prometheus", {"app": "prometheus"}, "monitoring")
 OUTSIDE = Peer("example.org")
 
 
-def world(**spec: Any) -> tuple[System, Pod]:
-    """A server with one policy, and its pod."""
+def server_with_policy(**spec: Any) -> tuple[System, Pod]:
+    """A system with a server and one policy, and the server's pod."""
     container = {"name": "main", "ports": [{"name": "http", "containerPort": 8080}]}
     pod = {
         "kind": "Pod",
@@ -33,9 +33,19 @@ def world(**spec: Any) -> tuple[System, Pod]:
     [
         ({}, CLIENT, 8080, True),
         ({"from": [{"podSelector": {}}]}, CLIENT, 8080, True),
-        ({"from": [{"podSelector": {}}]}, ABROAD, 8080, False),  # of the same namespace only
-        ({"from": [{"namespaceSelector": {}}]}, ABROAD, 8080, True),
-        ({"from": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"app": "x"}}}]}, ABROAD, 8080, False),
+        (
+            {"from": [{"podSelector": {}}]},
+            OTHER_NAMESPACE,
+            8080,
+            False,
+        ),  # without a namespaceSelector, only the same namespace
+        ({"from": [{"namespaceSelector": {}}]}, OTHER_NAMESPACE, 8080, True),
+        (
+            {"from": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"app": "x"}}}]},
+            OTHER_NAMESPACE,
+            8080,
+            False,
+        ),
         (
             {"from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]},
             CLIENT,
@@ -50,21 +60,23 @@ def world(**spec: Any) -> tuple[System, Pod]:
     ],
 )
 def test_ingress(rule: Object, peer: Peer, port: int, open_to: bool) -> None:
-    system, server = world(ingress=[rule])
-    assert enters(system, server, peer, port) is open_to
-    assert leaves(system, server, peer, port), "without the type Egress everything may leave"
+    system, server = server_with_policy(ingress=[rule])
+    assert ingress_allowed(system, server, peer, port) is open_to
+    assert egress_allowed(system, server, peer, port), "without policyType Egress, all egress is allowed"
 
 
-def test_no_rule_lets_nothing_through_and_no_policy_everything() -> None:
-    system, server = world(policyTypes=["Ingress", "Egress"])
-    assert not enters(system, server, CLIENT, 8080)
-    assert not leaves(system, server, OUTSIDE, 443)
-    system, server = world(podSelector={"matchLabels": {"app": "other"}}, policyTypes=["Ingress", "Egress"])
-    assert enters(system, server, CLIENT, 8080)
-    assert leaves(system, server, OUTSIDE, 443)
+def test_no_rule_allows_nothing_and_no_policy_allows_everything() -> None:
+    system, server = server_with_policy(policyTypes=["Ingress", "Egress"])
+    assert not ingress_allowed(system, server, CLIENT, 8080)
+    assert not egress_allowed(system, server, OUTSIDE, 443)
+    system, server = server_with_policy(
+        podSelector={"matchLabels": {"app": "other"}}, policyTypes=["Ingress", "Egress"]
+    )
+    assert ingress_allowed(system, server, CLIENT, 8080)
+    assert egress_allowed(system, server, OUTSIDE, 443)
 
 
-def test_addresses_are_found_wherever_they_stand() -> None:
+def test_addresses_are_found_in_variables_commands_and_arguments() -> None:
     container = {
         "name": "main",
         "env": [{"name": "A", "value": "kafka-0:9092,10.0.0.7:9092"}, {"name": "B", "value": "0.0.0.0:80"}],
@@ -73,11 +85,11 @@ def test_addresses_are_found_wherever_they_stand() -> None:
     }
     pod = Pod({"kind": "Pod"}, {}, {}, {"containers": [container]})
     found = {("kafka-0", 9092), ("10.0.0.7", 9092), ("triton", 8000), ("grpc.models.svc", 8001)}
-    assert spoken_to(pod) == found
+    assert configured_addresses(pod) == found
 
 
 @pytest.mark.parametrize(
-    ("operator", "values", "taken"),
+    ("operator", "values", "matches"),
     [
         ("In", ["a", "b"], True),
         ("NotIn", ["a"], False),
@@ -86,6 +98,6 @@ def test_addresses_are_found_wherever_they_stand() -> None:
         ("DoesNotExist", [], False),
     ],
 )
-def test_expressions_of_a_selector(operator: str, values: list[str], taken: bool) -> None:
+def test_selector_expressions(operator: str, values: list[str], matches: bool) -> None:
     rule = {"matchExpressions": [{"key": "app", "operator": operator, "values": values}]}
-    assert is_selected({"app": "a"}, rule) is taken
+    assert is_selected({"app": "a"}, rule) is matches

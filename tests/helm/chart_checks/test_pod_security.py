@@ -1,4 +1,4 @@
-"""Each rule of the Pod Security Standard sees what it forbids, in containers, initial ones and the pod itself."""
+"""Each rule of the Pod Security Standard reports violations in the pod and in every kind of container."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ BROKEN: list[tuple[Callable[[Pod], Iterator[str]], str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "path", "value", "words"), BROKEN, ids=lambda part: getattr(part, "__name__", None))
-def test_a_broken_rule_is_seen(
-    full: System, rule: Callable[[Pod], Iterator[str]], path: str, value: Any, words: str
+@pytest.mark.parametrize(("rule", "path", "value", "message"), BROKEN, ids=lambda part: getattr(part, "__name__", None))
+def test_violation_is_reported(
+    full: System, rule: Callable[[Pod], Iterator[str]], path: str, value: Any, message: str
 ) -> None:
     damaged = Damaged(full)
     put(damaged.pod("StatefulSet", "worker"), path, value)
     pod = next(pod for pod in damaged.system.pods if pod.owner["kind"] == "StatefulSet")
-    assert any(words in problem for problem in rule(pod))
-    assert any(words in problem for problem in rules.check(damaged.system))
+    assert any(message in problem for problem in rule(pod))
+    assert any(message in problem for problem in rules.check(damaged.system))
 
 
-def test_every_rule_is_broken_here() -> None:
+def test_every_rule_has_a_violation() -> None:
     assert {rule for rule, *_ in BROKEN} == set(rules.RULES)
 
 
-def test_the_old_annotation_of_app_armor_is_seen(full: System) -> None:
+def test_old_annotation_of_app_armor_is_reported(full: System) -> None:
     damaged = Damaged(full)
     name = "container.apparmor.security.beta.kubernetes.io/worker"
     damaged.one("StatefulSet")["spec"]["template"]["metadata"]["annotations"][name] = "unconfined"
@@ -73,7 +73,7 @@ def test_the_old_annotation_of_app_armor_is_seen(full: System) -> None:
 
 
 @pytest.mark.parametrize("kind", ["initContainers", "ephemeralContainers"])
-def test_no_kind_of_container_is_forgotten(full: System, kind: str) -> None:
+def test_init_and_ephemeral_containers_are_checked(full: System, kind: str) -> None:
     damaged = Damaged(full)
     damaged.pod("StatefulSet", "worker")[kind] = [{"name": "beside", "image": "busybox:1"}]
     problems = [problem for problem in rules.check(damaged.system) if "beside" in problem]
@@ -81,7 +81,7 @@ def test_no_kind_of_container_is_forgotten(full: System, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "CronJob", "Pod"])
-def test_no_kind_of_pod_is_forgotten(full: System, kind: str) -> None:
+def test_pods_of_every_kind_are_checked(full: System, kind: str) -> None:
     damaged = Damaged(full)
     damaged.pod(kind)["hostNetwork"] = True
     assert len(list(rules.check(damaged.system))) == 1

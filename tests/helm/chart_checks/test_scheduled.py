@@ -1,4 +1,4 @@
-"""Cron lines as Kubernetes reads them, which is less than most libraries read."""
+"""Cron schedules as Kubernetes parses them; most libraries accept more."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.helm.chart_checks.system import System
     "line",
     ["0 3 * * 0", "30 2 * * SUN", "*/15 0-6 1,15 * *", "0 0 ? * MON", "@weekly", "0 3 1 JAN *", "5 4 * * */7"],
 )
-def test_lines_that_kubernetes_takes(line: str) -> None:
+def test_valid_schedules(line: str) -> None:
     assert cron_problem(line) is None
 
 
 @pytest.mark.parametrize(
-    ("line", "why"),
+    ("line", "message"),
     [
         ("0 3 * *", "five fields"),
         ("0 0 3 * * *", "five fields"),
@@ -26,20 +26,20 @@ def test_lines_that_kubernetes_takes(line: str) -> None:
         ("0 0 31 2 *", "day-of-month"),
         ("0 3 * * 7", "0 to 6"),
         ("0 3 * * SUNDAY", "SUN to SAT"),
-        ("0 3 L * *", "has no name"),
-        ("0 3 * * 1#2", "not of digits"),
-        ("TZ=UTC 0 3 * *", "not of digits"),
+        ("0 3 L * *", "expected a number"),
+        ("0 3 * * 1#2", "other than digits"),
+        ("TZ=UTC 0 3 * *", "other than digits"),
         ("@fortnightly", "five fields"),
     ],
 )
-def test_lines_that_it_refuses(line: str, why: str) -> None:
+def test_invalid_schedules(line: str, message: str) -> None:
     problem = cron_problem(line)
     assert problem is not None
-    assert why in problem
+    assert message in problem
 
 
 def job(**changes: object) -> System:
-    """A CronJob that keeps the rules, with changes to its spec."""
+    """A system with a valid CronJob, with changes to its spec."""
     spec = {
         "schedule": "0 3 * * 0",
         "timeZone": "Etc/UTC",
@@ -58,14 +58,14 @@ def job(**changes: object) -> System:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"schedule": "0 3 * * 8"}, "schedule '0 3 * * 8'"),
         ({"timeZone": "Europe/Berlinn"}, "IANA"),
         ({"timeZone": None}, "IANA"),
         ({"concurrencyPolicy": "Allow"}, "two of its jobs"),
         ({"startingDeadlineSeconds": None}, "100 missed starts"),
-        ({"jobTemplate": {"spec": {"backoffLimit": 2}}}, "may run for ever"),
+        ({"jobTemplate": {"spec": {"backoffLimit": 2}}}, "has no time limit"),
         ({"jobTemplate": {"spec": {"activeDeadlineSeconds": 1}}}, "backoffLimit is not set"),
         ({"jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}}, "Never or OnFailure"),
         (
@@ -81,6 +81,6 @@ def job(**changes: object) -> System:
         ),
     ],
 )
-def test_a_job_that_would_run_wrongly_is_said(changes: dict[str, object], words: str) -> None:
+def test_invalid_cron_job_is_reported(changes: dict[str, object], message: str) -> None:
     assert not list(check(job()))
-    assert any(words in problem for problem in check(job(**changes)))
+    assert any(message in problem for problem in check(job(**changes)))

@@ -1,7 +1,7 @@
-"""The monitors in a real cluster: a real Prometheus, told what the operator would tell it, finds our pods by them.
+"""A real Prometheus with the configuration that the operator would generate from the monitors finds the pods.
 
-Debian's Prometheus is built without its discovery in Kubernetes. So what that would hand to the relabelling, a target
-for each port of each pod with the pod's labels, is handed to it here from the pods of the cluster; Prometheus chooses.
+Debian's Prometheus is built without Kubernetes discovery. The tests pass it the targets that this discovery would find,
+one for each port of each pod with the pod's labels; Prometheus applies the relabelling that selects among them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MONITORING = "monitoring.coreos.com/v1"
 
 
 def discovered(pods: list[Object]) -> list[Object]:
-    """What Prometheus' discovery with the role `pod` finds, as far as it is used."""
+    """The targets that Prometheus' discovery with the role `pod` would find, with the labels used here."""
     return [
         {
             "targets": [f"{pod['status']['podIP']}:{port['containerPort']}"],
@@ -47,9 +47,10 @@ def _label(name: str) -> str:
 
 
 def scrape_job(monitor: Object, found: list[Object]) -> Object:
-    """What the operator makes of a PodMonitor (its pkg/prometheus/promcfg.go), as far as ours use it.
+    """The scrape job that the operator generates from a PodMonitor, limited to the fields that the chart uses.
 
-    Targets are kept by the pod's labels and the port's name, named by namespace and pod; then come our relabelings.
+    It keeps targets by the pod's labels and the port's name, labels them with namespace and pod, and then applies the
+    relabelings of the monitor. Source: pkg/prometheus/promcfg.go of the operator.
     """
     spec, name = monitor["spec"], monitor["metadata"]["name"]
     (endpoint,) = spec["podMetricsEndpoints"]
@@ -70,23 +71,23 @@ def scrape_job(monitor: Object, found: list[Object]) -> Object:
         {"target_label": "job", "replacement": f"{monitor['metadata']['namespace']}/{name}"},
     ]
     names = {"sourceLabels": "source_labels", "targetLabel": "target_label"}
-    ours = [{names.get(key, key): value for key, value in each.items()} for each in endpoint["relabelings"]]
+    relabelings = [{names.get(key, key): value for key, value in each.items()} for each in endpoint["relabelings"]]
     return {
         "job_name": f"podMonitor/{name}",
         "scrape_interval": endpoint["interval"],
         "metrics_path": endpoint["path"],
         "static_configs": found,
-        "relabel_configs": [*keep, *describe, *ours],
+        "relabel_configs": [*keep, *describe, *relabelings],
     }
 
 
 def targets(prometheus: LocalPrometheus) -> list[dict[str, Any]]:
-    with urllib.request.urlopen(f"{prometheus.url}/api/v1/targets?state=active", timeout=10) as answer:
-        found: list[dict[str, Any]] = json.load(answer)["data"]["activeTargets"]
+    with urllib.request.urlopen(f"{prometheus.url}/api/v1/targets?state=active", timeout=10) as response:
+        found: list[dict[str, Any]] = json.load(response)["data"]["activeTargets"]
     return found
 
 
-def test_prometheus_finds_each_pod_once_and_calls_it_as_the_rules_do(release: Release) -> None:
+def test_prometheus_finds_each_pod_once_with_the_job_that_the_rules_use(release: Release) -> None:
     try:
         find_prometheus()
     except (PrometheusUnavailable, FetchError) as reason:
@@ -95,7 +96,7 @@ def test_prometheus_finds_each_pod_once_and_calls_it_as_the_rules_do(release: Re
     monitors = release.all(MONITORING, "PodMonitor")
     assert len(monitors) == 2
     everything = discovered(release.api.listed("v1", "Pod", release.namespace))
-    assert len(everything) > len(release.pods()), "some port is none for metrics, and has to be left out"
+    assert len(everything) > len(release.pods()), "some ports are not for metrics and must be dropped"
     configuration = {"scrape_configs": [scrape_job(monitor, everything) for monitor in monitors]}
     expected = {
         (f"glaim-stream-{component}", release.name, release.namespace, pod["metadata"]["name"])
@@ -112,15 +113,15 @@ def test_prometheus_finds_each_pod_once_and_calls_it_as_the_rules_do(release: Re
     assert {(each["job"], each["release"], each["namespace"], each["instance"]) for each in found} == expected
 
 
-def test_it_goes_when_it_is_not_wanted_any_more(release: Release) -> None:
-    no = {"enabled": False}
+def test_disabled_monitoring_is_removed(release: Release) -> None:
+    disabled = {"enabled": False}
     release.install(wait=False)
     assert len(release.all(MONITORING, "PrometheusRule")) == 1
-    release.upgrade({"monitoring": {"podMonitor": no, "rules": no, "dashboard": no}}, wait=False)
+    release.upgrade({"monitoring": {"podMonitor": disabled, "rules": disabled, "dashboard": disabled}}, wait=False)
     assert [release.all(MONITORING, kind) for kind in ("PodMonitor", "ServiceMonitor", "PrometheusRule")] == [
         [],
         [],
         [],
     ]
-    release.upgrade({"monitoring": {"podMonitor": no, "serviceMonitor": {"enabled": True}}}, wait=False)
+    release.upgrade({"monitoring": {"podMonitor": disabled, "serviceMonitor": {"enabled": True}}}, wait=False)
     assert len(release.all(MONITORING, "ServiceMonitor")) == 2

@@ -1,4 +1,4 @@
-"""What a platform team has in its cluster before the chart comes: Secrets, claims, accounts, classes, labels."""
+"""Objects that a platform team creates before it installs the chart: Secrets, claims, accounts, classes, labels."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _ACCOUNTS = ("ours", "trainer")
 CLAIMS = ("models", "history", "scratch")
 
 
-def furnish_cluster(api: Api) -> None:
-    """What belongs to no namespace: a priority, NVIDIA's runtime and a label on every node."""
+def prepare_cluster(api: Api) -> None:
+    """Create objects without a namespace: a PriorityClass, NVIDIA's RuntimeClass, and a label on every node."""
     api.create(_named("scheduling.k8s.io/v1", "PriorityClass", "high", {"value": 1000}))
     api.create(_named("node.k8s.io/v1", "RuntimeClass", "nvidia", {"handler": "nvidia"}))
     for node in api.listed("v1", "Node"):
         api.patch("v1", "Node", node["metadata"]["name"], {"metadata": {"labels": {"pool": "streams"}}})
 
 
-def furnish(release: Release) -> None:
-    """What a release may name and the chart does not make, in its namespace."""
+def prepare_namespace(release: Release) -> None:
+    """Create the objects in the namespace to which a release may refer and which the chart does not create."""
     for name, keys in _SECRETS.items():
         release.api.create(_named("v1", "Secret", name, {"stringData": dict.fromkeys(keys, "{}")}), release.namespace)
     for name, keys in _CONFIG_MAPS.items():

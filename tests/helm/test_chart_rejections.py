@@ -1,4 +1,4 @@
-"""What the chart refuses: by a sentence that names the value, all of them at once, or by the schema for a typo."""
+"""Values that the chart rejects: contradictions with a message that names the value, typos by the schema."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ CHART = CHECKOUT / "helm" / "glaim-stream"
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
-def test_helm_lint_has_nothing_to_say(chart: Chart, values: Values) -> None:
+def test_helm_lint_passes(chart: Chart, values: Values) -> None:
     if "keda" in str(values):
-        return  # lint cannot be told that a cluster serves KEDA
+        return  # `helm lint` has no option for the APIs that a cluster serves
     run = chart.run(values, "lint")
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_kafka_is_all_that_must_be_told(chart: Chart) -> None:
-    assert "kafka.bootstrapServers is required: host:port of one or more brokers" in chart.refusal({})
+def test_only_kafka_is_required(chart: Chart) -> None:
+    assert "kafka.bootstrapServers is required: host:port of one or more brokers" in chart.rejection({})
     kinds = [item["kind"] for item in chart.render({"kafka": {"bootstrapServers": "kafka:9092"}})]
     assert {"StatefulSet", "Deployment", "Service", "PodDisruptionBudget", "ServiceAccount"} <= set(kinds)
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
         ({"kafka": {"bootstrapServers": "kafka"}}, 'must be host:port, separated by commas, found "kafka"'),
         ({"kafka": {"sasl": {"enabled": True}}}, "kafka.sasl.existingSecret is required"),
@@ -107,16 +107,16 @@ def test_kafka_is_all_that_must_be_told(chart: Chart) -> None:
         ({"worker": {"extraEnv": [{"name": "GLAIM_KAFKA", "value": "x:1"}]}}, "extraEnv sets GLAIM_KAFKA"),
     ],
 )
-def test_what_is_missing_or_contradicts_itself_is_refused_with_a_sentence(
-    chart: Chart, changes: Values, sentence: str
+def test_missing_or_contradictory_values_are_rejected_with_a_message(
+    chart: Chart, changes: Values, message: str
 ) -> None:
-    assert sentence in chart.refusal(merged(SMALLEST, changes))
+    assert message in chart.rejection(merged(SMALLEST, changes))
 
 
-def test_every_problem_is_told_at_once(chart: Chart) -> None:
-    refusal = chart.refusal({"worker": {"replicas": 5}, "serviceAccount": {"create": False}})
-    for sentence in ("kafka.bootstrapServers is required", "worker.replicas is 5", "serviceAccount.name is required"):
-        assert sentence in refusal
+def test_every_problem_is_reported_at_once(chart: Chart) -> None:
+    rejection = chart.rejection({"worker": {"replicas": 5}, "serviceAccount": {"create": False}})
+    for message in ("kafka.bootstrapServers is required", "worker.replicas is 5", "serviceAccount.name is required"):
+        assert message in rejection
 
 
 @pytest.mark.parametrize(
@@ -145,22 +145,22 @@ def test_every_problem_is_told_at_once(chart: Chart) -> None:
         ({"kafka": {"sasl": {"password": "never in values"}}}, "password"),
     ],
 )
-def test_the_schema_refuses_a_typo_and_names_it(chart: Chart, changes: Values, named: str) -> None:
-    assert named in chart.refusal(merged(SMALLEST, changes))
+def test_schema_rejects_a_typo_and_names_it(chart: Chart, changes: Values, named: str) -> None:
+    assert named in chart.rejection(merged(SMALLEST, changes))
 
 
-def test_the_schema_knows_every_value_and_refuses_all_others() -> None:
+def test_schema_lists_every_value_and_rejects_all_others() -> None:
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    # What may be given though no default shows it.
-    unshown = {"global", "initialDelaySeconds", "claims"}
+    # Properties without a default in values.yaml.
+    without_default = {"global", "initialDelaySeconds", "claims"}
 
     def check(part: Values, values: Values, path: str) -> None:
         part = schema["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
         if "properties" not in part:
             return
         assert part["additionalProperties"] is False, path
-        assert set(part["properties"]) - unshown <= set(values) or path.endswith("affinity"), path
+        assert set(part["properties"]) - without_default <= set(values) or path.endswith("affinity"), path
         assert set(values) <= set(part["properties"]), path
         for name, value in values.items():
             if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Values that contradict themselves or do not exist: a sentence, and nothing installed."""
+"""Contradictory or unknown values: helm prints a message and installs nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"kafka": {"bootstrapServer": "kafka:9092"}}, "bootstrapServer"),
         ({"kafka": {"sasl": {"enabled": True}}}, "kafka.sasl.existingSecret is required"),
@@ -30,15 +30,19 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
         ({"worker": {"replicas": 5}}, "kafka.partitions"),
     ],
 )
-def test_a_refusal_is_a_sentence_and_leaves_nothing(release: Release, changes: Object, said: str) -> None:
-    before = release.left_over()
-    assert said in release.refusal(changes)
-    assert release.left_over() == before
+def test_rejected_installation_prints_a_message_and_creates_nothing(
+    release: Release, changes: Object, message: str
+) -> None:
+    before = release.objects()
+    assert message in release.rejection(changes)
+    assert release.objects() == before
 
 
-def test_a_refused_upgrade_leaves_the_release_as_it_is(release: Release) -> None:
+def test_rejected_upgrade_does_not_change_the_release(release: Release) -> None:
     release.install()
     before = {pod["metadata"]["uid"] for pod in release.pods()}
-    assert "kafka.sasl.existingSecret is required" in release.refusal({"kafka": {"sasl": {"enabled": True}}}, "upgrade")
+    assert "kafka.sasl.existingSecret is required" in release.rejection(
+        {"kafka": {"sasl": {"enabled": True}}}, "upgrade"
+    )
     assert {pod["metadata"]["uid"] for pod in release.pods()} == before
     assert json.loads(release.helm("status", "--output", "json").stdout)["version"] == 1

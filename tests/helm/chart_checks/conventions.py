@@ -1,4 +1,4 @@
-"""What this chart asks of every pod and object beyond the Pod Security Standard."""
+"""Rules of this chart for every pod and object, in addition to the Pod Security Standard."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tests.helm.chart_checks.system import Pod, System, inside, name_of
 
 Problems = Iterator[str]
 
-# Where a container may write when its root is read-only: volumes of these kinds, and no others.
+# The kinds of volumes to which a container may write; its root file system is read-only.
 WRITABLE_VOLUMES = {"emptyDir", "persistentVolumeClaim", "ephemeral"}
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-# A StatefulSet's name with a dash and ten digits is a label of its pods, a CronJob's with the minute the name of a Job.
+# Kubernetes extends the name: by a dash and a ten-character hash in a label of the pods of a StatefulSet, by a time in
+# the name of a Job.
 SHORTER = {"StatefulSet": 52, "CronJob": 52}
 LABELS = (
     "app.kubernetes.io/name",
@@ -32,13 +33,13 @@ def read_only_root(pod: Pod) -> Problems:
 
 
 def no_token(pod: Pod) -> Problems:
-    """Nothing here speaks to Kubernetes, so nothing may hold a key to it."""
+    """No pod uses the Kubernetes API, so no pod may get a token."""
     if pod.spec.get("automountServiceAccountToken") is not False:
         yield f"{pod.where}: automountServiceAccountToken must be false"
 
 
 def no_service_links(pod: Pod) -> Problems:
-    """Else a Service called glaim-metrics would set GLAIM_METRICS_PORT, a setting of the worker, to an address."""
+    """Otherwise a Service named glaim-metrics would set GLAIM_METRICS_PORT, a setting of the worker, to an address."""
     if pod.spec.get("enableServiceLinks") is not False:
         yield f"{pod.where}: enableServiceLinks must be false"
 
@@ -52,11 +53,11 @@ def pinned_images(pod: Pod) -> Problems:
         if ":" not in name:
             yield f"{container.where}: image {image!r} has neither tag nor digest"
         elif name.endswith(":latest"):
-            yield f"{container.where}: image {image!r} is whatever was pushed last"
+            yield f"{container.where}: image {image!r} changes with every push"
 
 
 def resources(pod: Pod) -> Problems:
-    """Requests, so that the scheduler knows; a memory limit, so that a leak ends one container alone."""
+    """Requests are required for scheduling; with a memory limit, a leak ends only one container."""
     for container in pod.containers:
         given = container.spec.get("resources") or {}
         for name in ("cpu", "memory"):
@@ -67,7 +68,7 @@ def resources(pod: Pod) -> Problems:
 
 
 def mounts(pod: Pod) -> Problems:
-    """Every mount has its volume, every volume its mount; no path is mounted twice, nothing else can be written."""
+    """Every mount has a volume and every volume a mount, no path is mounted twice, and only some kinds are writable."""
     kinds = {volume["name"]: next(iter(set(volume) - {"name"}), "") for volume in pod.spec.get("volumes") or []}
     used = set()
     for container in pod.containers:
@@ -78,11 +79,11 @@ def mounts(pod: Pod) -> Problems:
         for mount in given:
             used.add(mount["name"])
             if mount["name"] not in kinds:
-                yield f"{container.where}: mounts {mount['name']}, which is no volume of the pod"
+                yield f"{container.where}: mounts {mount['name']}, which is not a volume of the pod"
             elif not mount.get("readOnly") and kinds[mount["name"]] not in WRITABLE_VOLUMES:
-                yield f"{container.where}: mounts {mount['name']} to be written, though it is a {kinds[mount['name']]}"
+                yield f"{container.where}: mounts {mount['name']} writable, although it is a {kinds[mount['name']]}"
     for name in kinds.keys() - used:
-        yield f"{pod.where}: volume {name} is mounted nowhere"
+        yield f"{pod.where}: volume {name} is not mounted"
 
 
 def unique_names(pod: Pod) -> Problems:
@@ -93,7 +94,7 @@ def unique_names(pod: Pod) -> Problems:
         names.update(f"{container.where}, port {name}" for name in container.ports)
     for name, count in names.items():
         if count > 1:
-            yield f"{pod.where}: {name} is there {count} times"
+            yield f"{pod.where}: {name} occurs {count} times"
 
 
 POD_RULES = (
@@ -108,7 +109,7 @@ POD_RULES = (
 
 
 def limited_volumes(system: System) -> Problems:
-    """A node's disk has an end. What the user adds is the user's to limit."""
+    """An emptyDir without a limit could fill the node's disk. Volumes from the user's values are not checked."""
     for pod in system.pods:
         for volume in pod.spec.get("volumes") or []:
             limited = "emptyDir" not in volume or "sizeLimit" in (volume["emptyDir"] or {})
@@ -117,24 +118,24 @@ def limited_volumes(system: System) -> Problems:
 
 
 def named_and_labelled(system: System) -> Problems:
-    """Names fit, stand once, in the release's namespace, and every object says what it belongs to."""
+    """Names are valid and unique, and every object is in the release's namespace and has the usual labels."""
     for item, count in Counter(name_of(item) for item in system.objects).items():
         if count > 1:
-            yield f"{item} is made {count} times"
+            yield f"{item} is rendered {count} times"
     for item in system.objects:
         metadata = item["metadata"]
         longest = SHORTER.get(item["kind"], 63)
         if not NAME.fullmatch(metadata["name"]) or len(metadata["name"]) > longest:
             yield f"{name_of(item)}: expected a name of at most {longest} letters, digits and dashes"
         if metadata.get("namespace") != system.namespace:
-            yield f"{name_of(item)}: stands in the namespace {metadata.get('namespace')}, not the release's"
+            yield f"{name_of(item)}: is in the namespace {metadata.get('namespace')}, expected the release's"
         for label in LABELS:
             if not (metadata.get("labels") or {}).get(label):
                 yield f"{name_of(item)}: lacks the label {label}"
 
 
 def check(system: System) -> Problems:
-    """Every rule over every pod and object."""
+    """Apply every rule to every pod and object."""
     for pod in system.pods:
         for rule in POD_RULES:
             yield from rule(pod)
