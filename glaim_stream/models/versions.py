@@ -1,6 +1,6 @@
-"""The contracts of all model versions that a worker meets while it runs.
+"""The contracts of all model versions that impute while a worker runs.
 
-A worker outlives a version of a model. Triton loads new versions while it runs, and for a while some replicas serve the
+A worker outlives a model version. Triton loads new versions while it runs, and for a while some replicas serve the
 new version and others the old one. A version's contract is read when the version first imputes: from
 `<model>/<version>/contract.json` beside its weights, or from `<model>/contract.json` if that is of the same version (a
 ConfigMap contains only the newest one). The intervals of a row come from the contract of its version.
@@ -94,7 +94,7 @@ class Contracts(Mapping[str, Contract]):
             metrics.contract_reads.labels(model, "absent").inc()
             if first:
                 log.warning(
-                    "%s answers with version %s, whose contract cannot be read: its values have no intervals until it "
+                    "%s imputes with version %s, whose contract cannot be read: its values have no intervals until it "
                     "can be: %s", model, version, error,
                 )  # fmt: skip
             return
@@ -111,7 +111,7 @@ class Contracts(Mapping[str, Contract]):
             return
         metrics.contract_reads.labels(model, "read").inc()
         metrics.model_info.labels(model, version).set(1)
-        log.info("%s answers with version %s now, trained on %s", model, version, found.data.source)
+        log.info("%s now imputes with version %s, trained on %s", model, version, found.data.source)
         self._known[key] = found
 
 
