@@ -46,7 +46,7 @@ class Contracts(Mapping[str, Contract]):
         self._repository = repository
         self._now_s = now_s
         self._known = {(name, str(contract.version)): contract for name, contract in at_start.items()}
-        self._refused: dict[tuple[str, str], str] = {}
+        self._rejected: dict[tuple[str, str], str] = {}
         self._attempted_s: dict[tuple[str, str], float] = {}
         self._reading = asyncio.Lock()
 
@@ -77,10 +77,10 @@ class Contracts(Mapping[str, Contract]):
         if self._repository is None or key in self._known or model not in self._at_start:
             return
         async with self._reading:
-            if key not in self._known and key not in self._refused and self._due(key):
+            if key not in self._known and key not in self._rejected and self._due(key):
                 await self._read(self._repository, key)
-        if key in self._refused:
-            raise ContractError(self._refused[key])
+        if key in self._rejected:
+            raise ContractError(self._rejected[key])
 
     def _due(self, key: tuple[str, str]) -> bool:
         return self._now_s() - self._attempted_s.get(key, -_RETRY_INTERVAL_S) >= _RETRY_INTERVAL_S
@@ -103,11 +103,11 @@ class Contracts(Mapping[str, Contract]):
         differing = _differing(self._at_start[model], found)
         if differing:
             metrics.contract_reads.labels(model, "refused").inc()
-            self._refused[key] = (
-                f"{model} version {version} is refused because its windows differ from those at the worker's start: "
+            self._rejected[key] = (
+                f"{model} version {version} is rejected because its windows differ from those at the worker's start: "
                 f"expected {'; '.join(differing)}. Restart the workers with a matching catalogue or roll it back"
             )
-            log.error("%s", self._refused[key])
+            log.error("%s", self._rejected[key])
             return
         metrics.contract_reads.labels(model, "read").inc()
         metrics.model_info.labels(model, version).set(1)

@@ -33,8 +33,8 @@ def test_a_final_row_is_due_revise_after_steps_after_its_step_closed() -> None:
 def test_a_slow_sensor_with_a_reading_on_time_needs_no_final_row() -> None:
     """The wall clock published a hole at step 5 before the reading of step 4 arrived; steps 3 to 5 are one interval."""
     hole = row(5, 0.0, sensor=SLOW, final=False)
-    heard, clock = (G1, SLOW, 4 * STEP_MS, 1.0), (G2, 0, 10 * STEP_MS, 1.0)
-    assert finals(arrived(heard, clock), hole) == []
+    reading, clock = (G1, SLOW, 4 * STEP_MS, 1.0), (G2, 0, 10 * STEP_MS, 1.0)
+    assert finals(arrived(reading, clock), hole) == []
     assert finals(arrived(clock), hole) == [5 * STEP_MS]
     assert finals(arrived((G1, SLOW, 6 * STEP_MS, 1.0), clock), hole) == [5 * STEP_MS]
 
@@ -98,21 +98,21 @@ def test_another_sensors_reading_does_not_end_silence() -> None:
 
 
 def test_only_readings_on_time_and_below_the_commit_require_rows() -> None:
-    clock, heard = (G2, 0, 6 * STEP_MS, 1.0), (G1, 0, 5 * STEP_MS, 1.0)
+    clock, reading = (G2, 0, 6 * STEP_MS, 1.0), (G1, 0, 5 * STEP_MS, 1.0)
     end = (G2, 0, 9 * STEP_MS, 1.0)
     rows = [row(7, 0.0, group=G2), row(8, 0.0, group=G2)]
-    assert absent(silence(arrived(heard, clock, end), *rows)) == [6, 7, 8]
-    assert absent(silence(arrived(clock, heard, end), *rows)) == []
-    assert absent(silence(arrived(heard, clock, end), *rows, committed=1)) == [6, 7, 8]
-    assert absent(silence(arrived(clock, end, heard), *rows, committed=2)) == []
-    arrivals = arrived(heard, clock, end)
+    assert absent(silence(arrived(reading, clock, end), *rows)) == [6, 7, 8]
+    assert absent(silence(arrived(clock, reading, end), *rows)) == []
+    assert absent(silence(arrived(reading, clock, end), *rows, committed=1)) == [6, 7, 8]
+    assert absent(silence(arrived(clock, end, reading), *rows, committed=2)) == []
+    arrivals = arrived(reading, clock, end)
     assert absent(silence(arrivals, *rows, committed=0)) == []
 
 
 def test_a_slow_sensor_has_one_hole_in_an_interval() -> None:
     """The intervals are 3 to 5 and 6 to 8: for a reading anywhere in the first one, the hole is at 8."""
-    for heard in (3, 4, 5):
-        arrivals = arrived((G1, SLOW, heard * STEP_MS, 1.0), (G2, 0, 30 * STEP_MS, 1.0))
+    for step_of_reading in (3, 4, 5):
+        arrivals = arrived((G1, SLOW, step_of_reading * STEP_MS, 1.0), (G2, 0, 30 * STEP_MS, 1.0))
         found = silence(arrivals, *(row(step, 0.0, group=G2) for step in range(31, 36)))
         assert absent(found) == [8]
 

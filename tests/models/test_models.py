@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,6 @@ from glaim_stream.models.rollback import rollback
 from glaim_stream.models.store import Store, open_store
 from glaim_stream.retry import JITTER
 from tests.support import contract
-
-Say = Callable[[str], object]
 
 
 def silent(line: str) -> None:

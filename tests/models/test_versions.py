@@ -85,7 +85,7 @@ async def test_a_version_with_different_windows_is_rejected_on_each_call(
     contracts = Contracts({"m": contract()}, tmp_path)
     put(tmp_path, contract(**{"version": 2, **fields}), "2")
     for _ in range(3):
-        with pytest.raises(ContractError, match=f"m version 2 is refused.*{difference}"):
+        with pytest.raises(ContractError, match=f"m version 2 is rejected.*{difference}"):
             await contracts.follow("m", "2")
     assert len(caplog.records) == 1
     assert contracts.of("m", "2") is None
