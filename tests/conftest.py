@@ -1,4 +1,4 @@
-"""Parts that all tests share: one Kafka and one Triton for the whole run, and the rule about skipped tests."""
+"""Fixtures and hooks of all tests: one Kafka and one Triton per run, and the rule about skipped tests."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_en
 from deploy.triton_install import unsupported_reason
 from tests.file_order import in_order
 from tests.shared_servers import SharedServers
-from tests.skip_rules import refuse_skip, skips_are_failures
+from tests.skip_rules import fail_disallowed_skip, skips_are_failures
 
 SHARED_SERVERS = pytest.StashKey[SharedServers]()
 
 
 def pytest_configure() -> None:
-    """Let SIGINT through: a shell ignores it for background jobs, and every child process would inherit that."""
+    """Restore the default SIGINT handler: shells ignore SIGINT in background jobs, and child processes inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Stop the servers that this process started, once the other processes of the run have finished with them."""
+    """Stop the servers that this process started, once no other process of the run uses them."""
     servers = session.config.stash.get(SHARED_SERVERS, None)
     if servers is not None:
         servers.stop()
@@ -44,10 +44,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where nothing may be missing, fail instead of skipping; see tests/skip_rules.py."""
+    """Turn disallowed skips into failures; see tests/skip_rules.py."""
     report = yield
     if skips_are_failures():
-        refuse_skip(report)
+        fail_disallowed_skip(report)
     return report
 
 
@@ -56,7 +56,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     """Apply the same rule to a file that skips while it is collected."""
     report = yield
     if skips_are_failures():
-        refuse_skip(report)
+        fail_disallowed_skip(report)
     return report
 
 
@@ -64,7 +64,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 def shared_servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SharedServers:
     """The servers of this run; they outlive the fixture, because other test processes may still use them."""
     folder = tmp_path_factory.getbasetemp()
-    # With pytest-xdist each process has a folder of its own inside the folder of the run.
+    # With pytest-xdist each process has a folder inside the folder of the run.
     servers = SharedServers(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
     request.config.stash[SHARED_SERVERS] = servers
     return servers
@@ -91,9 +91,9 @@ def kafka(shared_servers: SharedServers) -> Iterator[LocalKafka | ExternalKafka]
 
 @pytest.fixture(scope="session")
 def triton(shared_servers: SharedServers) -> Iterator[LocalTriton | ExternalTriton]:
-    """One server on the model repository of the checkout for the whole run."""
+    """One server for the whole run, which serves the model repository of the checkout."""
     if not models_of(CHECKOUT / "model_repo"):
-        pytest.skip("model_repo holds no model: run the training commands of the README first")
+        pytest.skip("model_repo has no model: run the training commands of the README first")
     reason = unsupported_reason()
     if reason is not None:
         pytest.skip(reason)
@@ -103,6 +103,6 @@ def triton(shared_servers: SharedServers) -> Iterator[LocalTriton | ExternalTrit
 
 @pytest.fixture
 def topic_prefix(request: pytest.FixtureRequest) -> str:
-    """A prefix for topic and consumer group names that no other test has, ending in a dash."""
+    """A unique prefix for topic and consumer group names, which ends in a dash."""
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:60]
     return f"{name}-{uuid.uuid4().hex[:8]}-"

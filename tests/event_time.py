@@ -1,4 +1,4 @@
-"""Random readings and window rules, and comparable forms of what they yield."""
+"""Random readings and window rules, and comparable forms of the rows and outages."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NAN = math.nan
 times = st.one_of(
     st.integers(-3, 12).map(lambda step: step * STEP_MS),  # step edges
     st.integers(-4_000, 14_000),
-    st.integers(-2_000, 40_000),  # jumps further than a window
+    st.integers(-2_000, 40_000),  # jumps of more than a window
     st.sampled_from([-1_500_000_000_000, 1_700_000_000_000]),  # huge jumps
 )
-# Small whole numbers: sums are exact in any order, so that `mean` does not depend on the order of arrival.
+# Small integers, whose sums are exact in any order, so that `mean` does not depend on the order of arrival.
 values = st.one_of(st.integers(-8, 8).map(float), st.just(NAN))
 
 
@@ -36,7 +36,9 @@ def event(draw: st.DrawFn, models: int = 1) -> Event:
 
 
 events = st.lists(event(), max_size=40)
-near_events = events.map(lambda many: [each for each in many if abs(each.time_ms) < 10**9])  # every step can be visited
+near_events = events.map(
+    lambda many: [each for each in many if abs(each.time_ms) < 10**9]
+)  # few enough steps for the reference
 
 
 @st.composite
@@ -64,7 +66,7 @@ def feed(windows: PartitionWindows, batch: list[Event], first_offset: int = 0) -
 def in_batches(
     windows: PartitionWindows, sequence: list[Event], cuts: Iterable[int], first_offset: int = 0
 ) -> tuple[list[Row], list[Outage]]:
-    """Feed the sequence cut into batches; returns its rows and outages."""
+    """Feed the sequence in batches and return its rows and outages."""
     rows: list[Row] = []
     outages: list[Outage] = []
     edges = sorted({0, len(sequence), *(cut for cut in cuts if cut < len(sequence))})
@@ -76,7 +78,7 @@ def in_batches(
 
 
 def by_key(rows: list[Row]) -> list[Row]:
-    """Sort rows: those of one step may come in any order of groups."""
+    """Sort rows, because the groups of one step may be in any order."""
     return sorted(rows, key=lambda row: (*row.key, row.revision))
 
 
@@ -86,7 +88,7 @@ def by_group(outages: list[Outage]) -> list[Outage]:
 
 
 def newest(rows: list[Row]) -> dict[tuple[int, int, int, int], Row]:
-    """The row with the highest revision of each cell, the later of equal ones."""
+    """The row with the highest revision of each cell; the later row if equal."""
     kept: dict[tuple[int, int, int, int], Row] = {}
     for row in rows:
         if row.key not in kept or row.revision >= kept[row.key].revision:

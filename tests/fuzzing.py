@@ -1,4 +1,4 @@
-"""What the fuzz tests throw at readers of foreign bytes: anything, our own messages broken, and our words misused."""
+"""Strategies of the fuzz tests: arbitrary bytes, broken messages, and documents with valid names and wrong values."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def documents(names: Sequence[str]) -> st.SearchStrategy[Any]:
 
 @st.composite
 def broken(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
-    """Bytes of which some are changed, cut out, put in or repeated."""
+    """Bytes with some of them changed, deleted, inserted or repeated."""
     value = bytearray(draw(whole))
     for _ in range(draw(st.integers(0, 4))):
         start = draw(st.integers(0, len(value)))
         stop = min(len(value), start + draw(st.integers(0, 12)))
-        kind = draw(st.sampled_from(["change", "cut", "put", "repeat", "end"]))
-        if kind == "end":
+        kind = draw(st.sampled_from(["change", "delete", "insert", "repeat", "truncate"]))
+        if kind == "truncate":
             del value[start:]
-        elif kind == "cut":
+        elif kind == "delete":
             del value[start:stop]
         elif kind == "repeat":
             value[start:start] = value[start:stop]
@@ -62,18 +62,18 @@ def broken(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
 
 @st.composite
 def altered(draw: st.DrawFn, document: Any, names: Sequence[str]) -> Any:
-    """A valid document in which some places hold something else, or nothing."""
+    """A valid document with some values replaced or removed."""
     root = [copy.deepcopy(document)]
     for _ in range(draw(st.integers(1, 3))):
-        holder: Any = root
+        parent: Any = root
         key: Any = 0
-        while isinstance(holder[key], dict | list) and holder[key] and draw(st.integers(0, 3)):
-            holder = holder[key]
-            key = draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
-        if holder is not root and draw(st.booleans()):
-            del holder[key]
+        while isinstance(parent[key], dict | list) and parent[key] and draw(st.integers(0, 3)):
+            parent = parent[key]
+            key = draw(st.sampled_from(sorted(parent) if isinstance(parent, dict) else range(len(parent))))
+        if parent is not root and draw(st.booleans()):
+            del parent[key]
         else:
-            holder[key] = draw(documents(names))
+            parent[key] = draw(documents(names))
     return root[0]
 
 
@@ -126,7 +126,7 @@ _TYPES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
-    """Tables of few rows whose columns have our names, or not, and any type."""
+    """Small tables with known or unknown column names and any column types."""
     rows = draw(st.integers(0, 4))
     names = draw(st.lists(st.sampled_from(["group", "sensor", "ts", "value", "quality", "s0", "s1", ""]), max_size=6))
     columns = []
@@ -149,8 +149,14 @@ WIDE = pa.table({"group": ["g1", "g1"], "ts": [NOW_MS, NOW_MS + 1000], "s0": [1.
 _compressions = st.sampled_from([None, "zstd", "lz4"])
 arrow_values = st.one_of(
     st.binary(max_size=60),
-    broken(st.builds(lambda table, how: stream(table, compression=how), st.sampled_from([LONG, WIDE]), _compressions)),
-    st.builds(lambda table, how: stream(table, compression=how), tables(), _compressions),
+    broken(
+        st.builds(
+            lambda table, compression: stream(table, compression=compression),
+            st.sampled_from([LONG, WIDE]),
+            _compressions,
+        )
+    ),
+    st.builds(lambda table, compression: stream(table, compression=compression), tables(), _compressions),
     st.builds(lambda table: stream(table) * 2, st.just(LONG)),
 )
 

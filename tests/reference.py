@@ -1,4 +1,4 @@
-"""A second, plain implementation of the window rules, against which the real one is tested."""
+"""A simple second implementation of the window rules, with which the tests compare the real one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Cell = tuple[int, int, int]  # group, sensor, step
 class ReferenceWindows:
     """The window rules of one model: one reading at a time, with dictionaries instead of rings and arrays.
 
-    It keeps every reading forever and searches for everything again, which makes it slow and easy to verify.
+    It keeps every reading forever and searches all of them each time, which makes it slow but easy to verify.
     """
 
     def __init__(self, model: Catalogue, *, sensors: int) -> None:
@@ -61,9 +61,9 @@ class ReferenceWindows:
         if math.isnan(event.value):
             self.dropouts.add(cell)
             return
-        before = self.stands(*cell)
+        before = self.current(*cell)
         self.readings.setdefault(cell, []).append(event)
-        if before == self.stands(*cell):
+        if before == self.current(*cell):
             return
         if step < self.closable:
             self.corrections[cell] = self.corrections.get(cell, 0) + 1
@@ -87,8 +87,8 @@ class ReferenceWindows:
             self.published_through = step
             step += 1
 
-    def stands(self, group: int, sensor: int, step: int) -> tuple[float, int, int] | None:
-        """(value, milliseconds into the step, quality) that a cell holds."""
+    def current(self, group: int, sensor: int, step: int) -> tuple[float, int, int] | None:
+        """(value, milliseconds into the step, quality) of a cell; None if it is not observed."""
         readings = self.readings.get((group, sensor, step))
         if not readings:
             return None
@@ -101,18 +101,18 @@ class ReferenceWindows:
         return float(np.float32(last.value)), stamp, last.quality
 
     def held(self, group: int, sensor: int, step: int) -> float | None:
-        """The value that a cell holds."""
-        stands = self.stands(group, sensor, step)
-        return None if stands is None else stands[0]
+        """The value of a cell; None if it is not observed."""
+        current = self.current(group, sensor, step)
+        return None if current is None else current[0]
 
     def lowest_offset(self) -> int | None:
-        """Lowest offset of the readings of the steps in the window and of the open ones."""
+        """Lowest offset among the readings of the window's steps and of the open steps."""
         assert self.closable is not None
         offsets = [o for step, each in self.feeds.items() if step >= self.closable - self.rules.window for o in each]
         return min(offsets, default=None)
 
     def _close(self, step: int, *, published: bool, by_clock: bool) -> None:
-        self._outages_of(step, by_clock=by_clock)
+        self._find_outages(step, by_clock=by_clock)
         if not published:
             self._provisional(step, by_clock=by_clock)
         elif not by_clock:
@@ -130,13 +130,12 @@ class ReferenceWindows:
         return min(self._age(group, sensor, step, self.rules.window) for sensor in range(self.sensors))
 
     def _is_hole(self, group: int, sensor: int, step: int, age: int) -> bool:
-        """Nothing was read in the interval of the sensor that ends here, or the cell was published as a hole."""
+        """Whether the sensor's interval that ends here has no reading, or the cell was published as a hole."""
         cadence = self.rules.cadences[sensor]
         due = (step + 1) % cadence == 0 and age >= cadence
         return age > 0 and (due or (group, sensor, step) in self.awaiting_final)
 
-    def _outages_of(self, step: int, *, by_clock: bool) -> None:
-        """Outages."""
+    def _find_outages(self, step: int, *, by_clock: bool) -> None:
         max_gap = self.rules.max_gap
         for group in self._groups():
             age = self._group_age(group, step)
@@ -158,15 +157,15 @@ class ReferenceWindows:
                 self.reported_active.add(group)
 
     def _outage(self, group: int, kind: Any, step: int, since: int, *, by_clock: bool) -> None:
-        heard = sorted({s for g, _, s in self.readings if g == group and step - self.rules.window < s <= step})
-        at = next(s for s in heard if s >= since) if kind == "speaks" else step
-        last = max((s for s in heard if s < at), default=None)
+        observed = sorted({s for g, _, s in self.readings if g == group and step - self.rules.window < s <= step})
+        at = next(s for s in observed if s >= since) if kind == "speaks" else step
+        last = max((s for s in observed if s < at), default=None)
         step_ms = self.rules.step_ms
         last_ms = UNKNOWN_MS if last is None else last * step_ms
         self.outages.append(Outage(0, group, kind, at * step_ms, last_ms, by_clock))
 
     def _settled(self, step: int) -> None:
-        """Holes that the wall clock published and that are final without a revision."""
+        """Publish holes again that the wall clock published provisionally and that are final without a revision."""
         before = self.rows
         self.rows = []
         self._provisional(step)
@@ -204,10 +203,10 @@ class ReferenceWindows:
 
     def _row(self, cell: Cell, *, revision: int, gap_age: int, final: bool, **more: Any) -> Row:
         group, sensor, step = cell
-        stands = self.stands(*cell)
-        value, stamp, quality = stands if stands is not None else (None, 0, 2 if cell in self.dropouts else 0)
+        current = self.current(*cell)
+        value, stamp, quality = current if current is not None else (None, 0, 2 if cell in self.dropouts else 0)
         return Row(
-            0, step * self.rules.step_ms, group, sensor, revision, stands is not None, value, gap_age, final,
+            0, step * self.rules.step_ms, group, sensor, revision, current is not None, value, gap_age, final,
             stamp=stamp, quality=quality, **more,
         )  # fmt: skip
 

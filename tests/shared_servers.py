@@ -1,4 +1,4 @@
-"""Servers that the parallel processes of one test run share."""
+"""Servers shared by the parallel processes of one test run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _POLL_S = 0.1
 
 
 class SharedServers:
-    """Servers that are started once per run, by whichever test process needs one first.
+    """Servers that start once per run, in the first test process that needs them.
 
-    The process that starts a server writes the server's address to a file, from which the other processes read it.
-    Every process that uses a server holds a shared lock, so that the owner can wait for the last user before it stops
-    the server. The kernel releases the locks of a process that dies.
+    The process that starts a server writes its address to a file, and the other processes read it from there. Every
+    process that uses a server holds a shared lock, so that the owner can wait for the last user before it stops the
+    server. The kernel releases the locks of a process that dies.
 
     Args:
-        folder: A directory that all processes of the run know, and no other run.
+        folder: A directory that all processes of this run share with no other run.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,7 +30,7 @@ class SharedServers:
 
     @contextmanager
     def use(self, name: str, start: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
-        """Yield the address of the server `name`; `start` runs it and yields its address where nobody has yet."""
+        """Yield the address of the server `name`, which `start` starts if it is not running."""
         address_file = self._folder / f"{name}.address"
         with (self._folder / f"{name}.users").open("a") as users:
             with exclusive(self._folder / f"{name}.lock"):
@@ -49,7 +49,7 @@ class SharedServers:
         self._owned.clear()
 
     def _stop_if_unused(self, name: str, owned: ExitStack) -> bool:
-        # The lock that `use` takes first is held, so that no process begins to use a server that is being stopped.
+        # Hold the lock of `use`, so that no process starts to use a server that is being stopped.
         with exclusive(self._folder / f"{name}.lock"), (self._folder / f"{name}.users").open("a") as users:
             try:
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)

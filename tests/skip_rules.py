@@ -1,6 +1,6 @@
-"""Which tests may skip where nothing may be missing: in CI, and with `GLAIM_NO_SKIP=1`.
+"""The reasons for which tests may skip in CI and with `GLAIM_NO_SKIP=1`.
 
-A skip for any other reason is a failure there: it hides a test behind a part that the set-up should have brought.
+A skip for any other reason is a failure, because the set-up should have installed the missing part.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Mapping
 
 import pytest
 
-# What an excuse matches, and why it holds. The set-up of the Makefile brings everything else.
+# Pattern of a skip reason, and why the skip is allowed. The set-up of the Makefile installs everything else.
 ALLOWED_SKIPS: Mapping[str, str] = {
     r"GLAIM_DATA": "the data sets are not part of the repository",
     r"PyPOTS is not installed": "the extra `peers` is large and not pinned",
-    r"no `docker compose` on PATH": "its own loader reads deploy/compose.yaml in the same file; the plugin is a bonus",
+    r"no `docker compose` on PATH": "another test in the same file loads deploy/compose.yaml without the plugin",
     r"no IPv6 here": "a property of the machine's network",
-    r"right to mount a tmpfs": "a property of the container that the tests run in",
+    r"right to mount a tmpfs": "a property of the container in which the tests run",
 }
 
 
 def skips_are_failures(environment: Mapping[str, str] = os.environ) -> bool:
-    """True in CI and where `GLAIM_NO_SKIP` is set."""
+    """True in CI and if `GLAIM_NO_SKIP` is 1."""
     return environment.get("CI", "").lower() == "true" or environment.get("GLAIM_NO_SKIP") == "1"
 
 
@@ -31,9 +31,9 @@ def is_allowed(reason: str) -> bool:
     return any(re.search(pattern, reason) for pattern in ALLOWED_SKIPS)
 
 
-def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turn the report of a skip that is not allowed into that of a failure; leave every other report alone."""
-    # A test that is expected to fail reports itself as skipped too, without a reason of this form.
+def fail_disallowed_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn the report of a disallowed skip into a failure; leave every other report unchanged."""
+    # An expected failure is also reported as skipped, but without a reason of this form.
     if not report.skipped or hasattr(report, "wasxfail") or not isinstance(report.longrepr, tuple):
         return
     reason = report.longrepr[2].removeprefix("Skipped: ")

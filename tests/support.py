@@ -1,4 +1,4 @@
-"""What the tests share: small catalogues, records, fakes of the edges."""
+"""Shared parts of the tests: small catalogues, records, and in-memory fakes of Kafka and models."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.models.contract import Contract, sensors_digest
 from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.messages import Message, Origin, Output
+from glaim_stream.pipeline.pipeline import Applied, Pipeline
 from glaim_stream.records import Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
+from glaim_stream.windows.partition import PartitionWindows
 
-# Shared machines stall, so no deadlines; in CI the same examples every time, so that a failure is the change's.
-# GLAIM_FUZZ=20000 looks at so many examples of each property, new ones every time.
+# No deadlines, because shared machines stall; the same examples on every run in CI, so that only a change can fail.
+# GLAIM_FUZZ=20000 checks 20,000 new examples of each property.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True)
 settings.register_profile("fuzz", settings.get_profile("dev"), max_examples=int(os.environ.get("GLAIM_FUZZ") or 100))
@@ -36,7 +38,7 @@ STEP_MS = 1000
 def catalogue(
     *, sensors: int | list[dict[str, Any]] = 2, groups: str = "g*", max_ahead_s: float = 300, **model: Any
 ) -> Catalogue:
-    """One model `m` of sensors s0, s1, ... or those given, steps of a second, a window of 6; `model` overrides."""
+    """One model `m` with sensors s0, s1, ... or the given ones, steps of 1 s and a window of 6; `model` overrides."""
     entry: dict[str, Any] = {
         "name": "m",
         "sensors": [{"id": f"s{index}"} for index in range(sensors)] if isinstance(sensors, int) else sensors,
@@ -78,20 +80,20 @@ def contract(sensors: int = 2, *, window: int = 6, emitted_steps: int = 3, **fie
 
 @dataclass(frozen=True)
 class Event:
-    """One reading of the only model, as the tests write it; NaN is a dropout that was reported."""
+    """One reading; the value NaN is a reported dropout."""
 
     time_ms: int
     value: float = 1.0
     group: int = 0
     sensor: int = 0
     model: int = 0
-    quality: int = 0  # records.Quality; bad where there is no value
-    produced_ms: int | None = None  # time of its record; None: the reading's own
+    quality: int = 0  # vocabulary.Quality; bad if there is no value
+    produced_ms: int | None = None  # time of its record; None: the event time
     requeued: bool = False
 
 
 def columns(events: Sequence[Event], *, first_offset: int = 0, offsets: Sequence[int] | None = None) -> Readings:
-    """Readings, one a record."""
+    """Readings, one per record."""
     count = len(events)
     offset = np.arange(first_offset, first_offset + count) if offsets is None else np.array(offsets)
     return Readings(
@@ -110,7 +112,7 @@ def columns(events: Sequence[Event], *, first_offset: int = 0, offsets: Sequence
 
 @dataclass(frozen=True, order=True)
 class Row:
-    """One published row in a form that compares: None for null, the window that fills it as bytes."""
+    """One published row in comparable form: None for null, and the window to impute from as bytes."""
 
     model: int
     ts_ms: int
@@ -128,7 +130,7 @@ class Row:
 
     @property
     def key(self) -> tuple[int, int, int, int]:
-        """What a row speaks of."""
+        """Model, group, sensor and step of the row."""
         return (self.model, self.group, self.sensor, self.ts_ms)
 
 
@@ -168,7 +170,7 @@ class Record:
     offset: int = 0
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes]] = ()
-    timestamp: int = -1  # as Kafka says that a record has none
+    timestamp: int = -1  # Kafka's value for no timestamp
 
 
 def json_record(offset: int = 0, *, key: bytes | None = None, **document: Any) -> Record:
@@ -178,7 +180,7 @@ def json_record(offset: int = 0, *, key: bytes | None = None, **document: Any) -
 
 @dataclass
 class MemoryPublisher:
-    """Keeps what is published; `gate` holds the acknowledgement back while it is clear."""
+    """A publisher that keeps its output and acknowledges only while `gate` is set."""
 
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     begun: int = 0
@@ -198,10 +200,11 @@ class MemoryPublisher:
 
 @dataclass
 class MemoryRebuilder:
-    """Gives the records of a topic in memory, from `first` on."""
+    """A rebuilder that reads a topic in memory from offset `first`; the first `failures` calls fail at their end."""
 
     records: Sequence[InputRecord] = ()
     first: int = 0
+    failures: int = 0
     calls: list[int] = field(default_factory=list)  # next_offset of each call
 
     async def rebuild(
@@ -211,27 +214,42 @@ class MemoryRebuilder:
         wanted = [record for record in self.records if self.first <= record.offset < next_offset]
         if wanted:
             await apply(wanted)
+        if len(self.calls) <= self.failures:
+            raise OSError("the broker is unavailable")
+
+
+POISON = b"poison"
+
+
+class PoisonedPipeline(Pipeline):
+    """A pipeline that fails on a record with the key POISON after its windows have applied the batch."""
+
+    def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
+        applied = super().apply(windows, records, now_ms=now_ms)
+        if any(record.key == POISON for record in records):
+            raise RuntimeError("a bug")
+        return applied
 
 
 def header(headers: Sequence[tuple[str, bytes]], name: str) -> str | None:
-    """A header's text, None when it is absent."""
+    """The text of a header, None if it is absent."""
     return next((value.decode() for key, value in headers if key == name), None)
 
 
 class Neighbours:
-    """A real method of several sensors, as a model would be: the mean of what the other sensors of the group say.
+    """An imputer that uses the other sensors of the group, as a model does.
 
-    Each sensor's own mean over the window stands for its level; from the others comes how far this step is above
-    theirs. A step at which nobody was observed is its level alone. The answer for a window is the same whatever
-    travels with it.
+    A sensor's level is its mean over the window. A missing value is the level of its sensor plus the mean deviation of
+    the sensors observed at the same step from their levels; if none is observed, it is the level. The result for a
+    window does not depend on the other windows of a batch.
     """
 
     async def impute(self, windows: Windows) -> Imputed:
-        seen = windows.observed
-        count = seen.sum(axis=2, keepdims=True)
-        level = (windows.values * seen).sum(axis=2, keepdims=True) / np.maximum(count, 1)
-        above = (windows.values - level) * seen
-        heard = seen.sum(axis=1, keepdims=True)
-        values = level + above.sum(axis=1, keepdims=True) / np.maximum(heard, 1)
+        observed = windows.observed
+        count = observed.sum(axis=2, keepdims=True)
+        level = (windows.values * observed).sum(axis=2, keepdims=True) / np.maximum(count, 1)
+        deviation = (windows.values - level) * observed
+        sensors_observed = observed.sum(axis=1, keepdims=True)
+        values = level + deviation.sum(axis=1, keepdims=True) / np.maximum(sensors_observed, 1)
         values = np.where(count > 0, values, np.nan)[..., -windows.steps :].astype(np.float32)
         return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), ["1"] * len(windows))

@@ -1,4 +1,4 @@
-"""What the builder makes of the settings, and that it imports nothing that they do not ask for."""
+"""The pipelines and ladders that the builder makes of settings, and the packages that it imports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def catalogue(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_replay_by_interpolation_imports_neither_faust_nor_torch_nor_triton_s_client(
+def test_a_replay_with_interpolation_imports_neither_faust_nor_torch_nor_the_triton_client(
     catalogue: Path, tmp_path: Path
 ) -> None:
     lines = [
@@ -60,7 +60,7 @@ def rungs(**settings: object) -> list[str]:
     return [rung.name for rung in create_ladder(read_settings(**settings), {}).rungs]
 
 
-def test_interpolation_is_below_every_model_and_other_imputers_stand_alone(tmp_path: Path) -> None:
+def test_interpolation_is_the_fallback_of_every_model_and_other_imputers_have_none(tmp_path: Path) -> None:
     assert rungs(imputer="triton", fallback_local=False) == ["triton", "interpolation"]
     assert rungs(imputer="triton", fallback_local=True, model_repository=tmp_path) == [
         "triton",
@@ -72,7 +72,7 @@ def test_interpolation_is_below_every_model_and_other_imputers_stand_alone(tmp_p
         assert rungs(imputer=imputer) == [imputer]
 
 
-def test_only_a_rung_that_is_served_elsewhere_can_be_checked(tmp_path: Path) -> None:
+def test_only_a_rung_served_by_triton_can_be_checked(tmp_path: Path) -> None:
     ladder = create_ladder(read_settings(imputer="triton", fallback_local=True, model_repository=tmp_path), {})
     assert [isinstance(rung, ServedRung) for rung in ladder.rungs] == [True, False, False]
 
@@ -89,10 +89,10 @@ async def test_failures_and_states_of_a_rung_are_reported() -> None:
     await ladder.impute(Windows("m", values, values > 0, 1))
     await ladder.close()
     assert failures == ["triton"]
-    assert states == [], "a model without a contract is refused, which is an answer"
+    assert states == [], "a model without a contract is rejected, which does not open the breaker"
 
 
-def test_a_contract_is_needed_only_where_a_model_is(catalogue: Path, tmp_path: Path) -> None:
+def test_a_contract_is_needed_only_with_a_model(catalogue: Path, tmp_path: Path) -> None:
     found = read_catalogue(catalogue)
     settings = {"catalogue": catalogue, "model_repository": tmp_path}
     assert dict(read_contracts(read_settings(imputer="interpolation", **settings), found)) == {}
@@ -100,7 +100,7 @@ def test_a_contract_is_needed_only_where_a_model_is(catalogue: Path, tmp_path: P
         read_contracts(read_settings(imputer="triton", **settings), found)
 
 
-def test_messages_leave_room_for_their_envelope_below_the_broker_s_limit(catalogue: Path, tmp_path: Path) -> None:
+def test_messages_leave_room_for_their_envelope_below_the_broker_limit(catalogue: Path, tmp_path: Path) -> None:
     settings = read_settings(
         catalogue=catalogue, model_repository=tmp_path, imputer="interpolation", max_message_bytes=50_000
     )
@@ -109,16 +109,16 @@ def test_messages_leave_room_for_their_envelope_below_the_broker_s_limit(catalog
 
 
 @pytest.mark.parametrize(
-    ("imputer", "asked", "upgrades"),
+    ("imputer", "requested", "expected"),
     [("local", True, True), ("local", False, False), ("interpolation", True, False)],
 )
-def test_finals_are_filled_again_only_by_a_model_and_where_it_is_asked_for(
-    imputer: str, asked: bool, upgrades: bool, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_upgrades_need_a_model_and_can_be_disabled(
+    imputer: str, requested: bool, expected: bool, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from glaim_stream import build
 
     monkeypatch.setattr(build, "read_contracts", lambda settings, catalogue: {})
     settings = read_settings(catalogue=catalogue, model_repository=tmp_path, imputer=imputer)
-    pipeline, _ = create_pipeline(settings, upgrades=asked)
-    assert pipeline._upgrades is upgrades
-    assert create_pipeline(settings)[0]._upgrades is (imputer == "local"), "the default is to fill again"
+    pipeline, _ = create_pipeline(settings, upgrades=requested)
+    assert pipeline._upgrades is expected
+    assert create_pipeline(settings)[0]._upgrades is (imputer == "local"), "upgrades are enabled by default"

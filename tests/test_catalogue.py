@@ -1,4 +1,4 @@
-"""groups.yaml: what it means, and the sentence for everything that may be wrong with it."""
+"""groups.yaml: its meaning, and the error message for each mistake."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def document(**model: Any) -> dict[str, Any]:
     return {"models": [entry], "groups": [{"model": "a", "pattern": "*"}]}
 
 
-def test_a_file_is_read(tmp_path: Path) -> None:
+def test_a_catalogue_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "groups.yaml"
     path.write_text(YAML)
     read = read_catalogue(path)
@@ -41,7 +41,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert [read.model_of(group) for group in ("pump-1", "well-9", "pump-3", "WELL-9")] == [0, 0, None, None]
 
 
-def test_an_id_goes_before_a_pattern_that_stands_above_it() -> None:
+def test_an_id_takes_precedence_over_an_earlier_pattern() -> None:
     models = [{"name": name, "step_s": 1, "sensors": [{"id": "s0"}]} for name in ("a", "b")]
     groups = [{"model": "a", "pattern": "*"}, {"model": "b", "ids": ["x"]}]
     read = parse_catalogue({"models": models, "groups": groups}, source="test")
@@ -58,14 +58,14 @@ def test_an_id_goes_before_a_pattern_that_stands_above_it() -> None:
         (b"models: []\ngroups: []", "models: List should have at least 1 item"),
     ],
 )
-def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_catalogue_is_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "groups.yaml"
     path.write_bytes(content)
     with pytest.raises(CatalogueError, match=message):
         read_catalogue(path)
 
 
-def test_an_absent_file_is_named(tmp_path: Path) -> None:
+def test_an_absent_file_is_reported_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(CatalogueError, match=r"expected a catalogue at .*nowhere\.yaml: No such file"):
         read_catalogue(tmp_path / "nowhere.yaml")
 
@@ -90,7 +90,7 @@ def test_an_absent_file_is_named(tmp_path: Path) -> None:
         ({"bucket": "first"}, "'last' or 'mean'"),
     ],
 )
-def test_a_model_that_cannot_be_used_says_why(model: dict[str, Any], message: str) -> None:
+def test_an_invalid_model_is_rejected_with_a_reason(model: dict[str, Any], message: str) -> None:
     with pytest.raises(CatalogueError, match=message):
         parse_catalogue(document(**model), source="test")
 
@@ -104,19 +104,19 @@ def test_a_model_that_cannot_be_used_says_why(model: dict[str, Any], message: st
         ([], "at least 1 item"),
     ],
 )
-def test_groups_that_cannot_be_used_say_why(groups: list[dict[str, Any]], message: str) -> None:
+def test_invalid_groups_are_rejected_with_a_reason(groups: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(CatalogueError, match=message):
         parse_catalogue(document() | {"groups": groups}, source="test")
 
 
-def test_two_models_of_one_name_are_refused() -> None:
+def test_two_models_with_the_same_name_are_rejected() -> None:
     twice = document()
     with pytest.raises(CatalogueError, match="model names must be unique"):
         parse_catalogue(twice | {"models": twice["models"] * 2}, source="test")
 
 
 @given(st.integers(1, 14 * 24 * 3600 * 1000))
-def test_every_whole_number_of_milliseconds_is_a_step(step_ms: int) -> None:
+def test_every_whole_number_of_milliseconds_is_a_valid_step(step_ms: int) -> None:
     model = Model(name="a", sensors=[Sensor(id="s0")], step_s=step_ms / 1000)
     assert model.step_ms == step_ms
 
@@ -134,6 +134,6 @@ def test_a_contract_that_fits_is_accepted() -> None:
         ({"emitted_steps": 2}, "revise_after must be at most 1, found 2"),
     ],
 )
-def test_a_contract_that_does_not_fit_is_refused(overrides: dict[str, Any], message: str) -> None:
+def test_a_contract_that_does_not_fit_is_rejected(overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(ContractError, match=message):
         catalogue().models[0].require_contract(contract(**overrides))

@@ -1,4 +1,4 @@
-"""What the documents point at is there: files by their path, and the anchors of their own headings."""
+"""The files and headings to which the documents refer exist."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def documents() -> list[Path]:
 
 
 def anchors(document: Path) -> set[str]:
-    """As code hosts make them of headings."""
+    """The anchors that code hosts derive from the headings."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
     return {"#" + re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", documents(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_path_and_link_leads_somewhere(document: Path) -> None:
+def test_every_path_and_link_of_a_document_exists(document: Path) -> None:
     text = document.read_text()
     absent = {path for path in NAMED.findall(text) if not (ROOT / path).exists()}
     for path, anchor in LINKED.findall(text):
         target = (document.parent / path) if path else document
         if not target.exists() or (anchor and anchor not in anchors(target)):
             absent.add(path + anchor)
-    assert not absent, f"{document.name} names {sorted(absent)}"
+    assert not absent, f"{document.name} refers to {sorted(absent)}"

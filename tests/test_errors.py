@@ -1,4 +1,4 @@
-"""Lists of names in messages."""
+"""Lists of names in error messages."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ from glaim_stream.errors import listed
         (20, "0, 1, 2, 3, 4, 5, 6, 7 and 12 more"),
     ],
 )
-def test_eight_names_are_listed_and_the_others_counted(count: int, text: str) -> None:
+def test_eight_names_are_listed_and_the_rest_is_counted(count: int, text: str) -> None:
     assert listed(range(count)) == text

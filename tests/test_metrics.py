@@ -1,4 +1,4 @@
-"""Every metric has our prefix, a base unit, a description, and labels of few values."""
+"""Every metric has the prefix `glaim_`, a base unit, a description, and labels with few values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEW_VALUES = {"cause", "method", "imputer", "partition", "model", "sensor", "pos
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_metric_is_named_described_and_labelled_as_it_should_be(name: str) -> None:
+def test_a_metric_has_a_valid_name_description_and_labels(name: str) -> None:
     metric = ALL[name]
     (family,) = metric.describe()
     assert family.name.startswith("glaim_")

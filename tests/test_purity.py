@@ -1,4 +1,4 @@
-"""The core imports no broker, server or torch, and the worker no training, as a fresh interpreter shows."""
+"""In a fresh interpreter, the core imports no broker, server or torch, and the worker imports no training."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ ARITHMETIC = [
 
 
 def imported_by(*modules: str) -> set[str]:
-    """Top-level packages that a fresh interpreter has loaded after importing these."""
+    """Top-level packages that a fresh interpreter has loaded after importing these modules."""
     program = f"import sys, {', '.join(f'glaim_stream.{name}' for name in modules)}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-def test_the_core_imports_no_edge() -> None:
+def test_the_core_imports_no_broker_server_or_torch() -> None:
     assert not imported_by(*CORE) & set(EDGES)
 
 
-def test_the_arithmetic_needs_numpy_alone() -> None:
+def test_the_arithmetic_imports_only_numpy() -> None:
     assert not imported_by(*ARITHMETIC) & {*EDGES, "pyarrow", "msgspec", "pydantic", "prometheus_client", "asyncio"}
 
 

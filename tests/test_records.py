@@ -19,7 +19,7 @@ GROUPS, SENSORS, VERSIONS = ["g0", "g\u00e9", "g2"], ["s0", "s1"], ["", "3"]
 
 
 def rows(count: int, **columns: Any) -> Rows:
-    """Observed rows of g0, s0 at 0, 1, 2, ... ms; `columns` override."""
+    """Observed rows of g0 and s0 at 0, 1, 2, ... ms; `columns` override."""
     default = {
         "group": np.zeros(count),
         "sensor": np.zeros(count),
@@ -41,15 +41,15 @@ def rows(count: int, **columns: Any) -> Rows:
     return Rows(*(np.asarray(full[name]).astype(dtype) for name, dtype in zip(default, dtypes, strict=True)))
 
 
-def messages(of: Rows) -> list[tuple[bytes, int]]:
-    return list(encode(of, group_names=GROUPS, sensor_names=SENSORS, version_names=VERSIONS))
+def messages(part: Rows) -> list[tuple[bytes, int]]:
+    return list(encode(part, group_names=GROUPS, sensor_names=SENSORS, version_names=VERSIONS))
 
 
-def table(of: Rows) -> pa.Table:
-    return pa.concat_tables([read_rows(message) for message, _ in messages(of)], promote_options="default")
+def table(part: Rows) -> pa.Table:
+    return pa.concat_tables([read_rows(message) for message, _ in messages(part)], promote_options="default")
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_encoded_rows_are_read_back() -> None:
     written = rows(
         2,
         group=[1, 2],
@@ -104,15 +104,15 @@ def test_the_quality_is_the_severity_of_the_status(status: int, quality: str) ->
     assert (read["quality"].to_pylist(), read["status"].to_pylist()) == ([quality], [status])
 
 
-# Schema 1, which an output topic may still hold
+# Schema 1, which an output topic may still contain
 
 
-def schema_1(of: Rows) -> bytes:
-    """The rows as a worker of schema 1 wrote them."""
+def schema_1(part: Rows) -> bytes:
+    """The rows as a worker with schema 1 wrote them."""
     old = pa.schema([field for field in SCHEMA if field.name not in ("event_time", "status")])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, old.with_metadata({"glaim-schema-version": "1"})) as writer:
-        writer.write_table(table(of).select(old.names).cast(old))
+        writer.write_table(table(part).select(old.names).cast(old))
     return bytes(sink.getvalue().to_pybytes())
 
 
@@ -122,10 +122,10 @@ def test_a_message_of_schema_1_is_read_into_the_columns_of_schema_2() -> None:
     assert read.schema == SCHEMA
     assert read["group"].to_pylist() == GROUPS
     assert read["event_time"].null_count == 3
-    assert read["status"].to_pylist() == [Status.GOOD, Status.UNCERTAIN, Status.BAD]  # the severity, and no more
+    assert read["status"].to_pylist() == [Status.GOOD, Status.UNCERTAIN, Status.BAD]  # only the severity
 
 
-def test_both_schemas_fold_together() -> None:
+def test_rows_of_both_schemas_can_be_folded() -> None:
     old = schema_1(rows(2, ts_ms=[0, 1], value=[1, 2]))
     plain = pa.ipc.open_stream(old).read_all()
     new = table(rows(2, ts_ms=[1, 2], value=[3, 4], revision=[1, 0]))
@@ -136,32 +136,32 @@ def test_both_schemas_fold_together() -> None:
 # Messages
 
 
-def test_plain_pyarrow_reads_it_too() -> None:
+def test_plain_pyarrow_reads_a_message() -> None:
     ((message, _),) = messages(rows(3))
     assert pa.ipc.open_stream(message).read_all().num_rows == 3
 
 
-def test_no_rows_are_no_message() -> None:
+def test_without_rows_there_is_no_message() -> None:
     assert messages(rows(0)) == []
 
 
-def test_a_message_carries_only_the_names_that_occur() -> None:
+def test_a_message_contains_only_the_names_that_occur() -> None:
     ((message, _),) = messages(rows(2, group=[2, 2]))
     assert read_rows(message)["group"].chunk(0).dictionary.to_pylist() == ["g2"]
 
 
 @given(st.lists(st.integers(0, 39), min_size=1, max_size=8), st.integers(1, 4))
-def test_names_are_the_same_whether_the_catalogue_is_small_or_large(codes: list[int], times: int) -> None:
+def test_names_are_the_same_for_few_and_many_rows(codes: list[int], times: int) -> None:
     names = [f"g{number}" for number in range(40)]
-    of = rows(times * len(codes), group=codes * times)
-    ((message, _),) = list(encode(of, group_names=names, sensor_names=SENSORS, version_names=VERSIONS))
+    part = rows(times * len(codes), group=codes * times)
+    ((message, _),) = list(encode(part, group_names=names, sensor_names=SENSORS, version_names=VERSIONS))
     assert read_rows(message)["group"].to_pylist() == [names[code] for code in codes] * times
 
 
 @pytest.mark.parametrize("count", [16, 17])
-def test_a_message_that_compression_would_make_larger_goes_plain(count: int) -> None:
+def test_a_message_that_compression_would_enlarge_is_not_compressed(count: int) -> None:
     ((message, _),) = messages(rows(count))
-    assert (b"\x28\xb5\x2f\xfd" in message) == (count > 16)  # the mark at which each part of zstd begins
+    assert (b"\x28\xb5\x2f\xfd" in message) == (count > 16)  # the magic number of a zstd frame
     assert read_rows(message)["value"].to_pylist() == list(range(count))
 
 
@@ -184,12 +184,12 @@ def test_a_full_message_of_noise_fits_into_kafkas_megabyte() -> None:
 
 
 @pytest.mark.parametrize("message", [b"", b"nothing", b"\xff\xff\xff\xff\x00"])
-def test_what_is_no_arrow_stream_is_refused(message: bytes) -> None:
+def test_bytes_that_are_no_arrow_stream_are_rejected(message: bytes) -> None:
     with pytest.raises(RecordError, match=f"expected an Arrow IPC stream, found {len(message)} bytes"):
         read_rows(message)
 
 
-def test_another_schema_is_refused() -> None:
+def test_another_schema_is_rejected() -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, pa.schema([("x", pa.int8())])):
         pass
@@ -197,7 +197,7 @@ def test_another_schema_is_refused() -> None:
         read_rows(sink.getvalue().to_pybytes())
 
 
-def test_method_and_quality_codes_are_their_places() -> None:
+def test_method_and_quality_codes_are_list_indices() -> None:
     assert METHODS == ["observed", "model", "blend", "interpolation", "last_value", "none"]
     assert QUALITIES == ["good", "uncertain", "bad"]
 
@@ -205,12 +205,12 @@ def test_method_and_quality_codes_are_their_places() -> None:
 # Folding
 
 
-def test_folding_nothing_is_an_empty_table_of_the_columns() -> None:
+def test_folding_no_tables_returns_an_empty_table() -> None:
     folded = newest_revisions([])
     assert (folded.num_rows, folded.column_names) == (0, SCHEMA.names)
 
 
-def test_the_highest_revision_wins_and_of_equal_ones_the_later() -> None:
+def test_the_highest_revision_wins_and_the_later_row_if_equal() -> None:
     first = rows(3, ts_ms=[0, 0, 1], value=[1, 2, 3], revision=[0, 1, 0])
     second = rows(3, ts_ms=[0, 1, 0], value=[4, 5, 6], revision=[0, 0, 1])
     folded = newest_revisions([table(first), table(second)])

@@ -1,4 +1,4 @@
-"""Settings come from GLAIM_ variables, and a wrong one is named."""
+"""Settings come from GLAIM_ variables, and an error names the variable."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from glaim_stream.settings import Settings, read_settings
 
 
 @pytest.fixture(autouse=True)
-def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable of the machine plays a part."""
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the GLAIM_ variables of the machine."""
     for name in Settings.model_fields:
         monkeypatch.delenv(f"GLAIM_{name.upper()}", raising=False)
 
 
-def test_defaults_are_those_of_a_laptop() -> None:
+def test_the_defaults_suit_a_laptop() -> None:
     settings = read_settings()
     assert (settings.kafka, settings.input_topic, settings.dlq_topic) == (
         "localhost:9092",
@@ -24,18 +24,18 @@ def test_defaults_are_those_of_a_laptop() -> None:
     )
 
 
-def test_the_environment_is_read_and_flags_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_override_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLAIM_KAFKA", "a:1")
     monkeypatch.setenv("GLAIM_POLL_RECORDS", "7")
     settings = read_settings(kafka="b:2", imputer=None)
     assert (settings.kafka, settings.poll_records, settings.imputer) == ("b:2", 7, "triton")
 
 
-def test_a_name_of_its_own_for_the_dead_letter_topic() -> None:
+def test_the_dead_letter_topic_can_be_named() -> None:
     assert read_settings(dead_letter_topic="errors").dlq_topic == "errors"
 
 
-def test_topics_beside_input_and_output_are_named_after_them_unless_told_otherwise() -> None:
+def test_other_topics_are_named_after_input_and_output_by_default() -> None:
     settings = read_settings(input_topic="in", output_topic="out")
     assert settings.topics == ("in", "out", "in-dlq", "in-late", "out-outages")
     settings = read_settings(input_topic="in", late_topic="belated", outage_topic="dark")
@@ -54,9 +54,7 @@ def test_topics_beside_input_and_output_are_named_after_them_unless_told_otherwi
         ("security_protocol", "TLS"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_named_with_its_variable(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_an_invalid_value_is_reported_with_its_variable(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(f"GLAIM_{name.upper()}", value)
     with pytest.raises(SettingsError, match=rf"GLAIM_{name.upper()}: .*found '{value}'"):
         read_settings()
@@ -67,10 +65,10 @@ def test_a_password_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hunter2" not in repr(read_settings())
 
 
-def test_every_setting_that_is_not_plain_from_its_name_is_described() -> None:
-    plain = {
+def test_every_setting_has_a_description_unless_its_name_suffices() -> None:
+    self_explanatory = {
         "input_topic", "output_topic", "security_protocol", "sasl_mechanism", "sasl_username", "sasl_password",
         "log_level",
     }  # fmt: skip
     undescribed = {name for name, field in Settings.model_fields.items() if not field.description}
-    assert undescribed <= plain
+    assert undescribed <= self_explanatory

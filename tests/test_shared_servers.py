@@ -49,7 +49,7 @@ def test_the_owner_waits_for_the_last_user(tmp_path: Path) -> None:
     assert server.stops == 1
 
 
-def test_after_a_stop_the_next_user_starts_a_server_of_its_own(tmp_path: Path) -> None:
+def test_after_a_stop_the_next_user_starts_a_new_server(tmp_path: Path) -> None:
     server = Counted()
     first, second = SharedServers(tmp_path), SharedServers(tmp_path)
     with first.use("kafka", server.run):
@@ -61,7 +61,7 @@ def test_after_a_stop_the_next_user_starts_a_server_of_its_own(tmp_path: Path) -
     assert server.stops == 2
 
 
-def test_servers_of_different_names_are_different_servers(tmp_path: Path) -> None:
+def test_different_names_are_different_servers(tmp_path: Path) -> None:
     kafka, triton = Counted(), Counted()
     servers = SharedServers(tmp_path)
     with servers.use("kafka", kafka.run), servers.use("triton", triton.run):

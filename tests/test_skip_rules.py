@@ -49,12 +49,12 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Py
     return pytester
 
 
-def test_without_the_rule_a_skip_is_a_skip(run: pytest.Pytester) -> None:
+def test_without_the_rule_skips_are_allowed(run: pytest.Pytester) -> None:
     run.runpytest_subprocess().assert_outcomes(passed=1, skipped=4, xfailed=1)
 
 
 @pytest.mark.parametrize(("name", "value"), [("CI", "true"), ("GLAIM_NO_SKIP", "1")])
-def test_a_skip_for_a_missing_part_fails_and_names_it(
+def test_a_skip_for_a_missing_part_fails_with_its_reason(
     run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)

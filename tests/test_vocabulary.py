@@ -1,4 +1,4 @@
-"""The StatusCodes that rows carry."""
+"""The StatusCodes of rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from glaim_stream.records import QUALITIES
 from glaim_stream.vocabulary import Status, severity
 
-# Name and number as the OPC Foundation's StatusCode.csv has them.
+# Names and numbers from the OPC Foundation's StatusCode.csv.
 STANDARD = {
     "Good": 0x00000000,
     "Uncertain": 0x40000000,
@@ -23,7 +23,7 @@ STANDARD = {
 }
 
 
-def test_names_and_numbers_are_the_standards() -> None:
+def test_names_and_numbers_match_the_standard() -> None:
     assert {status.symbol: int(status) for status in Status} == STANDARD
 
 

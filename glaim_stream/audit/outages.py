@@ -1,10 +1,10 @@
-"""The rule of outages: the groups that go dark and speak again, against the outage topic. Pure.
+"""Compares the outages that follow from the readings with the events on the outage topic. Pure.
 
-The worker looks at its windows whenever a step closes. Here the steps at which a group was heard are known at once:
-it speaks at the first of them, is dark `max_gap` + 1 steps after one that no other follows by then, and speaks again
-at the next. Only groups are judged all of whose readings came before their step closed: a late one may put an event
-off, or take it back, and by how much depends on when it came. What the wall clock claimed (`by_clock`) is no function
-of the topic and is not judged.
+The worker finds outages whenever a step closes. The audit knows all observed steps of a group at once: the group
+`speaks` at the first of them, goes `dark` `max_gap` + 1 steps after an observed step if none follows until then, and
+`speaks` again at the next one. Only groups without late readings are audited, because a late reading may delay or
+revoke an event, depending on when it arrived. Events of the wall clock (`by_clock`) do not follow from the topic and
+are not audited.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Message(msgspec.Struct):
 
 @dataclass(frozen=True, order=True, slots=True)
 class OutageEvent:
-    """An event that event time brings about: a group goes `dark` or `speaks`."""
+    """An event caused by event time: a group goes `dark` or `speaks`."""
 
     ts_ms: int
     group: int  # code
@@ -41,7 +41,7 @@ class OutageEvent:
 
 
 def read_outages(messages: Iterable[bytes | None], columns: ModelColumns) -> set[OutageEvent]:
-    """Events by event time among messages of the outage topic; messages of others are skipped."""
+    """Read the events caused by event time from messages of the outage topic; skip messages of other producers."""
     decoder = msgspec.json.Decoder(_Message)
     events = set()
     for message in messages:
@@ -65,29 +65,29 @@ def check_outages(
     all_committed: bool,
     examples: int,
 ) -> Findings:
-    """Hold the announced events against those that follow from the readings.
+    """Compare the announced events with those that follow from the readings.
 
     Args:
         announced: events of the outage topic.
         arrivals: the readings.
         columns: the catalogue.
         partition: number of the partition.
-        all_committed: the whole input was worked on; if not, an event may come from a reading above the commit.
-        examples: the most offences of a finding.
+        all_committed: the whole input was processed; if not, a reading above the commit may cause an event.
+        examples: maximum number of offences per finding.
     """
-    heard = arrivals.usable & arrivals.committed
-    readings, on_time = arrivals.readings.where(heard), arrivals.on_time[heard]
+    used = arrivals.usable & arrivals.committed
+    readings, on_time = arrivals.readings.where(used), arrivals.on_time[used]
     judged = judged_groups(readings, on_time)
-    expected = expected_outages(readings, arrivals.step[heard], judged, arrivals.closed_at_commit, columns)
+    expected = expected_outages(readings, arrivals.step[used], judged, arrivals.closed_at_commit, columns)
     absent = sorted(expected - announced)
     codes = set(judged.tolist())
     invented = sorted(each for each in announced - expected if each.group in codes) if all_committed else []
     return Findings(
         {"outages": len(announced), "outages_judged": len(expected)},
         {
-            "outages_absent": _finding(absent, "no event of the outage topic: it %s", columns, partition, examples),
+            "outages_absent": _finding(absent, "no outage event: the group %s", columns, partition, examples),
             "outages_invented": _finding(
-                invented, "an event that no reading explains: it %s", columns, partition, examples
+                invented, "no reading explains this event: the group %s", columns, partition, examples
             ),
         },
     )
@@ -96,28 +96,28 @@ def check_outages(
 def expected_outages(
     readings: Readings, step: Ints, judged: Ints, closed: Ints, columns: ModelColumns
 ) -> set[OutageEvent]:
-    """Events that the readings of one partition must have brought about.
+    """Derive the events that the readings of one partition must have caused.
 
     Args:
-        readings: all that a worker has put into windows, with a value.
-        step: of each, int64 [n].
-        judged: codes of the groups to look at.
-        closed: [models] steps below it are closed.
+        readings: all readings with a value that a worker has put into windows.
+        step: step of each reading, int64 [n].
+        judged: codes of the groups to audit.
+        closed: int64 [models]; steps below it are closed.
         columns: the catalogue.
     """
     chosen = np.isin(readings.group, judged)
     if not chosen.any():
         return set()
-    group, heard = np.unique(np.stack([readings.group[chosen].astype(np.int64), step[chosen]]), axis=1)
+    group, observed_step = np.unique(np.stack([readings.group[chosen].astype(np.int64), step[chosen]]), axis=1)
     model = columns.model_of_group()[group]
-    patience = columns.max_gap[model] + 1
+    dark_after = columns.max_gap[model] + 1  # steps
     first = np.append(True, group[1:] != group[:-1])
     last = np.append(first[1:], True)
-    next_heard = np.append(heard[1:], 0)
-    falls_silent = last | (next_heard - heard > patience)
-    speaks = first | np.append(False, falls_silent[:-1])
+    next_observed = np.append(observed_step[1:], 0)
+    goes_dark = last | (next_observed - observed_step > dark_after)
+    speaks = first | np.append(False, goes_dark[:-1])
     out: set[OutageEvent] = set()
-    for kind, which, at in (("speaks", speaks, heard), ("dark", falls_silent, heard + patience)):
+    for kind, which, at in (("speaks", speaks, observed_step), ("dark", goes_dark, observed_step + dark_after)):
         due = which & (at < closed[model])
         ts_ms = at * columns.step_ms[model]
         out |= {OutageEvent(*each, kind) for each in zip(ts_ms[due].tolist(), group[due].tolist(), strict=True)}
@@ -125,7 +125,7 @@ def expected_outages(
 
 
 def judged_groups(readings: Readings, on_time: Bools) -> Ints:
-    """Codes of the groups of which no reading came late or was sent back from the dead letters."""
+    """Codes of the groups without late readings and without readings requeued from the dead letters."""
     doubtful = np.unique(readings.group[~on_time | readings.requeued])
     return np.setdiff1d(np.unique(readings.group), doubtful).astype(np.int64)
 
@@ -133,7 +133,7 @@ def judged_groups(readings: Readings, on_time: Bools) -> Ints:
 def _finding(
     events: Sequence[OutageEvent], detail: str, columns: ModelColumns, partition: int, examples: int
 ) -> Finding:
-    verbs = {"dark": "went dark", "speaks": "speaks"}
+    verbs = {"dark": "went dark", "speaks": "became active"}
     first = [
         Offence(
             partition, columns.index.names[each.group], "", each.ts_ms, detail=detail % verbs.get(each.kind, each.kind)

@@ -99,7 +99,7 @@ def fetch(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     changes = _persistently(once, tries)
     if not changes:
-        print(f"{to}: nothing new in {store.said}")
+        print(f"{to}: nothing new in {store.location}")
     while every:
         time.sleep(every)
         try:
@@ -121,7 +121,7 @@ def push(
 
     target = open_store(to)
     if not _persistently(lambda: put_up(source, target, models=model or ()), tries):
-        print(f"{target.said}: nothing new in {source}")
+        print(f"{target.location}: nothing new in {source}")
 
 
 @app.command()
@@ -156,7 +156,7 @@ def prune(
 
     store = open_store(repository)
     if not _persistently(lambda: len(delete(store, keep=keep, models=model or (), dry_run=dry_run)), tries):
-        print(f"{store.said}: nothing older than the newest {keep} versions")
+        print(f"{store.location}: nothing older than the newest {keep} versions")
 
 
 def _persistently(do: Callable[[], int], tries: int) -> int:

@@ -12,15 +12,15 @@ One step of a group, JSON:
 Many readings, JSON; the fastest, for gateways:
   {"group": "station-7", "readings": [{"sensor": "PM2.5", "ts": 1485925200000, "value": 12.3}]}
 Arrow IPC stream, header content-type: application/vnd.apache.arrow.stream:
-  long (group, sensor, ts, value) or wide (group, ts, one column per sensor); without group the key is the group
+  long (group, sensor, ts, value) or wide (group, ts, one column per sensor); without a group column the key is used
 
 ts: ISO 8601 with a zone, or epoch milliseconds; in Arrow a timestamp with a zone, or epoch milliseconds.
 value: null, NaN or "quality": "bad" is a reported dropout; no reading at all is silence.
 quality: optional; good, uncertain or bad, an OPC UA name that begins with one of them (Bad_SensorFailure), or a
 StatusCode.
-Records that cannot be used go to sensor-readings-dlq, whole, with the reason in headers glaim-*.
-Readings older than the window go to sensor-readings-late likewise; the header glaim-late-by-ms states how far behind
-the watermark they were, as a JSON object with a number for each reading's place in the record.
+Unusable records go unchanged to sensor-readings-dlq, with the reason in headers glaim-*.
+Readings older than the window go to sensor-readings-late in the same way; the header glaim-late-by-ms states how far
+behind the watermark they were, as a JSON object that maps the reading's position in the record to milliseconds.
 """
 
 _OUTPUT = """\
@@ -33,18 +33,18 @@ _NOTES = {
     "group": "which machine or station",
     "sensor": "which of its sensors",
     "ts": "start of the step",
-    "event_time": "time of the reading that stands for the step; null unless observed",
-    "value": "in the sensor's unit; null where no value can be given",
+    "event_time": "time of the reading used for the step; null unless observed",
+    "value": "in the sensor's unit; null where there is no value",
     "observed": "true: a reading arrived; false: filled",
     "method": "observed, model, blend, interpolation, last_value or none",
     "quality": "good (observed), uncertain (filled, or reported as uncertain), bad (null): the severity of status",
     "status": "OPC UA StatusCode, see below",
-    "lower": "interval of a value of the model, else null",
+    "lower": "interval of a value imputed by the model, else null",
     "upper": "",
     "gap_age": "steps since the sensor's last reading",
-    "revision": "0 first; of one (group, sensor, ts) the highest counts, of equal ones the later",
-    "final": "false: a better value follows once readings after the step are there",
-    "model_version": "empty unless the value is the model's",
+    "revision": "starts at 0; the highest replaces the others of its (group, sensor, ts), the later row if equal",
+    "final": "false: a better value follows once later readings have arrived",
+    "model_version": "empty unless the model imputed the value",
 }
 
 _STATUS = {
@@ -53,15 +53,15 @@ _STATUS = {
     "UNCERTAIN_SUBSTITUTE_VALUE": "filled by the model, the blend or interpolation",
     "UNCERTAIN_LAST_USABLE_VALUE": "filled with the last value",
     "BAD_NO_COMMUNICATION": "null: silent for longer than max_gap",
-    "BAD_SENSOR_FAILURE": "null beyond max_gap, and a reading reported a dropout at this step",
+    "BAD_SENSOR_FAILURE": "null: silent for longer than max_gap, and a reading reported a dropout at this step",
     "BAD_NO_DATA": "null: no reading of the sensor in the whole window",
     "BAD_AGGREGATE_INVALID_INPUTS": "null: the value's interval is wider than the sensor's max_interval",
     "BAD_DATA_UNAVAILABLE": "null: no imputer returned a value",
-    "BAD": "null, in rows of schema 1, without further detail; Uncertain there is any filled row",
+    "BAD": "null, only in rows of schema 1, which have no further detail and mark every filled row as Uncertain",
 }
 
 _READ = """
-READ, with nothing but kafka-python and pyarrow:
+READ, with only kafka-python and pyarrow:
   for message in KafkaConsumer("imputed-readings", bootstrap_servers="localhost:9092"):
       table = pyarrow.ipc.open_stream(message.value).read_all()
 With this package: glaim_stream.records.read_rows(message.value), which also reads schema 1, and
@@ -70,12 +70,13 @@ newest_revisions(tables), which keeps only the newest revision of each row.
 
 
 _OUTAGES = """
-OUTAGES: topic imputed-readings-outages, JSON, key: the group; one when it goes dark, one when it speaks again
+OUTAGES: topic imputed-readings-outages, JSON, key: the group; one message when it goes dark, one when it sends again
   {"group": "pump-7", "model": "plant-pump", "kind": "dark", "ts": "2026-11-21T05:00:00Z",
    "last_ts": "2026-11-21T04:59:00Z", "by_clock": false}
-kind: dark or speaks; a new group speaks, too. ts: the start of that step. last_ts: start of the step with the group's
-last reading, null when the window holds none. by_clock: event time stands still and the event follows from the wall
-clock; the group's next event confirms or revokes it. An event may come twice; (group, kind, ts, by_clock) is its key.
+kind: dark, or speaks when the group sends again or for the first time. ts: start of that step. last_ts: start of the
+step with the group's last reading, null if the window has none. by_clock: event time stands still, so the event follows
+from the wall clock; the group's next event confirms or revokes it. An event may be published twice; its key is
+(group, kind, ts, by_clock).
 READ:
   for message in KafkaConsumer("imputed-readings-outages", bootstrap_servers="localhost:9092"):
       outage = json.loads(message.value)

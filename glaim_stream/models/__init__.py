@@ -1,12 +1,12 @@
 """Models as files: contracts, their versions, and the repositories that hold them.
 
-`contract` is what a model promises, and `versions` keeps the contracts of all versions that a running worker meets. The
+`contract` describes a model, and `versions` holds the contracts of all versions that impute while a worker runs. The
 other modules list, fetch, push, roll back and prune repositories:
 
     <repository>/<model>/contract.json               contract of the newest version
                          config.pbtxt, configs/, warmup/      one configuration for all versions
                          <version>/model.pt, contract.json    weights of a version, and their contract
-    <repository>.withdrawn/<model>/<version>/        rolled back or pruned: never served, the number never reused
+    <repository>.withdrawn/<model>/<version>/        rolled back or pruned: never served, its number never reused
     <repository>.staging/                            where a version is completed before one rename puts it in place
 
 The last two folders lie beside the repository, not in it, because Triton takes every folder of a repository for a model

@@ -31,7 +31,7 @@ class _Frozen(BaseModel):
 
 
 class SensorContract(_Frozen):
-    """One sensor of a model; the statistics are those of the observed training values, in its unit."""
+    """One sensor of a model; its statistics describe the observed training values, in its unit."""
 
     id: str
     unit: str = ""

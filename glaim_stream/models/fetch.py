@@ -28,102 +28,109 @@ def fetch(
 
     Args:
         source: the repository to copy from.
-        target: a repository on this machine; made when absent.
-        models: only these; all when empty.
+        target: a repository on this machine; created if absent.
+        models: names of the models to copy; all if empty.
         keep: number of newest versions of each model.
-        missing_only: only models that the target does not have; the others stay unchanged.
+        missing_only: copy only models that the target does not have; the others stay unchanged.
         mirror: remove versions that the source no longer has, as after a rollback.
-        say: takes a line for each change.
+        say: receives one line per change.
 
     Returns:
-        How many changes were made.
+        Number of changes.
 
     Raises:
-        ModelError: the source has no such model, weights are not what their contract names, or a version is here with
-            other weights. What was put in place until then is whole.
+        ModelError: the source has no such model, weights do not match their contract, or the target has other weights
+            under the same version. Versions copied before the error are complete.
     """
-    there = source.models()
-    absent = sorted(set(models) - set(there))
-    if absent or not there:
+    available = source.models()
+    absent = sorted(set(models) - set(available))
+    if absent or not available:
         raise ModelError(
-            f"expected {', '.join(absent) or 'a model'} in {source.said}, found {', '.join(there) or 'no model'}"
+            f"expected {', '.join(absent) or 'a model'} in {source.location}, "
+            f"found {', '.join(available) or 'no model'}"
         )
     changes = 0
-    with staging(target) as made:
-        for name in models or there:
+    with staging(target) as staged:
+        for name in models or available:
             if not (target / name).exists():
-                changes += _whole(source, target, name, keep, made, say, or_there=missing_only)
+                changes += _fetch_model(source, target, name, keep, staged, say, exists_ok=missing_only)
             elif not missing_only:
-                changes += _newer(source, target, name, keep, made, mirror, say)
-            for number in source.withdrawn(name):  # a version trained here must not take a number that was given before
+                changes += _fetch_versions(source, target, name, keep, staged, mirror, say)
+            for number in source.withdrawn(name):  # so that training here does not reuse its number
                 (withdrawn(target / name) / str(number)).mkdir(parents=True, exist_ok=True)
     return changes
 
 
-def _whole(
-    source: Store, target: Path, name: str, keep: int, made: Path, say: Callable[[str], object], *, or_there: bool
+def _fetch_model(
+    source: Store, target: Path, name: str, keep: int, staged: Path, say: Callable[[str], object], *, exists_ok: bool
 ) -> int:
-    """A model of which nothing is here: everything, and one rename. `or_there`: several may fill a volume at once."""
-    wanted = _wanted(source, name, keep)
-    folder = made / name
+    """Copy a model that the target lacks and put it in place with one rename.
+
+    With `exists_ok`, another process that fills the same volume may put the model there first.
+    """
+    wanted = _wanted_versions(source, name, keep)
+    folder = staged / name
     for path in source.files(name):
         top = path.split("/", 1)[0]
         if (not top.isdigit() or int(top) in wanted) and "__pycache__" not in path and path != CONTRACT_FILE:
             _copy(source, f"{name}/{path}", folder / path)
     for version in wanted:
-        _contracted(source, name, version, folder)
+        _copy_contract(source, name, version, folder)
     restore_contract(folder, wanted[-1])
-    _verified(made, name, wanted)
+    _verify_weights(staged, name, wanted)
     try:
         move(folder, target / name)
     except ModelError:
-        if or_there and (target / name).exists():
+        if exists_ok and (target / name).exists():
             return 0
         raise
     say(f"{name}: version{'s' if len(wanted) > 1 else ''} {', '.join(map(str, wanted))}")
     return 1
 
 
-def _newer(
-    source: Store, target: Path, name: str, keep: int, made: Path, mirror: bool, say: Callable[[str], object]
+def _fetch_versions(
+    source: Store, target: Path, name: str, keep: int, staged: Path, mirror: bool, say: Callable[[str], object]
 ) -> int:
-    wanted, here = _wanted(source, name, keep), versions(target / name)
+    """Copy the versions that the target's model lacks; with `mirror`, remove those that the source lacks."""
+    wanted, present = _wanted_versions(source, name, keep), versions(target / name)
     changes = 0
     for version in wanted:
-        if version in here:
-            _same(source, target, name, version)
+        if version in present:
+            _require_same_weights(source, target, name, version)
             continue
-        folder = made / name
+        folder = staged / name
         for path in source.files(f"{name}/{version}"):
             if "__pycache__" not in path:
                 _copy(source, f"{name}/{version}/{path}", folder / str(version) / path)
-        _contracted(source, name, version, folder)
+        _copy_contract(source, name, version, folder)
         restore_contract(folder, version)
-        _verified(made, name, [version])
+        _verify_weights(staged, name, [version])
         join(folder, target / name, version)
         say(f"{name}: version {version}")
         changes += 1
-    gone = [version for version in here if version not in wanted] if mirror else []
-    left = sorted({*here, *wanted} - set(gone))
-    if changes or gone:  # the contract first: it must never name a version that is not there
-        restore_contract(target / name, left[-1])
-    for version in gone:
-        move(target / name / str(version), made / f"{name}-{version}")
-        say(f"{name}: version {version} is gone from {source.said}, and from here")
-    return changes + len(gone)
+    removed = [version for version in present if version not in wanted] if mirror else []
+    remaining = sorted({*present, *wanted} - set(removed))
+    if changes or removed:  # the contract first: it must never name an absent version
+        restore_contract(target / name, remaining[-1])
+    for version in removed:
+        move(target / name / str(version), staged / f"{name}-{version}")
+        say(f"{name}: version {version} is no longer in {source.location}: removed here too")
+    return changes + len(removed)
 
 
-def _wanted(source: Store, name: str, keep: int) -> list[int]:
+def _wanted_versions(source: Store, name: str, keep: int) -> list[int]:
     wanted = source.versions(name)[-keep:]
     if not wanted:
-        raise ModelError(f"{source.said}: expected a version of {name} with its contract, found none")
+        raise ModelError(f"{source.location}: expected a version of {name} with its contract, found none")
     return wanted
 
 
-def _contracted(source: Store, name: str, version: int, folder: Path) -> None:
+def _copy_contract(source: Store, name: str, version: int, folder: Path) -> None:
     path = source.contract_path(name, version)
     if path is None:
-        raise ModelError(f"{source.said}: the contract of {name} version {version} is gone: it is being withdrawn")
+        raise ModelError(
+            f"{source.location}: the contract of {name} version {version} has disappeared: it is being withdrawn"
+        )
     _copy(source, f"{name}/{path.split('/', 1)[1]}", folder / str(version) / CONTRACT_FILE)
 
 
@@ -133,24 +140,24 @@ def _copy(source: Store, path: str, to: Path) -> None:
         shutil.copyfileobj(file, out)
 
 
-def _verified(made: Path, name: str, numbers: Sequence[int]) -> None:
+def _verify_weights(staged: Path, name: str, numbers: Sequence[int]) -> None:
     """Verify the weights of the copied versions, which detects an incomplete copy."""
-    arrived = open_store(str(made))
+    copies = open_store(str(staged))
     for number in numbers:
-        arrived.verify(name, number)
+        copies.verify(name, number)
 
 
-def _same(source: Store, target: Path, name: str, version: int) -> None:
-    there = source.contract(name, version).torchscript_sha256
-    here = open_store(str(target)).digest(name, version)
-    if here != there:
+def _require_same_weights(source: Store, target: Path, name: str, version: int) -> None:
+    expected = source.contract(name, version).torchscript_sha256
+    found = open_store(str(target)).digest(name, version)
+    if found != expected:
         raise ModelError(
-            f"one number stands for two models: {name} version {version} has weights of sha256 {here} in {target}, and "
-            f"{there} in {source.said}. Give one of them another number"
+            f"two models have the same number: {name} version {version} has weights of sha256 {found} in {target}, and "
+            f"{expected} in {source.location}. Renumber one of them"
         )
 
 
 def is_here(source: Store, target: Path) -> bool:
-    """Whether a source is the target itself."""
+    """Whether the source and the target are the same folder."""
     path = local_path(source)
     return path is not None and path.resolve() == target.resolve()

@@ -22,21 +22,21 @@ class Listed:
 
     @property
     def weights(self) -> str:
-        """What can be said of them, in words."""
+        """State of the weights, as a sentence fragment."""
         if self.contract is None or self.state == "pruned":
-            return self.problem or "not here any more"
-        return self.problem or "as the contract says"
+            return self.problem or "no longer here"
+        return self.problem or "match the contract"
 
 
 def listing(store: Store) -> list[Listed]:
-    """Every version of every model, ascending; those that were withdrawn or pruned after the others.
+    """List every version of every model, ascending; withdrawn and pruned versions follow the others.
 
     Raises:
         ModelError: there is no model.
     """
     names = store.models()
     if not names:
-        raise ModelError(f"expected a model in {store.said}, found none: a folder with contract.json")
+        raise ModelError(f"expected a model in {store.location}, found none: a folder with contract.json")
     found = []
     for name in names:
         numbers = store.folders(name)

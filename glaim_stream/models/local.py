@@ -18,7 +18,7 @@ _ABANDONED_S = 86_400.0
 
 
 def versions(directory: Path) -> list[int]:
-    """The versions of a model that are there, ascending; its name is the folder's."""
+    """The versions in a model's folder, ascending."""
     if not directory.is_dir():
         return []
     return sorted(int(entry.name) for entry in directory.iterdir() if entry.is_dir() and entry.name.isdigit())
@@ -31,16 +31,16 @@ def withdrawn(directory: Path) -> Path:
 
 
 def highest_ever(directory: Path) -> int:
-    """The highest version that a model has or had; 0 for none. A number that was given once stays with its weights."""
+    """The highest version that a model has or had, 0 for none; a version number is never reused for other weights."""
     return max([*versions(directory), *versions(withdrawn(directory))], default=0)
 
 
 @contextmanager
 def staging(repository: Path) -> Iterator[Path]:
-    """A new folder beside a repository, from which a rename into it is whole or nothing; removed at the end.
+    """Create a temporary folder beside a repository, on the same file system, so that a rename into it is atomic.
 
     Raises:
-        ModelError: nothing can be written there.
+        ModelError: the folder cannot be created.
     """
     repository = repository.absolute()
     parent = repository.with_name(repository.name + STAGING)
@@ -49,7 +49,7 @@ def staging(repository: Path) -> Iterator[Path]:
         parent.mkdir(exist_ok=True)
         _remove_old(parent)
         folder = Path(tempfile.mkdtemp(dir=parent))
-        folder.chmod(0o755)  # mkdtemp's 0700 would travel along, and Triton is another user
+        folder.chmod(0o755)  # mkdtemp's 0700 would survive the rename, and Triton runs as another user
     except OSError as error:
         raise ModelError(
             f"expected to write in {repository} and beside it, in {parent}: {error.strerror}. Where the repository is "
@@ -59,7 +59,7 @@ def staging(repository: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):  # somebody else is at work in it
+        with suppress(OSError):  # another process uses it
             parent.rmdir()
 
 
@@ -71,12 +71,12 @@ def _remove_old(parent: Path) -> None:
 
 
 def join(made: Path, target: Path, version: int) -> None:
-    """Put a new version beside those that are there, never leaving a reader with half of it.
+    """Add a new version to a model without exposing an incomplete one to readers.
 
-    Each step is one rename. The contract of the model comes last: until then it names the version before, whose weights
-    stay where they are. Triton, which looks at folders, may answer with the new version a moment earlier; the tensors
-    are the same, each answer says which version made it, and the version's own contract came with its weights.
-    Configuration and warm-up window are left as they are: an operator may have changed the instance count.
+    Each step is one rename. The model's contract is replaced last: until then it names the previous version, whose
+    weights stay in place. Triton watches the folders and may serve the new version a moment earlier. This is harmless:
+    the tensors are the same, each response states its version, and the version's folder contains its contract.
+    The configuration and the warm-up window stay unchanged: an operator may have changed the instance count.
 
     Args:
         made: A folder with `<version>/` and the contract, on the same file system.
@@ -93,10 +93,10 @@ def join(made: Path, target: Path, version: int) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """Rename, or say what keeps it from being one step.
+    """Rename a folder atomically.
 
     Raises:
-        ModelError: the two lie on different file systems, or the target is there.
+        ModelError: source and target are on different file systems, or the target exists.
     """
     try:
         source.rename(target)
@@ -104,26 +104,26 @@ def move(source: Path, target: Path) -> None:
         if error.errno == errno.EXDEV:
             raise ModelError(f"expected {source.parent} and {target.parent} on one file system, found two") from error
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            raise ModelError(f"expected no {target} yet, found one: somebody else has just put it there") from error
+            raise ModelError(f"expected no {target} yet, found one: another process has just created it") from error
         raise
 
 
 def restore_contract(target: Path, version: int) -> None:
-    """Make a version's contract the model's, whole or not at all.
+    """Make a version's contract the model's contract, atomically.
 
     Raises:
-        ModelError: the version has none of its own.
+        ModelError: the version's folder has no contract.
     """
-    own = target / str(version) / CONTRACT_FILE
-    if not own.is_file():
-        raise ModelError(f"expected {own}, found none: what version {version} promised is not known any more")
+    version_contract = target / str(version) / CONTRACT_FILE
+    if not version_contract.is_file():
+        raise ModelError(f"expected {version_contract}, found none: the contract of version {version} is lost")
     partial = target / f"{CONTRACT_FILE}.partial"
-    shutil.copyfile(own, partial)
+    shutil.copyfile(version_contract, partial)
     partial.replace(target / CONTRACT_FILE)
 
 
 def _keep_contract(target: Path) -> None:
-    """Repositories from before versions had contracts of their own: the newest one's would be written over."""
+    """Copy the model's contract into its version's folder; older repositories lack it there and would lose it."""
     if not (target / CONTRACT_FILE).is_file():
         return
     folder = target / str(read_contract(target).version)

@@ -30,9 +30,9 @@ def prune(
     Args:
         store: the repository.
         keep: number of newest versions of each model that stay; at least the number that Triton serves.
-        models: only these; all when empty.
+        models: names of the models to prune; all if empty.
         dry_run: change nothing.
-        say: takes a line for each version.
+        say: receives one line per version.
 
     Returns:
         The models and versions whose weights are deleted.
@@ -41,15 +41,15 @@ def prune(
         ModelError: there is no such model, or `keep` is too small.
     """
     if keep < SERVED:
-        raise ModelError(f"expected {SERVED} versions or more to keep, because Triton serves as many, found {keep}")
-    there = store.models()
-    absent = sorted(set(models) - set(there))
-    if absent or not there:
+        raise ModelError(f"expected {SERVED} versions or more to keep, because Triton serves that many, found {keep}")
+    available = store.models()
+    absent = sorted(set(models) - set(available))
+    if absent or not available:
         raise ModelError(
-            f"expected {', '.join(absent) or 'a model'} in {store.said}, found {', '.join(there) or 'none'}"
+            f"expected {', '.join(absent) or 'a model'} in {store.location}, found {', '.join(available) or 'none'}"
         )
     pruned = []
-    for name in models or there:
+    for name in models or available:
         kept = store.versions(name)[-keep:]
         for version in _old(store, name, min(kept, default=0)):
             if not dry_run:
@@ -62,18 +62,18 @@ def prune(
 
 
 def _old(store: Store, name: str, oldest: int) -> list[int]:
-    """Versions below `oldest` of which more than the contract is left, also where a pruning was cut short."""
-    here = [version for version in store.folders(name) if _promised(store, name, version)]
+    """Versions below `oldest` that have more than their contract left, including after an interrupted pruning."""
+    here = [version for version in store.folders(name) if _has_contract(store, name, version)]
     aside = [version for version in store.withdrawn(name) if _beside_contract(store.aside, name, version)]
     return sorted(version for version in {*here, *aside} if version < oldest)
 
 
-def _promised(store: Store, name: str, version: int) -> bool:
-    return any(where.has(_contract(name, version)) for where in (store, store.aside))
+def _has_contract(store: Store, name: str, version: int) -> bool:
+    return any(each.has(_contract(name, version)) for each in (store, store.aside))
 
 
 def _withdraw(store: Store, name: str, version: int) -> None:
-    """Take a version out of the repository: whole on a disk, by one rename; elsewhere its contract, copied first."""
+    """Remove a version from the repository: on a disk with one rename, elsewhere after copying its contract aside."""
     if version not in store.folders(name):
         return
     directory = local_path(store)

@@ -12,60 +12,59 @@ from glaim_stream.models.store import WEIGHTS, Store, copy, open_store
 
 
 def push(source: Path, target: Store, *, models: Sequence[str] = (), say: Callable[[str], object] = print) -> int:
-    """Copy the versions that the target neither has nor has withdrawn.
+    """Copy the versions that the target neither has nor has withdrawn, and return their number.
 
     Args:
         source: a repository on this machine.
         target: the repository to copy to; created if absent.
-        models: only these; all when empty.
-        say: takes a line for each version.
-
-    Returns:
-        How many versions were put up.
+        models: names of the models to push; all if empty.
+        say: receives one line per version.
 
     Raises:
-        ModelError: there is no such model, its weights are not those of its contract, or the target has other weights
+        ModelError: there is no such model, its weights do not match its contract, or the target has other weights
             under its number.
     """
-    here = open_store(str(source))
-    there = here.models()
-    absent = sorted(set(models) - set(there))
-    if absent or not there:
-        raise ModelError(f"expected {', '.join(absent) or 'a model'} in {source}, found {', '.join(there) or 'none'}")
+    local = open_store(str(source))
+    available = local.models()
+    absent = sorted(set(models) - set(available))
+    if absent or not available:
+        raise ModelError(
+            f"expected {', '.join(absent) or 'a model'} in {source}, found {', '.join(available) or 'none'}"
+        )
     pushed = 0
-    for name in models or there:
-        gone = target.withdrawn(name)
+    for name in models or available:
+        withdrawn = target.withdrawn(name)
         for version in versions(source / name):
-            contract = here.verify(name, version)
+            contract = local.verify(name, version)
             if target.contract_path(name, version) is not None:
                 found = target.contract(name, version).torchscript_sha256
                 if found != contract.torchscript_sha256:
                     raise ModelError(
-                        f"{target.said} has {name} version {version} with weights of sha256 {found}, found "
-                        f"{contract.torchscript_sha256} here: one number stands for two models"
+                        f"{target.location} has {name} version {version} with weights of sha256 {found}, found "
+                        f"{contract.torchscript_sha256} here: two models have the same number"
                     )
-            elif version in gone:
-                _same_as_withdrawn(target, name, version, contract)
-                say(f"{name}: version {version} was withdrawn from {target.said} and is not put up again")
+            elif version in withdrawn:
+                _require_same_as_withdrawn(target, name, version, contract)
+                say(f"{name}: version {version} was withdrawn from {target.location} and is not pushed again")
             else:
-                _put_up(here, target, name, version)
+                _upload(local, target, name, version)
                 say(f"{name}: version {version}")
                 pushed += 1
     return pushed
 
 
-def _same_as_withdrawn(target: Store, name: str, version: int, contract: Contract) -> None:
-    """Another model under a number that was withdrawn: leaving it out in silence, as the old one, would lose it."""
+def _require_same_as_withdrawn(target: Store, name: str, version: int, contract: Contract) -> None:
+    """Raise ModelError if a withdrawn number now has other weights; skipping them silently would lose the new model."""
     found = target.aside.contract(name, version).torchscript_sha256
     if found != contract.torchscript_sha256:
         raise ModelError(
-            f"{target.said} has withdrawn {name} version {version} with weights of sha256 {found}, found "
-            f"{contract.torchscript_sha256} here: one number stands for two models. Fetch first, then export anew with "
-            "export.version = 0"
+            f"{target.location} has withdrawn {name} version {version} with weights of sha256 {found}, found "
+            f"{contract.torchscript_sha256} here: two models have the same number. Fetch first, then export again "
+            "with export.version = 0"
         )
 
 
-def _put_up(source: Store, target: Store, name: str, version: int) -> None:
+def _upload(source: Store, target: Store, name: str, version: int) -> None:
     if not target.has(f"{name}/config.pbtxt"):
         for path in source.files(name):
             top = path.split("/", 1)[0]
@@ -76,12 +75,12 @@ def _put_up(source: Store, target: Store, name: str, version: int) -> None:
         if path != CONTRACT_FILE and "__pycache__" not in path:
             _copy(source, target, f"{folder}/{path}")
     if target.digest(name, version) != source.digest(name, version):
-        raise ModelError(f"{target.said}: {folder}/{WEIGHTS} did not arrive as it was sent; try again")
-    own = source.contract_path(name, version)
-    assert own is not None  # it was verified
-    _copy(source, target, own, to=f"{folder}/{CONTRACT_FILE}")
+        raise ModelError(f"{target.location}: {folder}/{WEIGHTS} was corrupted in transfer; try again")
+    contract = source.contract_path(name, version)
+    assert contract is not None  # it was verified
+    _copy(source, target, contract, to=f"{folder}/{CONTRACT_FILE}")
     if version == max(target.versions(name)):
-        _copy(source, target, own, to=f"{name}/{CONTRACT_FILE}")
+        _copy(source, target, contract, to=f"{name}/{CONTRACT_FILE}")
 
 
 def _copy(source: Store, target: Store, path: str, *, to: str = "") -> None:

@@ -23,61 +23,66 @@ def rollback(
 
     Args:
         store: the repository.
-        name: of the model.
+        name: name of the model.
         to: the version that becomes the newest again; None: the one before the newest.
         dry_run: change nothing.
-        say: takes a line for each version.
+        say: receives one line per version.
 
     Returns:
-        The versions that are withdrawn, ascending.
+        The withdrawn versions, ascending.
 
     Raises:
-        ModelError: there is no such model or version, nothing lies before it, or its weights are not its contract's.
+        ModelError: there is no such model or version, no earlier version, or its weights do not match its contract.
     """
-    there = store.versions(name)
-    if not there:
-        raise ModelError(f"expected the model {name} in {store.said}, found {', '.join(store.models()) or 'no model'}")
+    available = store.versions(name)
+    if not available:
+        raise ModelError(
+            f"expected the model {name} in {store.location}, found {', '.join(store.models()) or 'no model'}"
+        )
     if to is None:
-        if len(there) < 2:
-            raise ModelError(f"{store.said}: {name} has version {there[0]} alone, so there is none to go back to")
-        to = there[-2]
-    if to not in there:
-        raise ModelError(f"{store.said}: expected {name} version {to}, found {', '.join(map(str, there))}")
-    going = [version for version in there if version > to]
-    if not going:
-        say(f"{name}: version {to} is the newest already")
+        if len(available) < 2:
+            raise ModelError(f"{store.location}: {name} has only version {available[0]}, so there is no earlier one")
+        to = available[-2]
+    if to not in available:
+        raise ModelError(f"{store.location}: expected {name} version {to}, found {', '.join(map(str, available))}")
+    withdrawn = [version for version in available if version > to]
+    if not withdrawn:
+        say(f"{name}: version {to} is already the newest")
         return []
-    store.verify(name, to)  # before anything is taken away
+    store.verify(name, to)  # before any change
     directory = local_path(store)
     if not dry_run:
         if directory is not None:
-            _on_disk(directory / name, to, going)
+            _withdraw_on_disk(directory / name, to, withdrawn)
         else:
-            _in_store(store, name, to, going)
-    for version in going:
+            _withdraw_in_store(store, name, to, withdrawn)
+    for version in withdrawn:
         say(f"{name}: version {version} {'would be' if dry_run else 'is'} withdrawn, to {store.withdrawn_root}/{name}")
     say(f"{name}: version {to} {'would be' if dry_run else 'is'} the newest")
-    return going
+    return withdrawn
 
 
-def _on_disk(directory: Path, to: int, going: list[int]) -> None:
-    restore_contract(directory, to)  # first: it must never name a version that is not there
+def _withdraw_on_disk(directory: Path, to: int, versions: list[int]) -> None:
+    restore_contract(directory, to)  # first: it must never name an absent version
     kept = withdrawn_folder(directory)
     kept.mkdir(parents=True, exist_ok=True)
-    for version in reversed(going):
+    for version in reversed(versions):
         move(directory / str(version), kept / str(version))
 
 
-def _in_store(store: Store, name: str, to: int, going: list[int]) -> None:
-    """Copies first, then the model's contract, then the versions' own: without it a version does not count."""
-    for version in going:
+def _withdraw_in_store(store: Store, name: str, to: int, versions: list[int]) -> None:
+    """Copy the versions aside, restore the model's contract, then delete the versions, contract first.
+
+    A version without its contract is ignored, so no reader meets an incomplete one.
+    """
+    for version in versions:
         for path in store.files(f"{name}/{version}"):
             place = f"{name}/{version}/{path}"
             copy(store, f"{store.path}/{place}", store, f"{store.withdrawn_root}/{place}")
-    own = store.contract_path(name, to)
-    if own is not None and own != f"{name}/{CONTRACT_FILE}":
-        copy(store, f"{store.path}/{own}", store, f"{store.path}/{name}/{CONTRACT_FILE}")
-    for version in reversed(going):
+    contract = store.contract_path(name, to)
+    if contract is not None and contract != f"{name}/{CONTRACT_FILE}":
+        copy(store, f"{store.path}/{contract}", store, f"{store.path}/{name}/{CONTRACT_FILE}")
+    for version in reversed(versions):
         folder = f"{store.path}/{name}/{version}"
         if store.has(f"{name}/{version}/{CONTRACT_FILE}"):
             store.fs.delete_file(f"{folder}/{CONTRACT_FILE}")

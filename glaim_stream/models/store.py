@@ -18,18 +18,18 @@ from glaim_stream.models.local import WITHDRAWN
 
 WEIGHTS = "model.pt"
 _BLOCK = 1 << 20
-_WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # a folder there is an empty object that nobody needs
-# As Triton and Kubernetes take them, and no way out of the repository.
+_WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there a folder is an empty object without a use
+# Names that Triton and Kubernetes accept and that cannot leave the repository.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True)
 class Store:
-    """A repository: Arrow's file system, the folder in it, and the path or URI that the user gave."""
+    """A repository: Arrow's file system, the folder in it, and its location as the user gave it, a path or URI."""
 
     fs: Any  # pyarrow.fs.FileSystem
     path: str
-    said: str
+    location: str
 
     def models(self) -> list[str]:
         """Names of the models, ascending: folders that hold a contract or a version's folder."""
@@ -37,12 +37,12 @@ class Store:
         return sorted(name for name in names if self.has(f"{name}/{CONTRACT_FILE}") or self.folders(name))
 
     def folders(self, model: str, root: str = "") -> list[int]:
-        """Numbers of the version folders of a model, ascending, whole or not."""
+        """Numbers of the version folders of a model, ascending, including incomplete ones."""
         entries = self._entries(f"{root or self.path}/{model}")
         return sorted(int(name) for name, is_folder in entries if is_folder and name.isdigit())
 
     def versions(self, model: str) -> list[int]:
-        """Versions that count: those whose contract is there, which is put up after the weights."""
+        """Complete versions: those with a contract, which is uploaded after the weights."""
         return [number for number in self.folders(model) if self.contract_path(model, number) is not None]
 
     def withdrawn(self, model: str) -> list[int]:
@@ -51,36 +51,36 @@ class Store:
 
     @property
     def withdrawn_root(self) -> str:
-        """The folder beside the repository that keeps what was rolled back."""
+        """The folder beside the repository that keeps rolled-back and pruned versions."""
         return self.path + WITHDRAWN
 
     @property
     def aside(self) -> Store:
-        """That folder, read as a repository."""
-        return Store(self.fs, self.withdrawn_root, self.said + WITHDRAWN)
+        """The withdrawn versions, read as a repository."""
+        return Store(self.fs, self.withdrawn_root, self.location + WITHDRAWN)
 
     def contract_path(self, model: str, version: int) -> str | None:
-        """Where a version's contract lies below the repository: beside its weights, or as the model's."""
-        own = f"{model}/{version}/{CONTRACT_FILE}"
-        if self.has(own):
-            return own
+        """Path of a version's contract relative to the repository: beside its weights, or the model's contract."""
+        beside_weights = f"{model}/{version}/{CONTRACT_FILE}"
+        if self.has(beside_weights):
+            return beside_weights
         newest = f"{model}/{CONTRACT_FILE}"
         return newest if self.has(newest) and self._contract(newest).version == version else None
 
     def contract(self, model: str, version: int) -> Contract:
-        """What a version promises.
+        """Read the contract of a version.
 
         Raises:
-            ModelError: there is no contract of it, or it cannot be read.
+            ModelError: the contract is absent or cannot be read.
         """
         path = self.contract_path(model, version)
         if path is None:
-            raise ModelError(f"{self.said}: expected a contract of {model} version {version}, found none")
+            raise ModelError(f"{self.location}: expected a contract of {model} version {version}, found none")
         found = self._contract(path)
         if (found.name, found.version) != (model, version):
             raise ModelError(
-                f"{self.said}/{path}: expected the contract of {model} version {version}, found that of {found.name} "
-                f"version {found.version}"
+                f"{self.location}/{path}: expected the contract of {model} version {version}, found the contract "
+                f"of {found.name} version {found.version}"
             )
         return found
 
@@ -88,11 +88,11 @@ class Store:
         """SHA-256 of a version's weights, hexadecimal.
 
         Raises:
-            ModelError: there are none.
+            ModelError: the weights are absent.
         """
         path = f"{model}/{version}/{WEIGHTS}"
         if not self.has(path):
-            raise ModelError(f"{self.said}: expected {path}, found none")
+            raise ModelError(f"{self.location}: expected {path}, found none")
         digest = hashlib.sha256()
         with self.fs.open_input_stream(f"{self.path}/{path}") as file:
             while block := file.read(_BLOCK):
@@ -100,22 +100,22 @@ class Store:
         return digest.hexdigest()
 
     def verify(self, model: str, version: int) -> Contract:
-        """The contract of a version whose weights are the ones it was written for.
+        """Check that the weights of a version match its contract, and return the contract.
 
         Raises:
-            ModelError: they are not.
+            ModelError: they do not match.
         """
         contract = self.contract(model, version)
         found = self.digest(model, version)
         if found != contract.torchscript_sha256:
             raise ModelError(
-                f"{self.said}: {model} version {version} has weights of sha256 {found}, its contract was written for "
+                f"{self.location}: {model} version {version} has weights of sha256 {found}, its contract expects "
                 f"{contract.torchscript_sha256}"
             )
         return contract
 
     def files(self, folder: str) -> Iterator[str]:
-        """Paths of the files below a folder of the repository, relative to it, in no order that matters."""
+        """Paths of the files below a folder of the repository, relative to it, in any order."""
         from pyarrow.fs import FileSelector, FileType
 
         root = f"{self.path}/{folder}"
@@ -124,7 +124,7 @@ class Store:
                 yield info.path[len(root) + 1 :]
 
     def has(self, path: str) -> bool:
-        """Whether a file is there."""
+        """Whether a file exists."""
         from pyarrow.fs import FileType
 
         return bool(self.fs.get_file_info(f"{self.path}/{path}").type == FileType.File)
@@ -135,7 +135,7 @@ class Store:
         try:
             return Contract.model_validate_json(text)
         except ValidationError as error:
-            raise ModelError(f"{self.said}/{path} is not a contract: {error}") from error
+            raise ModelError(f"{self.location}/{path} is not a contract: {error}") from error
 
     def _entries(self, folder: str) -> list[tuple[str, bool]]:
         from pyarrow.fs import FileSelector, FileType
@@ -145,37 +145,37 @@ class Store:
 
 
 def copy(source: Store, path: str, target: Store, to: str) -> None:
-    """Copy one file between repositories; both paths are the file systems' own."""
+    """Copy one file between repositories; both paths are absolute within their file systems."""
     if target.fs.type_name not in _WITHOUT_FOLDERS:
         target.fs.create_dir(to.rpartition("/")[0], recursive=True)
     with source.fs.open_input_stream(path) as file, target.fs.open_output_stream(to) as out:
         shutil.copyfileobj(file, out)
 
 
-def open_store(said: str) -> Store:
-    """A repository by path or URI: `model_repo`, `file:///...`, `s3://bucket/models?region=...`, `gs://`, `abfss://`.
+def open_store(location: str) -> Store:
+    """Open a repository: `model_repo`, `file:///...`, `s3://bucket/models?region=...`, `gs://...` or `abfss://...`.
 
     Raises:
-        ModelError: it is no URI of a file system that Arrow has, or the root of one.
+        ModelError: Arrow does not support the URI, or it names the root of a bucket.
     """
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem, LocalFileSystem
 
-    if "://" not in said:
-        absolute = str(Path(said).absolute())
-        return Store(LocalFileSystem(), absolute.rstrip("/"), said)
+    if "://" not in location:
+        absolute = str(Path(location).absolute())
+        return Store(LocalFileSystem(), absolute.rstrip("/"), location)
     try:
-        fs, path = FileSystem.from_uri(said)
+        fs, path = FileSystem.from_uri(location)
     except (ArrowException, OSError, ValueError) as error:
-        raise ModelError(f"expected a path, or a URI of s3, gs, abfss or file, found {said!r}: {error}") from error
+        raise ModelError(f"expected a path, or a URI of s3, gs, abfss or file, found {location!r}: {error}") from error
     path = path.rstrip("/")
     if "/" not in path.strip("/") and fs.type_name != "local":
         raise ModelError(
-            f"expected a folder in a bucket, found {said!r}: what is rolled back is kept beside the repository"
+            f"expected a folder in a bucket, found {location!r}: rolled-back versions are kept beside the repository"
         )
-    return Store(fs, path, said.partition("?")[0].rstrip("/"))
+    return Store(fs, path, location.partition("?")[0].rstrip("/"))
 
 
 def local_path(store: Store) -> Path | None:
-    """The folder of a repository that lies on a disk here, None for all others."""
+    """The folder of a repository on a local disk, None for other repositories."""
     return Path(store.path) if store.fs.type_name == "local" else None

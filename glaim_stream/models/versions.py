@@ -1,6 +1,6 @@
-"""The contracts of all model versions that a worker meets while it runs.
+"""The contracts of all model versions that impute while a worker runs.
 
-A worker outlives a version of a model. Triton loads new versions while it runs, and for a while some replicas serve the
+A worker outlives a model version. Triton loads new versions while it runs, and for a while some replicas serve the
 new version and others the old one. A version's contract is read when the version first imputes: from
 `<model>/<version>/contract.json` beside its weights, or from `<model>/contract.json` if that is of the same version (a
 ConfigMap contains only the newest one). The intervals of a row come from the contract of its version.
@@ -46,7 +46,7 @@ class Contracts(Mapping[str, Contract]):
         self._repository = repository
         self._now_s = now_s
         self._known = {(name, str(contract.version)): contract for name, contract in at_start.items()}
-        self._refused: dict[tuple[str, str], str] = {}
+        self._rejected: dict[tuple[str, str], str] = {}
         self._attempted_s: dict[tuple[str, str], float] = {}
         self._reading = asyncio.Lock()
 
@@ -77,10 +77,10 @@ class Contracts(Mapping[str, Contract]):
         if self._repository is None or key in self._known or model not in self._at_start:
             return
         async with self._reading:
-            if key not in self._known and key not in self._refused and self._due(key):
+            if key not in self._known and key not in self._rejected and self._due(key):
                 await self._read(self._repository, key)
-        if key in self._refused:
-            raise ContractError(self._refused[key])
+        if key in self._rejected:
+            raise ContractError(self._rejected[key])
 
     def _due(self, key: tuple[str, str]) -> bool:
         return self._now_s() - self._attempted_s.get(key, -_RETRY_INTERVAL_S) >= _RETRY_INTERVAL_S
@@ -94,7 +94,7 @@ class Contracts(Mapping[str, Contract]):
             metrics.contract_reads.labels(model, "absent").inc()
             if first:
                 log.warning(
-                    "%s answers with version %s, whose contract cannot be read: its values have no intervals until it "
+                    "%s imputes with version %s, whose contract cannot be read: its values have no intervals until it "
                     "can be: %s", model, version, error,
                 )  # fmt: skip
             return
@@ -103,15 +103,15 @@ class Contracts(Mapping[str, Contract]):
         differing = _differing(self._at_start[model], found)
         if differing:
             metrics.contract_reads.labels(model, "refused").inc()
-            self._refused[key] = (
-                f"{model} version {version} is refused because its windows differ from those at the worker's start: "
+            self._rejected[key] = (
+                f"{model} version {version} is rejected because its windows differ from those at the worker's start: "
                 f"expected {'; '.join(differing)}. Restart the workers with a matching catalogue or roll it back"
             )
-            log.error("%s", self._refused[key])
+            log.error("%s", self._rejected[key])
             return
         metrics.contract_reads.labels(model, "read").inc()
         metrics.model_info.labels(model, version).set(1)
-        log.info("%s answers with version %s now, trained on %s", model, version, found.data.source)
+        log.info("%s now imputes with version %s, trained on %s", model, version, found.data.source)
         self._known[key] = found
 
 

@@ -3,11 +3,11 @@
     {"group": "pump-7", "model": "plant-pump", "kind": "dark", "ts": "2026-11-21T05:00:00Z",
      "last_ts": "2026-11-21T04:59:00Z", "by_clock": false}
 
-`kind` is `dark` or `speaks`; a new group also speaks. `ts` is the start of the step at which the group went dark, or of
-the first step with an observation. `last_ts` is the start of the last step before it with an observation, null if the
-window has none. `by_clock` is true if no reading advanced event time that far, so that the event rests on the wall
-clock alone; the group's next event confirms or revokes it. After a crash an event may be published twice: its key is
-(group, kind, ts, by_clock).
+`kind` is `dark`, or `speaks` when a group sends again or for the first time. `ts` is the start of the step at which the
+group went dark, or of the first step with an observation. `last_ts` is the start of the last step before it with an
+observation, null if the window has none. `by_clock` is true if no reading advanced event time that far, so that the
+event follows from the wall clock alone; the group's next event confirms or revokes it. After a crash an event may be
+published twice: its key is (group, kind, ts, by_clock).
 """
 
 from __future__ import annotations

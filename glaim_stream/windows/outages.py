@@ -26,7 +26,7 @@ UNKNOWN_MS = -1
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One event: a group went dark, or returned (`speaks`), at the first step observed after its silence or ever."""
+    """One event: a group went `dark`, or `speaks` at the first observed step after its silence or ever."""
 
     model_index: int
     group: int  # the group's code (groups.GroupIndex)

@@ -1,7 +1,7 @@
-"""Creates every series whose labels are known beforehand when the worker starts.
+"""Creates every metric series whose labels are known when the worker starts.
 
 A counter that first appears with its first increment has no rate for that increment: an alert on the first dead letter
-of a cause would never fire, and a panel would stay empty while all is well.
+of a cause would never fire, and a panel would stay empty while nothing fails.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def create_series(
     """Start every series of one worker at 0.
 
     Args:
-        catalogue: its models and their sensors are labels.
-        contracts: of the models, by name; shown by `glaim_model_info`.
+        catalogue: the models and sensors that become labels.
+        contracts: contracts by model name; `glaim_model_info` shows their versions.
         rungs: names of the ladder's imputers.
-        scored: whether probe windows are imputed, so that there is a live accuracy.
+        scored: whether probe windows are imputed, which measures live accuracy.
     """
     metrics.build_info.labels(_program_version()).set(1)
     for cause in DeadLetterCause:

@@ -1,8 +1,8 @@
-"""Small tables for the rules: two models, readings and rows written as tuples.
+"""Small tables for tests of the audit rules: two models, with readings and rows as tuples.
 
-Model 0 ("last", groups g*): steps of a minute, a window of 8, max_gap 5, revise_after 2, no lateness; sensor 0 is
-rounded to 0.01, sensor 1 is not, sensor 2 reports every third step. Model 1 ("mean", groups h*): the same with steps
-of half a minute, a lateness of a minute, a mean of the readings and revise_after 1.
+Model 0 ("last", groups g*): steps of 60 s, a window of 8 steps, max_gap 5, revise_after 2 and no lateness; sensor 0
+is rounded to 0.01, sensor 1 is not, and sensor 2 reports every third step. Model 1 ("mean", groups h*): the same, but
+steps of 30 s, a lateness of 60 s, the mean of a step's readings and revise_after 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from glaim_stream.vocabulary import Method
 
 STEP_MS = 60_000
 G1, G2, H1 = 0, 1, 2  # group codes
-ALL = 1 << 30  # a commit beyond everything
+ALL = 1 << 30  # a commit beyond every offset
 
 Reading = tuple[int, int, int, float]  # group, sensor, event time in ms, value
 
@@ -49,16 +49,16 @@ def readings(
     quality: Sequence[int] | None = None,
     produced_ms: Sequence[int] | None = None,
 ) -> Readings:
-    """Readings in order of arrival, each in a record of its own."""
+    """Readings in order of arrival, one record each."""
     count = len(given)
-    group = np.array([each[0] for each in given], np.int32)
-    time_ms = np.array([each[2] for each in given], np.int64)
+    group = np.array([reading[0] for reading in given], np.int32)
+    time_ms = np.array([reading[2] for reading in given], np.int64)
     return Readings(
         model=(group == H1).astype(np.int32),
         group=group,
-        sensor=np.array([each[1] for each in given], np.int32),
+        sensor=np.array([reading[1] for reading in given], np.int32),
         event_time_ms=time_ms,
-        value=np.array([each[3] for each in given], np.float32),
+        value=np.array([reading[3] for reading in given], np.float32),
         offset=np.arange(count) if offset is None else np.array(offset, np.int64),
         position=np.zeros(count, np.int32),
         quality=np.zeros(count, np.int8) if quality is None else np.array(quality, np.int8),
@@ -81,7 +81,7 @@ def row(
     event_time_ms: int = 0,
     quality: int = 0,
 ) -> OutputRows:
-    """One row of the output."""
+    """One output row."""
     return OutputRows(
         model=np.array([group == H1], np.int32),
         group=np.array([group], np.int32),
@@ -99,7 +99,7 @@ def row(
 
 
 def output(*given: OutputRows) -> OutputRows:
-    """Rows in the order of the topic."""
+    """Output rows in topic order."""
     return OutputRows(*(np.concatenate([getattr(each, name) for each in given]) for name in OutputRows.__slots__))
 
 

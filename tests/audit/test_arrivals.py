@@ -1,4 +1,4 @@
-"""Readings in time: which steps were open when they came, and which are closed at the commit."""
+"""Arrivals: which steps were open when a reading arrived, and which steps are closed at the commit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from glaim_stream.audit.arrivals import arrivals_of
 from tests.audit.tables import COLUMNS, G1, G2, H1, STEP_MS, arrived, readings
 
 
-def test_a_step_closes_when_a_later_one_is_heard() -> None:
+def test_a_step_closes_when_a_later_step_has_a_reading() -> None:
     arrivals = arrived((G1, 0, 5 * STEP_MS, 1.0), (G2, 0, 6 * STEP_MS, 1.0), (G1, 1, 6 * STEP_MS - 1, 1.0))
     assert arrivals.step.tolist() == [5, 6, 5]
     assert arrivals.open_from.tolist() == [5, 6, 6]
@@ -36,12 +36,12 @@ def test_a_reading_without_a_value_is_not_usable() -> None:
     assert arrived((G1, 0, 0, np.nan), (G1, 0, 0, 0.0)).usable.tolist() == [False, True]
 
 
-def test_a_stamp_ahead_of_its_record_moves_the_clock_to_the_record() -> None:
+def test_a_timestamp_ahead_of_its_record_moves_the_clock_only_to_the_record_time() -> None:
     given = readings((G1, 0, 9 * STEP_MS, 1.0), (G1, 0, 5 * STEP_MS, 1.0), produced_ms=(6 * STEP_MS, 8 * STEP_MS))
     assert arrivals_of(given, 2, COLUMNS).open_from.tolist() == [6, 6]
 
 
-def test_the_commit_is_the_first_offset_that_does_not_count() -> None:
+def test_the_commit_is_the_first_uncommitted_offset() -> None:
     times = ((G1, 0, 5 * STEP_MS, 1.0), (G1, 0, 8 * STEP_MS, 1.0), (G1, 0, 9 * STEP_MS, 1.0))
     arrivals = arrived(*times, committed=2)
     assert arrivals.committed.tolist() == [True, True, False]

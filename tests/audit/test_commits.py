@@ -1,4 +1,4 @@
-"""The commit: inside the input, and with everything that the windows need."""
+"""The commit lies within the input and includes all readings that the windows need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def problems(commit: Commit, *given: Reading, end: int = 5) -> dict[str, Finding
     return check_commit(commit, arrivals, partition=3, end=end, columns=COLUMNS).problems
 
 
-def test_a_commit_may_lie_at_the_end_of_the_input_and_not_beyond() -> None:
+def test_a_commit_may_lie_at_the_end_of_the_input_but_not_beyond_it() -> None:
     assert problems(Commit(5, None)) == {"committed_beyond_input": Finding(0, [])}
     found = problems(Commit(7, None))["committed_beyond_input"]
     assert found == Finding(2, [Offence(3, offset=7, detail="committed 7, the input ends at 5")])

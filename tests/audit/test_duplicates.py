@@ -1,4 +1,4 @@
-"""Rows that came twice, each rule with a pair that just breaks it and one that just does not."""
+"""Duplicate rows: for each rule a pair that just breaks it and a pair that just complies."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NAMES = ("identical", "closed_by_clock", "other_method", "conflicting")
 STEP = 500
 
 
-def judged(*given: OutputRows, arrivals: Arrivals | None = None) -> str:
-    """Which kind the only pair of twins is; "" when there is none."""
+def duplicate_kind(*given: OutputRows, arrivals: Arrivals | None = None) -> str:
+    """The kind of the only duplicate pair; "" if there is none."""
     arrivals = arrived() if arrivals is None else arrivals
     rows = output(no_rows(), *given)
     keys = keys_of(rows, arrivals)
@@ -31,26 +31,26 @@ def judged(*given: OutputRows, arrivals: Arrivals | None = None) -> str:
     return "".join(name for name, count in zip(NAMES, counts, strict=True) if count)
 
 
-def pair(value: float, twin: float, *, changes: dict[str, Any] | None = None, **both: Any) -> str:
-    return judged(row(STEP, value, **both), row(STEP, twin, **(both | (changes or {}))))
+def pair(value: float, duplicate: float, *, changes: dict[str, Any] | None = None, **both: Any) -> str:
+    return duplicate_kind(row(STEP, value, **both), row(STEP, duplicate, **(both | (changes or {}))))
 
 
-def test_rows_of_different_keys_or_revisions_are_no_twins() -> None:
-    assert judged() == ""
-    assert judged(row(STEP, 1.0), row(STEP + 1, 2.0)) == ""
-    assert judged(row(STEP, 1.0), row(STEP, 2.0, revision=1)) == ""
-    assert judged(row(STEP, 1.0), row(STEP, 2.0, sensor=1)) == ""
-    assert judged(row(STEP, 1.0), row(STEP, 2.0, group=G2)) == ""
+def test_rows_with_different_keys_or_revisions_are_no_duplicates() -> None:
+    assert duplicate_kind() == ""
+    assert duplicate_kind(row(STEP, 1.0), row(STEP + 1, 2.0)) == ""
+    assert duplicate_kind(row(STEP, 1.0), row(STEP, 2.0, revision=1)) == ""
+    assert duplicate_kind(row(STEP, 1.0), row(STEP, 2.0, sensor=1)) == ""
+    assert duplicate_kind(row(STEP, 1.0), row(STEP, 2.0, group=G2)) == ""
 
 
 @pytest.mark.parametrize("observed", [True, False])
-def test_equal_rows_are_identical(observed: bool) -> None:
+def test_equal_rows_are_identical_duplicates(observed: bool) -> None:
     assert pair(1.0, 1.0, observed=observed) == "identical"
     assert pair(np.nan, np.nan, observed=observed) == "identical"
     assert pair(np.nan, 1.0, observed=observed) == pair(1.0, np.nan, observed=observed) == "conflicting"
 
 
-def test_imputed_values_may_differ_by_one_step_of_the_resolution() -> None:
+def test_imputed_values_may_differ_by_one_unit_of_the_resolution() -> None:
     assert pair(1.0, 1.01) == pair(1.01, 1.0) == "identical"
     assert pair(1.0, 1.0101) == pair(1.0101, 1.0) == "conflicting"
     assert pair(1.0, 1.01, observed=True) == "conflicting"
@@ -63,7 +63,7 @@ def test_values_without_resolution_may_differ_by_a_hundred_thousandth() -> None:
 
 
 def test_large_rounded_values_may_differ_by_their_last_bit() -> None:
-    """At 1e6 two float32 are 0.0625 apart, six times the resolution."""
+    """At 1e6 neighbouring float32 numbers are 0.0625 apart, six times the resolution."""
     assert pair(1e6, 1e6 + 0.0625) == pair(-1e6, -1e6 - 0.0625) == "identical"
     assert pair(1e6, 1e6 + 0.125) == "conflicting"
 
@@ -73,19 +73,19 @@ def test_other_columns_must_be_equal(changes: dict[str, Any]) -> None:
     assert pair(1.0, 1.0, changes=changes) == "conflicting"
 
 
-def test_rows_of_schema_1_have_neither_time_nor_quality() -> None:
+def test_rows_of_schema_1_have_neither_event_time_nor_quality() -> None:
     older = {"event_time_ms": NO_EVENT_TIME_MS, "quality": 1}
     assert pair(1.0, 1.0, changes=older) == "identical"
-    assert judged(row(STEP, 1.0, **older), row(STEP, 1.0)) == "identical"
+    assert duplicate_kind(row(STEP, 1.0, **older), row(STEP, 1.0)) == "identical"
 
 
 def test_a_provisional_row_may_differ() -> None:
     assert pair(1.0, 2.0, final=False) == "closed_by_clock"
     assert pair(1.0, 1.0, changes={"final": False}) == "closed_by_clock"
-    assert judged(row(STEP, 1.0, final=False), row(STEP, 1.0)) == "closed_by_clock"
+    assert duplicate_kind(row(STEP, 1.0, final=False), row(STEP, 1.0)) == "closed_by_clock"
 
 
-def test_rows_that_follow_a_provisional_pair_of_their_key_may_differ() -> None:
+def test_rows_after_a_provisional_pair_with_the_same_key_may_differ() -> None:
     def counts(step: int) -> tuple[int, int]:
         rows = output(
             row(STEP, 1.0, final=False), row(STEP, 2.0, final=False), row(step, 3.0, revision=1),
@@ -100,15 +100,15 @@ def test_rows_that_follow_a_provisional_pair_of_their_key_may_differ() -> None:
     assert counts(STEP + 1) == (1, 1)
 
 
-def test_another_method_may_give_another_value_of_an_imputed_row() -> None:
+def test_imputed_rows_of_different_methods_may_differ() -> None:
     other = {"method": Method.INTERPOLATION}
     assert pair(1.0, 2.0, changes=other) == "other_method"
     assert pair(1.0, 2.0, observed=True, changes=other) == "conflicting"
-    assert judged(row(STEP, 1.0), row(STEP, 2.0, observed=True, **other)) == "conflicting"
-    assert judged(row(STEP, 1.0, observed=True), row(STEP, 2.0, **other)) == "conflicting"
+    assert duplicate_kind(row(STEP, 1.0), row(STEP, 2.0, observed=True, **other)) == "conflicting"
+    assert duplicate_kind(row(STEP, 1.0, observed=True), row(STEP, 2.0, **other)) == "conflicting"
 
 
-def test_an_upgrade_may_differ() -> None:
+def test_imputed_rows_of_an_upgrade_may_differ() -> None:
     assert pair(1.0, 2.0, revision=UPGRADED) == "other_method"
     assert pair(1.0, 2.0, revision=UPGRADED - 1) == pair(1.0, 2.0, revision=UPGRADED + 1) == "conflicting"
     assert pair(1.0, 2.0, revision=UPGRADED, observed=True) == "conflicting"
@@ -119,45 +119,49 @@ def test_an_upgrade_may_differ() -> None:
     [(G1, STEP - HORIZON - 8, STEP + 2), (H1, STEP - HORIZON - 8, STEP + 1)],  # window and revise_after of its model
 )
 @pytest.mark.parametrize("fallback", [Method.INTERPOLATION, Method.LAST_VALUE])
-def test_a_blend_may_differ_while_a_fallback_stood_in(group: int, earliest: int, latest: int, fallback: Method) -> None:
+def test_blends_may_differ_near_a_fallback_value(group: int, earliest: int, latest: int, fallback: Method) -> None:
     def with_fallback_at(step: int, *, of: int = group, method: Method = fallback) -> str:
         blend = {"group": group, "method": Method.BLEND}
         other = row(step, 0.0, group=of, sensor=1, method=method)
-        return judged(row(STEP, 1.0, **blend), row(STEP, 2.0, **blend), other)
+        return duplicate_kind(row(STEP, 1.0, **blend), row(STEP, 2.0, **blend), other)
 
     assert with_fallback_at(earliest) == with_fallback_at(latest) == "other_method"
     assert with_fallback_at(earliest - 1) == with_fallback_at(latest + 1) == "conflicting"
-    assert with_fallback_at(STEP, of=G1 if group == H1 else H1) == "conflicting", "of another model"
+    assert with_fallback_at(STEP, of=G1 if group == H1 else H1) == "conflicting", (
+        "the fallback belongs to another model"
+    )
     assert with_fallback_at(STEP, method=Method.MODEL) == "conflicting"
 
 
-def test_only_two_blends_depend_on_earlier_errors() -> None:
+def test_a_nearby_fallback_excuses_only_blends() -> None:
     fallback = row(STEP, 0.0, sensor=1, method=Method.LAST_VALUE)
     model = {"method": Method.MODEL}
-    assert judged(row(STEP, 1.0, **model), row(STEP, 2.0, **model), fallback) == "conflicting"
+    assert duplicate_kind(row(STEP, 1.0, **model), row(STEP, 2.0, **model), fallback) == "conflicting"
 
 
-def test_the_clock_may_publish_a_step_between_two_readings() -> None:
+def test_the_wall_clock_may_close_a_step_between_two_of_its_readings() -> None:
     both = {"observed": True, "method": Method.OBSERVED}
     several = arrived((G1, 0, STEP * STEP_MS, 1.0), (G1, 0, STEP * STEP_MS + 1, 2.0))
     alone = arrived((G1, 0, STEP * STEP_MS, 1.0))
     rows = row(STEP, 1.0, **both), row(STEP, 2.0, **both)
-    assert judged(*rows, arrivals=several) == "closed_by_clock"
-    assert judged(*rows, arrivals=alone) == "conflicting"
-    assert judged(rows[0], row(STEP, 1.0, gap_age=2, **both), arrivals=alone) == "conflicting"
-    assert judged(rows[0], row(STEP, 3.0, **both), arrivals=several) == "conflicting", "not a reading"
-    assert judged(*(row(STEP + 1, value, **both) for value in (1.0, 2.0)), arrivals=several) == "conflicting"
-    assert judged(*(row(STEP - 1, value, **both) for value in (1.0, 2.0)), arrivals=several) == "conflicting"
-    assert judged(row(STEP, 1.0), row(STEP, 2.0, **both), arrivals=several) == "conflicting", "one is imputed"
+    assert duplicate_kind(*rows, arrivals=several) == "closed_by_clock"
+    assert duplicate_kind(*rows, arrivals=alone) == "conflicting"
+    assert duplicate_kind(rows[0], row(STEP, 1.0, gap_age=2, **both), arrivals=alone) == "conflicting"
+    assert duplicate_kind(rows[0], row(STEP, 3.0, **both), arrivals=several) == "conflicting", (
+        "no reading has this value"
+    )
+    assert duplicate_kind(*(row(STEP + 1, value, **both) for value in (1.0, 2.0)), arrivals=several) == "conflicting"
+    assert duplicate_kind(*(row(STEP - 1, value, **both) for value in (1.0, 2.0)), arrivals=several) == "conflicting"
+    assert duplicate_kind(row(STEP, 1.0), row(STEP, 2.0, **both), arrivals=several) == "conflicting", "one is imputed"
 
 
-def test_the_clock_may_publish_a_mean_of_some_readings() -> None:
+def test_the_wall_clock_may_publish_the_mean_of_some_readings() -> None:
     both = {"observed": True, "method": Method.OBSERVED, "group": H1}
     several = arrived((H1, 0, STEP * 30_000, 1.0), (H1, 0, STEP * 30_000 + 1, 2.0))
-    assert judged(row(STEP, 1.0, **both), row(STEP, 1.5, **both), arrivals=several) == "closed_by_clock"
+    assert duplicate_kind(row(STEP, 1.0, **both), row(STEP, 1.5, **both), arrivals=several) == "closed_by_clock"
 
 
-def test_a_conflict_is_shown_with_both_values() -> None:
+def test_a_conflict_is_reported_with_both_values() -> None:
     rows = output(row(STEP, 1.0, revision=1), row(STEP, 2.0, revision=1))
     arrivals = arrived()
     keys = keys_of(rows, arrivals)

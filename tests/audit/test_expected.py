@@ -1,4 +1,4 @@
-"""What the input promises of each step: the last reading or the mean, and what is known of it."""
+"""The row that the input implies for each step: the last reading or the mean, with its time and quality."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def expected_of(given: Readings) -> tuple[Expected, Keys]:
     return expected_rows(arrivals, keys), keys
 
 
-def test_the_last_reading_by_event_time_stands_for_the_step() -> None:
+def test_the_last_reading_by_event_time_is_used_for_the_step() -> None:
     given = readings(
         (G1, 0, 7 * STEP_MS + 9, 1.0), (G1, 0, 7 * STEP_MS + 3, 2.0), (G1, 0, 7 * STEP_MS + 9, 3.0),
         (G1, 0, 7 * STEP_MS + 1, 4.0), offset=(3, 4, 5, 6), quality=(1, 1, 0, 1),
@@ -42,7 +42,7 @@ def test_a_mean_has_the_latest_time_and_the_worst_quality() -> None:
     assert (expected.event_time_ms.tolist(), expected.quality.tolist()) == ([30_009], [1])
 
 
-def test_keys_are_kept_apart() -> None:
+def test_readings_are_collected_by_key() -> None:
     given = readings(
         (G2, 0, STEP_MS, 1.0), (G1, 1, STEP_MS, 2.0), (G1, 0, 2 * STEP_MS, 3.0), (G1, 0, STEP_MS, 4.0),
         (G1, 1, STEP_MS, 5.0),
@@ -53,11 +53,11 @@ def test_keys_are_kept_apart() -> None:
     assert expected.value.tolist() == [4.0, 3.0, 5.0, 1.0]
     assert expected.count.tolist() == [1, 1, 2, 1]
     assert expected.readings_of(2).tolist() == [2.0, 5.0]
-    # the clock stands at step 2 when the fourth and the fifth reading come
+    # the clock is at step 2 when the fourth and the fifth reading arrive
     assert expected.on_time.tolist() == [False, True, True, True]
 
 
-def test_readings_without_a_value_or_too_late_are_no_promise() -> None:
+def test_readings_without_a_value_or_too_late_imply_no_row() -> None:
     given = readings((G1, 0, 9 * STEP_MS, np.nan), (G1, 0, 0, 1.0))
     expected, _ = expected_of(given)
     assert [len(getattr(expected, name)) for name in Expected.__slots__] == [0] * len(Expected.__slots__)
@@ -65,13 +65,13 @@ def test_readings_without_a_value_or_too_late_are_no_promise() -> None:
 
 @pytest.mark.parametrize(
     ("group", "first_sure"),
-    [(G1, 6), (H1, 14)],  # 5.5 min lie in step 5 of model 0; with a lateness of 2 steps, in step 13 of model 1
+    [(G1, 6), (H1, 14)],  # 5.5 min: step 5 of model 0; step 11 of model 1, plus a lateness of 2 steps
 )
-def test_a_key_is_whole_when_its_step_began_after_the_range(group: int, first_sure: int) -> None:
+def test_a_key_is_complete_when_its_step_began_after_the_start_of_the_range(group: int, first_sure: int) -> None:
     step_ms = int(COLUMNS.step_ms[int(group == H1)])
     given: list[Reading] = [(group, 0, 330_000, 1.0)]
     given += [(group, 0, step * step_ms, 1.0) for step in (first_sure - 1, first_sure, first_sure + 1)]
-    # Only the first 1,000 readings count: what comes later says nothing of what was before the range.
+    # Only the first 1,000 readings count: later ones show nothing about the time before the range.
     padding: list[Reading] = [(group, 1, 0, 1.0)] * 998
     expected, keys = expected_of(readings(*given[:1], *padding, *given[:1], *given[1:]))
     whole = surely_whole(expected, readings(*given[:1], *padding, *given[:1], *given[1:]), keys, complete=False)
@@ -82,7 +82,7 @@ def test_a_key_is_whole_when_its_step_began_after_the_range(group: int, first_su
     }  # fmt: skip
 
 
-def test_all_keys_are_whole_where_nothing_was_left_out() -> None:
+def test_all_keys_are_complete_if_the_whole_input_was_read() -> None:
     given = readings((G1, 0, STEP_MS, 1.0))
     expected, keys = expected_of(given)
     assert surely_whole(expected, given, keys, complete=True).tolist() == [True]

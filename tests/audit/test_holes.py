@@ -1,4 +1,4 @@
-"""The rules of holes, each with an input that just breaks it and one that just does not."""
+"""The rules for holes: for each an input that just breaks it and one that just complies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLOW = 2  # the sensor that reports every third step
 
 
 def finals(arrivals: Arrivals, *given: OutputRows) -> list[int | None]:
-    """Times of the steps that wait for a final row."""
+    """Start times of the steps that lack a final row."""
     rows = output(*given)
     keys = keys_of(rows, arrivals)
     found = check_finals(arrivals, rows, key_of(rows, keys), keys, examples=99)
@@ -30,16 +30,16 @@ def test_a_final_row_is_due_revise_after_steps_after_its_step_closed() -> None:
     assert finals(arrivals, row(7, 0.0, final=False, observed=True)) == []
 
 
-def test_a_slow_sensor_heard_in_time_has_no_hole_to_make_final() -> None:
-    """The wall clock called it silent at step 5, before its reading of step 4 came: 3 to 5 are one interval."""
+def test_a_slow_sensor_with_a_reading_on_time_needs_no_final_row() -> None:
+    """The wall clock published a hole at step 5 before the reading of step 4 arrived; steps 3 to 5 are one interval."""
     hole = row(5, 0.0, sensor=SLOW, final=False)
-    heard, clock = (G1, SLOW, 4 * STEP_MS, 1.0), (G2, 0, 10 * STEP_MS, 1.0)
-    assert finals(arrived(heard, clock), hole) == []
+    reading, clock = (G1, SLOW, 4 * STEP_MS, 1.0), (G2, 0, 10 * STEP_MS, 1.0)
+    assert finals(arrived(reading, clock), hole) == []
     assert finals(arrived(clock), hole) == [5 * STEP_MS]
     assert finals(arrived((G1, SLOW, 6 * STEP_MS, 1.0), clock), hole) == [5 * STEP_MS]
 
 
-def test_a_slow_sensor_is_heard_in_time_until_its_interval_closes() -> None:
+def test_a_reading_of_a_slow_sensor_is_on_time_until_its_interval_closes() -> None:
     def steps(*given: tuple[int, int, int, float]) -> list[int]:
         arrivals = arrived(*given)
         keys = keys_of(no_rows(), arrivals)
@@ -70,8 +70,8 @@ def absent(found: Findings) -> list[int]:
     return [int(each.ts_ms or 0) // STEP_MS for each in finding.first]
 
 
-def test_max_gap_steps_after_a_reading_have_rows() -> None:
-    """Heard at 5 and, in time, again at 12: max_gap is 5, so 6 to 10 are holes and 11 need not have a row."""
+def test_the_max_gap_steps_after_a_reading_need_rows() -> None:
+    """Readings at 5 and, on time, at 12: max_gap is 5, so 6 to 10 are holes and 11 needs no row."""
     arrivals = arrived((G1, 0, 5 * STEP_MS, 1.0), (G1, 0, 12 * STEP_MS, 1.0))
     found = silence(arrivals)
     assert found.counts == {"silent_steps": 5}
@@ -91,28 +91,28 @@ def test_silence_ends_at_the_last_closed_step() -> None:
 
 
 def test_another_sensors_reading_does_not_end_silence() -> None:
-    """Sensor b begins earlier, and its key follows that of sensor a."""
+    """Sensor b starts earlier, and its key follows the key of sensor a."""
     clock = (G2, 0, 20 * STEP_MS, 1.0)
     arrivals = arrived((G1, 1, 4 * STEP_MS, 1.0), (G1, 0, 5 * STEP_MS, 1.0), clock)
     assert absent(silence(arrivals)) == [6, 7, 8, 9, 10, 5, 6, 7, 8, 9]
 
 
-def test_only_readings_in_time_and_below_the_commit_promise_rows() -> None:
-    clock, heard = (G2, 0, 6 * STEP_MS, 1.0), (G1, 0, 5 * STEP_MS, 1.0)
+def test_only_readings_on_time_and_below_the_commit_require_rows() -> None:
+    clock, reading = (G2, 0, 6 * STEP_MS, 1.0), (G1, 0, 5 * STEP_MS, 1.0)
     end = (G2, 0, 9 * STEP_MS, 1.0)
     rows = [row(7, 0.0, group=G2), row(8, 0.0, group=G2)]
-    assert absent(silence(arrived(heard, clock, end), *rows)) == [6, 7, 8]
-    assert absent(silence(arrived(clock, heard, end), *rows)) == []
-    assert absent(silence(arrived(heard, clock, end), *rows, committed=1)) == [6, 7, 8]
-    assert absent(silence(arrived(clock, end, heard), *rows, committed=2)) == []
-    arrivals = arrived(heard, clock, end)
+    assert absent(silence(arrived(reading, clock, end), *rows)) == [6, 7, 8]
+    assert absent(silence(arrived(clock, reading, end), *rows)) == []
+    assert absent(silence(arrived(reading, clock, end), *rows, committed=1)) == [6, 7, 8]
+    assert absent(silence(arrived(clock, end, reading), *rows, committed=2)) == []
+    arrivals = arrived(reading, clock, end)
     assert absent(silence(arrivals, *rows, committed=0)) == []
 
 
 def test_a_slow_sensor_has_one_hole_in_an_interval() -> None:
-    """Its intervals are 3 to 5 and 6 to 8: wherever in the first one it was heard, the hole lies at 8."""
-    for heard in (3, 4, 5):
-        arrivals = arrived((G1, SLOW, heard * STEP_MS, 1.0), (G2, 0, 30 * STEP_MS, 1.0))
+    """The intervals are 3 to 5 and 6 to 8: for a reading anywhere in the first one, the hole is at 8."""
+    for step_of_reading in (3, 4, 5):
+        arrivals = arrived((G1, SLOW, step_of_reading * STEP_MS, 1.0), (G2, 0, 30 * STEP_MS, 1.0))
         found = silence(arrivals, *(row(step, 0.0, group=G2) for step in range(31, 36)))
         assert absent(found) == [8]
 

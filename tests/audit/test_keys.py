@@ -1,4 +1,4 @@
-"""Keys: one number for each sensor and step, and the arithmetic of sorted arrays."""
+"""Keys: one number per sensor and step, and arithmetic on sorted arrays."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def ints(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int64)
 
 
-def test_keys_span_all_steps_and_the_holes_beyond() -> None:
+def test_keys_span_all_steps_and_the_holes_after_them() -> None:
     keys = Keys.over(0, COLUMNS, ints(7, 5), ints(), ints(9, 6))
-    # 5 ... 9, the max_gap of 5 steps after it, and one more
+    # steps 5 to 9, the max_gap of 5 steps after them, and one more
     assert (keys.base, keys.span) == (5, 11)
     nothing = Keys.over(0, COLUMNS, ints())
     assert (nothing.base, nothing.span) == (0, 7)
 
 
-def test_a_key_gives_back_what_it_was_made_of() -> None:
+def test_a_key_is_decoded_into_its_parts() -> None:
     keys = Keys.over(0, COLUMNS, ints(5, 9))
     group, sensor, step = ints(G1, G1, G1, G2, H1), ints(0, 0, 2, 0, 1), ints(5, 13, 5, 6, 9)
     made = keys.of(group, sensor, step)
@@ -32,7 +32,7 @@ def test_a_key_gives_back_what_it_was_made_of() -> None:
     assert keys.cadence(made).tolist() == [1, 1, 3, 1, 1]
 
 
-def test_a_finding_counts_all_and_shows_the_first() -> None:
+def test_a_finding_counts_all_offences_and_shows_the_first_ones() -> None:
     keys = Keys.over(7, COLUMNS, ints(5, 9))
     broken = keys.of(ints(G1, H1, H1), ints(1, 0, 1), ints(6, 6, 9))
     shown = keys.finding(broken, lambda at: f"number {at}", examples=2, offset=ints(30, 20, 10))
@@ -49,12 +49,12 @@ def test_runs_start_where_the_value_changes() -> None:
     assert distinct(ints(7, 4, 7, 5, 4)).tolist() == [4, 5, 7]
 
 
-def test_values_are_found_among_sorted_ones() -> None:
+def test_values_are_found_in_a_sorted_array() -> None:
     assert is_among(ints(3, 4, 5, 7, 8), ints(4, 7)).tolist() == [False, True, False, True, False]
     assert is_among(ints(0, 1), ints()).tolist() == [False, False]
     assert is_among(ints(), ints(1)).tolist() == []
 
 
-def test_counting_begins_anew_for_each_length() -> None:
+def test_counting_restarts_for_each_length() -> None:
     assert count_up(ints(2, 0, 3)).tolist() == [0, 1, 0, 1, 2]
     assert count_up(ints()).tolist() == []

@@ -1,4 +1,4 @@
-"""Dead letters: collected by partition, and complete."""
+"""Dead letters: collected by partition and checked for completeness."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_reject_below_the_commit_needs_a_letter() -> None:
     assert check(Letters({9: "x"}), reject(9)).problems["missing_dead_letters"].count == 0
 
 
-def test_a_letter_of_some_readings_holds_just_these() -> None:
+def test_a_letter_with_positions_holds_only_those_readings() -> None:
     letters = Letters(single={(9, 0): "x", (9, 2): "x"})
     assert letters.holds(np.array([9, 9, 9, 9, 8]), np.array([0, 1, 2, -1, 2])).tolist() == [
         True, False, True, False, False,
@@ -40,16 +40,16 @@ def test_a_letter_of_some_readings_holds_just_these() -> None:
     assert found.problems["missing_dead_letters"].count == 1
 
 
-def test_a_letter_of_a_record_holds_all_its_readings() -> None:
+def test_a_letter_without_positions_holds_all_readings_of_its_record() -> None:
     assert Letters({9: "x"}, {(8, 1): "x"}).holds(np.array([9, 9, 8]), np.array([-1, 5, 1])).all()
     assert len(Letters({9: "x"}, {(8, 1): "x", (8, 2): "x"})) == 3
 
 
-def test_positions_do_not_run_into_the_next_record() -> None:
+def test_a_large_position_does_not_match_the_next_record() -> None:
     assert not Letters(single={(9, 1 << 23): "x"}).holds(np.array([10, 9]), np.array([0, 0])).any()
 
 
-def test_readings_that_came_too_late_need_letters() -> None:
+def test_readings_that_arrived_too_late_need_letters() -> None:
     found = check(Letters(), reject(1), late=2).problems["missing_dead_letters"]
     assert found.count == 3
     assert found.first[1:] == [
@@ -81,7 +81,7 @@ def test_letters_are_collected_by_the_partition_of_their_record() -> None:
     }
 
 
-def test_other_messages_are_no_letters_and_receipts_are_skipped() -> None:
+def test_other_messages_are_rejected_and_receipts_are_skipped() -> None:
     letters: dict[int, Letters] = {}
     for other in (header(topic="out"), header(topic=None), header(offset="many"), header(cause=None)):
         assert not collect_letter(other, letters, topic="in")

@@ -1,4 +1,4 @@
-"""The audit of what the worker's pipeline writes in memory: clean as it is, and exact when one thing is changed."""
+"""The audit of the in-memory pipeline's output: clean if unchanged, and exact after one change."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Record:
 
 @dataclass
 class Case:
-    """A partition whose input went through the worker's pipeline."""
+    """A partition whose input was processed by the worker's pipeline."""
 
     columns: ModelColumns
     given: PartitionTopics
@@ -74,7 +74,7 @@ def reading(group: str, sensor: str, ts_ms: int, value: float | None, quality: s
 
 
 def stream(steps: int = 60, seed: int = 1) -> list[bytes]:
-    """Two groups of two sensors with holes, an outage, nulls, and late, too late, rejected and malformed records."""
+    """Two groups of two sensors with holes, an outage, nulls, and late, too-late, rejected and malformed records."""
     rng = np.random.default_rng(seed)
     out = []
     for step in range(steps):
@@ -105,7 +105,7 @@ def case(
     times_ms: list[int] | None = None,
     **rules: Any,
 ) -> Case:
-    """Run the records through the worker's pipeline; `commit` -1: as the worker would have committed."""
+    """Process the records with the worker's pipeline; `commit` -1 stands for the commit of the worker."""
     chosen = catalogue(**rules)
     records = [
         Record(offset, value, timestamp=-1 if times_ms is None else times_ms[offset])
@@ -160,7 +160,7 @@ def good() -> Case:
 @pytest.mark.parametrize("revise_after", [0, 3])
 @pytest.mark.parametrize("lateness_s", [0, 60, 150])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_what_the_pipeline_writes_is_clean(bucket: str, revise_after: int, lateness_s: float, seed: int) -> None:
+def test_the_output_of_the_pipeline_is_clean(bucket: str, revise_after: int, lateness_s: float, seed: int) -> None:
     made = case(stream(seed=seed), bucket=bucket, revise_after=revise_after, lateness_s=lateness_s)
     audit = made.audit()
     assert broken(audit) == {}
@@ -172,7 +172,7 @@ def test_what_the_pipeline_writes_is_clean(bucket: str, revise_after: int, laten
 @pytest.mark.parametrize("lateness_s", [0, 60, 150])
 @pytest.mark.parametrize("revise_after", [0, 2])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_what_the_pipeline_writes_of_a_slow_sensor_is_clean(lateness_s: float, revise_after: int, seed: int) -> None:
+def test_the_output_for_a_slow_sensor_is_clean(lateness_s: float, revise_after: int, seed: int) -> None:
     sensors = [{"id": "a", "max": 1000, "resolution": 0.01}, {"id": "b", "resolution": 0.01, "cadence_s": 180}]
     made = case(stream(seed=seed), sensors=sensors, lateness_s=lateness_s, revise_after=revise_after)
     audit = made.audit()
@@ -182,15 +182,15 @@ def test_what_the_pipeline_writes_of_a_slow_sensor_is_clean(lateness_s: float, r
     assert holes.any()
     assert ((rows.step[holes] + 1) % 3 == 0).all()
     judged = holes & rows.final & (rows.revision == int(revise_after > 0)) & (rows.gap_age <= 6)
-    named = 0
+    reported = 0
     for row in np.flatnonzero(judged).tolist():
         same = (rows.group == rows.group[row]) & (rows.sensor == 1) & (rows.step == rows.step[row])
-        named += broken(made.audit(rows=rows.where(~same))) == {"holes_absent": 1}
-    assert named > 0
+        reported += broken(made.audit(rows=rows.where(~same))) == {"holes_absent": 1}
+    assert reported > 0
 
 
-def test_a_stamp_ahead_of_its_record_does_not_make_rows_missing() -> None:
-    """g2 is stamped four minutes ahead: by its stamps all of g1 would be late by far."""
+def test_a_timestamp_ahead_of_its_record_does_not_make_rows_missing() -> None:
+    """Timestamps of g2 are four minutes ahead: by them, all readings of g1 would be far too late."""
     values = []
     times = []
     for step in range(40):
@@ -204,7 +204,7 @@ def test_a_stamp_ahead_of_its_record_does_not_make_rows_missing() -> None:
     assert audit.counts["found"] > 60
 
 
-def test_each_observed_row_that_is_dropped_is_named(good: Case) -> None:
+def test_each_dropped_observed_row_is_reported(good: Case) -> None:
     rows = good.given.rows
     for row in np.flatnonzero(rows.observed)[::11].tolist():
         same = (rows.group == rows.group[row]) & (rows.sensor == rows.sensor[row]) & (rows.step == rows.step[row])
@@ -215,7 +215,7 @@ def test_each_observed_row_that_is_dropped_is_named(good: Case) -> None:
         assert first.ts_ms == int(rows.step[row]) * STEP_MS
 
 
-def test_each_hole_that_is_dropped_is_named(good: Case) -> None:
+def test_each_dropped_hole_is_reported(good: Case) -> None:
     rows = good.given.rows
     key = np.stack([rows.group, rows.sensor, rows.step])
     within = ~rows.observed & (rows.gap_age <= 6) & (rows.gap_age > 0)
@@ -226,14 +226,14 @@ def test_each_hole_that_is_dropped_is_named(good: Case) -> None:
             continue
         tried += 1
         audit = good.audit(rows=rows.where(~same))
-        # A sensor whose last reading before the hole came late promises no row.
+        # If the last reading before the hole was late, the row is not required.
         assert broken(audit) in ({"holes_absent": 1}, {}), row
         if broken(audit):
             assert audit.problems["holes_absent"].first[0].ts_ms == int(rows.step[row]) * STEP_MS
     assert tried > 5
 
 
-def test_a_provisional_row_without_a_final_one_is_named(good: Case) -> None:
+def test_a_provisional_row_without_a_final_one_is_reported(good: Case) -> None:
     rows = good.given.rows
     row = int(np.flatnonzero(rows.final & ~rows.observed & (rows.revision == 1))[0])
     keep = np.ones(len(rows), np.bool_)
@@ -243,7 +243,7 @@ def test_a_provisional_row_without_a_final_one_is_named(good: Case) -> None:
     assert audit.problems["holes_not_final"].first[0].ts_ms == int(rows.step[row]) * STEP_MS
 
 
-def test_a_wrong_value_is_named_with_both_values(good: Case) -> None:
+def test_a_wrong_value_is_reported_with_both_values(good: Case) -> None:
     rows = good.given.rows
     row = int(np.flatnonzero(rows.observed & (rows.revision == 0))[40])
     value = rows.value.copy()
@@ -254,21 +254,21 @@ def test_a_wrong_value_is_named_with_both_values(good: Case) -> None:
 
 
 @pytest.mark.parametrize("bucket", ["last", "mean"])
-def test_a_wrong_time_or_quality_of_a_reading_is_wrong(bucket: str) -> None:
-    it = case(stream(), bucket=bucket)
-    rows = it.given.rows
-    assert broken(it.audit()) == {}
+def test_a_wrong_event_time_or_quality_is_reported(bucket: str) -> None:
+    made = case(stream(), bucket=bucket)
+    rows = made.given.rows
+    assert broken(made.audit()) == {}
     assert set(rows.quality[rows.observed].tolist()) == {0, 1}
     row = int(np.flatnonzero(rows.observed & (rows.revision == 0))[40])
-    for name, more in (("event_time_ms", 1), ("quality", 1)):
+    for name in ("event_time_ms", "quality"):
         column = getattr(rows, name).copy()
-        column[row] += more
-        assert broken(it.audit(rows=replace(rows, **{name: column}))) == {"wrong": 1}
-        twin = it.appended([row], **{name: column[[row]]})
-        assert broken(it.audit(rows=twin)) == {"conflicting": 1, "wrong": 1}
+        column[row] += 1
+        assert broken(made.audit(rows=replace(rows, **{name: column}))) == {"wrong": 1}
+        duplicated = made.appended([row], **{name: column[[row]]})
+        assert broken(made.audit(rows=duplicated)) == {"conflicting": 1, "wrong": 1}
 
 
-def test_rows_of_schema_1_need_no_times_and_qualities(good: Case) -> None:
+def test_rows_of_schema_1_need_no_event_times_and_qualities(good: Case) -> None:
     rows = good.given.rows
     older = replace(rows, event_time_ms=np.full(len(rows), NO_EVENT_TIME_MS), quality=np.zeros(len(rows), np.int8))
     assert broken(good.audit(rows=older)) == {}
@@ -276,20 +276,20 @@ def test_rows_of_schema_1_need_no_times_and_qualities(good: Case) -> None:
     assert broken(good.audit(rows=both)) == {}
 
 
-def test_a_later_row_that_is_not_observed_is_wrong(good: Case) -> None:
+def test_a_later_unobserved_row_for_an_observed_step_is_wrong(good: Case) -> None:
     rows = good.given.rows
     row = np.flatnonzero(rows.observed)[[40]]
     more = good.appended(row, observed=np.array([False]), revision=rows.revision[row] + 1)
     assert broken(good.audit(rows=more)) == {"wrong": 1}
 
 
-def test_identical_duplicates_are_counted_and_are_no_error(good: Case) -> None:
+def test_identical_duplicates_are_counted_but_are_no_error(good: Case) -> None:
     audit = good.audit(rows=good.appended(slice(None)))
     assert broken(audit) == {}
     assert audit.counts["identical_duplicates"] == len(good.given.rows)
 
 
-def test_imputed_duplicates_may_differ_by_one_resolution_step(good: Case) -> None:
+def test_imputed_duplicates_may_differ_by_one_unit_of_the_resolution(good: Case) -> None:
     rows = good.given.rows
     final = np.flatnonzero(rows.final & ~rows.observed & ~np.isnan(rows.value))[[3]]
     near = good.appended(final, value=rows.value[final] + np.float32(0.01))
@@ -306,7 +306,7 @@ def test_a_provisional_row_may_differ_because_the_clock_closed_its_step(good: Ca
     assert audit.counts["closed_by_clock_duplicates"] == 1
 
 
-def test_another_imputer_after_a_restart_is_counted_apart(good: Case) -> None:
+def test_duplicates_of_another_imputer_after_a_restart_are_counted_separately(good: Case) -> None:
     rows = good.given.rows
     final = np.flatnonzero(rows.final & ~rows.observed & ~np.isnan(rows.value))[[3]]
     more = good.appended(final, value=rows.value[final] + np.float32(1), method=np.array([1], np.int8))
@@ -316,7 +316,7 @@ def test_another_imputer_after_a_restart_is_counted_apart(good: Case) -> None:
 
 
 def blended_twice(case: Case, revision: int, *, fallback: bool) -> Findings:
-    """One hole filled twice by a blend, 1 apart, where every other value is a blend's too or a fallback's."""
+    """Fill one hole twice by a blend, with values 1 apart; with `fallback`, a fallback fills another hole."""
     rows = case.given.rows
     filled = ~rows.observed & ~np.isnan(rows.value)
     method = np.where(filled, np.int8(Method.BLEND), rows.method)
@@ -330,18 +330,18 @@ def blended_twice(case: Case, revision: int, *, fallback: bool) -> Findings:
     return case.audit(rows=again)
 
 
-def test_an_upgrade_may_differ_from_its_twin(good: Case) -> None:
+def test_an_upgrade_may_differ_from_its_duplicate(good: Case) -> None:
     audit = blended_twice(good, UPGRADED, fallback=False)
     assert broken(audit) == {}
     assert audit.counts["other_method_duplicates"] == 1
 
 
-def test_a_blend_may_differ_only_where_a_fallback_stood_in(good: Case) -> None:
+def test_blends_may_differ_only_near_a_fallback_value(good: Case) -> None:
     assert broken(blended_twice(good, 1, fallback=False)) == {"conflicting": 1}
     assert broken(blended_twice(good, 1, fallback=True)) == {}
 
 
-def test_an_observed_row_that_contradicts_its_twin_is_conflicting(good: Case) -> None:
+def test_an_observed_row_that_contradicts_its_duplicate_is_conflicting(good: Case) -> None:
     rows = good.given.rows
     row = np.flatnonzero(rows.observed)[[40]]
     audit = good.audit(rows=good.appended(row, value=rows.value[row] + np.float32(1)))
@@ -356,7 +356,7 @@ def test_an_observed_row_without_a_reading_is_invented(good: Case) -> None:
     assert broken(good.audit(rows=more, complete=False)) == {}
 
 
-def test_each_dead_letter_that_is_dropped_is_named(good: Case) -> None:
+def test_each_dropped_dead_letter_is_reported(good: Case) -> None:
     letters = good.given.letters
     assert len(letters.whole) == 3
     for offset in letters.whole:
@@ -371,19 +371,19 @@ def test_each_dead_letter_that_is_dropped_is_named(good: Case) -> None:
         assert audit.problems["missing_dead_letters"].first[0].offset == place[0]
 
 
-def test_a_commit_beyond_the_input_is_named(good: Case) -> None:
+def test_a_commit_beyond_the_input_is_reported(good: Case) -> None:
     end = good.given.end
     assert broken(good.audit(commit=Commit(end + 5, good.given.commit.rebuild_from))) == {"committed_beyond_input": 5}
 
 
-def test_a_rebuild_offset_one_too_high_is_named(good: Case) -> None:
+def test_a_rebuild_offset_that_is_one_too_high_is_reported(good: Case) -> None:
     commit = good.given.commit
     audit = good.audit(commit=Commit(commit.offset, commit.rebuild_from + 1))
     assert broken(audit) == {"rebuild_too_late": 1}
     assert audit.problems["rebuild_too_late"].first[0].offset == commit.rebuild_from
 
 
-def test_a_commit_that_runs_ahead_of_the_output_shows_as_missing(good: Case) -> None:
+def test_a_commit_ahead_of_the_output_makes_rows_missing(good: Case) -> None:
     half = case(stream()[:120])
     rows = half.given.rows
     audit = good.audit(rows=rows)
@@ -391,20 +391,20 @@ def test_a_commit_that_runs_ahead_of_the_output_shows_as_missing(good: Case) -> 
     assert "holes_absent" in broken(audit)
 
 
-def test_what_is_not_committed_is_pending_and_not_missing(good: Case) -> None:
+def test_rows_of_uncommitted_readings_are_pending_and_not_missing(good: Case) -> None:
     half = case(stream()[:120])
     audit = good.audit(rows=half.given.rows, commit=half.given.commit, letters=half.given.letters)
     assert broken(audit) == {}
     assert audit.counts["pending"] > 20
 
 
-def test_without_a_commit_everything_is_judged(good: Case) -> None:
+def test_without_a_commit_everything_is_audited(good: Case) -> None:
     assert broken(good.audit(commit=None)) == {}
     nothing = good.given.rows.where(np.zeros(len(good.given.rows), np.bool_))
     assert good.audit(commit=None, rows=nothing).problems["missing"].count > 100
 
 
-def test_only_steps_with_a_reading_below_the_limit_are_judged(good: Case) -> None:
+def test_only_steps_with_a_reading_below_the_limit_are_audited(good: Case) -> None:
     nothing = good.given.rows.where(np.zeros(len(good.given.rows), np.bool_))
     few, all_ = good.audit(rows=nothing, judge_until=20), good.audit(rows=nothing)
     assert 0 < few.problems["missing"].count <= 20 < all_.problems["missing"].count
@@ -416,7 +416,7 @@ def test_an_empty_partition_is_clean() -> None:
     assert case([b"{"]).audit(letters=Letters()).problems["missing_dead_letters"].count == 1
 
 
-def test_a_message_outside_of_the_schema_is_counted() -> None:
+def test_a_message_without_the_schema_is_counted_as_unreadable() -> None:
     reader = OutputReader(ModelColumns(catalogue(), {}))
     reader.add(b"hello")
     assert (reader.unreadable, len(reader.rows())) == (1, 0)

@@ -1,4 +1,4 @@
-"""The report: its totals, and findings of several partitions together."""
+"""The report: its totals, and the merged findings of several partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from glaim_stream.audit.report import PROBLEMS, AuditReport, Finding, Findings, Offence
 
 
-def test_the_report_knows_what_is_lost() -> None:
+def test_the_report_counts_lost_rows_and_holes() -> None:
     problems = {name: Finding(0) for name in PROBLEMS}
     report = AuditReport("i", "o", "g", {}, problems, {}, [], [], 0.0)
     assert report.clean
@@ -16,7 +16,7 @@ def test_the_report_knows_what_is_lost() -> None:
     assert json.loads(json.dumps(report.as_json()))["problems"]["missing"]["count"] == 2
 
 
-def test_lost_and_holes_add_up_only_their_own_problems() -> None:
+def test_lost_and_holes_each_add_up_two_problems() -> None:
     problems = {name: Finding(1 << place) for place, name in enumerate(PROBLEMS)}
     report = AuditReport("i", "o", "g", {}, problems, {}, [], [], 0.0)
     bit = {name: 1 << place for place, name in enumerate(PROBLEMS)}
@@ -33,6 +33,6 @@ def test_findings_of_partitions_add_up() -> None:
     assert one.problems == {"wrong": Finding(3, [Offence(0), Offence(1), Offence(2)]), "missing": Finding(0)}
 
 
-def test_an_offence_names_what_it_knows() -> None:
+def test_an_offence_shows_the_fields_that_are_known() -> None:
     assert str(Offence(3, detail="x")) == "(partition 3): x"
     assert str(Offence(3, "g", "s", 0, 0, "x")) == "g s 1970-01-01T00:00:00Z (partition 3, offset 0): x"

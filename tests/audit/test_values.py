@@ -1,4 +1,4 @@
-"""The rules of observed rows, each with an input that just breaks it and one that just does not."""
+"""The rules for observed rows: for each an input that just breaks it and one that just complies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_reading_without_a_row_is_missing_open_or_pending() -> None:
 
 
 def values(rows: OutputRows, *, group: int = G1, value: float = 2.0) -> Finding:
-    """The rule for one reading at 1.5 steps."""
+    """The finding for one reading at 1.5 steps."""
     step_ms = int(COLUMNS.step_ms[int(group == H1)])
     given = readings((group, 0, step_ms * 3 // 2, value), quality=(1,))
     arrivals = arrivals_of(given, ALL, COLUMNS)
@@ -50,14 +50,14 @@ def observed(value: float = 2.0, *, group: int = G1, **changes: Any) -> OutputRo
     return row(1, value, **fields)
 
 
-def test_a_row_as_the_input_gives_it_is_right() -> None:
+def test_a_row_that_matches_the_input_is_correct() -> None:
     assert values(observed()) == Finding(0, [])
 
 
 @pytest.mark.parametrize(
     "changes", [{"value": 2.0000005}, {"event_time_ms": 90_001}, {"quality": 0}, {"observed": False}]
 )
-def test_one_difference_is_wrong(changes: dict[str, Any]) -> None:
+def test_a_row_with_one_difference_is_wrong(changes: dict[str, Any]) -> None:
     found = values(observed(**changes))
     assert found.count == 1
     (offence,) = found.first
@@ -68,16 +68,16 @@ def test_one_difference_is_wrong(changes: dict[str, Any]) -> None:
 def test_a_mean_may_differ_in_its_last_bits() -> None:
     assert values(observed(2.000001, group=H1), group=H1).count == 0
     assert values(observed(2.000004, group=H1), group=H1).count == 1
-    assert values(observed(1e-9, group=H1), group=H1, value=0.0).count == 1, "relative only"
+    assert values(observed(1e-9, group=H1), group=H1, value=0.0).count == 1, "the tolerance is relative"
 
 
-def test_a_row_of_schema_1_has_neither_time_nor_quality() -> None:
+def test_a_row_of_schema_1_has_neither_event_time_nor_quality() -> None:
     assert values(observed(event_time_ms=NO_EVENT_TIME_MS, quality=0)).count == 0
     found = values(observed(3.0, event_time_ms=NO_EVENT_TIME_MS, quality=0))
     assert found.first[0].detail.endswith("the newest row has 3.0 (good, no time)")
 
 
-def test_the_highest_revision_counts_and_of_equal_ones_the_later() -> None:
+def test_the_highest_revision_counts_and_the_later_row_if_equal() -> None:
     rows = output(
         row(2, 0.0, revision=1), row(2, 1.0, revision=3), row(2, 2.0, revision=2),
         row(1, 3.0), row(1, 4.0), row(1, 5.0, group=H1),
@@ -101,7 +101,7 @@ def test_only_comparable_keys_are_compared() -> None:
     assert "2.0" in found.first[0].detail.partition("the newest row")[0]
 
 
-def test_an_observed_row_needs_a_reading_of_its_step() -> None:
+def test_an_observed_row_needs_a_reading_at_its_step() -> None:
     given = readings((G1, 0, 2 * STEP_MS - 1, 1.0), (H1, 0, 89_999, 1.0))
     rows = output(
         row(1, 1.0, observed=True), row(2, 1.0, observed=True), row(2, 1.0, observed=True), row(3, 1.0),

@@ -1,4 +1,4 @@
-"""The experts: which one leads after which errors, and what is forgotten."""
+"""The experts: how errors decide which expert leads, and how they are forgotten."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glaim_stream.windows.history import HORIZON
 def learned(
     errors: list[tuple[float, float]], *, first: int = 0, sensor: int = 0, age: int = 0, place: int = 0
 ) -> Experts:
-    """Experts of two sensors, three age classes and two places after one error per step, all of one key."""
+    """Experts of two sensors, three age classes and two places, after one error per step with the same key."""
     experts = Experts(2, 3, 2)
     for step, error in enumerate(errors, first):
         learn(experts, step, *error, sensor=sensor, age=age, place=place)
@@ -32,21 +32,21 @@ def test_before_any_error_the_model_has_a_share_of_one_half() -> None:
     assert (Experts(2, 3, 2).weights(7) == 0.5).all()
 
 
-def test_the_better_method_has_the_whole_share() -> None:
+def test_the_better_method_gets_the_whole_share() -> None:
     assert learned([(0.1, 0.2), (-0.1, -0.3)]).weights(2)[0, 0, 0] == 1.0
     assert learned([(0.2, 0.1), (-0.3, -0.1)]).weights(2)[0, 0, 0] == 0.0
 
 
-def test_where_both_err_apart_a_mixture_leads() -> None:
+def test_a_mixture_leads_when_the_errors_have_opposite_signs() -> None:
     assert learned([(1.0, -1.0), (-1.0, 1.0)]).weights(2)[0, 0, 0] == 0.5
     assert learned([(3.0, -1.0), (-3.0, 1.0)]).weights(2)[0, 0, 0] == 0.25
 
 
-def test_where_model_and_baseline_agree_the_share_is_one_half() -> None:
+def test_the_share_is_one_half_when_model_and_baseline_agree() -> None:
     assert learned([(1.0, 1.0)]).weights(1)[0, 0, 0] == SHARES.mean()
 
 
-def test_an_outlier_changes_no_leader() -> None:
+def test_an_outlier_does_not_change_the_leader() -> None:
     usual = [(0.1, 0.2)] * 30
     assert learned([*usual, (1e6, 0.2), *usual[:3]]).weights(34)[0, 0, 0] == 1.0
 
@@ -55,7 +55,7 @@ def test_a_jump_of_the_level_changes_the_leader_within_a_few_errors() -> None:
     assert learned([(0.1, 0.2)] * 30 + [(50.0, 0.2)] * 10).weights(40)[0, 0, 0] == 0.0
 
 
-def test_a_key_without_errors_uses_those_of_its_place_first_and_then_those_of_its_sensor() -> None:
+def test_a_key_without_errors_uses_the_errors_of_its_place_and_then_of_its_sensor() -> None:
     experts = learned([(0.1, 1.0)] * 20, age=1)
     for step in range(20, 40):
         learn(experts, step, 1.0, 0.1, age=1, place=1)
@@ -63,13 +63,13 @@ def test_a_key_without_errors_uses_those_of_its_place_first_and_then_those_of_it
     assert (weights[0, :, 0] == 1.0).all()
     assert (weights[0, :, 1] == 0.0).all()
     assert (weights[1] == 0.5).all(), "errors of another sensor do not count"
-    assert (learned([(0.1, 1.0)] * 20).weights(20)[0] == 1.0).all(), "those of another place do"
+    assert (learned([(0.1, 1.0)] * 20).weights(20)[0] == 1.0).all(), "errors of another place count"
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(0, 11), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), max_size=60)
 )
-def test_what_is_older_than_the_horizon_is_forgotten_to_the_bit(
+def test_errors_older_than_the_horizon_leave_no_trace(
     history: list[tuple[int, int, float, float]],
 ) -> None:
     live, step, steps = Experts(2, 3, 2), 0, []
@@ -87,11 +87,11 @@ def test_what_is_older_than_the_horizon_is_forgotten_to_the_bit(
     assert np.array_equal(live.weights(step + 1), rebuilt.weights(step + 1))
 
 
-def test_an_error_that_is_not_known_does_not_count() -> None:
+def test_an_unknown_error_does_not_count() -> None:
     assert (learned([(np.nan, 1.0), (1.0, np.inf)]).weights(2) == 0.5).all()
 
 
-def test_the_errors_of_a_step_cannot_decide_its_own_weights() -> None:
+def test_the_errors_of_a_step_cannot_affect_its_own_weights() -> None:
     experts = learned([(1.0, 2.0)] * 4)
     with pytest.raises(ValueError, match="a step after 3, whose errors are known, found 3"):
         experts.weights(3)
@@ -106,7 +106,7 @@ def test_a_loss_is_capped_at_one_and_a_half_times_the_usual_error() -> None:
     assert learned([*usual, (10.0, 0.0), (10.0, 0.0)]).weights(4)[0, 0, 0] == 0.0
 
 
-def test_the_usual_error_is_that_of_the_same_sensor_and_place() -> None:
+def test_the_usual_error_is_measured_per_sensor_and_place() -> None:
     experts = learned([(100.0, 100.0)], place=1)
     for step, (model, baseline) in enumerate([(0.0, 1.0), (0.0, 1.0), (10.0, 0.0)], 1):
         learn(experts, step, model, baseline, sensor=1)

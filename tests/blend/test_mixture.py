@@ -41,7 +41,7 @@ def test_rounding_does_not_leave_the_range() -> None:
         (NAN, NAN, 0.5, NAN),
     ],
 )
-def test_where_one_value_is_absent_the_other_stands(model: float, baseline: float, weight: float, mixed: float) -> None:
+def test_if_one_value_is_absent_the_other_is_used(model: float, baseline: float, weight: float, mixed: float) -> None:
     found = blend(np.array([model], np.float32), np.array([baseline], np.float32), np.array([weight]))
     assert found.dtype == np.float64
     assert np.array_equal(found, [mixed], equal_nan=True)

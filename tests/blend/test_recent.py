@@ -1,4 +1,4 @@
-"""Sums with an exponential memory that contain nothing older than a horizon."""
+"""Exponentially decaying sums that contain nothing older than a horizon."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from glaim_stream.blend.recent import RecentSums
 
 
 def summed(*steps: int, horizon: int = 4) -> RecentSums:
-    """1 was added at each of the steps; an addend halves with every step."""
+    """Sums with 1 added at each of the steps; an addend halves with every step."""
     sums = RecentSums((), memory=0.5, horizon=horizon)
     for step in steps:
         old, young = sums.turn(step)
@@ -28,7 +28,7 @@ def test_without_an_addend_there_is_no_sum() -> None:
 
 @pytest.mark.parametrize("first", [0, 8, -4])
 def test_an_addend_decays_and_is_gone_after_the_horizon(first: int) -> None:
-    """Sums start at every second step; the addend is in the one that started with it."""
+    """A sum starts at every second step; the addend is in the sum that started at its step."""
     sums = summed(first)
     assert [read(sums, first + later) for later in range(1, 6)] == [0.5, 0.25, 0.125, None, None]
 
@@ -42,7 +42,7 @@ def test_addends_of_one_half_horizon_are_added_up() -> None:
     assert read(summed(0, 1), 2) == 0.25 + 0.5
 
 
-def test_a_sum_is_read_from_the_one_that_started_a_half_horizon_earlier() -> None:
+def test_the_sum_that_started_a_half_horizon_earlier_is_read() -> None:
     """
     step     0  1 | 2  3 | 4
     addend   1    | 1    |
@@ -52,9 +52,9 @@ def test_a_sum_is_read_from_the_one_that_started_a_half_horizon_earlier() -> Non
     assert read(sums, 4) == 0.25, "the first addend is a horizon old"
 
 
-def test_a_pause_of_a_half_horizon_leaves_nothing_before_it() -> None:
+def test_a_pause_of_a_half_horizon_removes_earlier_addends() -> None:
     assert read(summed(0, 4), 5) == 0.5
-    assert read(summed(1, 2), 3) == 0.25 + 0.5, "the next half horizon is no pause"
+    assert read(summed(1, 2), 3) == 0.25 + 0.5, "a step in the next half horizon is no pause"
 
 
 def test_without_decay_sums_still_end_at_the_horizon() -> None:
@@ -67,7 +67,7 @@ def test_without_decay_sums_still_end_at_the_horizon() -> None:
     assert sums.read(2) is None
 
 
-def test_steps_ascend() -> None:
+def test_steps_must_ascend() -> None:
     sums = summed(3)
     with pytest.raises(ValueError, match="a step after 3, found 3"):
         sums.turn(3)

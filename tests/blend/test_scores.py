@@ -1,4 +1,4 @@
-"""Scores: the errors of the probe cells decide the blend weights of later steps, up to the published rows."""
+"""Scores: the errors of the probe cells decide the blend weights of later steps, through to the published rows."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_the_weights_of_a_step_depend_only_on_the_errors_of_earlier_steps() -> N
     scores = ModelScores(2)
     probes = answers([5, 6], [1.0, 1.0], [3.0, 3.0])
     holes = answers([5, 6, 7], [0.0] * 3, [0.0] * 3)
-    of_hole, of_probe = scores.walk(holes, probes, np.array([1.0, 1.0]))
-    assert of_hole.tolist() == [0.5, 1.0, 1.0]
-    assert of_probe.tolist() == [0.5, 1.0]
+    hole_weights, probe_weights = scores.walk(holes, probes, np.array([1.0, 1.0]))
+    assert hole_weights.tolist() == [0.5, 1.0, 1.0]
+    assert probe_weights.tolist() == [0.5, 1.0]
 
 
 def test_a_cell_that_the_model_did_not_fill_does_not_count() -> None:
@@ -51,16 +51,16 @@ def test_a_cell_that_the_model_did_not_fill_does_not_count() -> None:
     assert scores.weights(3)[0, 0, 0] == 0.5
 
 
-def test_every_cell_gets_the_weight_of_its_own_key() -> None:
+def test_every_cell_gets_the_weight_of_its_key() -> None:
     scores = ModelScores(2)
     probes = replace(answers([1, 1], [1.0, 3.0], [3.0, 1.0]), sensor=np.array([0, 1]))
     scores.walk(Answers.none(), probes, np.array([1.0, 1.0]))
     holes = replace(answers([2, 2, 3], [0.0] * 3, [0.0] * 3), sensor=np.array([1, 0, 1]))
-    of_hole, of_probe = scores.walk(holes, Answers.none(), np.empty(0))
-    assert (of_hole.tolist(), of_probe.tolist()) == ([0.0, 1.0, 0.0], [])
+    hole_weights, probe_weights = scores.walk(holes, Answers.none(), np.empty(0))
+    assert (hole_weights.tolist(), probe_weights.tolist()) == ([0.0, 1.0, 0.0], [])
 
 
-def test_an_upgrade_has_the_weights_of_now_whatever_its_step() -> None:
+def test_an_upgrade_uses_the_current_weights_for_any_step() -> None:
     scores = ModelScores(1)
     assert scores.latest(hole_at(7)).tolist() == [0.5]
     scores.walk(Answers.none(), answers([5], [1.0], [3.0]), np.array([1.0]))
@@ -68,7 +68,7 @@ def test_an_upgrade_has_the_weights_of_now_whatever_its_step() -> None:
     scores.walk(Answers.none(), Answers.none(), np.empty(0))
     assert scores.latest(hole_at(2)).tolist() == [1.0]
     scores.walk(hole_at(5 + 2 * HORIZON), Answers.none(), np.empty(0))
-    assert scores.latest(hole_at(2)).tolist() == [0.5], "holes move it on as well, and the error is forgotten"
+    assert scores.latest(hole_at(2)).tolist() == [0.5], "holes also advance the step, so the error is forgotten"
 
 
 def test_new_scores_hold_no_errors() -> None:
@@ -80,21 +80,21 @@ def test_new_scores_hold_no_errors() -> None:
     assert [len(upgrades) for upgrades in scores.upgrades] == [0, 0]
 
 
-def test_a_key_without_errors_uses_those_of_its_place_first_and_then_those_of_its_sensor() -> None:
+def test_a_key_without_errors_uses_the_errors_of_its_place_and_then_of_its_sensor() -> None:
     scores = ModelScores(2)
     for step in range(30):
         scores.walk(Answers.none(), answers([2 * step], [0.1], [1.0], age=1), np.array([0.0]))
         inside = replace(answers([2 * step + 1], [1.0], [0.1], age=1), place=np.array([Place.INTERIOR]))
         scores.walk(Answers.none(), replace(inside, sensor=np.array([1])), np.array([0.0]))
     weights = scores.weights(60)
-    assert weights[0, :, Place.EDGE] == pytest.approx(1.0, abs=0.1), "whatever the age"
-    assert weights[0, :, Place.ROW_INTERIOR] == pytest.approx(1.0, abs=0.1), "whatever the place"
-    assert weights[1] == pytest.approx(0.0, abs=0.1), "but not whatever the sensor"
+    assert weights[0, :, Place.EDGE] == pytest.approx(1.0, abs=0.1), "for every age"
+    assert weights[0, :, Place.ROW_INTERIOR] == pytest.approx(1.0, abs=0.1), "for every place"
+    assert weights[1] == pytest.approx(0.0, abs=0.1), "but not for another sensor"
     assert weights.shape == (2, len(AGES), len(Place))
 
 
 def records(steps: int, *, groups: int = 3, lone: float = 0.0) -> list[Record]:
-    """Four sensors that move together, by about 100 per step; with `lone` the first one is constant instead."""
+    """Four sensors that move together, by about 100 per step; with `lone`, the first one has this constant value."""
     rng = np.random.default_rng(5)
     out = []
     for step in range(steps):
@@ -111,7 +111,7 @@ def records(steps: int, *, groups: int = 3, lone: float = 0.0) -> list[Record]:
 
 
 async def rows_of(imputer: Imputer, share: float, topic: list[Record], **options: object) -> Rows:
-    """All rows that one partition yields."""
+    """All rows that one partition emits."""
     contracts = {"m": contract(4, window=12, **options)} if options else {}
     pipeline = Pipeline(RULES, contracts, imputer, score_share=share)
     windows, scores = pipeline.windows(), pipeline.scores()
@@ -122,31 +122,31 @@ async def rows_of(imputer: Imputer, share: float, topic: list[Record], **options
     return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))
 
 
-async def test_the_model_fills_the_sensors_that_it_knows_better_and_the_baseline_the_others() -> None:
+async def test_each_sensor_is_filled_by_the_method_with_the_smaller_error() -> None:
     rows = await rows_of(Neighbours(), 1.0, records(300, lone=7.0))
     late = (rows.ts_ms > 150_000) & ~rows.observed
     together, alone = late & (rows.sensor > 0), late & (rows.sensor == 0)
     methods = {METHODS[method] for method in rows.method[late].tolist()}
     assert methods == {"model", "last_value", "interpolation"}
-    assert np.abs(rows.value[alone] - 7.0).max() == 0, "the constant sensor has its last value"
-    own = (await rows_of(Neighbours(), 0.0, records(300, lone=7.0))).value
-    line = (await rows_of(Ladder([Interpolation()]), 0.0, records(300, lone=7.0))).value
-    assert np.abs(rows.value - own)[together].mean() < 0.2 * np.abs(rows.value - line)[together].mean()
+    assert np.abs(rows.value[alone] - 7.0).max() == 0, "the constant sensor keeps its last value"
+    by_model = (await rows_of(Neighbours(), 0.0, records(300, lone=7.0))).value
+    by_line = (await rows_of(Ladder([Interpolation()]), 0.0, records(300, lone=7.0))).value
+    assert np.abs(rows.value - by_model)[together].mean() < 0.2 * np.abs(rows.value - by_line)[together].mean()
 
 
-async def test_without_a_share_nothing_is_hidden_and_nothing_blended() -> None:
+async def test_with_a_share_of_zero_nothing_is_hidden_or_blended() -> None:
     class Counting(Neighbours):
-        asked = 0
+        imputed_windows = 0
 
         async def impute(self, windows: Windows) -> Imputed:
-            Counting.asked += len(windows)
+            Counting.imputed_windows += len(windows)
             return await super().impute(windows)
 
     topic = records(100)
     rows = await rows_of(Counting(), 0.0, topic)
-    holes, Counting.asked = Counting.asked, 0
+    holes, Counting.imputed_windows = Counting.imputed_windows, 0
     await rows_of(Counting(), 1.0, topic)
-    assert Counting.asked > holes + 3 * 80
+    assert Counting.imputed_windows > holes + 3 * 80
     assert set(rows.method.tolist()) <= {Method.OBSERVED, Method.MODEL, Method.NONE}
 
 
@@ -158,7 +158,7 @@ async def test_observed_rows_are_the_same_with_and_without_scores() -> None:
     assert np.array_equal(one.value[one.observed], two.value[one.observed])
 
 
-async def test_a_baseline_that_stands_in_for_the_model_is_published_unchanged() -> None:
+async def test_values_of_a_fallback_baseline_are_published_unchanged() -> None:
     topic = records(100)
     one, two = [await rows_of(Ladder([Interpolation()]), share, topic) for share in (0.0, 1.0)]
     for name in ("value", "method"):
@@ -176,7 +176,7 @@ async def test_a_baseline_that_stands_in_for_the_model_is_published_unchanged() 
 def test_a_rebuilt_partition_has_the_same_weights_to_the_bit(
     events: list[tuple[int, int, int, int]], spread: int, late: int
 ) -> None:
-    """Whatever precedes the rebuild, including groups that sent nothing since."""
+    """For any history before the rebuild, including groups that have sent nothing since."""
     steady = [(step, group, sensor, step % 5) for step in range(0, 70, 2) for group in (0, 3) for sensor in range(4)]
     ordered = sorted(steady + events, key=lambda event: event[0] + (event[2] * late) % 7)
     topic = [
@@ -229,12 +229,12 @@ async def test_errors_and_intervals_are_counted_for_the_accuracy_metrics() -> No
     assert questions > 20
     assert model / questions < 40 < baseline / questions
     assert mixed < 0.6 * baseline
-    assert edges == edges_hold > 20, "the truth lies within a million"
-    assert insides_hold < 0.1 * insides, "and hardly ever within a millionth"
+    assert edges == edges_hold > 20, "intervals of a million on each side hold the truth"
+    assert insides_hold < 0.1 * insides, "intervals of a millionth hardly ever do"
     filled = rows.method == Method.MODEL
     assert filled.any()
     assert np.isfinite(rows.lower[filled]).all()
 
 
-def test_a_blend_of_nothing_is_nothing() -> None:
+def test_a_blend_without_values_is_nan() -> None:
     assert np.isnan(blend(np.array([np.nan]), np.array([np.nan]), np.array([0.5])))[0]

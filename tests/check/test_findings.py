@@ -10,7 +10,7 @@ def test_a_finding_is_one_sentence() -> None:
     assert str(failed("topic x", expected="a leader", found="none")) == "topic x: expected a leader, found none"
 
 
-def test_the_outcome_is_the_one_that_was_named() -> None:
+def test_each_constructor_sets_its_outcome() -> None:
     found = [ok("x", "y"), warning("x", expected="y", found="z"), failed("x", expected="y", found="z")]
     assert [each.outcome for each in found] == [Outcome.OK, Outcome.WARNING, Outcome.FAILED]
     assert found[1].as_json() == {"outcome": "warning", "subject": "x", "found": "z", "expected": "y"}

@@ -1,4 +1,4 @@
-"""The arithmetic of sizing: its constants are the measured ones, and its results follow from them."""
+"""The sizing arithmetic: its constants are measured, and its results follow from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def measured(name: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text().splitlines()]
 
 
-def test_the_numbers_are_lines_of_the_results() -> None:
+def test_the_constants_are_measured_results() -> None:
     rates = dict(sizing.READINGS_A_CORE_S)
     assert any({shape: line.get(f"{shape}_per_s") for shape in rates} == rates for line in measured("stream"))
     assert any(line.get("mb_per_1000_groups") == 13.52 for line in measured("stream"))
@@ -35,17 +35,17 @@ def test_the_numbers_are_lines_of_the_results() -> None:
     assert tuple((line["rows_a_message"], line["bytes_a_row"]) for line in wire["output"]) == sizing.BYTES_A_ROW
     shares = measured("scores")[-1]["shares"]
     assert isinstance(shares, list)
-    a_window = (shares[-1]["cpu_s"] - shares[0]["cpu_s"]) / shares[-1]["side_windows"]
-    assert pytest.approx(a_window) == sizing.WINDOW_CORE_S
+    core_s_per_window = (shares[-1]["cpu_s"] - shares[0]["cpu_s"]) / shares[-1]["side_windows"]
+    assert pytest.approx(core_s_per_window) == sizing.WINDOW_CORE_S
 
 
-def test_a_plain_load_by_hand() -> None:
+def test_a_plain_load_computed_by_hand() -> None:
     need = size(PUMPS)
     cells = 2000 * 8 / 60
     assert need.readings_s == pytest.approx(cells * 0.95)
     assert need.rows_s == pytest.approx(cells * 1.05)
     assert (need.workers, need.partitions) == (2, 8)
-    # A hole in some of 8 sensors, asked for twice, and of 250 groups a partition 12.5 probe windows a step
+    # A window with a hole in any of 8 sensors is imputed twice; 250 groups per partition make 12.5 probes per step
     assert need.windows_s == pytest.approx(2000 / 60 * 2 * (1 - 0.95**8) + 12.5 * 8 / 60)
     assert need.retention_h == pytest.approx(192 / 60 + 24)
     assert need.gpus is None
@@ -58,7 +58,7 @@ def test_without_missing_readings_there_are_only_probe_windows() -> None:
 
 
 @pytest.mark.parametrize("change", [{"groups": 400_000}, {"sensors": 800}, {"step_s": 1.0, "sensors": 80}])
-def test_more_takes_more(change: dict[str, float]) -> None:
+def test_a_larger_load_needs_more(change: dict[str, float]) -> None:
     less, more = size(PUMPS), size(replace(PUMPS, windows_a_gpu_s=1000.0, **change))  # type: ignore[arg-type]
     for name in ("readings_s", "windows_s", "cores", "worker_bytes", "in_bytes_s", "triton_bytes_s"):
         assert getattr(more, name) > getattr(less, name), name
@@ -67,19 +67,19 @@ def test_more_takes_more(change: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("groups", [10, 10_000, 300_000, 5_000_000])
 def test_the_proposed_size_meets_its_limits(groups: int) -> None:
-    """With one worker away the others have the memory and the time, and half of their cores is free."""
+    """With one worker down, the others have enough memory and time, and half of their cores is free."""
     load = replace(PUMPS, groups=groups, step_s=10.0, windows_a_gpu_s=500.0)
     need = size(load)
     assert need.worker_bytes <= sizing.WORKER_MOST_BYTES
     assert need.rebuild_s <= load.rebuild_s
     assert need.workers >= 2
-    assert need.cores <= 0.55 * need.workers  # probe windows come on top of the half
+    assert need.cores <= 0.55 * need.workers  # probe windows add to the half
     assert need.gpus is not None
     assert need.gpus >= 2
     assert need.windows_s <= need.gpus * 500 / 2
 
 
-def test_bytes_a_row_pass_through_what_was_measured_and_end_there() -> None:
+def test_bytes_per_row_match_the_measurements_and_stay_constant_beyond_them() -> None:
     for rows, each in sizing.BYTES_A_ROW:
         assert sizing.bytes_a_row(rows) == pytest.approx(each)
     assert sizing.bytes_a_row(1) == pytest.approx(sizing.BYTES_A_ROW[0][1])
@@ -88,7 +88,7 @@ def test_bytes_a_row_pass_through_what_was_measured_and_end_there() -> None:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Each `glaim-stream size` of the operations guide with what stands below it."""
+    """Each `glaim-stream size` command of the operations guide with the output below it."""
     text = (CHECKOUT / "docs" / "operations.md").read_text()
     return re.findall(r"^\$ glaim-stream (size .*)\n((?:.+\n)+?)```", text, re.MULTILINE)
 
@@ -104,8 +104,8 @@ def test_the_guide_has_examples() -> None:
     assert len(examples()) >= 2
 
 
-def test_every_number_of_a_large_load_by_hand() -> None:
-    """40,000 groups of 10 sensors each 10 s, a quarter missing: 40,000 cells a second, 30,000 readings."""
+def test_a_large_load_computed_by_hand() -> None:
+    """40,000 groups of 10 sensors every 10 s, a quarter missing: 40,000 cells and 30,000 readings per second."""
     load = Load(
         groups=40_000, sensors=10, step_s=10, missing=0.25, shape="batch", lateness_s=360, growth=3, rebuild_s=20,
         outage_h=7, replication=2, windows_a_gpu_s=900,
@@ -113,8 +113,8 @@ def test_every_number_of_a_large_load_by_hand() -> None:
     need = size(load)
     rate = sizing.READINGS_A_CORE_S["batch"]
     assert (need.readings_s, need.rows_s) == (30_000, 50_000)
-    holes = 2 * 4000 * (1 - 0.75**10)  # windows a second
-    rebuild_s = 400_000 * 0.75 * 192 / rate  # 87 s for one worker: five share it, and one may be away
+    holes = 2 * 4000 * (1 - 0.75**10)  # windows per second
+    rebuild_s = 400_000 * 0.75 * 192 / rate  # 87 s for one worker: shared by five, and one more may be down
     assert (need.workers, need.partitions) == (1 + 5, 18)
     assert need.rebuild_s == pytest.approx(rebuild_s / 5)
     assert need.windows_s == pytest.approx(holes + 32 * 18 / 10)  # 5 % of 2,222 groups are more than 32 probes
@@ -128,7 +128,7 @@ def test_every_number_of_a_large_load_by_hand() -> None:
     assert need.triton_bytes_s == pytest.approx(need.windows_s * 10 * (96 * 5 + 9 * 4))
 
 
-def test_each_of_four_needs_can_decide_the_workers() -> None:
+def test_redundancy_memory_or_cores_can_decide_the_number_of_workers() -> None:
     assert size(replace(PUMPS, groups=1)).workers == 2
     memory = replace(PUMPS, groups=1_000_000, step_s=3600.0, rebuild_s=1e6)
     free = sizing.WORKER_MOST_BYTES - sizing.WORKER_BASE_BYTES
@@ -146,14 +146,14 @@ def test_probes_are_a_twentieth_of_a_partitions_groups_within_bounds(groups: int
     assert need.windows_s == pytest.approx(probes * 8 / 60)
 
 
-def test_a_gpu_is_doubled_and_never_alone() -> None:
+def test_gpus_have_twice_the_needed_rate_and_number_at_least_two() -> None:
     windows_s = size(PUMPS).windows_s
     assert size(replace(PUMPS, windows_a_gpu_s=windows_s * 2)).gpus == 2
     assert size(replace(PUMPS, windows_a_gpu_s=windows_s)).gpus == 2
     assert size(replace(PUMPS, windows_a_gpu_s=windows_s * 0.99)).gpus == 3
 
 
-def test_bytes_between_two_measurements_lie_on_a_line_of_logarithms() -> None:
+def test_bytes_between_two_measurements_are_interpolated_logarithmically() -> None:
     (low, small), (high, large) = sizing.BYTES_A_ROW[1:3]
     assert sizing.bytes_a_row((low * high) ** 0.5) == pytest.approx((small * large) ** 0.5)
     assert sizing.bytes_a_row(0) == sizing.bytes_a_row(low / 100)

@@ -30,7 +30,7 @@ def configured(**changes: str) -> TopicFacts:
 
 
 def findings(**changed: TopicFacts) -> list[tuple[Outcome, str]]:
-    """What is not ok, when only these topics differ from good ones."""
+    """Findings that are not ok when only these topics differ from good ones."""
     names = {"source": INPUT, "output": OUTPUT, "letters": LETTERS, "late": LATE, "outages": OUTAGES}
     facts = dict.fromkeys(SETTINGS.topics, GOOD) | {names[name]: found for name, found in changed.items()}
     found = topic_findings(SETTINGS, facts, SPAN_MS)
@@ -43,7 +43,7 @@ def test_good_topics_are_one_line_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "facts", "outcome", "words"),
+    ("topic", "facts", "outcome", "fragments"),
     [
         ("output", TopicFacts(absent=True), Outcome.WARNING, ["it to be there", "4 partitions", "1 replicas"]),
         (
@@ -70,11 +70,11 @@ def test_good_topics_are_one_line_each() -> None:
         ("late", configured(max_message_bytes="500000"), Outcome.WARNING, ["1048588", "500000", "only the beginning"]),
     ],
 )  # fmt: skip
-def test_each_problem_is_one_sentence(topic: str, facts: TopicFacts, outcome: Outcome, words: list[str]) -> None:
+def test_each_problem_is_one_sentence(topic: str, facts: TopicFacts, outcome: Outcome, fragments: list[str]) -> None:
     ((found, sentence),) = findings(**{topic: facts})
     assert found is outcome
-    for word in words:
-        assert word in sentence
+    for fragment in fragments:
+        assert fragment in sentence
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_unlimited_or_unknown_is_no_problem(facts: TopicFacts) -> None:
 @pytest.mark.parametrize(
     ("topic", "facts"),
     [
-        ("output", configured(min_insync_replicas="3")),  # as many as there are
+        ("output", configured(min_insync_replicas="3")),  # as many as the replicas
         ("output", configured(max_message_bytes=str(SETTINGS.max_message_bytes))),
-        ("late", configured(max_message_bytes="1048588")),  # as much as the input
+        ("late", configured(max_message_bytes="1048588")),  # as large as in the input
         ("letters", replace(GOOD, partitions=1)),  # letters may go to any partition
         ("output", replace(GOOD, config={name: GOOD_CONFIG[name] for name in ("max.message.bytes",)})),
     ],
 )
-def test_an_output_that_just_suffices_is_no_problem(topic: str, facts: TopicFacts) -> None:
+def test_a_configuration_that_just_suffices_is_no_problem(topic: str, facts: TopicFacts) -> None:
     assert findings(**{topic: facts}) == []
 
 
@@ -121,5 +121,5 @@ def test_the_outage_topic_may_be_compacted_since_its_events_have_keys() -> None:
     assert findings(outages=configured(cleanup_policy="compact")) == []
 
 
-def test_without_an_input_the_partitions_of_the_others_are_not_judged() -> None:
+def test_without_an_input_topic_other_partition_counts_are_not_checked() -> None:
     assert [outcome for outcome, _ in findings(source=TopicFacts(absent=True))] == [Outcome.WARNING]

@@ -1,4 +1,4 @@
-"""Groups of flags: what a command's signature becomes, and what the command gets."""
+"""Groups of flags: the expanded signature of a command, and the values that it receives."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Needed:
 
 
 def invoke(*arguments: str) -> tuple[int, list[object]]:
-    got: list[object] = []
+    received: list[object] = []
     app = typer.Typer()
 
     @app.command()
     @expand_flags
     def command(name: Annotated[str, typer.Argument()], *, needed: Needed, last: bool = False, pair: Pair) -> None:
-        got.extend((name, needed, last, pair))
+        received.extend((name, needed, last, pair))
 
-    return CliRunner().invoke(app, arguments).exit_code, got
+    return CliRunner().invoke(app, arguments).exit_code, received
 
 
 def test_a_group_is_expanded_in_its_place() -> None:
@@ -50,7 +50,7 @@ def test_a_group_is_expanded_in_its_place() -> None:
     ]
 
 
-def test_a_command_gets_its_groups_and_its_own_flags() -> None:
+def test_a_command_receives_its_groups_and_its_other_flags() -> None:
     assert invoke("x", "--size", "3", "--by", "echo", "--last") == (
         0,
         ["x", Needed(3), True, Pair(None, ImputerName.ECHO)],
@@ -62,7 +62,7 @@ def test_a_flag_of_a_group_without_default_is_required() -> None:
     assert invoke("x")[0] == 2
 
 
-def test_settings_take_flags_that_are_given_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_take_only_the_flags_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLAIM_KAFKA", "from-environment:9092")
     settings = Pair(imputer=ImputerName.ECHO).settings(metrics_port=0)
     assert (settings.kafka, settings.imputer, settings.metrics_port) == ("from-environment:9092", "echo", 0)

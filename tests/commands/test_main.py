@@ -107,13 +107,13 @@ def test_an_error_is_one_line_and_exit_code_2(arguments: list[str], expected: st
     assert expected in done.stderr
 
 
-def test_a_bad_environment_variable_is_named() -> None:
+def test_an_invalid_environment_variable_is_named() -> None:
     done = glaim("worker", GLAIM_IMPUTER="magic")
     assert done.returncode == 2
     assert "GLAIM_IMPUTER" in done.stderr
 
 
-def test_a_dry_run_prints_what_would_be_sent() -> None:
+def test_a_dry_run_prints_the_readings_that_it_would_send() -> None:
     done = glaim(
         "produce", "--plant", "--groups", "2", "--days", "0.1", "--drop", "0.1", "--format", "step", "--dry-run"
     )
@@ -122,12 +122,12 @@ def test_a_dry_run_prints_what_would_be_sent() -> None:
     assert "from 2026-01-01T00:00:00Z to 2026-01-01T02:23:00Z; withheld 230" in done.stdout
 
 
-def test_a_live_plant_begins_with_the_quarter_of_the_day_two_hours_ago() -> None:
+def test_a_live_plant_starts_at_the_quarter_of_the_day_two_hours_ago() -> None:
     before = datetime.now(UTC)
     done = glaim("produce", "--plant", "--groups", "1", "--days", "0.01", "--live", "--dry-run")
     first = datetime.fromisoformat(done.stdout.split("from ")[1].split(" to ")[0])
-    ago = [moment - timedelta(hours=2) for moment in (before, datetime.now(UTC))]
-    assert first in [each.replace(hour=each.hour // 6 * 6, minute=0, second=0, microsecond=0) for each in ago]
+    two_hours_ago = [moment - timedelta(hours=2) for moment in (before, datetime.now(UTC))]
+    assert first in [each.replace(hour=each.hour // 6 * 6, minute=0, second=0, microsecond=0) for each in two_hours_ago]
 
 
 def test_the_catalogue_is_checked(groups_yaml: Path) -> None:
@@ -161,7 +161,7 @@ def table(revision: int, value: float, sensor: str = "a", *, observed: bool = Fa
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv"])
-def test_a_file_of_rows_appears_whole_also_on_ctrl_c(tmp_path: Path, ending: str) -> None:
+def test_a_row_file_is_complete_even_after_ctrl_c(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"out{ending}"
     file = RowFile(path)
     with suppress(KeyboardInterrupt), file:
@@ -179,7 +179,7 @@ def test_a_file_of_rows_appears_whole_also_on_ctrl_c(tmp_path: Path, ending: str
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_file_of_rows_is_dropped_on_an_error(tmp_path: Path) -> None:
+def test_a_row_file_is_dropped_on_an_error(tmp_path: Path) -> None:
     with suppress(ZeroDivisionError), RowFile(tmp_path / "out.parquet") as file:
         file.add(table(0, 1.0))
         raise ZeroDivisionError

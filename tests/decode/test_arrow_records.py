@@ -1,4 +1,4 @@
-"""Readings that come as Arrow."""
+"""Readings in Arrow records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LONG = stream({"group": ["g0", "g1"], "sensor": ["s0", "s1"], "ts": [NOW_MS, NOW
 WIDE = stream({"ts": [NOW_MS, NOW_MS - 1], "s0": [1.0, 2.0], "s1": [None, 4]})
 
 
-def test_long() -> None:
+def test_a_long_record_is_read() -> None:
     readings, rejects = decode(arrow(LONG, 7))
     assert rejects == []
     assert (readings.offset.tolist(), readings.position.tolist()) == ([7, 7], [0, 1])
@@ -57,7 +57,7 @@ def test_long() -> None:
     assert math.isnan(readings.value[1])
 
 
-def test_wide_takes_its_group_from_the_key() -> None:
+def test_a_wide_record_takes_its_group_from_the_key() -> None:
     readings, rejects = decode(arrow(WIDE, key=b"g0"))
     assert rejects == []
     assert readings.sensor.tolist() == [0, 1, 0, 1]
@@ -94,7 +94,7 @@ def test_dictionaries_timestamps_integers_and_qualities_are_read() -> None:
         pa.array([0, 0x408F0000, 0x808C0000 - 2**32, None], pa.int32()),
     ],
 )
-def test_qualities_are_words_or_status_codes(qualities: pa.Array) -> None:
+def test_qualities_are_names_or_status_codes(qualities: pa.Array) -> None:
     count = len(qualities)
     columns = {"group": ["g0"] * count, "sensor": ["s0"] * count, "ts": [NOW_MS] * count, "value": [1.0] * count}
     readings, rejects = decode(arrow(stream(columns | {"quality": qualities})))
@@ -103,15 +103,15 @@ def test_qualities_are_words_or_status_codes(qualities: pa.Array) -> None:
     assert np.array_equal(readings.value, [1, 1, np.nan, 1], equal_nan=True)
 
 
-def offsets_of(count: int, stated: tuple[int, ...]) -> bytes:
-    """A long record of `count` readings whose offsets into the group names are those stated."""
+def with_offsets(count: int, offsets: tuple[int, ...]) -> bytes:
+    """A long record of `count` readings with the given offsets into its group names."""
     whole = stream({"group": ["g0"] * count, "sensor": ["s0"] * count, "ts": [NOW_MS] * count, "value": [1.0] * count})
-    right = struct.pack(f"<{count + 1}i", *range(0, 2 * count + 1, 2))
-    assert whole.count(right) == 2, "the offsets of group and sensor"
-    return whole.replace(right, struct.pack(f"<{count + 1}i", *stated), 1)
+    valid = struct.pack(f"<{count + 1}i", *range(0, 2 * count + 1, 2))
+    assert whole.count(valid) == 2, "the offsets of group and sensor"
+    return whole.replace(valid, struct.pack(f"<{count + 1}i", *offsets), 1)
 
 
-READS_ONE = """
+DECODE_STDIN = """
 import sys
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
@@ -122,16 +122,14 @@ print(len(readings), *(reject.cause for reject in rejects))
 """
 
 
-@pytest.mark.parametrize("stated", [(0, 2**30, 4, 6), (0, 4, 2, 6), (0, -8, 4, 6)])
-def test_offsets_that_lead_out_of_their_buffer_are_refused_before_anything_follows_them(
-    stated: tuple[int, ...],
-) -> None:
-    """Read without a full validation, such a column crashes the process: so this runs in a process of its own."""
-    done = subprocess.run([sys.executable, "-c", READS_ONE], input=offsets_of(3, stated), capture_output=True)
+@pytest.mark.parametrize("offsets", [(0, 2**30, 4, 6), (0, 4, 2, 6), (0, -8, 4, 6)])
+def test_string_offsets_outside_their_buffer_are_rejected(offsets: tuple[int, ...]) -> None:
+    """Reading such a column without full validation crashes the process, so the test runs in a subprocess."""
+    done = subprocess.run([sys.executable, "-c", DECODE_STDIN], input=with_offsets(3, offsets), capture_output=True)
     assert (done.returncode, done.stdout.decode()) == (0, "0 undecodable\n"), done.stderr.decode()
 
 
-def test_names_that_are_no_utf8_are_refused() -> None:
+def test_names_that_are_not_utf8_are_rejected() -> None:
     whole = stream({"group": ["g0"], "sensor": ["zz"], "ts": [NOW_MS], "value": [1.0]})
     assert whole.count(b"zz") == 1
     _, (reject,) = decode(arrow(whole.replace(b"zz", b"\xff\xfe")))
@@ -151,7 +149,7 @@ def test_records_of_one_schema_keep_their_offsets_groups_and_values() -> None:
     assert np.array_equal(readings.value, [1, 2, 3, 5, 4, np.nan], equal_nan=True)
 
 
-def test_a_null_of_one_sensor_takes_no_value_of_another() -> None:
+def test_a_null_of_one_sensor_does_not_affect_other_sensors() -> None:
     """
     s0   1     .     .
     s1   .     2     .
@@ -171,7 +169,7 @@ def test_a_null_of_one_sensor_takes_no_value_of_another() -> None:
 
 
 @pytest.mark.parametrize("encoded", [False, True])
-def test_a_reading_without_a_name_is_given_to_no_other(*, encoded: bool) -> None:
+def test_a_reading_without_a_group_or_sensor_is_rejected(*, encoded: bool) -> None:
     group, sensor = pa.array(["g0", None, "g0", "g1"]), pa.array(["s0", "s1", None, "s1"])
     if encoded:
         group, sensor = group.dictionary_encode(), sensor.dictionary_encode()
@@ -185,7 +183,7 @@ def test_a_reading_without_a_name_is_given_to_no_other(*, encoded: bool) -> None
     ]
 
 
-def test_details_name_the_reading_of_a_wide_record() -> None:
+def test_reject_details_name_the_sensor_or_the_time_of_a_wide_record() -> None:
     columns = {"ts": pa.array([NOW_MS, None], pa.int64()), "s0": [1.0, 2.0], "x": [3.0, 4.0], "s1": [5.0, 6.0]}
     readings, rejects = decode(arrow(stream({"group": ["g0", "g1"], **columns}), 7))
     assert (readings.position.tolist(), readings.value.tolist()) == ([0, 2], [1, 5])
@@ -198,7 +196,7 @@ def test_details_name_the_reading_of_a_wide_record() -> None:
     ]
 
 
-def test_details_name_the_key_of_the_record_and_its_time() -> None:
+def test_reject_details_name_the_key_or_the_time_of_a_record() -> None:
     known = stream({"ts": [NOW_MS + 10**6], "s0": [1.0]})
     _, rejects = decode(arrow(known, 1, b"elsewhere"), arrow(known, 2, b"g0"))
     assert [(each.offset, each.detail) for each in rejects] == [
@@ -207,7 +205,7 @@ def test_details_name_the_key_of_the_record_and_its_time() -> None:
     ]
 
 
-def test_other_headers_may_stand_before_and_after_the_content_type() -> None:
+def test_other_headers_may_surround_the_content_type() -> None:
     around: list[tuple[str, bytes]] = [("trace", b"1"), *HEADERS, ("content-encoding", b"")]
     readings, rejects = decode(Record(WIDE, 3, b"g0", around))
     assert (len(readings), rejects) == (4, [])
@@ -229,7 +227,7 @@ def test_records_of_one_schema_are_parsed_together() -> None:
     assert [reject.offset for reject in rejects] == [10, 12]
 
 
-def test_a_record_that_cannot_be_parsed_leaves_the_others_of_its_schema() -> None:
+def test_an_unreadable_record_does_not_affect_others_with_the_same_schema() -> None:
     good, bad = (stream({"ts": [NOW_MS], "s0": [text]}) for text in ("1.5", "wrong"))
     readings, (reject,) = decode(arrow(good, 1, b"g0"), arrow(bad, 2, b"g0"), arrow(good, 3, b"g1"))
     assert (readings.offset.tolist(), readings.value.tolist()) == ([1, 3], [1.5, 1.5])
@@ -238,7 +236,7 @@ def test_a_record_that_cannot_be_parsed_leaves_the_others_of_its_schema() -> Non
 
 
 @pytest.mark.parametrize("rows", [2, 3])
-def test_a_record_may_hold_so_many_cells_and_no_more(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_cells_of_a_record_is_limited(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_records, "_MAX_CELLS", 6)
     readings, rejects = decode(arrow(stream({"ts": [NOW_MS] * rows, "s0": [1.0] * rows, "s1": [1.0] * rows}), 0, b"g0"))
     assert len(readings) == (4 if rows == 2 else 0)
@@ -246,7 +244,7 @@ def test_a_record_may_hold_so_many_cells_and_no_more(rows: int, monkeypatch: pyt
     assert [reject.detail for reject in rejects] == found
 
 
-def test_the_limit_of_cells_lets_a_large_record_through() -> None:
+def test_the_cell_limit_allows_a_large_record() -> None:
     rows = 250_000
     readings, rejects = decode(arrow(stream({"ts": [NOW_MS] * rows, "s0": [1.0] * rows}, "zstd"), 0, b"g0"))
     assert (len(readings), rejects) == (rows, [])
@@ -261,7 +259,7 @@ def test_a_record_of_a_million_cells_is_read_and_a_larger_one_is_not(rows: int, 
 
 
 @pytest.mark.parametrize("type_", [pa.large_string(), pa.dictionary(pa.int8(), pa.large_string())])
-def test_names_may_be_of_any_type_of_text(type_: pa.DataType) -> None:
+def test_names_may_have_any_text_type(type_: pa.DataType) -> None:
     whole = stream({"group": pa.array(["g0", "g1"]).cast(type_), "sensor": pa.array(["s1", "s0"]).cast(type_),
                     "ts": [NOW_MS] * 2, "value": [1.0, 2.0]})  # fmt: skip
     readings, rejects = decode(arrow(whole))
@@ -293,7 +291,7 @@ def test_times_below_a_millisecond_are_rounded_down() -> None:
     assert (readings.event_time_ms - NOW_MS).tolist() == [0, 1]
 
 
-def test_a_column_named_like_one_of_the_long_form_is_a_sensor_without_the_other() -> None:
+def test_value_and_quality_are_sensor_names_in_a_record_without_a_sensor_column() -> None:
     rules = catalogue(sensors=[{"id": "value"}, {"id": "quality"}])
     whole = stream({"group": ["g0"], "ts": [NOW_MS], "value": [1.5], "quality": [2.5]})
     readings, rejects = Decoder(GroupIndex(rules)).decode([arrow(whole)], now_ms=NOW_MS)
@@ -305,7 +303,7 @@ def test_a_column_named_like_one_of_the_long_form_is_a_sensor_without_the_other(
     )
 
 
-def test_arrow_and_json_keep_their_order() -> None:
+def test_arrow_and_json_records_keep_their_order() -> None:
     reading = {"group": "g0", "sensor": "s0", "ts": NOW_MS, "value": 1}
     records = [json_record(0, **reading), arrow(LONG, 1), json_record(2, **reading), arrow(WIDE, 3, b"g0")]
     readings, _ = decode(*records)
@@ -331,19 +329,19 @@ def test_arrow_and_json_keep_their_order() -> None:
         (stream({"group": ["g0"], "ts": pa.array([None], pa.int64()), "s0": [1.0]}), DeadLetterCause.BAD_TIME),
     ],
 )
-def test_a_stream_that_cannot_be_used_is_set_aside(value: bytes, cause: DeadLetterCause) -> None:
+def test_an_unusable_stream_is_rejected(value: bytes, cause: DeadLetterCause) -> None:
     readings, rejects = decode(arrow(value, 5))
     assert len(readings) == 0
     assert {(reject.offset, reject.cause) for reject in rejects} == {(5, cause)}
 
 
-def test_a_value_beyond_a_column_of_nulls_does_not_fill_the_memory() -> None:
+def test_a_huge_column_of_nulls_is_rejected_before_it_fills_the_memory() -> None:
     _, rejects = decode(arrow(stream({"ts": pa.nulls(10**12 // 10**3), "s0": pa.nulls(10**9)})))
     assert "at most" in rejects[0].detail
 
 
 @given(st.sampled_from([LONG, WIDE]), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=8))
-def test_no_mutated_stream_raises_or_disturbs_its_neighbours(base: bytes, changes: list[tuple[int, int]]) -> None:
+def test_no_mutated_stream_raises_or_affects_other_records(base: bytes, changes: list[tuple[int, int]]) -> None:
     mutated = bytearray(base)
     for place, byte in changes:
         mutated[place % len(mutated)] = byte

@@ -1,4 +1,4 @@
-"""Dead letters keep the original and say why."""
+"""Dead letters contain the original record and the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support import Record, header
 RECORD = Record(b"\xff value", 7, b"key", [("content-type", b"x"), ("glaim-cause", b"older")], 1234)
 
 
-def test_the_original_is_kept_and_the_reason_added() -> None:
+def test_a_letter_contains_the_original_record_and_the_reason() -> None:
     letter = dead_letter(RECORD, [Reject(7, DeadLetterCause.UNDECODABLE, "not JSON")], topic="in", partition=3)
     assert (letter.key, letter.value) == (b"key", b"\xff value")
     assert letter.headers == [
@@ -33,19 +33,19 @@ def test_the_original_is_kept_and_the_reason_added() -> None:
     assert positions_of(letter.headers) is None
 
 
-def test_single_readings_are_named_by_their_positions() -> None:
+def test_single_readings_are_identified_by_their_positions() -> None:
     rejects = [Reject(7, DeadLetterCause.FUTURE, "a", 4), Reject(7, DeadLetterCause.TOO_LATE, "b", 1)]
     letter = dead_letter(RECORD, [*rejects, rejects[0]], topic="in", partition=0)
     assert header(letter.headers, "glaim-cause") == "future"
     assert positions_of(letter.headers) == {1, 4}
 
 
-def test_a_whole_record_among_single_readings_wins() -> None:
+def test_a_reject_of_the_whole_record_overrides_single_readings() -> None:
     rejects = [Reject(7, DeadLetterCause.FUTURE, "a", 4), Reject(7, DeadLetterCause.PROCESSING, "b")]
     assert positions_of(dead_letter(RECORD, rejects, topic="in", partition=0).headers) is None
 
 
-def test_a_reading_that_is_too_late_goes_to_its_own_topic_and_says_how_late_it_was() -> None:
+def test_readings_that_are_too_late_go_to_a_separate_topic_with_their_lateness() -> None:
     rejects = [
         Reject(7, DeadLetterCause.TOO_LATE, "a", 4, late_by_ms=9_000),
         Reject(8, DeadLetterCause.MALFORMED, "b", 0),
@@ -53,19 +53,23 @@ def test_a_reading_that_is_too_late_goes_to_its_own_topic_and_says_how_late_it_w
         Reject(7, DeadLetterCause.TOO_LATE, "d", 0, late_by_ms=7_000),
     ]
     other = Record(b"other", 8, None, [], 1)
-    refused, late, last = dead_letters([RECORD, other, Record(b"good", 9)], rejects, topic="in", partition=3)
-    assert [(letter.value, letter.late) for letter in (refused, late, last)] == [
+    rejected, late, last = dead_letters([RECORD, other, Record(b"good", 9)], rejects, topic="in", partition=3)
+    assert [(letter.value, letter.late) for letter in (rejected, late, last)] == [
         (RECORD.value, False),
         (RECORD.value, True),
         (b"other", False),
     ]
-    assert (positions_of(refused.headers), positions_of(late.headers), positions_of(last.headers)) == ({2}, {0, 4}, {0})
+    assert (positions_of(rejected.headers), positions_of(late.headers), positions_of(last.headers)) == (
+        {2},
+        {0, 4},
+        {0},
+    )
     assert header(late.headers, "glaim-cause") == "too-late"
     assert json.loads(header(late.headers, "glaim-late-by-ms") or "") == {"4": 9_000, "0": 7_000}
-    assert header(refused.headers, "glaim-late-by-ms") is None
+    assert header(rejected.headers, "glaim-late-by-ms") is None
 
 
-def test_a_letter_keeps_how_often_its_record_was_sent_back() -> None:
+def test_a_letter_keeps_the_requeue_count_of_its_record() -> None:
     record = Record(b"", 7, None, [("glaim-requeued", b"2"), ("glaim-receipt", b"x"), ("glaimed", b"y")], 1)
     letter = dead_letter(record, [Reject(7, DeadLetterCause.FUTURE, "a", 4)], topic="in", partition=0)
     assert letter.headers[:2] == [("glaim-requeued", b"2"), ("glaimed", b"y")]
@@ -83,21 +87,21 @@ def test_without_rejects_there_are_no_letters() -> None:
     assert dead_letters([RECORD], [], topic="in", partition=0) == []
 
 
-def test_an_empty_key_is_none_and_a_broken_one_too() -> None:
+def test_an_empty_or_undecodable_key_is_none() -> None:
     assert [key_text(Record(b"", 0, key)) for key in (b"g0", b"", None, b"\xff")] == ["g0", None, None, None]
 
 
-def test_a_detail_has_a_bound() -> None:
+def test_the_length_of_a_detail_is_limited() -> None:
     letter = dead_letter(RECORD, [Reject(7, DeadLetterCause.MALFORMED, "x" * 10**6)], topic="in", partition=0)
     assert len(header(letter.headers, "glaim-detail") or "") == MAX_DETAIL_CHARS
 
 
-def test_a_detail_that_no_encoding_takes_does_not_raise() -> None:
+def test_a_detail_that_cannot_be_encoded_does_not_raise() -> None:
     letter = dead_letter(RECORD, [Reject(7, DeadLetterCause.MALFORMED, "\ud800")], topic="in", partition=0)
     assert header(letter.headers, "glaim-detail")
 
 
-def test_a_letter_sent_again_keeps_no_older_reason() -> None:
+def test_a_requeued_letter_loses_its_older_reason() -> None:
     once = dead_letter(RECORD, [Reject(7, DeadLetterCause.FUTURE, "a", 4)], topic="in", partition=0)
     again = Record(once.value, 9, once.key, once.headers, 5)
     twice = dead_letter(again, [Reject(9, DeadLetterCause.UNDECODABLE, "b")], topic="in", partition=0)

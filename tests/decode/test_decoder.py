@@ -1,4 +1,4 @@
-"""Bytes into columns: nothing raises, nothing is lost, and the fast path says what the slow one says."""
+"""The decoder from bytes to columns: nothing raises, nothing is lost, and the fast and the slow path agree."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def single(**fields: Any) -> dict[str, Any]:
 # The three shapes
 
 
-def test_one_reading() -> None:
+def test_a_record_of_one_reading_is_read() -> None:
     readings, rejects = decode(json_record(7, **single()))
     assert rejects == []
     assert (keys(readings), readings.event_time_ms.tolist(), readings.value.tolist()) == ([(7, 0)], [NOW_MS], [1.5])
     assert (readings.value.dtype, readings.event_time_ms.dtype) == (np.float32, np.int64)
 
 
-def test_one_step() -> None:
+def test_a_record_of_one_step_is_read() -> None:
     readings, rejects = decode(json_record(7, group="g0", ts=NOW_MS, values={"s0": 1, "s1": None}))
     assert rejects == []
     assert keys(readings) == [(7, 0), (7, 1)]
@@ -56,7 +56,7 @@ def test_one_step() -> None:
     assert math.isnan(readings.value[1])
 
 
-def test_many_readings_with_group_and_time_of_the_record_or_their_own() -> None:
+def test_readings_of_a_batch_may_override_its_group_and_time() -> None:
     items = [{"sensor": "s0", "value": 1}, {"sensor": "s1", "value": 2, "ts": NOW_MS - 1, "group": "g1"}]
     readings, rejects = decode(json_record(7, group="g0", ts=NOW_MS, readings=items))
     assert rejects == []
@@ -64,7 +64,7 @@ def test_many_readings_with_group_and_time_of_the_record_or_their_own() -> None:
     assert readings.group.tolist() == [0, 1]
 
 
-def test_the_key_is_the_group_where_none_is_named() -> None:
+def test_the_key_is_the_group_of_a_record_without_a_group() -> None:
     document = single()
     del document["group"]
     readings, _ = decode(json_record(7, key=b"g5", **document))
@@ -80,11 +80,11 @@ def test_the_key_is_the_group_where_none_is_named() -> None:
 @pytest.mark.parametrize(
     "ts", ["2023-11-14T22:13:20Z", "2023-11-14T23:13:20+01:00", "2023-11-14 22:13:20+00:00", NOW_MS, NOW_MS + 0.5]
 )
-def test_times_that_are_read(ts: object) -> None:
+def test_valid_times_are_read(ts: object) -> None:
     assert decode(json_record(**single(ts=ts)))[0].event_time_ms.tolist() == [NOW_MS]
 
 
-def test_times_of_both_kinds_in_one_batch() -> None:
+def test_numeric_and_text_times_may_be_mixed() -> None:
     readings, rejects = decode(
         json_record(0, **single()),
         json_record(1, **single(ts="2023-11-14T22:13:20Z")),
@@ -103,16 +103,16 @@ SHAPES: list[Callable[[object], dict[str, Any]]] = [
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
-    ("quality", "meant"), [("bad", 2), ("UncertainInitialValue", 1), (0x40000000, 1), (0x80000000, 2), (0, 0), ("", 0)]
+    ("quality", "code"), [("bad", 2), ("UncertainInitialValue", 1), (0x40000000, 1), (0x80000000, 2), (0, 0), ("", 0)]
 )
-def test_a_quality_is_kept_and_only_a_bad_one_takes_the_value(
-    quality: object, meant: int, shape: Callable[[object], dict[str, Any]]
+def test_a_quality_is_kept_and_only_a_bad_one_removes_the_value(
+    quality: object, code: int, shape: Callable[[object], dict[str, Any]]
 ) -> None:
     good = json_record(1, **single())
     readings, rejects = decode(json_record(0, **shape(quality)), good)
     assert rejects == []
-    assert readings.quality.tolist() == [meant, 0]
-    assert np.array_equal(readings.value, [np.nan if meant == 2 else 1.5, 1.5], equal_nan=True)
+    assert readings.quality.tolist() == [code, 0]
+    assert np.array_equal(readings.value, [np.nan if code == 2 else 1.5, 1.5], equal_nan=True)
 
 
 def test_a_bad_value_out_of_limits_is_a_dropout_and_no_error() -> None:
@@ -120,7 +120,7 @@ def test_a_bad_value_out_of_limits_is_a_dropout_and_no_error() -> None:
     assert (rejects, readings.quality.tolist()) == ([], [2])
 
 
-def test_readings_carry_the_time_of_their_record_or_the_wall_clocks() -> None:
+def test_readings_have_the_time_of_their_record_or_else_the_wall_clock_time() -> None:
     step = json.dumps({"group": "g0", "ts": 0, "values": {"s0": 1, "s1": 2}}).encode()
     records = [Record(step, 0, timestamp=5), Record(step, 1, timestamp=-1), Record(step, 2, timestamp=7)]
     readings, _ = decode(*records)
@@ -128,12 +128,12 @@ def test_readings_carry_the_time_of_their_record_or_the_wall_clocks() -> None:
 
 
 @pytest.mark.parametrize("text", ["null", "NaN"])
-def test_no_value_is_a_dropout_also_where_it_is_no_json(text: str) -> None:
+def test_null_and_nan_are_dropouts(text: str) -> None:
     readings, rejects = decode(Record(f'{{"group":"g0","sensor":"s0","ts":{NOW_MS},"value":{text}}}'.encode()))
     assert (len(rejects), math.isnan(readings.value[0]), readings.quality.tolist()) == (0, True, [2])
 
 
-# What is refused
+# Rejects
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_no_value_is_a_dropout_also_where_it_is_no_json(text: str) -> None:
         (b'{"group":"g0","sensor":"s1","ts":0,"value":1' + b"0" * 400 + b"}", DeadLetterCause.MALFORMED),
     ],
 )
-def test_what_cannot_be_used_is_set_aside_with_its_cause_and_the_rest_flows(
+def test_an_unusable_record_is_rejected_with_its_cause_and_the_others_are_read(
     value: bytes | None, cause: DeadLetterCause
 ) -> None:
     good = json.dumps(single(sensor="s1")).encode()
@@ -185,8 +185,8 @@ def test_what_cannot_be_used_is_set_aside_with_its_cause_and_the_rest_flows(
     assert rejects[0].detail
 
 
-def test_ahead_is_judged_by_the_time_of_the_record_so_that_a_rebuild_refuses_the_same_readings() -> None:
-    """The wall clock has moved on when a worker reads the topic again; the record's time has not."""
+def test_a_rebuild_rejects_the_same_future_readings() -> None:
+    """A reading is compared with the time of its record, because the wall clock has moved on when a worker rebuilds."""
     limit_ms = NOW_MS + 300_000
     records = [
         Record(json.dumps(single(ts=ts)).encode(), offset, timestamp=NOW_MS)
@@ -205,7 +205,7 @@ def test_ahead_is_judged_by_the_time_of_the_record_so_that_a_rebuild_refuses_the
         ("latest", 7_258_118_400_000, 7_258_118_400_000),
     ],
 )
-def test_a_time_of_the_first_and_the_last_believed_moment_is_used(field: str, ts: int, produced_ms: int) -> None:
+def test_the_first_and_the_last_accepted_time_are_accepted(field: str, ts: int, produced_ms: int) -> None:
     beyond = ts - 1 if field == "earliest" else ts + 1
     records = [
         Record(json.dumps(single(ts=each)).encode(), offset, timestamp=produced_ms)
@@ -237,28 +237,28 @@ def test_times_are_rounded_down_to_milliseconds_also_before_1970() -> None:
     assert decode(*records)[0].event_time_ms.tolist() == [-1, 0, 1]
 
 
-def test_a_fraction_of_a_millisecond_beyond_the_limit_is_within_it() -> None:
+def test_a_fraction_of_a_millisecond_beyond_the_limit_is_accepted() -> None:
     record = Record(json.dumps(single(ts=NOW_MS + 300_000.9)).encode(), timestamp=NOW_MS)
     readings, rejects = decode(record, rules=catalogue(step_s=60))
     assert (readings.event_time_ms.tolist(), rejects) == ([NOW_MS + 300_000], [])
 
 
-def test_the_epoch_itself_is_a_time_of_a_record() -> None:
+def test_zero_is_a_valid_record_time() -> None:
     readings, _ = decode(Record(json.dumps(single(ts=0)).encode(), timestamp=0))
     assert readings.produced_ms.tolist() == [0]
 
 
-def test_a_reading_of_a_record_that_was_sent_back_is_marked() -> None:
+def test_a_reading_of_a_requeued_record_is_marked() -> None:
     value = json.dumps(single()).encode()
     headers = [[("trace", b"")], [("trace", b""), ("glaim-requeued", b"1")], []]
-    readings, _ = decode(*(Record(value, offset, None, of) for offset, of in enumerate(headers)))
+    readings, _ = decode(*(Record(value, offset, None, each) for offset, each in enumerate(headers)))
     assert readings.requeued.tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("bad", [single(group="x"), single(sensor="x"), single(ts="never"), single(value=99)])
 @pytest.mark.parametrize("shape", ["single", "step", "batch", "plain"])
-def test_a_bad_reading_leaves_the_columns_of_the_others(bad: dict[str, Any], shape: str) -> None:
-    """Each shape has a column maker of its own; the reading in the middle is refused with its own words."""
+def test_a_bad_reading_does_not_affect_the_others(bad: dict[str, Any], shape: str) -> None:
+    """Each shape has its own column maker; the reject detail quotes the bad reading in the middle."""
 
     def document(reading: dict[str, Any]) -> dict[str, Any]:
         group, sensor, ts, value = (reading[name] for name in ("group", "sensor", "ts", "value"))
@@ -267,16 +267,16 @@ def test_a_bad_reading_leaves_the_columns_of_the_others(bad: dict[str, Any], sha
         if shape == "step":
             return {"group": group, "ts": ts, "values": {sensor: value, "s1": 7}}
         inner = {"sensor": sensor, "ts": ts, "value": value}
-        own = {"sensor": "s1", "ts": NOW_MS, "value": 7} | ({"group": group} if shape == "batch" else {})
-        return {"group": group, "readings": [inner, own]}
+        other = {"sensor": "s1", "ts": NOW_MS, "value": 7} | ({"group": group} if shape == "batch" else {})
+        return {"group": group, "readings": [inner, other]}
 
     good = [single(value=1), single(group="g1", sensor="s1", ts=NOW_MS - 1, value=2)]
     records = [json_record(offset, **document(each)) for offset, each in enumerate([good[0], bad, good[1]])]
     readings, rejects = decode(*records, rules=catalogue(sensors=LIMITED))
     (first,) = [each for each in rejects if each.position == 0]
     assert first.offset == 1
-    words = {"x": "'x'", "never": "'never'", 99: "99.0"}
-    assert next(word for key, word in words.items() if key in bad.values()) in first.detail
+    quotes = {"x": "'x'", "never": "'never'", 99: "99.0"}
+    assert next(quote for key, quote in quotes.items() if key in bad.values()) in first.detail
     found = list(
         zip(keys(readings), readings.sensor.tolist(), readings.event_time_ms.tolist(), readings.value, strict=True)
     )
@@ -285,7 +285,7 @@ def test_a_bad_reading_leaves_the_columns_of_the_others(bad: dict[str, Any], sha
     assert last == [((2, 0), 1, NOW_MS - 1, 7 if shape == "step" else 2)]
 
 
-def test_whole_polls_in_one_common_shape_are_decoded_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polls_with_one_common_shape_are_decoded_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_by_one(*arguments: object) -> None:
         raise AssertionError("the union was used")
 
@@ -295,7 +295,7 @@ def test_whole_polls_in_one_common_shape_are_decoded_in_one_pass(monkeypatch: py
     assert len(decode(*(json_record(offset, group="g0", readings=items) for offset in range(2)))[0]) == 4
 
 
-def test_seventeen_records_of_which_one_is_broken_decode_as_one_by_one() -> None:
+def test_one_broken_record_does_not_affect_the_others_of_a_poll() -> None:
     records = [json_record(offset, **single(value=offset)) for offset in range(40)]
     records[20] = Record(b"{", 20)
     readings, (reject,) = decode(*records)
@@ -303,7 +303,7 @@ def test_seventeen_records_of_which_one_is_broken_decode_as_one_by_one() -> None
     assert (reject.offset, reject.cause) == (20, DeadLetterCause.UNDECODABLE)
 
 
-def test_the_good_readings_of_a_batch_record_flow_without_the_bad_ones() -> None:
+def test_the_good_readings_of_a_record_are_read_without_the_bad_ones() -> None:
     items = [{"sensor": "s0"}, {"sensor": "x", "value": 1}, {"sensor": "s1", "value": 2}]
     readings, rejects = decode(json_record(7, group="g0", ts=NOW_MS, readings=items))
     assert keys(readings) == [(7, 0), (7, 2)]
@@ -322,7 +322,7 @@ def test_the_good_readings_of_a_batch_record_flow_without_the_bad_ones() -> None
         [b'{"group":"g0","sensor":"s0","ts":0,"value":1}\x00', b"\x00"],
     ],
 )
-def test_newlines_and_blanks_cannot_shift_the_neighbours(tricks: list[bytes]) -> None:
+def test_newlines_and_blanks_do_not_affect_other_records(tricks: list[bytes]) -> None:
     good = [Record(json.dumps(single(value=n)).encode(), n) for n in range(len(tricks) + 1)]
     mixed = [good[0]]
     for n, trick in enumerate(tricks):
@@ -332,7 +332,7 @@ def test_newlines_and_blanks_cannot_shift_the_neighbours(tricks: list[bytes]) ->
     assert {offset: value for offset, value in value_of.items() if offset < 100} == {n: n for n in range(len(good))}
 
 
-def test_no_records_are_no_readings() -> None:
+def test_without_records_there_are_no_readings() -> None:
     readings, rejects = decode()
     assert (len(readings), rejects) == (0, [])
 
@@ -375,7 +375,7 @@ documents = st.one_of(
 
 @st.composite
 def payloads(draw: st.DrawFn) -> bytes:
-    """JSON as it should be, JSON with a few bytes changed, or any bytes."""
+    """Valid JSON, JSON with a few changed bytes, or any bytes."""
     if draw(st.integers(0, 4)) == 0:
         return draw(st.binary(max_size=40))
     text = bytearray(json.dumps(draw(documents), ensure_ascii=draw(st.booleans())).encode("utf-8", "surrogatepass"))
@@ -401,16 +401,16 @@ def as_records(batch: list[tuple[bytes, bytes | None]]) -> list[Record]:
 
 
 @given(batches)
-def test_no_bytes_raise_and_every_record_ends_as_readings_or_rejects(batch: list[tuple[bytes, bytes | None]]) -> None:
+def test_no_bytes_raise_and_every_record_becomes_readings_or_rejects(batch: list[tuple[bytes, bytes | None]]) -> None:
     readings, rejects = decode(*as_records(batch), rules=catalogue(sensors=LIMITED))
     assert {*readings.offset.tolist(), *(reject.offset for reject in rejects)} == set(range(len(batch)))
-    refused = {(reject.offset, reject.position) for reject in rejects}
-    assert not refused & set(keys(readings)), "a reading both used and refused"
+    rejected = {(reject.offset, reject.position) for reject in rejects}
+    assert not rejected & set(keys(readings)), "a reading is both used and rejected"
     assert np.array_equal(np.isnan(readings.value), readings.quality == 2)
     finite = readings.value[~np.isnan(readings.value)]
     assert np.isfinite(finite).all()
     assert (readings.event_time_ms <= NOW_MS + 300_000).all()
-    assert keys(readings) == sorted(keys(readings)), "the order of arrival was lost"
+    assert keys(readings) == sorted(keys(readings)), "the order of arrival is kept"
 
 
 @given(batches)
@@ -427,7 +427,7 @@ def test_records_decode_alike_together_and_alone(batch: list[tuple[bytes, bytes 
 
 
 @given(batches)
-def test_the_fast_path_says_what_the_slow_one_says(batch: list[tuple[bytes, bytes | None]]) -> None:
+def test_the_fast_and_the_slow_path_agree(batch: list[tuple[bytes, bytes | None]]) -> None:
     records = as_records(batch)
     fast, fast_rejects = decode(*records, rules=catalogue(sensors=LIMITED))
 

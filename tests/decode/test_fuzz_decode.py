@@ -1,4 +1,4 @@
-"""Anything may stand in the input topic: each record becomes readings or has a cause, whatever stands beside it."""
+"""The input topic may contain anything: each record becomes readings or rejects, independently of its neighbours."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CATALOGUE = catalogue(sensors=[{"id": "s0", "min": -100, "max": 100}, {"id": "s1
 
 
 def numbered(given_records: list[Record]) -> list[Record]:
-    """Records as a partition holds them: offsets ascend, with gaps."""
+    """Records with ascending offsets and gaps, as in a partition."""
     return [replace(record, offset=7 + 3 * place) for place, record in enumerate(given_records)]
 
 
-def told(index: GroupIndex, readings: Readings, rejects: list[Reject]) -> list[tuple[Any, ...]]:
-    """What was said of each reading, in a form that compares."""
+def comparable(index: GroupIndex, readings: Readings, rejects: list[Reject]) -> list[tuple[Any, ...]]:
+    """Sorted tuples of all readings and rejects."""
     rows = zip(
         *(getattr(readings, name).tolist() for name in ("offset", "position", "sensor", "event_time_ms", "quality")),
         [index.names[code] for code in readings.group.tolist()],
@@ -47,32 +47,29 @@ def told(index: GroupIndex, readings: Readings, rejects: list[Reject]) -> list[t
 
 
 @given(st.lists(records, min_size=1, max_size=6))
-def test_every_record_is_readings_or_has_a_cause_whatever_stands_beside_it(batch: list[Record]) -> None:
+def test_every_record_becomes_readings_or_rejects_independently_of_its_neighbours(batch: list[Record]) -> None:
     batch = numbered(batch)
     index = GroupIndex(CATALOGUE)
     readings, rejects = Decoder(index).decode(batch, now_ms=NOW_MS)
     assert (np.diff(readings.offset) >= 0).all()
     assert not np.isinf(readings.value).any()
-    said = {(offset, position) for offset, position in zip(readings.offset, readings.position, strict=True)}
-    refused = {(each.offset, each.position) for each in rejects}
-    assert len(said) == len(readings)
-    assert len(refused) == len(rejects)
-    assert not said & refused
-    assert {offset for offset, _ in said | refused} == {record.offset for record in batch}
-    whole = {offset for offset, position in refused if position is None}
-    assert not whole & {offset for offset, _ in said}, "a record is refused whole or reading by reading"
+    read = {(offset, position) for offset, position in zip(readings.offset, readings.position, strict=True)}
+    rejected = {(each.offset, each.position) for each in rejects}
+    assert len(read) == len(readings)
+    assert len(rejected) == len(rejects)
+    assert not read & rejected
+    assert {offset for offset, _ in read | rejected} == {record.offset for record in batch}
+    whole = {offset for offset, position in rejected if position is None}
+    assert not whole & {offset for offset, _ in read}, "a record is rejected as a whole or by reading"
     assert {each.cause for each in rejects} <= set(DeadLetterCause) - {DeadLetterCause.PROCESSING}
-    alone: list[tuple[Any, ...]] = []
-    parts = []
-    for record in batch:
-        parts.append(Decoder(index).decode([record], now_ms=NOW_MS))
+    parts = [Decoder(index).decode([record], now_ms=NOW_MS) for record in batch]
     every = [np.concatenate([getattr(part, name) for part, _ in parts]) for name in Readings.__slots__]
-    alone = told(index, Readings(*every), [reject for _, refused_alone in parts for reject in refused_alone])
-    assert told(index, readings, rejects) == alone
+    alone = comparable(index, Readings(*every), [reject for _, rejects_alone in parts for reject in rejects_alone])
+    assert comparable(index, readings, rejects) == alone
 
 
 @given(st.lists(records, min_size=1, max_size=5))
-def test_the_pipeline_answers_for_whatever_comes(batch: list[Record]) -> None:
+def test_the_pipeline_handles_any_records(batch: list[Record]) -> None:
     batch = numbered(batch)
     pipeline = Pipeline(CATALOGUE, {}, Ladder([Interpolation()]))
     applied = pipeline.apply(pipeline.windows(), batch, now_ms=NOW_MS)
@@ -89,5 +86,5 @@ def test_the_pipeline_answers_for_whatever_comes(batch: list[Record]) -> None:
             part = replace(
                 batch[0], value=keep_readings(letter.value, found.headers, found.positions), headers=found.headers
             )
-            decoded, refused = Decoder(pipeline.index).decode([replace(part, key=letter.key)], now_ms=NOW_MS)
-            assert len(decoded) + len(refused) >= 1
+            decoded, rejects = Decoder(pipeline.index).decode([replace(part, key=letter.key)], now_ms=NOW_MS)
+            assert len(decoded) + len(rejects) >= 1

@@ -1,4 +1,4 @@
-"""Names to numbers."""
+"""The index from group and sensor names to numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_codes_are_dense_in_order_of_arrival_and_stay() -> None:
     assert index.names == ["g1", "g0"]
 
 
-def test_unknown_names_are_told_apart_and_never_stored() -> None:
+def test_unknown_and_missing_names_have_different_codes_and_are_not_stored() -> None:
     index = GroupIndex(catalogue())
     for n in range(1000):
         assert index.groups([f"x{n}", None]).tolist() == [UNKNOWN_GROUP, NO_GROUP]
@@ -25,7 +25,7 @@ def test_unknown_names_are_told_apart_and_never_stored() -> None:
     assert (len(index._group_code), len(index._sensor_code)) == (0, 2)
 
 
-def test_a_sensor_has_its_row_in_each_model() -> None:
+def test_a_sensor_has_a_row_in_each_model() -> None:
     sensors = [["a", "b"], ["c", "b", "a"]]
     models = [{"name": f"m{n}", "step_s": 1, "sensors": [{"id": id_} for id_ in ids]} for n, ids in enumerate(sensors)]
     groups = [{"model": f"m{n}", "pattern": f"m{n}-*"} for n in range(2)]
@@ -38,7 +38,7 @@ def test_a_sensor_has_its_row_in_each_model() -> None:
     assert index.rows(model, index.sensors(["x"] * 4)).tolist() == [UNKNOWN_SENSOR] * 4
 
 
-def test_it_grows_with_its_groups() -> None:
+def test_the_index_grows_with_its_groups() -> None:
     index = GroupIndex(catalogue())
     for first in range(0, 3000, 700):
         codes = index.groups([f"g{n}" for n in range(first, first + 700)])
@@ -46,13 +46,13 @@ def test_it_grows_with_its_groups() -> None:
         assert index.models(codes).tolist() == [0] * 700
 
 
-def test_limits_are_infinite_where_none_are_given() -> None:
+def test_missing_limits_are_infinite() -> None:
     index = GroupIndex(catalogue(sensors=[{"id": "s0", "min": -1}, {"id": "s1", "max": 2}]))
     assert index.limits_low.tolist() == [[-1, -np.inf]]
     assert index.limits_high.tolist() == [[np.inf, 2]]
 
 
-def test_a_name_may_have_249_characters_and_no_more() -> None:
+def test_a_name_may_have_at_most_249_characters() -> None:
     index = GroupIndex(catalogue(groups="*"))
     assert index.groups(["x" * 249, "x" * 250]).tolist() == [0, UNKNOWN_GROUP]
 
@@ -66,11 +66,11 @@ def test_a_group_without_a_code_has_the_first_model_and_no_row() -> None:
     codes = index.groups(["m1-a", "elsewhere", None, "m0-a"])
     assert codes.tolist() == [0, UNKNOWN_GROUP, NO_GROUP, 1]
     assert index.models(codes).tolist() == [1, 0, 0, 0]
-    assert index.models(index.groups(["m1-b"])).tolist() == [1], "known at once"
+    assert index.models(index.groups(["m1-b"])).tolist() == [1], "a new group is known at once"
     assert index.limits_high.tolist() == [[9, np.inf], [10, np.inf]]
     assert index.limits_low.tolist() == [[-np.inf] * 2] * 2
 
 
-def test_no_group_is_known_at_the_start() -> None:
+def test_an_empty_index_knows_no_group() -> None:
     index = GroupIndex(catalogue())
     assert index.models(np.array([UNKNOWN_GROUP, NO_GROUP])).tolist() == [0, 0]

@@ -26,7 +26,7 @@ def part(records: list[int], *, first: int, quality: list[int] | None = None) ->
 
 
 def test_parts_are_joined_in_the_order_of_their_records() -> None:
-    """Records 0 to 3: the first part carries 1 (two readings) and 3, the second 0 and 2 (two readings)."""
+    """Records 0 to 3: the first part has 1 (two readings) and 3, the second has 0 and 2 (two readings)."""
     whole = joined([part([1, 1, 3], first=0), part([0, 2, 2], first=10)])
     assert whole.record.tolist() == [0, 1, 1, 2, 2, 3]
     assert whole.group.tolist() == [10, 0, 1, 11, 12, 2]
@@ -74,7 +74,7 @@ def test_times_are_epoch_milliseconds_or_nan(times: list[Time], expected: list[f
     assert np.array_equal(found, expected, equal_nan=True)
 
 
-def test_qualities_are_none_where_nothing_is_stated() -> None:
+def test_qualities_are_none_if_no_reading_has_one() -> None:
     assert qualities([None, "", 0]) is None
     found = qualities([None, "bad", 0x40000000])
     assert found is not None

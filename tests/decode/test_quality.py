@@ -1,4 +1,4 @@
-"""Words, symbolic names and StatusCodes as one of three qualities."""
+"""Plain names, OPC UA names and StatusCodes, mapped to one of three qualities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glaim_stream.records import Quality
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("text", "expected"),
     [
         (None, Quality.GOOD),
         ("", Quality.GOOD),
@@ -27,7 +27,7 @@ from glaim_stream.records import Quality
         (0x00960000, Quality.GOOD),  # GoodLocalOverride
         (0x40900000, Quality.UNCERTAIN),  # UncertainLastUsableValue
         (0x808C0000, Quality.BAD),  # BadSensorFailure
-        (0xC0000000, Quality.BAD),  # reserved, to be read as bad
+        (0xC0000000, Quality.BAD),  # reserved, read as bad
         (0x808C0000 - 2**32, Quality.BAD),  # the same bits as int32
         (2156658688.0, Quality.BAD),
         ("2156658688", Quality.BAD),
@@ -48,10 +48,10 @@ from glaim_stream.records import Quality
         (float("nan"), Quality.UNCERTAIN),
     ],
 )
-def test_what_is_stated_and_what_is_meant(given: str | float | None, meant: Quality) -> None:
-    assert quality_of(given) is meant
+def test_a_quality_is_mapped_to_one_of_three(text: str | float | None, expected: Quality) -> None:
+    assert quality_of(text) is expected
 
 
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.text("0123456789xXbadgo_-+ ")))
-def test_anything_stated_has_a_meaning(stated: str | float) -> None:
-    assert quality_of(stated) in Quality
+def test_any_text_or_number_has_a_quality(text: str | float) -> None:
+    assert quality_of(text) in Quality

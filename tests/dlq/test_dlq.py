@@ -1,4 +1,4 @@
-"""Letters read back from what the worker writes, and records reduced to some of their readings."""
+"""Dead letters read back as the worker writes them, and records reduced to some of their readings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ARROW = [("content-type", ARROW_CONTENT_TYPE)]
 
 
 class Stored(Record):
-    """A record with a partition, as a consumer gives it."""
+    """A record with a partition, as a consumer returns it."""
 
     partition = 3
 
@@ -95,11 +95,11 @@ def test_a_letters_group_is_its_key_or_the_group_in_its_json(
         [(f"glaim-{name}", b"x") for name in ("cause", "detail", "topic", "partition", "offset", "timestamp-ms")],
     ],
 )
-def test_other_records_are_no_letters(headers: list[tuple[str, bytes]]) -> None:
+def test_other_records_are_not_letters(headers: list[tuple[str, bytes]]) -> None:
     assert read_letter(Stored(b"x", 0, None, headers)) is None
 
 
-def test_receipts_name_letters_and_are_no_letters() -> None:
+def test_receipts_name_letters_and_are_not_letters() -> None:
     value, headers = receipt([(0, 3), (1, 4)])
     assert read_receipt(Stored(value, 0, None, headers)) == [(0, 3), (1, 4)]
     assert read_letter(Stored(value, 0, None, headers)) is None
@@ -107,23 +107,23 @@ def test_receipts_name_letters_and_are_no_letters() -> None:
     assert read_receipt(Stored(value, 0, None, [])) is None
 
 
-def test_filters_match_what_they_name() -> None:
+def test_a_filter_matches_the_letters_that_it_describes() -> None:
     letter = letter_of(Record(b"x", 0, b"g1"), Reject(0, DeadLetterCause.MALFORMED, "x"))
-    taken = [
+    matching = [
         Filter(),
         Filter(causes=["malformed", "future"]),
         Filter(groups=["g1"], since_ms=99, until_ms=100),
         Filter(places=[(3, 17)]),
     ]
-    left = [
+    others = [
         Filter(causes=["future"]),
         Filter(groups=["g2"]),
         Filter(since_ms=100),
         Filter(until_ms=99),
         Filter(places=[(3, 18)]),
     ]
-    assert [each.matches(letter) for each in taken] == [True] * 4
-    assert [each.matches(letter) for each in left] == [False] * 5
+    assert [each.matches(letter) for each in matching] == [True] * 4
+    assert [each.matches(letter) for each in others] == [False] * 5
     with pytest.raises(SettingsError, match=r"expected a cause of .*undecodable.*, found many"):
         Filter(causes=["many"])
 
@@ -173,7 +173,7 @@ def readings_of(value: bytes, headers: list[tuple[str, bytes]]) -> list[tuple[in
 @pytest.mark.parametrize(
     ("value", "headers", "count"), [each[1:] for each in RECORDS], ids=[each[0] for each in RECORDS]
 )
-def test_a_record_of_some_readings_decodes_to_just_those(
+def test_a_reduced_record_decodes_to_only_the_kept_readings(
     value: bytes, headers: list[tuple[str, bytes]], count: int
 ) -> None:
     whole = sorted(readings_of(value, headers))
@@ -183,18 +183,18 @@ def test_a_record_of_some_readings_decodes_to_just_those(
     assert sorted(each[0] for each in alone) == whole
     pairs = readings_of(keep_readings(value, headers, [0, count - 1]), headers)
     assert sorted(pairs) == sorted({0: alone[0][0], count - 1: alone[-1][0]}.values())
-    assert keep_readings(value, headers, range(count)) == value, "not a byte is changed for nothing"
+    assert keep_readings(value, headers, range(count)) == value, "a record that keeps all readings is unchanged"
 
 
 @pytest.mark.parametrize(
     ("value", "headers"),
     [(b"rubbish", []), (b"[1]", []), (b'{"readings": [1]}', []), (b"rubbish", ARROW), (stream(a=[1]), ARROW)],
 )
-def test_a_record_that_cannot_be_taken_apart_stays_whole(value: bytes, headers: list[tuple[str, bytes]]) -> None:
+def test_a_record_that_cannot_be_reduced_stays_unchanged(value: bytes, headers: list[tuple[str, bytes]]) -> None:
     assert keep_readings(value, headers, [7, 9]) == value
 
 
-def test_values_are_shown_by_their_kind() -> None:
+def test_values_are_shown_according_to_their_format() -> None:
     assert '\n  "a": 1\n' in value_text(b'{"a":1}', [])
     assert value_text(b"plain", []) == "plain"
     assert value_text(b"two\nlines", []) == r"'two\nlines'"
@@ -220,7 +220,7 @@ def test_a_plain_letter_is_described_line_by_line() -> None:
     assert list(describe_letter(letter, "in-dlq", whole=None, held=True, sent_back=False))[-1] == "value      none"
 
 
-def test_a_cut_letter_names_where_the_rest_is() -> None:
+def test_the_description_of_a_cut_letter_states_where_the_rest_is() -> None:
     letter = letter_of(Record(b"ab", 5, b"g", [], 0), Reject(5, DeadLetterCause.MALFORMED, "x", 4))
     cut = replace(letter, cut_from_bytes=70)
     lines = list(describe_letter(cut, "in-dlq", whole=b"ab", held=True, sent_back=False))
@@ -229,7 +229,7 @@ def test_a_cut_letter_names_where_the_rest_is() -> None:
     assert lines[4].endswith("holds only 2 of 70 bytes; the rest is from the input topic")
 
 
-def test_long_values_are_cut_at_their_limit() -> None:
+def test_long_values_are_cut_at_a_limit() -> None:
     assert value_text(b"x" * 4000, []) == "x" * 4000
     assert value_text(b"x" * 4001, []) == "x" * 4000 + "... (1 more characters)"
     assert value_text(b"\xff" * 512, []).splitlines()[-1].startswith("000001f0  ff ff")
@@ -244,7 +244,7 @@ def test_an_invalid_count_is_zero(text: bytes, times: int) -> None:
     assert letter_of(record, Reject(0, DeadLetterCause.MALFORMED, "x")).requeued == times
 
 
-def test_a_letter_is_described_with_all_that_is_known() -> None:
+def test_a_letter_is_described_with_all_known_details() -> None:
     letter = letter_of(
         Record(b"\xff", 5, b"g1", [("glaim-requeued", b"1")], 42), Reject(5, DeadLetterCause.MALFORMED, "x", 0)
     )

@@ -1,4 +1,4 @@
-"""Dropouts: single readings, silent sensors and silent groups, in exactly the share that was asked for."""
+"""Dropouts: single readings, silent sensors and silent groups, in exactly the requested share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READING, SENSOR, GROUP = range(3)
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("rate", [0.001, 0.3, 0.9])
-def test_exactly_the_share_is_hidden(rate: float, seed: int) -> None:
+def test_exactly_the_requested_share_is_hidden(rate: float, seed: int) -> None:
     hidden = hide(SOURCE, rate, seed=seed)
     assert hidden.mask.sum() == round(rate * len(SOURCE))
     assert (hidden.mask == (hidden.kind >= 0)).all()
@@ -26,12 +26,12 @@ def test_exactly_the_share_is_hidden(rate: float, seed: int) -> None:
 
 
 @pytest.mark.parametrize("rate", [-0.001, 1.0, 1.5])
-def test_other_shares_are_refused(rate: float) -> None:
+def test_shares_out_of_range_are_rejected(rate: float) -> None:
     with pytest.raises(SettingsError, match="0 to below 1"):
         hide(SOURCE, rate)
 
 
-def test_a_silent_group_is_silent_in_all_its_sensors() -> None:
+def test_all_sensors_of_a_silent_group_are_silent() -> None:
     hidden = hide(SOURCE, 0.1, seed=2)
     group = SOURCE.group_of_cell[SOURCE.cell]
     silent = 0
@@ -43,8 +43,8 @@ def test_a_silent_group_is_silent_in_all_its_sensors() -> None:
     assert silent > 10
 
 
-def test_a_silent_sensor_is_silent_for_a_while() -> None:
-    """Runs of 2 to 24 readings; where a silent group or another run begins inside, they may look shorter or longer."""
+def test_a_silent_sensor_is_silent_for_several_readings() -> None:
+    """Runs have 2 to 24 readings; an overlapping silent group or run may make them look shorter or longer."""
     hidden = hide(SOURCE, 0.05, seed=1)
     lengths = []
     for cell in range(len(SOURCE.cells)):

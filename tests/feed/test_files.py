@@ -1,4 +1,4 @@
-"""Files of many programs: separator, decimal sign, encoding and dates are detected, or rejected with a reason."""
+"""Files of many programs: separator, decimal sign, encoding and dates are detected, or the file is rejected."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def written(tmp_path: Path, text: str, *, name: str = "data.csv", encoding: str 
         ("t|a\n1|2.5\n", CsvForm(separator="|")),
         ("t,flow; l/s\n1,2\n2,3\n", CsvForm()),
         ('t;a\n1;"x;y"\n2;"one\nline"\n', CsvForm(separator=";")),
-        ("t;a\n1;2\n2;3\n3;4;5\n", CsvForm(separator=";")),  # one bad row does not hide how the others are written
+        ("t;a\n1;2\n2;3\n3;4;5\n", CsvForm(separator=";")),  # one bad row does not affect detection
         ("only\n1\n", CsvForm()),
         ("t,a,b,c\n,m3/h,°C,\n1,2,3,4\n", CsvForm(units={"a": "m3/h", "b": "°C"})),
         ("t,a,b\n2026-01-01,Bad,Bad\n2026-01-02,2,3\n", CsvForm()),  # a time: these are readings
         ("a,b\nNaN,\n1,2\n", CsvForm()),
-        ("a,b\nm,s\n", CsvForm()),  # nothing below that would have units
+        ("a,b\nm,s\n", CsvForm()),  # no data below the units
         ("", CsvForm()),
     ],
 )
-def test_the_form_of_a_csv_file_is_found(tmp_path: Path, text: str, form: CsvForm) -> None:
+def test_the_form_of_a_csv_file_is_detected(tmp_path: Path, text: str, form: CsvForm) -> None:
     assert csv_form(written(tmp_path, text)) == form
 
 
-def test_decimals_by_a_comma_are_numbers(tmp_path: Path) -> None:
+def test_numbers_with_a_decimal_comma_are_read(tmp_path: Path) -> None:
     table = read_file(written(tmp_path, "t;a;b\n1;2,5;\n2;-0,5;1e3\n"))
     assert table.to_pydict() == {"t": [1, 2], "a": [2.5, -0.5], "b": [None, 1000.0]}
 
 
-def test_a_line_of_units_is_no_reading(tmp_path: Path) -> None:
+def test_a_line_of_units_is_skipped(tmp_path: Path) -> None:
     table = read_file(written(tmp_path, "ts;g.a;g.b\n;m3/h;bar\n01.02.2026;2,5;1\n"))
     assert table.to_pydict() == {"ts": ["01.02.2026"], "g.a": [2.5], "g.b": [1]}
 
@@ -71,12 +71,12 @@ def test_names_are_read_in_their_encoding(tmp_path: Path, encoding: str, found: 
     assert read_file(path).to_pydict() == {"t": [1], "Temperatur (°C)": [2.5]}
 
 
-def test_a_character_cut_by_the_end_of_a_sample_is_still_utf_8(tmp_path: Path) -> None:
+def test_a_character_cut_by_the_end_of_the_sample_is_still_utf_8(tmp_path: Path) -> None:
     path = written(tmp_path, "t,a\n" + "x" * ((1 << 20) - 5) + "°,1\n")
     assert csv_form(path).encoding == "utf-8"
 
 
-def test_declared_texts_stand_for_no_value(tmp_path: Path) -> None:
+def test_declared_texts_are_read_as_missing(tmp_path: Path) -> None:
     path = written(tmp_path, "t,a\n1,Bad\n2,2.5\n3,-\n4,n/a\n")
     assert read_file(path, no_value=("Bad", "-")).column("a").to_pylist() == [None, 2.5, None, None]
     assert pa.types.is_string(read_file(path).column("a").type)
@@ -121,11 +121,11 @@ def test_any_bytes_are_read_or_rejected_with_a_reason(folder: Path, content: byt
     try:
         table = read_file(path)
     except SettingsError as error:
-        refusal = str(error)
+        reason = str(error)
     else:
-        refusal = None
-    if refusal is not None:
-        assert "data.csv" in refusal
+        reason = None
+    if reason is not None:
+        assert "data.csv" in reason
         return
     assert len({*table.column_names}) == table.num_columns
     with suppress(SettingsError):
@@ -148,7 +148,7 @@ def times(*texts: str, order: str = "") -> list[str]:
         (
             ("1/2/2026", "13/2/2026"),
             ["2026-02-01T00:00:00Z", "2026-02-13T00:00:00Z"],
-        ),  # the second decides for the first
+        ),  # the second date determines the order of the first
         (("1/2/2026", "2/13/2026"), ["2026-01-02T00:00:00Z", "2026-02-13T00:00:00Z"]),
         (("4/4/2026 1:00",), ["2026-04-04T01:00:00Z"]),  # the same in both orders
         (("2026/1/31 7:05",), ["2026-01-31T07:05:00Z"]),
@@ -156,11 +156,11 @@ def times(*texts: str, order: str = "") -> list[str]:
         (("2026-01-31T07:05:00.123456789+01:00",), ["2026-01-31T06:05:00.123Z"]),
     ],
 )
-def test_times_are_read_in_the_orders_that_people_use(texts: tuple[str, ...], read: list[str]) -> None:
+def test_common_date_formats_are_read(texts: tuple[str, ...], read: list[str]) -> None:
     assert times(*texts) == read
 
 
-def test_a_date_and_a_clock_in_two_columns_are_one_time(tmp_path: Path) -> None:
+def test_a_date_column_and_a_time_column_are_combined(tmp_path: Path) -> None:
     path = written(tmp_path, "Datum;Uhr;g.a\n31.01.2026;07:05:00;1,5\n01.02.2026;7:06;2,5\n")
     source = read_source(path, time_column="Datum+Uhr")
     assert [text_of_ms(each) for each in source.time_ms.tolist()] == ["2026-01-31T07:05:00Z", "2026-02-01T07:06:00Z"]
@@ -177,12 +177,12 @@ def test_an_ambiguous_order_of_dates_must_be_given() -> None:
 @pytest.mark.parametrize(
     "texts", [("31.02.2026",), ("2026-02-31",), ("1.2.26",), ("13/2/2026", "2/13/2026"), ("1.1.2026 24:00",)]
 )
-def test_invalid_dates_are_named(texts: tuple[str, ...]) -> None:
+def test_invalid_dates_are_reported(texts: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError, match=r"year of four digits, all in one order: .*parse string"):
         times(*texts)
 
 
-def test_the_clock_has_twelve_hours_with_am_and_pm() -> None:
+def test_times_with_am_and_pm_use_a_twelve_hour_clock() -> None:
     hours = {"12:05 am": "00:05", "1:05 AM": "01:05", "11:05 am": "11:05", "12:05 pm": "12:05", "1:05 PM": "13:05"}
     assert times(*(f"31.1.2026 {text}" for text in hours)) == [f"2026-01-31T{hour}:00Z" for hour in hours.values()]
 
@@ -202,6 +202,6 @@ def test_epoch_seconds_are_distinguished_from_milliseconds() -> None:
     assert read(1_767_225_600, 1_767_225_660) == [1_767_225_600_000, 1_767_225_660_000]
     assert read(1_767_225_600.25) == [1_767_225_600_250]
     assert read(1_767_225_600_000) == [1_767_225_600_000]
-    assert read(0, 1_767_225_600) == [0, 1_767_225_600]  # a clock that begins at 0 counts milliseconds
+    assert read(0, 1_767_225_600) == [0, 1_767_225_600]  # a clock that starts at 0 counts milliseconds
     with pytest.raises(SettingsError, match="found double"):
         read(0.5)

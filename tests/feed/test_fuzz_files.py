@@ -1,4 +1,4 @@
-"""A catalogue and a contract of any content are read, or rejected with a reason."""
+"""Catalogues and contracts with any content are read, or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ CONTRACT_NAMES = sorted({*json.loads(CONTRACT)})
 
 
 @given(st.one_of(documents(CATALOGUE_NAMES), altered(yaml.safe_load(CATALOGUE), CATALOGUE_NAMES)))
-def test_a_catalogue_of_any_content_is_used_or_rejected(document: Any) -> None:
+def test_a_catalogue_with_any_content_is_used_or_rejected(document: Any) -> None:
     with suppress(CatalogueError):
         found = parse_catalogue(document, source="fuzz")
         assert isinstance(found, Catalogue)
         assert found.model_of("pump-1") in (None, *range(len(found.models)))
         if max(model.window * len(model.sensors) for model in found.models) < 10_000:
-            assert PartitionWindows(found).groups == 0, "what is accepted can be run"
+            assert PartitionWindows(found).groups == 0, "an accepted catalogue can be run"
 
 
 @pytest.fixture(scope="module")

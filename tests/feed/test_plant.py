@@ -1,4 +1,4 @@
-"""The simulated plant: repeatable, within its limits, physically coupled, and different from pump to pump."""
+"""The simulated plant: reproducible, within its limits, physically coupled, and different for each pump."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def row(plant: Plant, group: int, sensor: str) -> np.ndarray:
     return plant.values[group, plant.sensor_ids.index(sensor)]
 
 
-def test_shapes_names_and_times(plant: Plant) -> None:
+def test_the_plant_has_the_expected_shapes_names_and_times(plant: Plant) -> None:
     assert plant.values.shape == (4, len(SENSORS), 4320)
     assert plant.values.dtype == np.float32
     assert plant.groups == ("pump-1", "pump-2", "pump-3", "pump-4")
@@ -36,18 +36,18 @@ def test_every_reading_is_finite_and_within_its_limits(plant: Plant) -> None:
         assert plant.values[:, index].std() > sensor.noise  # something moves besides the noise
 
 
-def test_the_same_seed_gives_the_same_plant_and_another_one_other_days(plant: Plant) -> None:
+def test_the_seed_determines_the_values(plant: Plant) -> None:
     again, other = simulate(3.0, groups=4, seed=5), simulate(3.0, groups=4, seed=6)
     assert np.array_equal(plant.values, again.values)
     assert not np.array_equal(plant.values, other.values)
 
 
-def test_a_longer_run_begins_with_the_shorter_one(plant: Plant) -> None:
+def test_a_longer_run_starts_with_the_shorter_one(plant: Plant) -> None:
     assert np.array_equal(simulate(1.0, groups=4, seed=5).values, plant.values[:, :, :1440])
 
 
-def test_a_pump_stays_the_same_pump_whatever_the_seed() -> None:
-    """The ratio of head to flow is a property of the pump: it differs between pumps, and not between days."""
+def test_the_properties_of_a_pump_do_not_depend_on_the_seed() -> None:
+    """The ratio of head to flow is a property of the pump: it differs between pumps but not between days."""
     ratio = []
     for seed in (1, 2):
         days = simulate(4.0, groups=3, seed=seed)
@@ -57,7 +57,7 @@ def test_a_pump_stays_the_same_pump_whatever_the_seed() -> None:
     assert np.ptp(ratio[0]) > 0.1 * np.mean(ratio[0])
 
 
-def test_sensors_obey_one_physics(plant: Plant) -> None:
+def test_sensors_are_physically_coupled(plant: Plant) -> None:
     for group in range(4):
         speed, flow, current = (row(plant, group, name) for name in ("speed", "flow", "motor_current"))
         assert np.corrcoef(np.diff(speed), np.diff(current))[0, 1] > 0.8
@@ -65,7 +65,7 @@ def test_sensors_obey_one_physics(plant: Plant) -> None:
         level, suction = row(plant, group, "tank_level"), row(plant, group, "suction_pressure")
         assert np.corrcoef(level, suction)[0, 1] > 0.8
         assert (row(plant, group, "discharge_pressure") > suction).all()
-        # The bearing follows the load late: its steps are small beside its range.
+        # The bearing temperature lags behind the load: its steps are small compared with its range.
         bearing = row(plant, group, "bearing_temperature")
         assert np.abs(np.diff(bearing)).mean() < 0.1 * bearing.std()
 

@@ -1,4 +1,4 @@
-"""What is sent and when: slices of a plan, and the report, without a broker."""
+"""The producer without a broker: which messages are sent when, and the report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T0 = 1_486_000_800_000
 
 
 def source(*times_ms: int, cells: tuple[int, ...] | None = None) -> Source:
-    """Readings of three sensors in two groups; of g's sensor a unless `cells` says so."""
+    """Readings of three sensors in two groups; all of sensor a of group g unless `cells` is given."""
     count = len(times_ms)
     return Source(
         [("g", "a"), ("g", "b"), ("h", "a")],
@@ -38,16 +38,16 @@ def test_slices_hold_two_thousand_readings_each() -> None:
 
 
 def test_slices_do_not_divide_messages() -> None:
-    """Messages of 1,500 readings begin at 0, 1,500 and 3,000."""
+    """Messages of 1,500 readings start at readings 0, 1,500 and 3,000."""
     plan = plan_messages(source(*range(4000)), InputFormat.BATCH, batch=1500)
     assert message_slices(plan) == [(0, 2), (2, 3)]
 
 
-def test_paced_slices_hold_what_falls_due_within_a_tick() -> None:
+def test_a_paced_slice_holds_the_readings_due_within_a_tick() -> None:
     assert paced_slices(singles(), 1.0) == []
     assert paced_slices(singles(0, 19, 20, 39, 40), 1.0) == [(0, 2), (2, 4), (4, 5)]
     assert paced_slices(singles(0, 39, 40), 2.0) == [(0, 2), (2, 3)]
-    assert paced_slices(singles(0, 0, 1), 0.001) == [(0, 2), (2, 3)], "a tick is a millisecond at least"
+    assert paced_slices(singles(0, 0, 1), 0.001) == [(0, 2), (2, 3)], "a tick is at least a millisecond"
 
 
 def test_a_dry_run_counts_what_would_be_sent() -> None:
@@ -61,12 +61,12 @@ def test_a_dry_run_counts_what_would_be_sent() -> None:
     assert dry_run(source(), InputFormat.SINGLE) == ProduceReport(0, 0, 0, 0, 0, 0, 0, 0.0, 0, "")
 
 
-def test_the_rate_is_readings_over_seconds() -> None:
+def test_the_rate_is_readings_per_second() -> None:
     assert ProduceReport(30, 0, 1, 1, 1, 0, 0, 1.5, 0).readings_per_second == 20.0
 
 
 @pytest.mark.parametrize(("batch", "speed"), [(0, None), (1, 0.0), (1, -1.0)])
-def test_numbers_out_of_range_are_refused_before_anything_is_sent(batch: int, speed: float | None) -> None:
+def test_arguments_out_of_range_are_rejected_before_anything_is_sent(batch: int, speed: float | None) -> None:
     with pytest.raises(SettingsError, match="a batch of 1 or more and a speed above 0"):
         produce(Settings(kafka="127.0.0.1:1"), source(0), batch=batch, speed=speed)
 

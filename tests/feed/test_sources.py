@@ -1,4 +1,4 @@
-"""Readings of files and the plant, withheld readings, and the messages that they become."""
+"""Readings of files and the plant, withheld readings, and their messages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_long_file_without_groups_takes_the_given_one(tmp_path: Path) -> None:
         read_source(path)
 
 
-def test_one_group_for_all_columns_keeps_their_whole_names(tmp_path: Path) -> None:
+def test_with_one_group_for_all_columns_sensors_keep_the_full_column_names(tmp_path: Path) -> None:
     path = written(tmp_path, "date,max. PAR (µmol)\n2017-02-02 02:00:00,5\n", encoding="latin-1")
     assert rows(read_source(path, group="jena")) == [("jena", "max. PAR (µmol)", T0, 5.0)]
 
@@ -82,18 +82,18 @@ def test_numbers_and_texts_that_mean_no_reading_are_gaps(tmp_path: Path) -> None
     assert (source.gaps, source.skipped) == (2, ())
 
 
-def test_naive_stamps_are_read_in_the_given_zone(tmp_path: Path) -> None:
+def test_timestamps_without_a_zone_are_read_in_the_given_zone(tmp_path: Path) -> None:
     path = written(tmp_path, "time,g.a\n2017-02-02 03:00:00,1\n")
     assert read_source(path, timezone="Europe/Berlin").time_ms[0] == T0
     assert read_source(path).time_ms[0] == T0 + 3_600_000
 
 
 @pytest.mark.parametrize(
-    "stamp",
+    "timestamp",
     ["2017-02-02T02:00:00Z", "2017-02-02 02:00:00+00:00", "2017/2/2 2:00", "2017-02-02 02:00", str(T0), "1486000800"],
 )
-def test_stamps_of_many_kinds_are_read(tmp_path: Path, stamp: str) -> None:
-    assert read_source(written(tmp_path, f"ts,g.a\n{stamp},1\n")).time_ms.tolist() == [T0]
+def test_many_timestamp_formats_are_read(tmp_path: Path, timestamp: str) -> None:
+    assert read_source(written(tmp_path, f"ts,g.a\n{timestamp},1\n")).time_ms.tolist() == [T0]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_absent_file_and_unknown_endings_and_zones_are_rejected(tmp_path: Pat
         read_source(written(tmp_path, f"ts,g.a\n{T0},1\n"), timezone="Mars/Olympus")
 
 
-def test_a_wide_parquet_of_float32_keeps_its_width(tmp_path: Path) -> None:
+def test_float32_values_of_a_parquet_file_are_sent_with_few_digits(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     times = pa.array([T0], pa.timestamp("ms", tz="UTC"))
     pq.write_table(pa.table({"time": times, "g.a": pa.array([12.3], pa.float32())}), path)
@@ -136,7 +136,7 @@ def test_a_time_range_is_half_open() -> None:
     assert set(part.time_ms.tolist()) == {first + 60_000, first + 120_000}
 
 
-def test_moments_read_and_print() -> None:
+def test_times_are_parsed_and_formatted() -> None:
     assert moment_ms("2017-02-02T02:00:00Z") == moment_ms("2017-02-02T03:00:00", timezone="Europe/Berlin") == T0
     assert text_of_ms(T0) == "2017-02-02T02:00:00Z"
     assert text_of_ms(T0 + 5) == "2017-02-02T02:00:00.005Z"
@@ -144,7 +144,7 @@ def test_moments_read_and_print() -> None:
         moment_ms("soon")
 
 
-def test_exactly_the_asked_share_is_hidden_in_all_three_ways_and_the_same_again() -> None:
+def test_the_hidden_readings_are_reproducible_and_of_all_three_kinds() -> None:
     source = plant_source(1, groups=3)
     hidden = hide(source, 0.2, seed=4)
     assert hidden.mask.sum() == round(0.2 * len(source))
@@ -157,7 +157,7 @@ def test_exactly_the_asked_share_is_hidden_in_all_three_ways_and_the_same_again(
         hide(source, 1.0)
 
 
-def test_the_written_truth_is_what_was_withheld(tmp_path: Path) -> None:
+def test_the_written_truth_contains_the_withheld_readings(tmp_path: Path) -> None:
     source = plant_source(0.1, groups=2)
     hidden = hide(source, 0.3)
     path = tmp_path / "deep" / "hidden.parquet"
@@ -173,7 +173,7 @@ def test_the_written_truth_is_what_was_withheld(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("input_format", list(InputFormat))
 @pytest.mark.parametrize("nulls", [False, True])
-def test_every_format_decodes_to_the_very_readings(input_format: InputFormat, nulls: bool) -> None:
+def test_every_format_decodes_to_the_same_readings(input_format: InputFormat, nulls: bool) -> None:
     source = plant_source(0.05, groups=3)
     hidden = hide(source, 0.2).mask
     sent = source if nulls else source.where(~hidden)

@@ -1,4 +1,4 @@
-"""A gRPC server of the KServe protocol, as Triton's, that answers each call as a test scripts it."""
+"""A gRPC server with Triton's KServe protocol and scripted replies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
 
 @asynccontextmanager
 async def served(*replies: Reply, version: str = "1") -> AsyncIterator[tuple[str, _Servicer]]:
-    """Serve the replies in order, the last one for ever; yields the address and what was received."""
+    """Serve the replies in order and repeat the last one; yields the address and the servicer, which records calls."""
     server = grpc.aio.server()
     servicer = _Servicer(replies, version)
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)

@@ -1,4 +1,4 @@
-"""Last value and interpolation, by example and against a loop."""
+"""Last value and interpolation, by example and compared with a loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ N = np.nan
 
 
 def split(row: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Values with garbage where nothing was observed, and where something was."""
+    """Values, with garbage where nothing was observed, and the mask of observed cells."""
     values = np.array([[row]], np.float32)
     observed = ~np.isnan(values)
     return np.where(observed, values, np.float32(-999)), observed
@@ -37,7 +37,7 @@ def split(row: list[float]) -> tuple[np.ndarray, np.ndarray]:
         ([7], [7], [7]),
     ],
 )
-def test_by_example(row: list[float], last: list[float], line: list[float]) -> None:
+def test_baselines_by_example(row: list[float], last: list[float], line: list[float]) -> None:
     assert np.array_equal(last_value(*split(row))[0, 0], np.array(last, np.float32), equal_nan=True)
     assert np.array_equal(interpolation(*split(row))[0, 0], np.array(line, np.float32), equal_nan=True)
 
@@ -47,7 +47,7 @@ def test_by_example(row: list[float], last: list[float], line: list[float]) -> N
     arrays(np.bool_, (7, 5)),
     arrays(np.int64, 7, elements=st.integers(0, 4)),
 )
-def test_a_single_cell_is_that_of_the_whole_row_to_the_bit(
+def test_a_single_interpolated_cell_equals_the_cell_of_the_whole_row(
     values: np.ndarray, observed: np.ndarray, at: np.ndarray
 ) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
@@ -61,7 +61,7 @@ def test_a_single_cell_is_that_of_the_whole_row_to_the_bit(
     arrays(np.float32, (2, 3, 7), elements=st.floats(-100, 100, width=32)),
     arrays(np.bool_, (2, 3, 7)),
 )
-def test_both_agree_with_a_loop(values: np.ndarray, observed: np.ndarray) -> None:
+def test_both_baselines_agree_with_a_loop(values: np.ndarray, observed: np.ndarray) -> None:
     last, line = last_value(values, observed), interpolation(values, observed)
     assert last.dtype == line.dtype == np.float32
     for place in np.ndindex(*values.shape[:2]):
@@ -79,7 +79,7 @@ def test_both_agree_with_a_loop(values: np.ndarray, observed: np.ndarray) -> Non
 
 
 @given(arrays(np.float32, (4, 6), elements=st.floats(-100, 100, width=32)), arrays(np.bool_, (4, 6)))
-def test_what_was_not_observed_plays_no_part(values: np.ndarray, observed: np.ndarray) -> None:
+def test_unobserved_values_do_not_matter(values: np.ndarray, observed: np.ndarray) -> None:
     garbage = np.where(observed, values, np.float32(np.nan))
     for fill in (last_value, interpolation):
         assert np.array_equal(fill(values, observed), fill(garbage, observed), equal_nan=True)
@@ -90,20 +90,20 @@ def windows(row: list[float], steps: int) -> Windows:
     return Windows("m", np.where(observed, values, 0), observed, steps)
 
 
-async def test_interpolation_says_where_there_was_no_right_neighbour() -> None:
+async def test_interpolation_marks_cells_without_a_right_neighbour_as_last_value() -> None:
     answer = await Interpolation().impute(windows([1, N, 3, N], 3))
     assert answer.values[0, 0].tolist() == [2, 3, 3]
     assert answer.method[0, 0, [0, 2]].tolist() == [Method.INTERPOLATION, Method.LAST_VALUE]
     assert answer.version == [""]
 
 
-async def test_last_value_gives_the_newest_steps() -> None:
+async def test_last_value_fills_the_newest_steps() -> None:
     answer = await LastValue().impute(windows([1, N, 3, N], 2))
     assert answer.values[0, 0].tolist() == [3, 3]
     assert (answer.method == Method.LAST_VALUE).all()
 
 
-async def test_echo_gives_back_what_it_got() -> None:
+async def test_echo_returns_its_input() -> None:
     answer = await Echo().impute(windows([1, N, 3, N], 4))
     assert answer.values[0, 0].tolist() == [1, 0, 3, 0]
     for rung in (Echo(), LastValue(), Interpolation()):

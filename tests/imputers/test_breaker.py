@@ -1,4 +1,4 @@
-"""The breaker: one failure opens it, one probe a rest decides, and nothing else gets through."""
+"""The breaker: one failure opens it, and after each rest one probe decides while other batches are rejected."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from glaim_stream.imputers.simple import Interpolation, LastValue
 from glaim_stream.records import Method
 
 
-def test_a_failure_opens_it_and_after_the_rest_one_batch_tries() -> None:
+def test_a_failure_opens_the_breaker_and_one_batch_probes_after_the_rest() -> None:
     breaker = Breaker(5.0)
     assert breaker.admits(0.0)
     breaker.failed(1.0)
     assert not breaker.admits(1.0)
     assert not breaker.admits(5.9)
     assert breaker.admits(6.0)
-    assert not breaker.admits(6.0), "the probe is under way"
-    assert not breaker.admits(60.0), "and stays the only one"
+    assert not breaker.admits(6.0), "the probe is running"
+    assert not breaker.admits(60.0), "it stays the only probe"
     breaker.answered()
     assert breaker.admits(60.0)
     assert breaker.admits(60.0)
 
 
-def test_a_probe_that_fails_begins_another_rest() -> None:
+def test_a_failed_probe_starts_another_rest() -> None:
     breaker = Breaker(5.0)
     breaker.failed(0.0)
     assert breaker.admits(5.0)
@@ -42,7 +42,7 @@ def test_a_probe_that_fails_begins_another_rest() -> None:
     assert breaker.admits(12.0)
 
 
-def test_batches_from_before_it_opened_change_nothing() -> None:
+def test_batches_admitted_before_the_breaker_opened_do_not_change_it() -> None:
     breaker = Breaker(5.0)
     assert [breaker.admits(0.0) for _ in range(3)] == [True] * 3
     breaker.failed(1.0)
@@ -53,14 +53,16 @@ def test_batches_from_before_it_opened_change_nothing() -> None:
     assert breaker.admits(6.0), "the rest counts from the first failure"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["ask", "fail", "answer"]), st.floats(0, 3)), max_size=60), st.floats(0.1, 4))
-def test_never_two_batches_while_it_is_half_open(actions: list[tuple[str, float]], rest_s: float) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(["call", "fail", "succeed"]), st.floats(0, 3)), max_size=60), st.floats(0.1, 4)
+)
+def test_a_half_open_breaker_admits_only_one_batch(actions: list[tuple[str, float]], rest_s: float) -> None:
     seen: list[State] = []
     breaker, now_s, opened_s, probing = Breaker(rest_s, seen.append), 0.0, -1.0, False
     for action, passed_s in actions:
         now_s += passed_s
         before = breaker.state
-        if action == "ask":
+        if action == "call":
             admitted = breaker.admits(now_s)
             if before is not State.CLOSED:
                 assert admitted == (not probing and now_s >= opened_s + rest_s)
@@ -76,17 +78,17 @@ def test_never_two_batches_while_it_is_half_open(actions: list[tuple[str, float]
 
 
 class Flaky(LastValue):
-    """The last value, but for the time that it is away."""
+    """The last value, unless an error is set."""
 
     name = "flaky"
 
     def __init__(self) -> None:
         self.error: Exception | None = None
-        self.asked = 0
+        self.calls = 0
         self.gate: asyncio.Event | None = None
 
     async def impute(self, windows: Windows) -> Imputed:
-        self.asked += 1
+        self.calls += 1
         if self.gate is not None:
             await self.gate.wait()
         if self.error is not None:
@@ -99,55 +101,55 @@ WINDOWS = Windows("m", np.ones((6, 1, 4), np.float32), np.ones((6, 1, 4), np.boo
 
 @pytest.fixture
 async def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Moves the event loop's clock, which the ladder reads, by so many seconds: a rest is over without waiting."""
+    """Advance the event loop's clock, which the ladder reads, by some seconds, so that a rest ends without waiting."""
     loop = asyncio.get_running_loop()
     real_time, passed_s = loop.time, [0.0]
     monkeypatch.setattr(loop, "time", lambda: real_time() + sum(passed_s))
     return passed_s.append
 
 
-async def test_while_one_batch_tries_the_others_pass_on(pass_time: Callable[[float], None]) -> None:
+async def test_while_one_batch_probes_the_others_use_the_next_rung(pass_time: Callable[[float], None]) -> None:
     rung, states = Flaky(), list[tuple[str, State]]()
-    ladder = Ladder([rung, Interpolation()], batch=1, rest_s=600, on_state=lambda *said: states.append(said))
-    rung.error = ImputerUnavailable("away")
+    ladder = Ladder([rung, Interpolation()], batch=1, rest_s=600, on_state=lambda *change: states.append(change))
+    rung.error = ImputerUnavailable("unavailable")
     await ladder.impute(WINDOWS.slice(0, 1))
     answer = await ladder.impute(WINDOWS)
-    assert rung.asked == 1, "left alone"
+    assert rung.calls == 1, "the open breaker admits nothing"
     assert (answer.method == Method.LAST_VALUE).sum() == 0
     pass_time(601)
     rung.error, rung.gate = None, asyncio.Event()
-    trying = asyncio.create_task(ladder.impute(WINDOWS))
-    while rung.asked < 2:  # noqa: ASYNC110  a batch of a task of its own
+    probe = asyncio.create_task(ladder.impute(WINDOWS))
+    while rung.calls < 2:  # noqa: ASYNC110  the batch runs in its own task
         await asyncio.sleep(0)
     others = await ladder.impute(WINDOWS)
-    assert rung.asked == 2
+    assert rung.calls == 2
     assert (others.method != Method.MODEL).all()
     rung.gate.set()
-    assert (await trying).method[:, 0, 0].tolist().count(Method.LAST_VALUE) == 1
+    assert (await probe).method[:, 0, 0].tolist().count(Method.LAST_VALUE) == 1
     await ladder.impute(WINDOWS)
-    assert rung.asked == 8
+    assert rung.calls == 8
     assert states == [("flaky", State.OPEN), ("flaky", State.HALF_OPEN), ("flaky", State.CLOSED)]
 
 
-async def test_a_refusal_is_an_answer_and_leaves_the_breaker_closed() -> None:
+async def test_an_error_response_leaves_the_breaker_closed() -> None:
     rung = Flaky()
     rung.error = ImputerError("no such model")
     ladder = Ladder([rung, Interpolation()], batch=1)
     await ladder.impute(WINDOWS)
-    assert rung.asked == 6
+    assert rung.calls == 6
 
 
 @pytest.mark.parametrize("end", ["cancelled", "fault"])
-async def test_a_probe_that_ends_otherwise_is_not_the_last_one(end: str, pass_time: Callable[[float], None]) -> None:
+async def test_another_probe_follows_a_cancelled_or_crashed_one(end: str, pass_time: Callable[[float], None]) -> None:
     rung = Flaky()
     ladder = Ladder([rung, Interpolation()], rest_s=600)
-    rung.error = ImputerUnavailable("away")
+    rung.error = ImputerUnavailable("unavailable")
     await ladder.impute(WINDOWS)
     pass_time(601)
     if end == "cancelled":
         rung.gate = asyncio.Event()
         probe = asyncio.create_task(ladder.impute(WINDOWS))
-        while rung.asked < 2:  # noqa: ASYNC110  the probe is a task of its own
+        while rung.calls < 2:  # noqa: ASYNC110  the probe runs in its own task
             await asyncio.sleep(0)
         probe.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -160,4 +162,4 @@ async def test_a_probe_that_ends_otherwise_is_not_the_last_one(end: str, pass_ti
     rung.error = None
     pass_time(601)
     await ladder.impute(WINDOWS)
-    assert rung.asked == 3
+    assert rung.calls == 3

@@ -1,4 +1,4 @@
-"""The first question to an imputer, and asking it until it is answered."""
+"""The first call of an imputer, which is repeated until it succeeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glaim_stream.imputers.simple import LastValue
 from tests.support import contract
 
 
-def test_a_typical_window_is_the_training_mean_with_the_newest_step_out() -> None:
+def test_a_typical_window_has_the_training_mean_and_a_missing_newest_step() -> None:
     windows = typical_windows(contract(3, window=6, emitted_steps=2))
     assert windows.values.shape == (1, 3, 6)
     assert windows.values.dtype == np.float32
@@ -23,7 +23,7 @@ def test_a_typical_window_is_the_training_mean_with_the_newest_step_out() -> Non
     assert windows.steps == 2
 
 
-def test_an_empty_window_has_the_same_shape_and_nothing_in_it() -> None:
+def test_an_empty_window_has_the_same_shape_and_no_observations() -> None:
     windows = empty_windows(contract(3, window=6))
     assert windows.values.shape == (1, 3, 6)
     assert not windows.observed.any()
@@ -31,23 +31,23 @@ def test_an_empty_window_has_the_same_shape_and_nothing_in_it() -> None:
 
 
 class Late(LastValue):
-    """Answers from the third question of each model on."""
+    """Answers from the third call for each model on."""
 
     name = "late"
 
     def __init__(self, error: Exception) -> None:
-        self.asked: list[str] = []
+        self.called_models: list[str] = []
         self.error = error
 
     async def impute(self, windows: Windows) -> Imputed:
-        self.asked.append(windows.model)
-        if self.asked.count(windows.model) < 3:
+        self.called_models.append(windows.model)
+        if self.called_models.count(windows.model) < 3:
             raise self.error
         return await super().impute(windows)
 
 
 @pytest.mark.parametrize("error", [ImputerUnavailable("refused"), ContractError("other tensors")])
-async def test_every_model_is_called_until_it_answers_and_no_longer(error: Exception) -> None:
+async def test_every_model_is_called_until_it_answers(error: Exception) -> None:
     rung = Late(error)
     answered: list[str] = []
     failures: list[tuple[str, str]] = []
@@ -57,12 +57,12 @@ async def test_every_model_is_called_until_it_answers_and_no_longer(error: Excep
             rung,
             contracts,
             on_answer=answered.append,
-            on_failure=lambda name, why: failures.append((name, why)),
+            on_failure=lambda name, reason: failures.append((name, reason)),
             first_pause_s=0.001,
         ),
         10,
     )
     assert answered == ["a", "b"]
-    assert rung.asked == ["a", "b"] * 3
+    assert rung.called_models == ["a", "b"] * 3
     assert failures[0] == ("a", f"late has not answered yet: {error}")
     assert len(failures) == 4

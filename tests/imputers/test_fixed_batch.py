@@ -1,4 +1,4 @@
-"""Batches of one size: the same windows get the same bytes whatever travels with them."""
+"""Batches of a fixed size: a window gets the same bytes whichever windows share its batch."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ def test_padding_repeats_the_last_window_and_keeps_the_others() -> None:
 
 
 @pytest.mark.parametrize("size", [8, 32])
-async def test_a_model_gives_a_window_the_same_bytes_in_any_company(size: int) -> None:
+async def test_a_model_imputes_a_window_to_the_same_bytes_in_any_batch(size: int) -> None:
     contracts = {MODEL: read_contract(REPOSITORY / MODEL)}
     fixed = LocalImputer(REPOSITORY, contracts, fixed_batch=size)
     free = LocalImputer(REPOSITORY, contracts)
-    ours, others = windows(5), windows(size, seed=1)
-    alone = await fixed.impute(ours)
+    chosen, others = windows(5), windows(size, seed=1)
+    alone = await fixed.impute(chosen)
     assert alone.values.shape == (5, len(contracts[MODEL].sensors), 16)
     assert len(alone.version) == 5
-    free_alone = await free.impute(ours)
+    free_alone = await free.impute(chosen)
     differs = False
     for place in range(size - 4):
         rows = np.concatenate([np.arange(place), np.arange(place, size - 5)])
-        company = Windows(
+        batch = Windows(
             MODEL,
-            np.concatenate([others.values[rows[:place]], ours.values, others.values[rows[place:]]]),
-            np.concatenate([others.observed[rows[:place]], ours.observed, others.observed[rows[place:]]]),
+            np.concatenate([others.values[rows[:place]], chosen.values, others.values[rows[place:]]]),
+            np.concatenate([others.observed[rows[:place]], chosen.observed, others.observed[rows[place:]]]),
             16,
         )
-        together = (await fixed.impute(company)).values[place : place + 5]
+        together = (await fixed.impute(batch)).values[place : place + 5]
         assert together.tobytes() == alone.values.tobytes(), f"at place {place} of {size}"
-        differs |= (await free.impute(company)).values[place : place + 5].tobytes() != free_alone.values.tobytes()
-    assert differs, "without a fixed batch the last bits follow the shape: else this test shows nothing"
+        differs |= (await free.impute(batch)).values[place : place + 5].tobytes() != free_alone.values.tobytes()
+    assert differs, "without a fixed batch the last bits depend on the shape; otherwise this test shows nothing"
 
 
-def test_a_fixed_batch_fits_only_a_server_that_cannot_join_calls() -> None:
+def test_a_fixed_batch_needs_a_server_that_cannot_merge_calls() -> None:
     batching = {"max_batch_size": 64, "dynamic_batching": {}}
     _require_batch("m", 64, batching)
     _require_batch("m", 32, {"max_batch_size": 64})

@@ -1,4 +1,4 @@
-"""The ladder: rungs that fail, batches in flight, and windows of the wrong shape."""
+"""The ladder: rungs that fail, batches in flight, and windows with a wrong shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glaim_stream.records import Method
 
 @dataclass
 class Scripted:
-    """A rung that answers with the first value of each window, or fails for windows that begin with a bad one."""
+    """A rung that returns the first value of each window, or fails for windows that start with a bad one."""
 
     name: str = "scripted"
     bad: tuple[float, ...] = ()
@@ -48,27 +48,27 @@ def windows(count: int, *, observed: bool = True) -> Windows:
     return Windows("m", values, np.full(values.shape, observed), 3)
 
 
-async def test_answers_come_back_in_the_order_of_the_windows() -> None:
+async def test_answers_have_the_order_of_the_windows() -> None:
     answer = await Ladder([Scripted()], batch=3).impute(windows(10))
     assert answer.values[:, 0, 0].tolist() == list(range(10))
     assert (answer.values.shape, answer.method.shape, len(answer.version)) == ((10, 2, 3), (10, 2, 3), 10)
 
 
-async def test_batches_and_calls_at_a_time_have_bounds() -> None:
+async def test_the_batch_size_and_the_number_of_calls_in_flight_are_limited() -> None:
     rung = Scripted()
     await Ladder([rung], batch=4, in_flight=2).impute(windows(18))
     assert rung.sizes == [4, 4, 4, 4, 2]
     assert rung.most_running == 2
 
 
-async def test_without_options_batches_are_of_64_windows_and_8_calls_run_at_a_time() -> None:
+async def test_by_default_batches_have_64_windows_and_8_calls_are_in_flight() -> None:
     rung = Scripted()
     await Ladder([rung]).impute(windows(64 * 9 + 1))
     assert rung.sizes == [64] * 9 + [1]
     assert rung.most_running == 8
 
 
-async def test_a_batch_that_fails_goes_one_rung_down_and_is_counted_and_the_others_stay() -> None:
+async def test_a_failed_batch_is_counted_and_passed_to_the_next_rung() -> None:
     failed: list[str] = []
     answer = await Ladder([Scripted(bad=(4,)), Interpolation()], batch=2, on_failure=failed.append).impute(windows(6))
     methods = answer.method[:, 0, 0].tolist()
@@ -77,7 +77,7 @@ async def test_a_batch_that_fails_goes_one_rung_down_and_is_counted_and_the_othe
     assert failed == ["scripted"]
 
 
-async def test_what_no_rung_answers_is_null() -> None:
+async def test_windows_that_no_rung_imputes_are_null() -> None:
     failed: list[str] = []
     rungs = [Scripted("a", bad=(0,)), Scripted("b", bad=(0,), error=ImputerError)]
     answer = await Ladder(rungs, on_failure=failed.append).impute(windows(1))
@@ -87,7 +87,7 @@ async def test_what_no_rung_answers_is_null() -> None:
     assert failed == ["a", "b"]
 
 
-async def test_a_fault_that_is_no_imputer_error_is_not_swallowed() -> None:
+async def test_other_exceptions_than_imputer_errors_are_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         await Ladder([Scripted(bad=(0,), error=ZeroDivisionError), Interpolation()]).impute(windows(1))
 
@@ -112,7 +112,7 @@ async def test_closing_closes_every_rung() -> None:
         ((1, 2, 6), (1, 2, 6), 7, r"steps must lie in 1\.\.6, found 7"),
     ],
 )
-def test_windows_of_the_wrong_shape_are_refused(
+def test_windows_with_a_wrong_shape_are_rejected(
     values: tuple[int, ...], observed: tuple[int, ...], steps: int, message: str
 ) -> None:
     with pytest.raises(WindowShapeError, match=message):

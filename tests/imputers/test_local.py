@@ -1,4 +1,4 @@
-"""The same TorchScript in the worker, where there is no Triton."""
+"""The local imputer, which runs the same TorchScript in the worker, without Triton."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support import contract
 
 
 def put(repository: Path, version: int, *, add: float = 0.0, **more: Any) -> None:
-    """A version that answers with each sensor's observed mean, and something added to it."""
+    """Write a version that imputes each sensor's observed mean plus `add`."""
     torch = pytest.importorskip("torch", reason="the extra `local` is not installed")
     folder = repository / "m" / str(version)
     folder.mkdir(parents=True)
@@ -36,19 +36,19 @@ def put(repository: Path, version: int, *, add: float = 0.0, **more: Any) -> Non
 
     network = torch.jit.trace(forward, (torch.zeros(1, 2, 6), torch.ones(1, 2, 6, dtype=torch.bool)))
     network.save(str(folder / "model.pt"))
-    promised = contract(version=version, torchscript_sha256=file_digest(folder / "model.pt"), **more)
-    write_contract(promised, folder)
-    write_contract(promised, repository / "m")
+    written = contract(version=version, torchscript_sha256=file_digest(folder / "model.pt"), **more)
+    write_contract(written, folder)
+    write_contract(written, repository / "m")
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Version 1 of the model m."""
+    """A repository with version 1 of the model m."""
     put(tmp_path, 1)
     return tmp_path
 
 
-async def test_it_answers_for_the_newest_steps_with_its_version(repository: Path) -> None:
+async def test_the_newest_steps_are_imputed_and_marked_with_the_version(repository: Path) -> None:
     imputer = LocalImputer(repository, {"m": read_contract(repository / "m")})
     values = np.arange(24, dtype=np.float32).reshape(2, 2, 6)
     observed = np.ones(values.shape, np.bool_)
@@ -61,20 +61,20 @@ async def test_it_answers_for_the_newest_steps_with_its_version(repository: Path
     await imputer.close()
 
 
-async def test_a_model_that_was_not_loaded_is_refused(repository: Path) -> None:
+async def test_a_model_that_was_not_loaded_is_rejected(repository: Path) -> None:
     windows = Windows("other", np.zeros((1, 2, 6), np.float32), np.zeros((1, 2, 6), np.bool_), 1)
     with pytest.raises(ImputerError, match=r"no local model other, loaded are \['m'\]"):
         await LocalImputer(repository, {"m": read_contract(repository / "m")}).impute(windows)
 
 
-def test_weights_that_are_not_the_contracts_are_not_loaded(repository: Path) -> None:
+def test_weights_that_do_not_match_the_contract_are_not_loaded(repository: Path) -> None:
     weights = repository / "m" / "1" / "model.pt"
     weights.write_bytes(weights.read_bytes() + b"\0")
     with pytest.raises(ContractError, match=r"model\.pt of model m version 1"):
         LocalImputer(repository, {"m": read_contract(repository / "m")})
 
 
-def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_torch_the_error_states_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     original = builtins.__import__
 
     def without_torch(name: str, *arguments: Any, **keywords: Any) -> Any:
@@ -87,7 +87,7 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, 
         LocalImputer(tmp_path, {})
 
 
-async def test_while_triton_is_away_the_local_model_answers_before_interpolation(repository: Path) -> None:
+async def test_while_triton_is_unavailable_the_local_model_imputes(repository: Path) -> None:
     chosen = Settings(model_repository=repository, triton="localhost:1", triton_deadline_s=0.2, fallback_local=True)
     ladder = create_ladder(chosen, {"m": read_contract(repository / "m")})
     assert [rung.name for rung in ladder.rungs] == ["triton", "local", "interpolation"]
@@ -99,7 +99,7 @@ async def test_while_triton_is_away_the_local_model_answers_before_interpolation
 
 
 def put_broken(repository: Path, forward: Any) -> None:
-    """Version 1 of the model m, whose network is `forward`."""
+    """Write version 1 of the model m with the network `forward`."""
     torch = pytest.importorskip("torch", reason="the extra `local` is not installed")
     folder = repository / "m" / "1"
     folder.mkdir(parents=True)
@@ -120,7 +120,7 @@ def put_broken(repository: Path, forward: Any) -> None:
         (lambda values, observed: (values * observed, values), "^model m version 1 failed: .*no attribute 'numpy'$"),
     ],
 )
-async def test_a_network_that_fails_or_returns_something_else_leaves_the_windows_to_the_next_rung(
+async def test_a_network_that_fails_or_returns_invalid_values_is_an_imputer_error(
     tmp_path: Path, forward: Any, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     put_broken(tmp_path, forward)
@@ -136,8 +136,8 @@ async def test_a_network_that_fails_or_returns_something_else_leaves_the_windows
 ONES = Windows("m", np.ones((1, 2, 6), np.float32), np.ones((1, 2, 6), np.bool_), 1)
 
 
-class Followed:
-    """The rung of a repository, asked each time when it looks again."""
+class FollowedRepository:
+    """A local imputer whose clock advances before each call."""
 
     def __init__(self, repository: Path) -> None:
         self.now_s = 0.0
@@ -150,22 +150,22 @@ class Followed:
         return found.version[0], float(found.values[0, 0, 0])
 
 
-async def test_a_promoted_version_is_taken_up_and_a_withdrawn_one_left(repository: Path) -> None:
-    followed = Followed(repository)
+async def test_a_new_version_is_loaded_and_a_withdrawn_one_is_dropped(repository: Path) -> None:
+    followed = FollowedRepository(repository)
     put(repository, 2, add=1.0)
     assert await followed.answer(after_s=VERSION_CHECK_INTERVAL_S / 2) == ("1", 1.0)
     assert await followed.answer() == ("2", 2.0)
     found = followed.contracts.of("m", "2")
-    assert found is not None, "its intervals are known"
+    assert found is not None, "its contract, and so its intervals, are known"
     assert found.version == 2
     rollback(open_store(str(repository)), "m", say=lambda line: None)
     assert await followed.answer() == ("1", 1.0)
 
 
-async def test_a_version_that_cannot_be_used_is_said_once_and_the_one_before_goes_on(
+async def test_an_unusable_version_is_logged_once_and_the_previous_one_stays(
     repository: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    followed = Followed(repository)
+    followed = FollowedRepository(repository)
     put(repository, 2)
     weights = repository / "m" / "2" / "model.pt"
     whole = weights.read_bytes()

@@ -12,7 +12,7 @@ from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 
 
 def windows(count: int, steps: int = 2) -> Windows:
-    """`count` windows of 2 sensors and 6 steps, numbered from 0 in their values."""
+    """`count` windows of 2 sensors and 6 steps; all values of a window are its number."""
     values = np.broadcast_to(np.arange(count, dtype=np.float32)[:, None, None], (count, 2, 6)).copy()
     return Windows("m", values, values > 0, steps)
 
@@ -34,31 +34,31 @@ def test_doubles_become_float32() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 4), (4, 2, 4), (3, 1, 4), (3, 3, 4), (3, 2, 3), (3, 2, 5), (3, 2), ()])
-def test_another_shape_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ImputerError) as refused:
+def test_a_wrong_shape_is_rejected(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ImputerError) as rejected:
         requested(np.zeros(shape, np.float32))
-    assert str(refused.value) == f"model m must return values of shape (3, 2, 4), found {shape}"
+    assert str(rejected.value) == f"model m must return values of shape (3, 2, 4), found {shape}"
 
 
-def test_no_array_at_all_is_refused() -> None:
+def test_none_is_rejected() -> None:
     with pytest.raises(ImputerError, match="found None"):
         requested(None)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_requested_value_that_is_not_finite_is_refused(value: float) -> None:
+def test_a_requested_value_that_is_not_finite_is_rejected(value: float) -> None:
     answer = np.zeros((3, 2, 4), np.float32)
     answer[1, 1, 2] = value
     with pytest.raises(ImputerError, match="model m returned values that are not finite"):
         requested(answer)
 
 
-def test_a_double_beyond_float32_is_refused() -> None:
+def test_a_double_beyond_float32_is_rejected() -> None:
     with np.errstate(over="ignore"), pytest.raises(ImputerError, match="not finite"):
         requested(np.full((3, 2, 4), 1e39))
 
 
-def test_padding_and_older_steps_may_hold_anything() -> None:
+def test_padding_and_older_steps_may_have_any_value() -> None:
     answer = np.full((3, 2, 4), np.nan, np.float32)
     answer[:2, :, 2:] = 1
     assert (requested(answer) == 1).all()

@@ -1,4 +1,4 @@
-"""The Triton rung without a server: what it refuses, and how long a server that is away may hold it up."""
+"""The Triton rung against scripted servers: rejected calls, retries, and deadlines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WINDOWS = Windows("m", np.zeros((1, 2, 6), np.float32), np.zeros((1, 2, 6), np.b
 
 @pytest.fixture
 def closed_port() -> Iterator[str]:
-    """An address where nobody listens, and nobody can begin to."""
+    """An address that is bound but not listening, so that connections are refused."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -31,15 +31,13 @@ def closed_port() -> Iterator[str]:
 
 @pytest.fixture
 def silent_port() -> Iterator[str]:
-    """An address where connections are taken and never answered."""
+    """An address where connections are accepted but never answered."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("port", ["closed_port", "silent_port"])
-async def test_a_server_that_is_away_is_unavailable_within_the_deadline(
-    port: str, request: pytest.FixtureRequest
-) -> None:
+async def test_an_unreachable_server_is_reported_within_the_deadline(port: str, request: pytest.FixtureRequest) -> None:
     imputer = TritonImputer(request.getfixturevalue(port), {"m": contract()}, deadline_s=DEADLINE_S)
     start_s = time.perf_counter()
     with pytest.raises(ImputerUnavailable):
@@ -51,8 +49,8 @@ async def test_a_server_that_is_away_is_unavailable_within_the_deadline(
     await imputer.close()
 
 
-async def test_who_did_not_answer_is_looked_up_anew(closed_port: str) -> None:
-    """A name that was unknown for 90 s: the old connection met it 29 s after it was known, a new one at once."""
+async def test_the_client_reconnects_after_a_call_without_an_answer(closed_port: str) -> None:
+    """After a name was unresolvable for 90 s, the old connection needed another 29 s; a new one connects at once."""
     imputer = TritonImputer(closed_port, {"m": contract()}, deadline_s=DEADLINE_S)
     first = imputer._connected()
     with pytest.raises(ImputerUnavailable):
@@ -61,7 +59,7 @@ async def test_who_did_not_answer_is_looked_up_anew(closed_port: str) -> None:
     await imputer.close()
 
 
-async def test_a_model_without_contract_is_refused_before_any_call() -> None:
+async def test_a_model_without_a_contract_is_rejected_before_any_call() -> None:
     with pytest.raises(ImputerError, match=r"no contract for model m, known are \['other'\]"):
         await TritonImputer("nowhere:1", {"other": contract()}).impute(WINDOWS)
 
@@ -90,18 +88,18 @@ def test_served_tensors_that_fit_the_contract_are_accepted() -> None:
         {"MORE": ("FP32", ["-1", "1"])},
     ],
 )
-def test_served_tensors_that_do_not_fit_are_refused(other: dict[str, tuple[str, list[str]]]) -> None:
+def test_served_tensors_that_do_not_fit_the_contract_are_rejected(other: dict[str, tuple[str, list[str]]]) -> None:
     with pytest.raises(ContractError, match="served model m: the contract expects"):
         _require_tensors("m", contract(), tensors(**other))
 
 
-# A scripted server, so that each status is met on purpose
+# With a scripted server, so that each status occurs
 
 GOOD = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
 UNAVAILABLE, NOT_FOUND, INTERNAL = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INTERNAL)
 
 
-async def test_values_of_the_newest_steps_come_with_their_version() -> None:
+async def test_values_of_the_newest_steps_are_returned_with_their_version() -> None:
     async with served(GOOD, version="7") as (url, server):
         imputer = TritonImputer(url, {"m": contract()})
         answer = await imputer.impute(Windows("m", WINDOWS.values, WINDOWS.observed, 2))
@@ -116,7 +114,7 @@ async def test_values_of_the_newest_steps_come_with_their_version() -> None:
     "statuses",
     [[UNAVAILABLE], [NOT_FOUND, UNAVAILABLE], [INTERNAL], [INTERNAL] * 3, [UNAVAILABLE] * 5],
 )
-async def test_a_call_is_repeated_while_a_later_one_may_succeed(statuses: list[grpc.StatusCode]) -> None:
+async def test_a_call_is_retried_after_a_transient_error(statuses: list[grpc.StatusCode]) -> None:
     async with served(*statuses, GOOD) as (url, server):
         imputer = TritonImputer(url, {"m": contract()}, deadline_s=30)
         answer = await imputer.impute(WINDOWS)
@@ -128,7 +126,7 @@ async def test_a_call_is_repeated_while_a_later_one_may_succeed(statuses: list[g
 @pytest.mark.parametrize(
     ("status", "calls"), [(INTERNAL, 4), (grpc.StatusCode.INVALID_ARGUMENT, 1), (grpc.StatusCode.UNKNOWN, 1)]
 )
-async def test_an_error_that_stays_is_an_answer(status: grpc.StatusCode, calls: int) -> None:
+async def test_a_persistent_error_is_raised_as_an_imputer_error(status: grpc.StatusCode, calls: int) -> None:
     async with served(status) as (url, server):
         imputer = TritonImputer(url, {"m": contract()}, deadline_s=30)
         with pytest.raises(ImputerError, match="scripted") as failed:
@@ -138,7 +136,7 @@ async def test_an_error_that_stays_is_an_answer(status: grpc.StatusCode, calls: 
     assert len(server.shapes) == calls
 
 
-async def test_a_call_is_repeated_until_the_deadline() -> None:
+async def test_a_call_is_retried_until_the_deadline() -> None:
     async with served(UNAVAILABLE) as (url, server):
         imputer = TritonImputer(url, {"m": contract()}, deadline_s=0.3)
         client = imputer._connected()
@@ -156,7 +154,7 @@ async def test_a_call_is_repeated_until_the_deadline() -> None:
         (np.full((1, 2, 3), np.nan), "not finite"),
     ],
 )
-async def test_values_that_cannot_be_used_are_an_imputer_error(reply: np.ndarray, message: str) -> None:
+async def test_unusable_values_are_an_imputer_error(reply: np.ndarray, message: str) -> None:
     async with served(reply) as (url, _):
         imputer = TritonImputer(url, {"m": contract()})
         with pytest.raises(ImputerError, match=message) as failed:
@@ -165,7 +163,7 @@ async def test_values_that_cannot_be_used_are_an_imputer_error(reply: np.ndarray
     assert not isinstance(failed.value, ImputerUnavailable)
 
 
-async def test_a_fixed_batch_is_filled_and_only_the_windows_of_the_call_come_back() -> None:
+async def test_a_fixed_batch_is_padded_and_only_the_requested_windows_are_returned() -> None:
     reply = np.arange(24).reshape(4, 2, 3)
     async with served(reply) as (url, server):
         imputer = TritonImputer(url, {"m": contract()}, fixed_batch=4)

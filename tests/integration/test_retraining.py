@@ -148,7 +148,7 @@ def test_a_model_is_trained_anew_promoted_and_rolled_back_under_load(
             load.until_answered_by("1")
             assert worker.stop() == 0
         log = (tmp_path / "worker.log").read_text()
-    assert f"{MODEL} answers with version 2 now, trained on readings.parquet" in log
+    assert f"{MODEL} now imputes with version 2, trained on readings.parquet" in log
     assert "did not answer" not in log, "no call failed while versions came and went"
     assert audit(settings).clean
     made = by_version(rows_of(settings))

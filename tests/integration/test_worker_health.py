@@ -22,7 +22,7 @@ from glaim_stream.feed.sources import plant_source
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings, wait_until_committed
-from tests.worker.test_health import ask
+from tests.worker.test_health import get
 
 PATIENCE_S = 60.0
 SILENCE_S = 2.0
@@ -37,7 +37,7 @@ class Pages:
     def status(self, page: str) -> int:
         """0 while nobody listens."""
         try:
-            return ask(self._port, f"/health/{page}")[0]
+            return get(self._port, f"/health/{page}")[0]
         except OSError:
             return 0
 
@@ -47,11 +47,11 @@ class Pages:
 
     @property
     def all(self) -> Any:
-        return ask(self._port, "/health")[1]
+        return get(self._port, "/health")[1]
 
     def why_not(self, page: str) -> list[str]:
         try:
-            why_not: list[str] = ask(self._port, f"/health/{page}")[1]["why_not"]
+            why_not: list[str] = get(self._port, f"/health/{page}")[1]["why_not"]
         except OSError as error:
             return [repr(error)]
         return why_not

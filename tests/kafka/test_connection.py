@@ -1,4 +1,4 @@
-"""TLS with a server that requires client certificates, and the errors of unusable files."""
+"""TLS with a server that requires client certificates, and errors for unusable files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
 def signed(name: str, by: Signed | None = None) -> Signed:
-    """A certificate for 127.0.0.1; self-signed when no signer is given."""
+    """A certificate for 127.0.0.1; self-signed if no signer is given."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -45,11 +45,11 @@ def signed(name: str, by: Signed | None = None) -> Signed:
 
 
 def written(directory: Path, name: str, pair: Signed, password: bytes | None = None) -> tuple[Path, Path]:
-    """Files of a certificate and its key, in PEM."""
+    """Write a certificate and its key as PEM files."""
     certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
     certificate.write_bytes(pair[0].public_bytes(serialization.Encoding.PEM))
-    lock = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    key.write_bytes(pair[1].private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock))
+    encryption = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    key.write_bytes(pair[1].private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption))
     return certificate, key
 
 
@@ -68,7 +68,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 @pytest.fixture
 def server(files: dict[str, Path]) -> Iterator[tuple[str, int]]:
-    """Server that sends its client's name and requires a certificate of the authority."""
+    """A server that requires a certificate of the authority and sends back the client's name."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files["authority.crt"])
     context.load_cert_chain(files["server.crt"], files["server.key"])
     context.verify_mode = ssl.CERT_REQUIRED
@@ -95,7 +95,7 @@ def greeting(address: tuple[str, int], context: ssl.SSLContext) -> bytes:
         return connection.recv(100)
 
 
-def test_a_broker_that_requires_a_certificate_gets_ours(files: dict[str, Path], server: tuple[str, int]) -> None:
+def test_a_server_that_requires_a_certificate_receives_it(files: dict[str, Path], server: tuple[str, int]) -> None:
     settings = read_settings(
         security_protocol="SSL",
         ssl_ca_file=files["authority.crt"],
@@ -112,13 +112,13 @@ def test_a_client_without_a_certificate_is_rejected(files: dict[str, Path], serv
         greeting(server, kafka_options(settings)["ssl_context"])
 
 
-def test_a_certificate_without_its_key_is_refused(files: dict[str, Path]) -> None:
+def test_a_certificate_without_its_key_is_rejected(files: dict[str, Path]) -> None:
     for alone in ("ssl_cert_file", "ssl_key_file"):
         with pytest.raises(SettingsError, match="a certificate and its key go together"):
             read_settings(**{alone: files["client.crt"]})
 
 
-def test_files_that_cannot_be_used_are_named(files: dict[str, Path], tmp_path: Path) -> None:
+def test_unusable_files_are_named(files: dict[str, Path], tmp_path: Path) -> None:
     certificate, key = files["client.crt"], files["client.key"]
     _, locked = written(tmp_path, "locked", signed("locked"), password=b"secret")
     for cert_file, key_file, found in (
@@ -128,7 +128,7 @@ def test_files_that_cannot_be_used_are_named(files: dict[str, Path], tmp_path: P
         (files["client.key"], key, "PEM"),
     ):
         settings = read_settings(security_protocol="SSL", ssl_cert_file=cert_file, ssl_key_file=key_file)
-        with pytest.raises(SettingsError, match="expected PEM files for TLS in") as refusal:
+        with pytest.raises(SettingsError, match="expected PEM files for TLS in") as error:
             kafka_options(settings)
-        assert str(cert_file) in str(refusal.value)
-        assert found.lower() in str(refusal.value).lower()
+        assert str(cert_file) in str(error.value)
+        assert found.lower() in str(error.value).lower()

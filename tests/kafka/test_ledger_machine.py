@@ -15,7 +15,7 @@ def exists(offset: int) -> bool:
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """A consumer of one partition as Kafka and Faust treat it, and a record of what really was answered."""
+    """A consumer of one partition, driven as by Kafka and Faust, and a record of the answered offsets."""
 
     @initialize()
     def begin(self) -> None:
@@ -23,7 +23,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.position = 0  # where the consumer reads next
         self.furthest = 0
         self.broker: Commit | None = None
-        self.works: list[Delivery] = []  # handed over and not answered, those of earlier owners included
+        self.deliveries: list[Delivery] = []  # delivered and not answered, including those of earlier owners
         self.answered: set[int] = set()
         self.rebuild_from: dict[int, set[int]] = {}  # next_offset -> rebuild_from of the batches that ended there
 
@@ -36,23 +36,23 @@ class LedgerMachine(RuleBasedStateMachine):
             offset += 1
         self.position = found[-1] + 1
         self.furthest = max(self.furthest, self.position)
-        self.works.append(self.ledger.deliver(found[0], found[-1] + 1))
+        self.deliveries.append(self.ledger.deliver(found[0], found[-1] + 1))
 
-    @precondition(lambda self: self.works)
+    @precondition(lambda self: self.deliveries)
     @rule(which=st.integers(0, 99), back=st.integers(0, 9))
     def answer(self, which: int, back: int) -> None:
         """Answer a batch. A failed one is answered too: its records become dead letters, which are acknowledged."""
-        work = self.works.pop(which % len(self.works))
-        rebuild_from = max(0, work.next_offset - back)
-        work.answer(rebuild_from)
-        self.answered |= set(range(work.first_offset, work.next_offset))
-        self.rebuild_from.setdefault(work.next_offset, set()).add(rebuild_from)
+        delivery = self.deliveries.pop(which % len(self.deliveries))
+        rebuild_from = max(0, delivery.next_offset - back)
+        delivery.answer(rebuild_from)
+        self.answered |= set(range(delivery.first_offset, delivery.next_offset))
+        self.rebuild_from.setdefault(delivery.next_offset, set()).add(rebuild_from)
 
-    @precondition(lambda self: self.works)
+    @precondition(lambda self: self.deliveries)
     @rule(which=st.integers(0, 99))
     def lose(self, which: int) -> None:
         """Faust drops an event, as it does when it clears its buffers in a rebalance."""
-        self.works.pop(which % len(self.works))
+        self.deliveries.pop(which % len(self.deliveries))
 
     @rule()
     def commit(self) -> None:
@@ -66,7 +66,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 20))
     def go_back(self, back: int) -> None:
-        """A poll from before a seek that arrives after it looks like this; it must do no harm."""
+        """Go back, as when a poll from before a seek arrives after it; this must do no harm."""
         self.position = max(self.position - back, self.broker.offset if self.broker is not None else 0)
 
     @rule()
@@ -83,17 +83,17 @@ class LedgerMachine(RuleBasedStateMachine):
             if commit is not None:
                 unanswered = [n for n in range(commit.offset) if exists(n) and n not in self.answered]
                 assert not unanswered, f"a commit at {commit.offset} passes {unanswered}"
-                assert commit.rebuild_from in self.rebuild_from[commit.offset], "metadata of another batch"
+                assert commit.rebuild_from in self.rebuild_from[commit.offset], "the metadata belongs to another batch"
                 assert commit.rebuild_from <= commit.offset
 
     def teardown(self) -> None:
-        """Whatever was lost, the next owner can commit: records that are delivered again and answered."""
+        """Check that the next owner can commit after any losses: it receives the records again and answers them."""
         if not hasattr(self, "ledger"):
             return
         self.revoke_and_assign_again()
         while self.position < self.furthest:
             self.poll(3)
-            self.answer(len(self.works) - 1, 0)
+            self.answer(len(self.deliveries) - 1, 0)
         commit = self.ledger.committable()
         assert self.furthest == 0 or max(c.offset for c in (commit, self.broker) if c is not None) >= self.furthest
 

@@ -1,4 +1,4 @@
-"""No commit passes an unanswered record, whatever the order of answers."""
+"""No commit passes an unanswered record, in any order of answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_nothing_is_committed_before_the_first_answer() -> None:
 def test_a_hole_of_one_message_stops_the_commit() -> None:
     """
     delivered   [0,1) [1,2) [2,3)
-    answered      x           x      the commit stays at 1: the rule that Faust lacks
+    answered      x           x      the commit stays at 1, which Faust does not ensure
     """
     ledger = OffsetLedger()
     first, _, third = (ledger.deliver(n, n + 1) for n in range(3))
@@ -29,7 +29,7 @@ def test_a_hole_of_one_message_stops_the_commit() -> None:
     assert ledger.committable() == Commit(1, 0)
 
 
-def test_the_commit_carries_what_was_needed_after_its_own_batch() -> None:
+def test_the_commit_has_the_rebuild_offset_of_its_last_batch() -> None:
     ledger = OffsetLedger()
     first, second = ledger.deliver(0, 10), ledger.deliver(10, 20)
     second.answer(15)
@@ -38,7 +38,7 @@ def test_the_commit_carries_what_was_needed_after_its_own_batch() -> None:
     assert ledger.committable() == Commit(20, 15), "a second call gives the same"
 
 
-def test_offsets_that_compaction_left_out_need_no_answer() -> None:
+def test_offsets_removed_by_compaction_need_no_answer() -> None:
     ledger = OffsetLedger()
     ledger.deliver(0, 10).answer(0)
     ledger.deliver(500, 510).answer(500)
@@ -46,14 +46,14 @@ def test_offsets_that_compaction_left_out_need_no_answer() -> None:
 
 
 @pytest.mark.parametrize(("first", "following"), [(5, 5), (5, 4)])
-def test_an_empty_delivery_is_refused(first: int, following: int) -> None:
+def test_an_empty_delivery_is_rejected(first: int, following: int) -> None:
     with pytest.raises(ValueError, match="at least one offset"):
         OffsetLedger().deliver(first, following)
 
 
 def test_a_second_delivery_of_the_same_offsets_replaces_the_first() -> None:
     """
-    delivered   [0,10) [10,20) [20,30)   then, after a seek back, [10,15): the commit waits for it and not for the old
+    delivered   [0,10) [10,20) [20,30)   then, after a seek back, [10,15): the commit waits for the new one
     """
     ledger = OffsetLedger()
     first, second, third = (ledger.deliver(n, n + 10) for n in (0, 10, 20))
@@ -66,16 +66,16 @@ def test_a_second_delivery_of_the_same_offsets_replaces_the_first() -> None:
     assert ledger.committable() == Commit(15, 12)
 
 
-def test_a_batch_that_begins_inside_an_open_one_does_not_release_it() -> None:
+def test_a_batch_that_starts_inside_an_unanswered_one_does_not_release_it() -> None:
     ledger = OffsetLedger()
-    open_one = ledger.deliver(0, 10)
+    unanswered = ledger.deliver(0, 10)
     ledger.deliver(5, 20).answer(5)
     assert ledger.committable() is None
-    open_one.answer(0)
+    unanswered.answer(0)
     assert ledger.committable() == Commit(20, 5)
 
 
-def test_batches_that_are_answered_twice_take_no_commit_back() -> None:
+def test_batches_that_are_answered_twice_do_not_move_the_commit_back() -> None:
     ledger = OffsetLedger()
     ledger.deliver(0, 100).answer(40)
     assert ledger.committable() == Commit(100, 40)
@@ -95,7 +95,7 @@ def test_everything_before_the_commit_is_answered() -> None:
 
 
 @pytest.mark.parametrize("rebuild_from", [0, 10])
-def test_an_answer_may_need_the_oldest_offset_or_none_at_all(rebuild_from: int) -> None:
+def test_an_answer_may_need_the_oldest_offset_or_none(rebuild_from: int) -> None:
     ledger = OffsetLedger()
     ledger.deliver(0, 10).answer(rebuild_from)
     assert ledger.committable() == Commit(10, rebuild_from)
@@ -115,7 +115,7 @@ def test_metadata_is_read_back(offset: int, rebuild_from: int) -> None:
 @pytest.mark.parametrize(
     "metadata", [None, "", "other", METADATA_PREFIX, METADATA_PREFIX + "-1", METADATA_PREFIX + "x"]
 )
-def test_metadata_of_other_tools_is_none(metadata: str | None) -> None:
+def test_metadata_of_other_tools_is_ignored(metadata: str | None) -> None:
     assert rebuild_from_metadata(metadata) is None
 
 

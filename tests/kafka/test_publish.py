@@ -1,4 +1,4 @@
-"""Where the parts of an output go, with which headers, and what happens until the broker has acknowledged them."""
+"""The publisher: topics and headers of the parts of an output, retries, and messages that are too large."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ORIGIN = Origin(17, 1_700_000_000_000)
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish, "pauses_s", lambda: repeat(0.0))
 
 
@@ -46,7 +46,7 @@ class Sent:
 
 @dataclass
 class Broker:
-    """A `Send` that acknowledges what fits; `failures` are raised first, alternately on sending and acknowledging."""
+    """A `Send` that acknowledges what fits; the first `failures` calls fail, on send and on acknowledge in turn."""
 
     fits: Callable[[Sent], bool] = lambda sent: True
     failures: int = 0
@@ -79,7 +79,7 @@ async def published(broker: Broker, **parts: Any) -> list[Sent]:
 
 
 def rows(count: int) -> Message:
-    """A message of `count` rows: a step of one sensor for each of so many groups."""
+    """A message of `count` rows: one step of one sensor for each of `count` groups."""
     pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]))
     records = [json_record(n, group=f"g{n}", sensor="s0", ts=0, value=n) for n in range(count)]
     records.append(json_record(count, group="g0", sensor="s0", ts=1000, value=0))
@@ -90,14 +90,14 @@ def rows(count: int) -> Message:
 
 
 MESSAGE = rows(9)
-LETTER = DeadLetter(b"key", b"x" * 2000, [("their", b"own"), ("glaim-cause", b"malformed")])
+LETTER = DeadLetter(b"key", b"x" * 2000, [("trace", b"7"), ("glaim-cause", b"malformed")])
 
 
 def retries() -> float:
     return REGISTRY.get_sample_value("glaim_publish_retries_total") or 0.0
 
 
-async def test_rows_go_to_the_partition_that_their_readings_came_from() -> None:
+async def test_rows_go_to_the_partition_of_their_readings() -> None:
     (sent,) = await published(Broker(), messages=[MESSAGE])
     assert (sent.topic, sent.key, sent.value, sent.partition) == ("rows", None, MESSAGE.value, 3)
     assert dict(sent.headers) == {
@@ -110,7 +110,7 @@ async def test_rows_go_to_the_partition_that_their_readings_came_from() -> None:
     }
 
 
-async def test_outages_go_there_too_and_name_their_content_and_origin() -> None:
+async def test_outages_go_to_the_same_partition_with_content_type_and_origin() -> None:
     (sent,) = await published(Broker(), announcements=[Announcement(b"g0", b"{}")])
     assert (sent.topic, sent.key, sent.value, sent.partition) == ("outages", b"g0", b"{}", 3)
     assert header(sent.headers, "content-type") == "application/json"
@@ -118,13 +118,13 @@ async def test_outages_go_there_too_and_name_their_content_and_origin() -> None:
 
 
 @pytest.mark.parametrize(("late", "topic"), [(False, SETTINGS.dlq_topic), (True, "late")])
-async def test_a_dead_letter_goes_whole_to_the_topic_of_its_kind_and_to_any_partition(late: bool, topic: str) -> None:
+async def test_a_dead_letter_goes_unchanged_to_its_topic_in_any_partition(late: bool, topic: str) -> None:
     letter = DeadLetter(LETTER.key, LETTER.value, LETTER.headers, late=late)
     (sent,) = await published(Broker(), letters=[letter])
     assert sent == Sent(topic, b"key", LETTER.value, None, list(LETTER.headers))
 
 
-async def test_everything_is_acknowledged_when_publishing_is_done() -> None:
+async def test_publishing_returns_after_everything_is_acknowledged() -> None:
     sent = await published(
         Broker(), messages=[MESSAGE, MESSAGE], letters=[LETTER], announcements=[Announcement(b"g0", b"{}")]
     )
@@ -133,7 +133,7 @@ async def test_everything_is_acknowledged_when_publishing_is_done() -> None:
 
 async def test_messages_of_a_partition_keep_their_order() -> None:
     class Slow(Broker):
-        """Has no room for the first message at once."""
+        """Sends the first message with a delay."""
 
         async def __call__(self, *sent: Any) -> Awaitable[object]:
             for _ in range(10 if self.attempts == 0 else 0):
@@ -154,7 +154,7 @@ async def test_a_message_is_retried_until_it_is_acknowledged(failures: int, capl
     assert caplog.text.count("rows did not acknowledge a message, retrying in 0.0 s") == failures
 
 
-async def test_an_error_that_is_no_failure_to_send_is_not_retried() -> None:
+async def test_other_errors_than_send_errors_are_not_retried() -> None:
     class Broken(Broker):
         async def __call__(self, *sent: Any) -> Awaitable[object]:
             raise ValueError("a bug")
@@ -163,7 +163,7 @@ async def test_an_error_that_is_no_failure_to_send_is_not_retried() -> None:
         await published(Broken(), messages=[MESSAGE])
 
 
-async def test_rows_that_are_too_large_go_in_halves_in_their_order(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_message_that_is_too_large_is_sent_in_ordered_halves(caplog: pytest.LogCaptureFixture) -> None:
     broker = Broker(fits=lambda sent: read_rows(sent.value or b"").num_rows <= 3)
     before = retries()
     sent = await published(broker, messages=[MESSAGE])
@@ -171,14 +171,16 @@ async def test_rows_that_are_too_large_go_in_halves_in_their_order(caplog: pytes
     assert [group for table in tables for group in table["group"].to_pylist()] == [f"g{n}" for n in range(9)]
     assert all(header(each.headers, "glaim-model") == "m" for each in sent)
     assert {each.partition for each in sent} == {3}
-    assert retries() == before, "a message that is split is no failure"
+    assert retries() == before, "splitting a message is no failure"
     assert f"rows refuses a message of {len(MESSAGE.value)} bytes: sending it in halves" in caplog.text
 
 
-async def test_a_single_row_that_is_too_large_waits_until_the_topic_takes_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_single_row_that_is_too_large_is_retried_until_the_topic_accepts_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     message, before = ONE_ROW, retries()
-    refusals = iter([False, False, True])
-    (sent,) = await published(Broker(fits=lambda sent: next(refusals)), messages=[message])
+    fits = iter([False, False, True])
+    (sent,) = await published(Broker(fits=lambda sent: next(fits)), messages=[message])
     assert sent.value == message.value
     assert retries() - before == 2
     lines = [record for record in caplog.records if record.levelno == logging.ERROR]
@@ -191,7 +193,7 @@ async def test_a_single_row_that_is_too_large_waits_until_the_topic_takes_it(cap
 ONE_ROW = rows(1)
 
 
-async def test_a_dead_letter_that_is_too_large_is_cut_to_its_head() -> None:
+async def test_a_dead_letter_that_is_too_large_is_cut_to_its_beginning() -> None:
     broker = Broker(fits=lambda sent: len(sent.value or b"") <= 500)
     (sent,) = await published(broker, letters=[LETTER])
     assert (sent.topic, sent.key, sent.value) == (SETTINGS.dlq_topic, None, b"x" * 500)
@@ -199,15 +201,15 @@ async def test_a_dead_letter_that_is_too_large_is_cut_to_its_head() -> None:
     assert broker.attempts == 2
 
 
-async def test_headers_that_are_too_large_go_last() -> None:
-    broker = Broker(fits=lambda sent: header(sent.headers, "their") is None)
+async def test_other_headers_are_dropped_if_a_cut_letter_is_still_too_large() -> None:
+    broker = Broker(fits=lambda sent: header(sent.headers, "trace") is None)
     (sent,) = await published(broker, letters=[LETTER])
     assert (sent.key, sent.value) == (None, b"x" * 500)
     assert sent.headers == [("glaim-cause", b"malformed"), ("glaim-cut-from-bytes", b"2000")]
     assert broker.attempts == 3
 
 
-async def test_a_dead_letter_without_a_value_keeps_none_and_can_be_cut_all_the_same() -> None:
+async def test_a_dead_letter_without_a_value_can_be_cut_too() -> None:
     letter = DeadLetter(b"k", None, [])
     (sent,) = await published(Broker(), letters=[letter])
     assert sent.value is None
@@ -215,6 +217,6 @@ async def test_a_dead_letter_without_a_value_keeps_none_and_can_be_cut_all_the_s
     assert (sent.value, sent.headers) == (b"", [("glaim-cut-from-bytes", b"0")])
 
 
-async def test_a_dead_letter_that_no_topic_takes_is_an_error() -> None:
+async def test_a_dead_letter_that_does_not_fit_even_when_cut_is_an_error() -> None:
     with pytest.raises(MessageTooLarge, match="refuses a message of 500 bytes"):
         await published(Broker(fits=lambda sent: False), letters=[LETTER])

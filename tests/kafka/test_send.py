@@ -1,4 +1,4 @@
-"""Which errors of the clients may be retried: those of aiokafka and of Faust become two of ours."""
+"""Errors of aiokafka and Faust become SendError, which is retried, or MessageTooLarge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADERS = [("name", b"text")]
 
 
 class Client:
-    """A producer of either client that fails on sending or on acknowledging."""
+    """A producer with the interface of both clients that may fail on send or on acknowledge."""
 
     def __init__(self, on_send: Exception | None = None, on_acknowledge: Exception | None = None) -> None:
         self.on_send, self.on_acknowledge = on_send, on_acknowledge
@@ -44,12 +44,12 @@ def sends(client: Client) -> dict[str, Send]:
     }
 
 
-async def send(by: Send) -> None:
-    await (await by("topic", b"key", b"value", 4, HEADERS))
+async def send(send_function: Send) -> None:
+    await (await send_function("topic", b"key", b"value", 4, HEADERS))
 
 
 def wrapped(error: Exception) -> ProducerSendError:
-    """An error as Faust wraps those that occur before the message is sent."""
+    """An error before the message is sent, as Faust wraps it."""
     outer = ProducerSendError()
     outer.__cause__ = error
     return outer
@@ -60,12 +60,12 @@ def wrapped(error: Exception) -> ProducerSendError:
 @pytest.mark.parametrize(
     ("error", "becomes"),
     [
-        (KafkaConnectionError("away"), SendError),
+        (KafkaConnectionError("unavailable"), SendError),
         (MessageSizeTooLargeError("big"), MessageTooLarge),
         (RecordListTooLargeError("big"), MessageTooLarge),
     ],
 )
-async def test_errors_of_kafka_become_ours_wherever_they_occur(
+async def test_kafka_errors_are_translated_on_send_and_on_acknowledge(
     name: str, place: str, error: Exception, becomes: type[Exception]
 ) -> None:
     with pytest.raises(becomes) as raised:
@@ -81,11 +81,11 @@ async def test_errors_of_kafka_become_ours_wherever_they_occur(
     ("error", "becomes"),
     [
         (NotReady("the app stops"), SendError),
-        (wrapped(KafkaConnectionError("away")), SendError),
+        (wrapped(KafkaConnectionError("unavailable")), SendError),
         (wrapped(MessageSizeTooLargeError("big")), MessageTooLarge),
     ],
 )
-async def test_errors_that_faust_wraps_become_ours_too(place: str, error: Exception, becomes: type[Exception]) -> None:
+async def test_errors_wrapped_by_faust_are_translated(place: str, error: Exception, becomes: type[Exception]) -> None:
     with pytest.raises(becomes):
         await send(sends(Client(**{place: error}))["faust"])
 
@@ -98,16 +98,16 @@ async def test_other_errors_pass_unchanged() -> None:
         await send(sends(Client(on_send=NotReady("faust")))["aiokafka"])
 
 
-async def test_a_message_without_a_value_has_no_bytes() -> None:
-    by = sends(Client(on_send=MessageSizeTooLargeError("big")))["aiokafka"]
+async def test_the_size_of_a_message_without_a_value_is_zero() -> None:
+    aiokafka_send = sends(Client(on_send=MessageSizeTooLargeError("big")))["aiokafka"]
     with pytest.raises(MessageTooLarge, match="topic refuses a message of 0 bytes"):
-        await by("topic", None, None, None, [])
+        await aiokafka_send("topic", None, None, None, [])
 
 
-async def test_each_client_gets_the_message_in_its_own_order_of_arguments() -> None:
+async def test_each_client_receives_the_message_in_its_argument_order() -> None:
     client = Client()
-    for by in sends(client).values():
-        await send(by)
+    for send_function in sends(client).values():
+        await send(send_function)
     assert client.calls == [
         (("topic", b"key", b"value", 4, None, HEADERS), {}),
         (("topic",), {"value": b"value", "key": b"key", "partition": 4, "headers": HEADERS}),

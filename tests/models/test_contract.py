@@ -1,4 +1,4 @@
-"""contract.json: round trip, and refusal of everything that does not hold together."""
+"""contract.json: the round trip, and the rejection of inconsistent contracts."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ QUANTILES: dict[str, Any] = {
 }
 
 
-def test_what_is_written_is_read_back_from_file_and_directory(tmp_path: Path) -> None:
+def test_a_written_contract_is_read_back_from_its_file_or_directory(tmp_path: Path) -> None:
     written = contract(residual_quantiles=QUANTILES)
     path = write_contract(written, tmp_path)
     assert path.name == CONTRACT_FILE
     assert read_contract(tmp_path) == read_contract(path) == written
-    assert [file.name for file in tmp_path.iterdir()] == [CONTRACT_FILE], "no partial file stays"
+    assert [file.name for file in tmp_path.iterdir()] == [CONTRACT_FILE], "no partial file is left"
 
 
-def test_quantile_tables_are_by_side_and_edge() -> None:
+def test_quantile_tables_differ_for_the_newest_step_and_the_interior() -> None:
     quantiles = contract(residual_quantiles=QUANTILES).residual_quantiles
     assert quantiles is not None
     lower, upper = quantiles.table(newest=True)
@@ -45,13 +45,13 @@ def test_quantile_tables_are_by_side_and_edge() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"schema_version": 2}'])
-def test_a_file_that_is_no_contract_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_contract_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / CONTRACT_FILE).write_text(text)
     with pytest.raises(ContractError, match="is not a contract of schema version 1"):
         read_contract(tmp_path)
 
 
-def test_an_absent_contract_is_named(tmp_path: Path) -> None:
+def test_an_absent_contract_is_reported_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(ContractError, match=r"expected a model contract at .*contract\.json, found none"):
         read_contract(tmp_path)
 
@@ -69,12 +69,12 @@ def test_an_absent_contract_is_named(tmp_path: Path) -> None:
         ({"residual_quantiles": QUANTILES | {"newest_upper": [[1, 2]]}}, r"found \(1, 2\)"),
     ],
 )
-def test_a_contract_that_contradicts_itself_is_refused(overrides: dict[str, Any], message: str) -> None:
+def test_an_inconsistent_contract_is_rejected(overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         contract(**overrides)
 
 
-def test_ragged_quantiles_in_a_file_are_refused(tmp_path: Path) -> None:
+def test_ragged_quantiles_in_a_file_are_rejected(tmp_path: Path) -> None:
     document = json.loads(contract(residual_quantiles=QUANTILES).model_dump_json())
     document["residual_quantiles"]["newest_lower"] = [[-1], [-1, -2]]
     (tmp_path / CONTRACT_FILE).write_text(json.dumps(document))

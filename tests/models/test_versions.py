@@ -1,4 +1,4 @@
-"""A version that a model answers with while the worker runs: its contract is read once, and rows follow it."""
+"""A model version that first imputes while the worker runs: its contract is read once and applied to its rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support import catalogue, contract, json_record
 
 
 def version(number: int, width: float, **fields: Any) -> Contract:
-    """A contract whose intervals are `width` to each side."""
+    """A contract whose intervals extend by `width` to each side."""
     side = [[width], [width]]
     quantiles = {
         "gap_ages": [1],
@@ -52,10 +52,10 @@ async def test_the_contract_beside_the_weights_is_read_once(tmp_path: Path) -> N
     put(tmp_path, version(2, 9.0), "2")
     await contracts.follow("m", "2")
     assert contracts.of("m", "2") == version(2, 2.0)
-    assert contracts.of("m", "1") == contracts["m"] == version(1, 1.0)  # the one of the start stays known
+    assert contracts.of("m", "1") == contracts["m"] == version(1, 1.0)  # the first contract stays known
 
 
-async def test_a_config_map_holds_only_the_newest_contract(tmp_path: Path) -> None:
+async def test_a_contract_that_arrives_after_its_version_is_read_later(tmp_path: Path) -> None:
     clock = Clock()
     contracts = Contracts({"m": version(1, 1.0)}, tmp_path, now_s=clock)
     put(tmp_path, version(1, 1.0))
@@ -64,14 +64,14 @@ async def test_a_config_map_holds_only_the_newest_contract(tmp_path: Path) -> No
     put(tmp_path, version(2, 2.0))
     clock.now_s = 9.9
     await contracts.follow("m", "2")
-    assert contracts.of("m", "2") is None, "looked for only every 10 s"
+    assert contracts.of("m", "2") is None, "an attempt is made only every 10 s"
     clock.now_s = 10.0
     await contracts.follow("m", "2")
     assert contracts.of("m", "2") == version(2, 2.0)
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "difference"),
     [
         ({"sensors": 3}, r"sensor_ids \['s0', 's1'\], found \['s0', 's1', 's2'\]"),
         ({"window": 8}, "window 6, found 8"),
@@ -79,19 +79,19 @@ async def test_a_config_map_holds_only_the_newest_contract(tmp_path: Path) -> No
         ({"name": "other"}, "name m, found other"),
     ],
 )
-async def test_a_version_of_other_windows_is_refused_each_time(
-    fields: dict[str, Any], says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_version_with_different_windows_is_rejected_on_each_call(
+    fields: dict[str, Any], difference: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     contracts = Contracts({"m": contract()}, tmp_path)
     put(tmp_path, contract(**{"version": 2, **fields}), "2")
     for _ in range(3):
-        with pytest.raises(ContractError, match=f"m version 2 is refused.*{says}"):
+        with pytest.raises(ContractError, match=f"m version 2 is rejected.*{difference}"):
             await contracts.follow("m", "2")
     assert len(caplog.records) == 1
     assert contracts.of("m", "2") is None
 
 
-async def test_without_a_repository_every_version_has_the_contract_of_the_start() -> None:
+async def test_without_a_repository_all_versions_share_the_first_contract() -> None:
     contracts = Contracts({"m": contract()})
     await contracts.follow("m", "7")
     assert contracts.of("m", "7") is contracts["m"]
@@ -99,7 +99,7 @@ async def test_without_a_repository_every_version_has_the_contract_of_the_start(
 
 
 class Answering:
-    """A model that answers 0 in the version it is told to be."""
+    """A model that imputes 0 and reports the given version."""
 
     version = "1"
 
@@ -109,7 +109,7 @@ class Answering:
         return Imputed(zeros, method, [self.version] * len(windows))
 
 
-async def test_rows_carry_the_interval_of_the_version_that_made_them(tmp_path: Path) -> None:
+async def test_rows_have_the_intervals_of_the_version_that_imputed_them(tmp_path: Path) -> None:
     contracts = Contracts({"m": version(1, 1.0)}, tmp_path)
     put(tmp_path, version(2, 2.0), "2")
     model = Answering()

@@ -1,4 +1,4 @@
-"""Answers into rows: rounding, limits, intervals, quality."""
+"""Repair, which turns imputed values into rows: rounding, limits, intervals and quality."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ QUANTILES = {
     "gap_ages": [1, 4],
     "newest_lower": [[-1, -2], [-1, -2]],
     "newest_upper": [[1, 2], [1, 2]],
-    "interior_lower": [[-0.5, -1], [0.5, 1]],  # s1: a model that is always too low
+    "interior_lower": [[-0.5, -1], [0.5, 1]],  # s1: the model is always too low
     "interior_upper": [[0.5, 1], [1, 2]],
 }
 LIMITED = [{"id": "s0", "min": 0, "max": 10, "resolution": 0.5}, {"id": "s1"}]
 
 
 def closed(*rows: dict[str, Any]) -> Closed:
-    """Rows by their differences from a hole of sensor 0 in window 0, one step old."""
+    """Rows described by their differences from a hole of sensor 0 in window 0 with gap age 1."""
     default = {
         "sensor": 0,
         "observed": False,
@@ -70,22 +70,24 @@ def answer(value: float, method: Method = Method.MODEL, version: str = "3") -> I
     return Imputed(np.full(shape, value, np.float32), np.full(shape, method, np.int8), [version])
 
 
-def mend(of: Closed, imputed: Imputed | None, *, limited: bool = True, intervals: bool = True) -> Rows:
+def repaired(part: Closed, imputed: Imputed | None, *, limited: bool = True, intervals: bool = True) -> Rows:
     rules = catalogue(sensors=LIMITED if limited else 2).models[0]
-    promised = contract(residual_quantiles=QUANTILES) if intervals else None
-    return repair(of, imputed, SensorTable.of(rules, promised), [""])
+    model_contract = contract(residual_quantiles=QUANTILES) if intervals else None
+    return repair(part, imputed, SensorTable.of(rules, model_contract), [""])
 
 
 def test_observed_cells_pass_through_untouched() -> None:
-    rows = mend(closed({"observed": True, "value": 3.14159, "window": NO_WINDOW, "gap_age": 0, "final": True}), None)
+    rows = repaired(
+        closed({"observed": True, "value": 3.14159, "window": NO_WINDOW, "gap_age": 0, "final": True}), None
+    )
     assert rows.value[0] == np.float32(3.14159)
     assert (rows.method[0], rows.status[0], rows.version[0]) == (Method.OBSERVED, Status.GOOD, 0)
     assert rows.event_time_ms[0] == 37
     assert np.isnan([rows.lower[0], rows.upper[0]]).all()
 
 
-def test_a_reading_that_doubts_itself_keeps_its_value_and_its_row_says_so() -> None:
-    rows = mend(closed({"observed": True, "value": 2.0, "window": NO_WINDOW, "gap_age": 0, "quality": 1}), None)
+def test_an_uncertain_reading_keeps_its_value_and_its_row_is_uncertain() -> None:
+    rows = repaired(closed({"observed": True, "value": 2.0, "window": NO_WINDOW, "gap_age": 0, "quality": 1}), None)
     assert (rows.value[0], rows.method[0], rows.status[0]) == (2.0, Method.OBSERVED, Status.UNCERTAIN)
 
 
@@ -98,8 +100,8 @@ def test_a_reading_that_doubts_itself_keeps_its_value_and_its_row_says_so() -> N
         (6, 2, Status.BAD_SENSOR_FAILURE),
     ],
 )
-def test_a_hole_older_than_max_gap_stays_null_and_says_why(gap_age: int, quality: int, status: Status) -> None:
-    rows = mend(closed({"window": NO_WINDOW, "gap_age": gap_age, "quality": quality}), None)
+def test_a_hole_beyond_max_gap_stays_null_with_a_reason(gap_age: int, quality: int, status: Status) -> None:
+    rows = repaired(closed({"window": NO_WINDOW, "gap_age": gap_age, "quality": quality}), None)
     assert np.isnan(rows.value[0])
     assert (rows.method[0], rows.status[0]) == (Method.NONE, status)
 
@@ -114,10 +116,8 @@ def test_a_hole_older_than_max_gap_stays_null_and_says_why(gap_age: int, quality
         (Method.LAST_VALUE, Status.UNCERTAIN_LAST_USABLE_VALUE),
     ],
 )
-def test_a_filled_hole_says_what_stands_there_whatever_its_sensor_said(
-    method: Method, status: Status, quality: int
-) -> None:
-    rows = mend(closed({"quality": quality}), answer(5.0, method))
+def test_the_status_of_a_filled_hole_depends_only_on_its_method(method: Method, status: Status, quality: int) -> None:
+    rows = repaired(closed({"quality": quality}), answer(5.0, method))
     assert (rows.value[0], rows.method[0], rows.status[0]) == (5.0, method, status)
 
 
@@ -125,8 +125,8 @@ def test_a_filled_hole_says_what_stands_there_whatever_its_sensor_said(
 def test_a_value_whose_interval_is_too_wide_is_withheld(max_interval: float, kept: bool) -> None:
     sensors = [{"id": "s0", "max_interval": max_interval}, {"id": "s1"}]
     table = SensorTable.of(catalogue(sensors=sensors).models[0], contract(residual_quantiles=QUANTILES))
-    of = closed({"gap_age": 1}, {"sensor": 1, "gap_age": 4}, {"observed": True, "value": 1.0, "window": NO_WINDOW})
-    rows = repair(of, answer(5.0), table, [""])
+    part = closed({"gap_age": 1}, {"sensor": 1, "gap_age": 4}, {"observed": True, "value": 1.0, "window": NO_WINDOW})
+    rows = repair(part, answer(5.0), table, [""])
     assert np.isnan([rows.value[0], rows.lower[0], rows.upper[0]]).all() != kept
     assert rows.method.tolist() == [Method.MODEL if kept else Method.NONE, Method.MODEL, Method.OBSERVED]
     assert rows.version.tolist() == [int(kept), 1, 0]
@@ -134,61 +134,61 @@ def test_a_value_whose_interval_is_too_wide_is_withheld(max_interval: float, kep
     assert rows.status.tolist() == [first, Status.UNCERTAIN_SUBSTITUTE_VALUE, Status.GOOD]
 
 
-def test_what_has_no_interval_is_not_withheld_for_its_width() -> None:
+def test_a_value_without_an_interval_is_not_withheld() -> None:
     table = SensorTable.of(catalogue(sensors=[{"id": "s0", "max_interval": 0.1}, {"id": "s1"}]).models[0], contract())
     assert repair(closed({}), answer(5.0), table, [""]).value[0] == 5.0
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_the_imputer_does_not_know_is_null_and_bad(value: float) -> None:
-    rows = mend(closed({}), answer(value, Method.LAST_VALUE))
+def test_a_value_that_is_not_finite_becomes_null_and_bad(value: float) -> None:
+    rows = repaired(closed({}), answer(value, Method.LAST_VALUE))
     assert np.isnan([rows.value[0], rows.lower[0], rows.upper[0]]).all()
     assert (rows.method[0], rows.status[0], rows.version[0]) == (Method.NONE, Status.BAD_DATA_UNAVAILABLE, 0)
 
 
-def test_each_hole_takes_its_own_sensor_and_step_of_the_answer() -> None:
+def test_each_hole_takes_the_value_of_its_sensor_and_step() -> None:
     values = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
     imputed = Imputed(values, np.full((1, 2, 3), Method.MODEL, np.int8), ["3"])
-    rows = mend(
+    rows = repaired(
         closed({"sensor": 1, "lag": 0}, {"sensor": 1, "lag": 2}, {"sensor": 0, "lag": 1}), imputed, limited=False
     )
     assert rows.value.tolist() == [5, 3, 1]
 
 
 @pytest.mark.parametrize(("value", "expected"), [(3.3, 3.5), (3.2, 3.0), (-4.0, 0.0), (11.0, 10.0)])
-def test_values_are_rounded_to_the_resolution_and_kept_to_the_limits(value: float, expected: float) -> None:
-    assert mend(closed({}), answer(value)).value[0] == expected
+def test_values_are_rounded_to_the_resolution_and_clipped_to_the_limits(value: float, expected: float) -> None:
+    assert repaired(closed({}), answer(value)).value[0] == expected
 
 
-def test_the_contract_gives_the_resolution_where_the_catalogue_does_not() -> None:
-    assert mend(closed({"sensor": 1}), answer(1.23456)).value[0] == np.float32(1.23)
-    assert mend(closed({"sensor": 1}), answer(1.23456), intervals=False).value[0] == np.float32(1.23456)
+def test_without_a_resolution_in_the_catalogue_the_contract_provides_it() -> None:
+    assert repaired(closed({"sensor": 1}), answer(1.23456)).value[0] == np.float32(1.23)
+    assert repaired(closed({"sensor": 1}), answer(1.23456), intervals=False).value[0] == np.float32(1.23456)
 
 
 @pytest.mark.parametrize(("gap_age", "half"), [(1, 1), (2, 2), (4, 2), (40, 2)])
-def test_an_interval_is_that_of_the_first_measured_age_at_or_above(gap_age: int, half: float) -> None:
-    rows = mend(closed({"gap_age": gap_age}), answer(5.0))
+def test_the_interval_of_the_next_measured_gap_age_is_used(gap_age: int, half: float) -> None:
+    rows = repaired(closed({"gap_age": gap_age}), answer(5.0))
     assert (rows.lower[0], rows.upper[0]) == (5 - half, 5 + half)
 
 
-def test_right_context_has_intervals_of_its_own() -> None:
-    rows = mend(closed({"lag": 2}), answer(5.0))
+def test_values_with_right_context_have_other_intervals() -> None:
+    rows = repaired(closed({"lag": 2}), answer(5.0))
     assert (rows.lower[0], rows.upper[0]) == (4.5, 5.5)
 
 
-def test_an_interval_keeps_to_the_limits_and_holds_its_value_also_of_a_biased_model() -> None:
-    rows = mend(closed({}, {"sensor": 1, "lag": 2}), answer(9.5))
+def test_an_interval_is_clipped_to_the_limits_and_always_contains_its_value() -> None:
+    rows = repaired(closed({}, {"sensor": 1, "lag": 2}), answer(9.5))
     assert (rows.lower.tolist(), rows.upper.tolist()) == ([8.5, 9.5], [10.0, 10.5])
 
 
 @pytest.mark.parametrize("method", [Method.INTERPOLATION, Method.LAST_VALUE])
 def test_only_the_model_has_intervals_and_versions(method: Method) -> None:
-    rows = mend(closed({}), answer(5.0, method))
+    rows = repaired(closed({}), answer(5.0, method))
     assert np.isnan([rows.lower[0], rows.upper[0]]).all()
     assert (rows.method[0], rows.version[0]) == (method, 0)
 
 
-def test_versions_are_collected_and_coded() -> None:
+def test_versions_are_collected_and_encoded() -> None:
     versions = ["", "2"]
     table = SensorTable.of(catalogue().models[0], None)
     assert repair(closed({}), answer(1, version="3"), table, versions).version.tolist() == [2]
@@ -199,9 +199,9 @@ def test_versions_are_collected_and_coded() -> None:
 @given(
     st.floats(width=32), st.integers(0, 1), st.integers(0, 2), st.integers(1, 50), st.sampled_from(list(Method)[1:-1])
 )
-def test_no_answer_breaks_a_row(value: float, sensor: int, lag: int, gap_age: int, method: Method) -> None:
-    with np.errstate(over="ignore"):  # next to the largest float32 an interval may reach infinity
-        rows = mend(closed({"sensor": sensor, "lag": lag, "gap_age": gap_age}), answer(value, method))
+def test_any_imputed_value_makes_a_valid_row(value: float, sensor: int, lag: int, gap_age: int, method: Method) -> None:
+    with np.errstate(over="ignore"):  # near the largest float32 an interval may reach infinity
+        rows = repaired(closed({"sensor": sensor, "lag": lag, "gap_age": gap_age}), answer(value, method))
     found = float(rows.value[0])
     assert np.isfinite(found) == np.isfinite(value)
     assert (severity(rows.status)[0] == Quality.BAD) == (not np.isfinite(value))

@@ -1,4 +1,4 @@
-"""Files of rows: whole or absent, in three formats, with all revisions or the newest."""
+"""Row files: complete or absent, in three formats, with all revisions or only the newest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(path: Path) -> pa.Table:
 
 
 @pytest.mark.parametrize("ending", [".arrow", ".parquet", ".csv"])
-def test_rows_with_and_without_dictionaries_go_into_one_file(tmp_path: Path, ending: str) -> None:
+def test_rows_with_and_without_dictionaries_are_written_to_one_file(tmp_path: Path, ending: str) -> None:
     import pyarrow.csv
 
     assert pyarrow.csv
@@ -44,7 +44,7 @@ def test_rows_with_and_without_dictionaries_go_into_one_file(tmp_path: Path, end
 
 
 @pytest.mark.parametrize("ending", [".arrow", ".parquet", ".csv"])
-def test_a_file_without_rows_is_whole(tmp_path: Path, ending: str) -> None:
+def test_a_file_without_rows_is_valid(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"out{ending}"
     with RowFile(path):
         pass
@@ -66,9 +66,7 @@ def test_an_error_before_the_first_row_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_held_rows_are_folded_when_there_are_more_than_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_buffered_rows_are_folded_above_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_files, "_FOLD_ROWS", 4)
     folded: list[int] = []
 
@@ -81,18 +79,18 @@ def test_held_rows_are_folded_when_there_are_more_than_the_limit(
     with RowFile(tmp_path / "out.arrow", newest_only=True) as file:
         for revision in range(5):
             file.add(table(rows(2, ts_ms=[0, 1], revision=[revision] * 2, value=[revision, revision + 10])))
-        assert folded == [3], "after the sixth row, and not again before another five"
+        assert folded == [3], "after the sixth row, and not again until five more rows"
     assert folded == [3, 3]
     assert read(file.path)["value"].to_pylist() == [4, 14]
     assert file.rows == 2
 
 
-def test_another_ending_is_refused() -> None:
+def test_another_file_ending_is_rejected() -> None:
     with pytest.raises(SettingsError, match=r"expected a file ending in \.arrow, \.parquet, \.csv, found x\.txt"):
         RowFile(Path("x.txt"))
 
 
-def test_dictionaries_become_strings_and_the_rest_stays() -> None:
+def test_dictionaries_become_strings_and_other_columns_stay() -> None:
     ((message, _),) = messages(rows(2, group=[1, 2]))
     plain = without_dictionaries(read_rows(message))
     assert plain.schema.equals(PLAIN_SCHEMA, check_metadata=True)

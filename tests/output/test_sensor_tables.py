@@ -14,7 +14,7 @@ from tests.support import catalogue, contract
 
 
 def version(number: int, width: float) -> Contract:
-    """A contract whose intervals are `width` to each side."""
+    """A contract whose intervals extend by `width` to each side."""
     low, high = [[-width], [-width]], [[width], [width]]
     quantiles = {
         "gap_ages": [1],
@@ -30,7 +30,7 @@ def width(table: SensorTable) -> float:
     return float(table.residuals[True][1][0, 0])
 
 
-def test_a_table_takes_limits_from_the_catalogue_and_resolutions_from_either() -> None:
+def test_limits_come_from_the_catalogue_and_resolutions_from_either() -> None:
     sensors = [{"id": "s0", "min": -1, "max": 2, "resolution": 0.5, "max_interval": 3}, {"id": "s1"}]
     model = catalogue(sensors=sensors).models[0]
     table = SensorTable.of(model, version(1, 1.0))
@@ -42,17 +42,17 @@ def test_a_table_takes_limits_from_the_catalogue_and_resolutions_from_either() -
     assert table.gap_ages.tolist() == [1]
     assert table.residuals[True][0].tolist() == [[-1], [-1]]
     assert table.residuals[False][1].tolist() == [[2], [2]]
-    bare = SensorTable.of(model, None)
-    assert bare.resolution.tolist() == [0.5, 0]
-    assert (bare.gap_ages, bare.residuals) == (None, {})
+    without_contract = SensorTable.of(model, None)
+    assert without_contract.resolution.tolist() == [0.5, 0]
+    assert (without_contract.gap_ages, without_contract.residuals) == (None, {})
 
 
-def test_a_contract_without_quantiles_takes_the_intervals_away() -> None:
+def test_a_contract_without_quantiles_removes_the_intervals() -> None:
     table = SensorTable.of(catalogue().models[0], version(1, 1.0)).with_intervals(contract())
     assert (table.gap_ages, table.residuals) == (None, {})
 
 
-async def test_each_version_has_its_own_intervals_once_its_contract_is_known(tmp_path: Path) -> None:
+async def test_a_version_has_intervals_once_its_contract_is_known(tmp_path: Path) -> None:
     contracts = Contracts({"m": version(1, 1.0)}, tmp_path)
     tables = SensorTables(catalogue(), contracts)
     assert tables.for_version(0, "1") is tables[0]
@@ -64,15 +64,15 @@ async def test_each_version_has_its_own_intervals_once_its_contract_is_known(tmp
     await contracts.follow("m", "2")
     second = tables.for_version(0, "2")
     assert width(second) == 2
-    assert tables.for_version(0, "2") is second, "made once"
+    assert tables.for_version(0, "2") is second, "the table is made once"
     assert tables.for_version(0, "1") is tables[0]
 
 
-def test_models_are_told_apart_by_their_index() -> None:
+def test_models_are_distinguished_by_their_index() -> None:
     models = [{"name": name, "step_s": 1, "sensors": [{"id": "s0"}, {"id": "s1"}]} for name in ("other", "m")]
     rules = parse_catalogue({"models": models, "groups": [{"model": "m", "pattern": "*"}]}, source="test")
     tables = SensorTables(rules, {"m": version(1, 1.0)})
     assert tables[0].gap_ages is None
     assert width(tables[1]) == 1
     assert tables.for_version(0, "") is tables[0]
-    assert tables.for_version(1, "9") is tables[1], "without a repository every version has the contract of the start"
+    assert tables.for_version(1, "9") is tables[1], "without a repository all versions share the first contract"

@@ -1,4 +1,4 @@
-"""Answers cell by cell: which holes the model filled, what stands beside them, and how both are mixed."""
+"""Imputed cells: which holes the model filled, their baselines, and the blend of both."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def closed() -> Closed:
     )
 
 
-def test_holes_are_the_rows_with_a_window_and_the_model_s_are_known_by_their_method() -> None:
+def test_holes_are_rows_with_a_window_and_their_method_shows_the_model() -> None:
     holes, by_model = holes_of(closed(), IMPUTED)
     assert holes.tolist() == [1, 2, 4, 5]
     assert by_model.tolist() == [True, True, True, False]
@@ -71,19 +71,19 @@ def test_without_steps_or_without_an_answer_there_are_no_holes() -> None:
     assert len(hole_answers(closed(), nothing, 1000).cells) == 0
 
 
-def test_each_hole_of_the_model_has_its_answer_its_baseline_and_its_place() -> None:
+def test_each_hole_filled_by_the_model_has_a_value_a_baseline_and_a_place() -> None:
     holes = hole_answers(closed(), IMPUTED, 1000)
     cells = holes.cells
     assert cells.model.tolist() == [30, 80, 81]
-    assert cells.baseline.tolist() == [3, 7, 3], "a line between readings, else the last value"
-    assert cells.step.tolist() == [3, 3, 3], "the step that closed, `lag` after the hole's own"
+    assert cells.baseline.tolist() == [3, 7, 3], "the line between readings, else the last value"
+    assert cells.step.tolist() == [3, 3, 3], "the step that closed, `lag` steps after the hole"
     assert cells.sensor.tolist() == [0, 1, 1]
     assert cells.age.tolist() == [0, 0, 0]
     assert cells.place.tolist() == [Place.INTERIOR, Place.EDGE, Place.ROW_EDGE]
     assert (holes.window.tolist(), holes.step.tolist()) == ([0, 0, 1], [0, 1, 1])
 
 
-def test_the_weight_is_the_model_s_share_and_the_method_says_what_was_mixed() -> None:
+def test_the_weight_is_the_share_of_the_model_and_determines_the_method() -> None:
     holes = hole_answers(closed(), IMPUTED, 1000)
     mixed = blended(IMPUTED, holes, np.array([0.25, 1.0, 0.0]))
     assert mixed.values[0, 0, 0] == 0.25 * 30 + 0.75 * 3
@@ -95,13 +95,13 @@ def test_the_weight_is_the_model_s_share_and_the_method_says_what_was_mixed() ->
     assert mixed.version == IMPUTED.version
     interior = blended(IMPUTED, holes, np.zeros(3))
     assert interior.method[0, 0, 0] == Method.INTERPOLATION
-    assert IMPUTED.values[0, 0, 0] == 30, "the answer itself is not changed"
+    assert IMPUTED.values[0, 0, 0] == 30, "the input is not changed"
     untouched = np.ones_like(METHOD, np.bool_)
     untouched[holes.window, holes.cells.sensor, holes.step] = False
     assert np.array_equal(mixed.values[untouched], ANSWER[untouched])
 
 
-def test_a_hole_without_a_baseline_keeps_the_model_s_value() -> None:
+def test_a_hole_without_a_baseline_keeps_the_value_of_the_model() -> None:
     part = closed()
     part.window_observed[0, 0] = False
     holes = hole_answers(part, IMPUTED, 1000)
@@ -109,11 +109,11 @@ def test_a_hole_without_a_baseline_keeps_the_model_s_value() -> None:
     assert (mixed.values[0, 0, 0], mixed.method[0, 0, 0]) == (30, Method.MODEL)
 
 
-def test_without_holes_the_answer_stays_the_same_object() -> None:
+def test_without_holes_the_same_object_is_returned() -> None:
     assert blended(IMPUTED, hole_answers(None, None, 1000), np.empty(0)) is IMPUTED
 
 
-def test_answers_for_probes_are_rounded_and_limited_as_published_values_are() -> None:
+def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
     rules = catalogue(sensors=[{"id": "s0", "resolution": 0.5, "min": 0, "max": 10}, {"id": "s1"}], window=6).models[0]
     probes = Probes(
         0,
@@ -131,7 +131,7 @@ def test_answers_for_probes_are_rounded_and_limited_as_published_values_are() ->
     answer[1, 1, 1] = 3.3
     found = probe_answers(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
     assert found.model[:2].tolist() == [3.5, float(np.float32(3.3))]
-    assert np.isnan(found.model[2]), "a lower rung answered"
+    assert np.isnan(found.model[2]), "a lower rung imputed it"
     assert found.baseline.tolist() == [3, 3, 1]
     assert found.step.tolist() == [7, 7, 8]
     assert found.sensor.tolist() == [0, 1, 0]

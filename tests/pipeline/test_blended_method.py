@@ -1,4 +1,4 @@
-"""The method of a blended cell is that of the value."""
+"""The method of a blended cell is the method that made its value."""
 
 from __future__ import annotations
 

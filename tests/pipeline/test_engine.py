@@ -1,6 +1,6 @@
-"""The engine of a partition: what it counts, restores, reports and cancels.
+"""The engine of a partition: counts, restored windows, reported faults and cancelled queries.
 
-Internal errors are in test_faults.py; the engine's owners, a worker and a replay, in tests/worker and tests/replay.
+test_faults.py tests internal errors; tests/worker and tests/replay test the users of the engine, worker and replay.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,13 +28,13 @@ from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import Probes
-from tests.support import Record, catalogue, header, json_record
+from tests.support import POISON, PoisonedPipeline, Record, catalogue, header, json_record
 
 RULES = catalogue(sensors=1)
 
 
 class EmptyRestore(Restore):
-    """Windows of a partition that begins here; notes what the engine tells it."""
+    """Restores empty windows and records the calls of the engine."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
@@ -58,7 +59,7 @@ class EmptyRestore(Restore):
 
 
 def engine(pipeline: Pipeline | None = None) -> tuple[PartitionEngine, EmptyRestore, list[None]]:
-    """An engine, its way to restore, and one entry for each fault."""
+    """An engine, its restore, and a list with one entry per fault."""
     pipeline = pipeline or Pipeline(RULES, {}, Ladder([Interpolation()]))
     restore, faults = EmptyRestore(pipeline), list[None]()
     restore.engine = PartitionEngine(
@@ -88,7 +89,7 @@ async def test_windows_are_restored_before_the_first_batch_and_kept_after_it() -
     assert (restore.applied, restore.isolated) == ([7, 9], [])
 
 
-async def test_dropped_windows_take_their_scores_with_them_and_are_restored() -> None:
+async def test_dropped_windows_are_restored_without_their_scores() -> None:
     it, restore, _ = engine()
     first = await it.apply([reading(0, 0)])
     second = await it.apply([reading(1, 1)])
@@ -100,7 +101,7 @@ async def test_dropped_windows_take_their_scores_with_them_and_are_restored() ->
     assert restore.restoring == [True, True]
 
 
-async def test_each_output_names_the_last_record_of_its_batch_and_its_partition() -> None:
+async def test_each_output_states_its_partition_and_the_last_record_of_its_batch() -> None:
     it, _, _ = engine()
     pending = await it.apply([reading(0, 0), reading(1, 4)])
     output = (await it.finish(pending)).output
@@ -120,7 +121,7 @@ async def test_records_and_readings_are_counted_once_applied() -> None:
     assert [now - then for now, then in zip(after, before, strict=True)] == [5, 4, 1, 1, 1]
 
 
-async def test_rejects_are_counted_by_cause_and_late_ones_apart() -> None:
+async def test_rejects_are_counted_by_cause_and_late_readings_separately() -> None:
     it, _, _ = engine()
     before = (
         counted("late_readings"),
@@ -154,7 +155,7 @@ async def test_outages_are_announced_and_counted() -> None:
     assert (counted("outages", kind="speaks"), counted("outages", kind="dark")) == (before[0] + 2, before[1] + 1)
 
 
-async def test_announcements_that_cannot_be_made_cost_no_row() -> None:
+async def test_rows_are_published_despite_a_fault_in_announcements() -> None:
     class Unannounced(Pipeline):
         def announcements(self, outages: Sequence[Outage]) -> list[Announcement]:
             raise RuntimeError("a bug")
@@ -167,7 +168,7 @@ async def test_announcements_that_cannot_be_made_cost_no_row() -> None:
     assert counted("worker_faults") == before + 1
 
 
-async def test_upgrades_that_cannot_be_found_cost_no_row() -> None:
+async def test_rows_are_published_despite_a_fault_in_upgrades() -> None:
     class WithoutUpgrades(Pipeline):
         def upgrades(self, windows: PartitionWindows, scores: Scores) -> list[Closed]:
             raise RuntimeError("a bug")
@@ -179,20 +180,20 @@ async def test_upgrades_that_cannot_be_found_cost_no_row() -> None:
 
 
 async def test_upgrades_are_queried_with_the_windows_and_scores_of_their_batch() -> None:
-    asked: list[tuple[PartitionWindows, Scores]] = []
+    calls: list[tuple[PartitionWindows, Scores]] = []
 
     class Upgrading(Pipeline):
         def upgrades(self, windows: PartitionWindows, scores: Scores) -> list[Closed]:
-            asked.append((windows, scores))
+            calls.append((windows, scores))
             return []
 
     it, _, _ = engine(Upgrading(RULES, {}, Ladder([Interpolation()])))
     pending = await it.apply([reading(0, 0)])
-    assert asked == [(it.windows, pending.scores)]
+    assert calls == [(it.windows, pending.scores)]
 
 
 class Recorded(Pipeline):
-    """Notes what is queried and settled, in order."""
+    """Records the calls of `query` and `settle` in order."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -210,7 +211,7 @@ class Recorded(Pipeline):
         return super().settle(scores, answers, again=again)
 
 
-async def test_errors_of_restored_windows_are_learned_before_their_first_batch_is_settled() -> None:
+async def test_errors_of_restored_windows_are_learned_before_the_first_batch_is_settled() -> None:
     pipeline = Recorded(RULES, {}, Ladder([Interpolation()]))
     it, restore, _ = engine(pipeline)
     restore.probes = [object()]  # type: ignore[list-item]
@@ -232,18 +233,18 @@ async def test_windows_without_probes_have_nothing_to_learn() -> None:
     assert (await it.apply([reading(0, 0)])).relearning is None
 
 
-async def test_errors_that_cannot_be_learned_cost_no_row() -> None:
+async def test_rows_are_published_despite_a_fault_in_learning() -> None:
     pipeline = Recorded(RULES, {}, Ladder([Interpolation()]))
     it, restore, faults = engine(pipeline)
     restore.probes = [object()]  # type: ignore[list-item]
     pending = await it.apply([reading(0, 0), reading(1, 1)])
     pipeline.fails = True
     finished = await it.finish(pending)
-    assert [message.rows for message in finished.output.messages] == [1], "without values: what was observed"
-    assert len(faults) == 3, "learning, the model's rows, the rows without a model"
+    assert [message.rows for message in finished.output.messages] == [1], "the observed rows, without imputed values"
+    assert len(faults) == 3, "in learning, in rows with the model and in rows without it"
 
 
-async def test_a_batch_that_only_warms_up_is_learned_and_makes_no_output() -> None:
+async def test_a_warm_up_batch_is_learned_without_output() -> None:
     pipeline = Recorded(RULES, {}, Ladder([Interpolation()]))
     it, restore, faults = engine(pipeline)
     restore.probes = [object()]  # type: ignore[list-item]
@@ -254,7 +255,7 @@ async def test_a_batch_that_only_warms_up_is_learned_and_makes_no_output() -> No
     assert len(faults) == 1
 
 
-async def test_a_batch_whose_rows_cannot_be_made_is_one_letter_a_record_and_no_other_reject() -> None:
+async def test_a_batch_whose_rows_cannot_be_made_becomes_one_letter_per_record() -> None:
     class Mute(Pipeline):
         def messages(self, filled: Any) -> Any:
             raise RuntimeError("a bug")
@@ -270,19 +271,13 @@ async def test_a_batch_whose_rows_cannot_be_made_is_one_letter_a_record_and_no_o
     }
 
 
-async def test_isolated_records_leave_the_windows_to_their_way_of_restoring() -> None:
-    class Poisoned(Pipeline):
-        def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Any:
-            if any(record.offset == 1 for record in records):
-                raise RuntimeError("a bug")
-            return super().apply(windows, records, now_ms=now_ms)
-
-    it, restore, faults = engine(Poisoned(RULES, {}, Ladder([Interpolation()])))
+async def test_the_windows_of_isolated_records_are_passed_to_the_restore() -> None:
+    it, restore, faults = engine(PoisonedPipeline(RULES, {}, Ladder([Interpolation()])))
     scores = (await it.apply([reading(0, 0)])).scores
-    pending = await it.apply([reading(1, 1), reading(2, 2), reading(3, 3)])
+    pending = await it.apply([replace(reading(1, 1), key=POISON), reading(2, 2), reading(3, 3)])
     assert restore.before_offsets == [0, 1]
     assert (restore.applied, restore.isolated) == ([0], [it.windows])
-    assert pending.scores is scores, "the errors so far are not forgotten"
+    assert pending.scores is scores, "the errors so far are kept"
     assert pending.relearning is None
     assert [reject.offset for reject in pending.applied.rejects] == [1]
     assert len(faults) == 1
@@ -294,12 +289,12 @@ async def test_without_windows_nothing_is_closed() -> None:
     assert it.close_end() is None
 
 
-async def test_a_clock_that_closes_nothing_makes_no_output() -> None:
+async def test_without_closed_steps_there_is_no_output() -> None:
     it, _, _ = engine()
     await it.apply([reading(0, 0)])
-    assert it.close_idle() is None, "not idle for long enough"
+    assert it.close_idle() is None, "the partition is not idle for long enough"
     assert it.close_end() is not None
-    assert it.close_end() is None, "nothing is open any more"
+    assert it.close_end() is None, "no step is open any more"
 
 
 async def test_steps_that_cannot_be_closed_drop_the_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,10 +307,10 @@ async def test_steps_that_cannot_be_closed_drop_the_windows(monkeypatch: pytest.
     assert it.close_idle() is None
     assert (it.windows, len(faults)) == (None, 1)
     assert it.close_idle() is None
-    assert len(faults) == 1, "there is nothing left to close"
+    assert len(faults) == 1, "there are no windows to close"
 
 
-async def test_closing_cancels_the_queries_that_are_pending_and_waits_for_them() -> None:
+async def test_close_cancels_pending_queries_and_waits_for_them() -> None:
     started, ended = list[str](), list[str]()
 
     class Hanging:

@@ -1,4 +1,4 @@
-"""An internal error costs the records that fail and nothing else: no row, no other record, not the windows."""
+"""An internal error loses only the records that fail: other records, their rows and the windows are kept."""
 
 from __future__ import annotations
 
@@ -12,35 +12,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord
+from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.errors import ImputerError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import OffsetLedger
 from glaim_stream.pipeline.isolation import Isolation
-from glaim_stream.pipeline.pipeline import Answer, Applied, Pipeline, Scores
+from glaim_stream.pipeline.pipeline import Answer, Pipeline, Scores
 from glaim_stream.records import Rows, read_rows
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.partition import PartitionWorker, Work
-from tests.support import MemoryPublisher, MemoryRebuilder, Record, catalogue, header, json_record
+from tests.support import (
+    POISON,
+    MemoryPublisher,
+    MemoryRebuilder,
+    PoisonedPipeline,
+    Record,
+    catalogue,
+    header,
+    json_record,
+)
 
 RULES = catalogue(sensors=2)
-POISON = b"poison"
-
-
-class Poisoned(Pipeline):
-    """A pipeline that fails on a record with a poisoned key after its windows have taken the batch."""
-
-    def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
-        applied = super().apply(windows, records, now_ms=now_ms)
-        if any(record.key == POISON for record in records):
-            raise RuntimeError("a bug")
-        return applied
 
 
 class Misrepairing(Pipeline):
-    """A pipeline that fails to make rows the first `times` times."""
+    """A pipeline whose first `times` attempts to make rows fail."""
 
     times = 1
 
@@ -52,7 +50,7 @@ class Misrepairing(Pipeline):
 
 
 class Failing:
-    """An imputer that raises, although an imputer must always answer."""
+    """An imputer that raises, although the ladder never does."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -69,7 +67,7 @@ class Misshapen:
 
 
 def topic(steps: Sequence[int], poison: Sequence[int] = ()) -> list[Record]:
-    """One reading per step, of two sensors in turn; the other sensor has a hole. `poison`: offsets."""
+    """One reading per step, of two sensors in turn, so that the other has a hole; `poison` lists offsets."""
     return [
         json_record(
             offset, key=POISON if offset in poison else b"g0",
@@ -80,7 +78,7 @@ def topic(steps: Sequence[int], poison: Sequence[int] = ()) -> list[Record]:
 
 
 def rows_of(publisher: MemoryPublisher) -> list[tuple[Any, ...]]:
-    """Return (step, sensor, revision, value, method, final) of every row, in a fixed order."""
+    """(step, sensor, revision, value, method, final) of every row, in a fixed order."""
     found = []
     for message in publisher.messages:
         table = read_rows(message.value)
@@ -92,7 +90,7 @@ def rows_of(publisher: MemoryPublisher) -> list[tuple[Any, ...]]:
 async def published(
     pipeline: Pipeline, records: Sequence[Record], cuts: Sequence[int], *, restart_at: int | None = None
 ) -> tuple[MemoryPublisher, PartitionWorker]:
-    """Return what a worker publishes for batches that end at `cuts`; it is replaced before `restart_at`."""
+    """Publish batches that end at `cuts` with a worker, which is replaced before `restart_at`."""
     publisher = MemoryPublisher()
     publisher.gate.set()
     ledger, crashes = OffsetLedger(), list[BaseException]()
@@ -123,8 +121,8 @@ async def published(
     return publisher, current
 
 
-def poisoned() -> Poisoned:
-    return Poisoned(RULES, {}, Ladder([Interpolation()]))
+def poisoned() -> PoisonedPipeline:
+    return PoisonedPipeline(RULES, {}, Ladder([Interpolation()]))
 
 
 @given(
@@ -133,9 +131,7 @@ def poisoned() -> Poisoned:
     cuts=st.sets(st.integers(1, 19), max_size=4),
     restart=st.booleans(),
 )
-def test_records_that_fail_are_as_if_they_had_never_come_and_nothing_else_is_lost(
-    steps: list[int], poison: set[int], cuts: set[int], restart: bool
-) -> None:
+def test_only_failing_records_are_lost(steps: list[int], poison: set[int], cuts: set[int], restart: bool) -> None:
     records = topic(steps, sorted(poison))
     bad = {record.offset for record in records if record.key == POISON}
     good = [record for record in records if record.offset not in bad]
@@ -160,7 +156,7 @@ def test_records_that_fail_are_as_if_they_had_never_come_and_nothing_else_is_los
     assert sorted(letters) == sorted(bad)
 
 
-async def test_the_letter_of_an_internal_error_names_it_and_keeps_the_bytes() -> None:
+async def test_the_letter_of_an_internal_error_contains_the_error_and_the_record() -> None:
     records = topic([0, 1, 2, 3], poison=[2])
     found, _ = await published(poisoned(), records, [])
     (letter,) = found.letters
@@ -192,9 +188,9 @@ def filled(imputer: Imputer) -> Callable[[], Pipeline]:
         filled(Misshapen()),
         lambda: Misrepairing(RULES, {}, Ladder([Interpolation()])),
     ],
-    ids=["imputer-raises", "imputer-breaks-its-promise", "answer-of-wrong-shape", "repair-raises"],
+    ids=["imputer-raises", "imputer-error-escapes", "answer-of-wrong-shape", "repair-raises"],
 )
-async def test_holes_are_filled_without_a_model_where_the_answer_or_its_repair_fails(
+async def test_holes_are_filled_without_the_model_if_imputation_or_repair_fails(
     make: Callable[[], Pipeline],
 ) -> None:
     records = topic(list(range(12)))
@@ -204,7 +200,7 @@ async def test_holes_are_filled_without_a_model_where_the_answer_or_its_repair_f
     assert found.letters == []
 
 
-async def test_where_nothing_can_fill_a_hole_it_is_null_and_what_was_observed_goes_out() -> None:
+async def test_if_no_method_works_holes_are_null_and_observed_rows_are_published() -> None:
     pipeline = Misrepairing(RULES, {}, Ladder([Interpolation()]))
     pipeline.times = 10_000
     records = topic(list(range(12)))
@@ -217,7 +213,7 @@ async def test_where_nothing_can_fill_a_hole_it_is_null_and_what_was_observed_go
         assert (value, method) == ((expected, by) if by == "observed" else (None, "none"))
 
 
-async def test_rows_that_cannot_be_made_at_all_leave_their_batch_in_the_dead_letters() -> None:
+async def test_a_batch_whose_rows_cannot_be_encoded_goes_to_the_dead_letters() -> None:
     class Mute(Pipeline):
         def messages(self, filled: Any) -> Any:
             if filled:
@@ -229,7 +225,7 @@ async def test_rows_that_cannot_be_made_at_all_leave_their_batch_in_the_dead_let
     assert [header(letter.headers, "glaim-cause") for letter in found.letters] == ["processing"] * 4
 
 
-async def test_a_failure_of_the_wall_clock_closes_nothing_and_the_work_goes_on() -> None:
+async def test_processing_continues_after_a_fault_in_idle_closing() -> None:
     class Unclosable(PartitionWindows):
         def close_idle(self, now_ms: int) -> Any:
             raise RuntimeError("a bug")

@@ -1,4 +1,4 @@
-"""Decode, window, impute, repair together: bytes in, Arrow out."""
+"""Decoding, windows, imputation and repair together: bytes in, Arrow out."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_hole_is_interpolated_and_marked_as_such() -> None:
     ]
 
 
-async def test_readings_dropouts_superseded_and_late_readings_are_counted_apart() -> None:
+async def test_readings_dropouts_superseded_and_late_readings_are_counted_separately() -> None:
     pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]))
     records = [
         reading(0, 20, 1.0),
@@ -76,7 +76,7 @@ async def test_readings_dropouts_superseded_and_late_readings_are_counted_apart(
     assert applied.rejects[1].late_by_ms == 19_000
 
 
-def test_an_outage_is_announced_by_names() -> None:
+def test_an_outage_is_announced_with_group_and_model_names() -> None:
     pipeline = Pipeline(catalogue(), {}, Ladder([Interpolation()]))
     pipeline.apply(pipeline.windows(), [reading(0, 1, 1.0), reading(1, 1, 1.0, group="g2")], now_ms=NOW_MS)
     dark = Outage(model_index=0, group=1, kind="dark", ts_ms=5_000, last_ts_ms=1_000, by_clock=False)
@@ -91,7 +91,7 @@ def test_an_outage_is_announced_by_names() -> None:
     ]  # fmt: skip
 
 
-async def test_what_is_withheld_is_counted_by_its_cause() -> None:
+async def test_withheld_values_are_counted_by_cause() -> None:
     class Guess:
         async def impute(self, windows: Windows) -> Imputed:
             shape = (len(windows), 2, windows.steps)
@@ -100,7 +100,7 @@ async def test_what_is_withheld_is_counted_by_its_cause() -> None:
     def withheld(cause: str) -> float:
         return REGISTRY.get_sample_value("glaim_withheld_rows_total", {"cause": cause}) or 0.0
 
-    above, below = [[1.0, 4.0]] * 2, [[-1.0, -4.0]] * 2  # of an interval, at gaps of one step and of two
+    above, below = [[1.0, 4.0]] * 2, [[-1.0, -4.0]] * 2  # interval bounds for gap ages of one and two steps
     quantiles = {"gap_ages": [1, 2], "newest_lower": below, "newest_upper": above,
                  "interior_lower": below, "interior_upper": above}  # fmt: skip
     rules = catalogue(sensors=[{"id": "s0", "max_interval": 3}, {"id": "s1"}], revise_after=0, max_gap=2)
@@ -118,13 +118,13 @@ async def test_what_is_withheld_is_counted_by_its_cause() -> None:
     assert (withheld("gap") - before[0], withheld("interval") - before[1]) == (1, 1)
 
 
-async def test_nothing_closed_is_no_message() -> None:
+async def test_without_closed_steps_there_is_no_message() -> None:
     pipeline = Pipeline(catalogue(), {}, Ladder([Interpolation()]))
     applied = pipeline.apply(pipeline.windows(), [], now_ms=NOW_MS)
     assert await rows(pipeline, applied) == []
 
 
-async def test_a_step_without_holes_queries_no_imputer() -> None:
+async def test_a_step_without_holes_does_not_call_the_imputer() -> None:
     class Untouchable:
         async def impute(self, windows: Windows) -> Imputed:
             raise AssertionError("nothing is missing")
@@ -134,7 +134,7 @@ async def test_a_step_without_holes_queries_no_imputer() -> None:
     assert [row["value"] for row in await rows(pipeline, applied)] == [1.0]
 
 
-async def test_output_is_cut_to_the_largest_message() -> None:
+async def test_output_is_split_at_the_message_size_limit() -> None:
     pipeline = Pipeline(catalogue(sensors=1), {}, Ladder([Interpolation()]), max_message_bytes=4_000)
     records = [reading(n, 0, float(n), group=f"g{n}") for n in range(200)] + [reading(200, 1, 1.0)]
     applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
@@ -144,7 +144,7 @@ async def test_output_is_cut_to_the_largest_message() -> None:
     assert sum(message.rows for message in messages) == 200
 
 
-def test_a_contract_that_does_not_fit_stops_the_start() -> None:
+def test_a_contract_that_does_not_fit_raises_on_construction() -> None:
     with pytest.raises(ContractError, match="window"):
         Pipeline(catalogue(), {"m": contract(window=7)}, Ladder([Interpolation()]))
 

@@ -1,4 +1,4 @@
-"""Published rows in the metrics. Ages of filled gaps are in tests/monitoring/test_series.py."""
+"""Metrics of published rows; tests/monitoring/test_series.py tests the ages of filled gaps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def added(part: Rows) -> dict[str, float]:
     return {name: now - before[name] for name, now in counts().items() if now != before[name]}
 
 
-def test_rows_are_counted_by_method_and_those_above_revision_0_as_revisions() -> None:
+def test_rows_are_counted_by_method_and_revisions_above_0_as_revisions() -> None:
     good = Status.GOOD
     methods = [Method.OBSERVED, Method.MODEL, Method.MODEL, Method.INTERPOLATION]
     assert added(rows(methods, [0, 0, 1, 2], [good] * 4)) == {
@@ -58,7 +58,7 @@ def test_rows_are_counted_by_method_and_those_above_revision_0_as_revisions() ->
     }  # fmt: skip
 
 
-def test_nulls_are_counted_by_the_cause_that_their_status_gives() -> None:
+def test_nulls_are_counted_by_the_cause_of_their_status() -> None:
     statuses = [
         Status.BAD_NO_COMMUNICATION, Status.BAD_NO_DATA, Status.BAD_SENSOR_FAILURE,
         Status.BAD_AGGREGATE_INVALID_INPUTS, Status.BAD_DATA_UNAVAILABLE, Status.BAD_NO_COMMUNICATION,

@@ -1,4 +1,4 @@
-"""An internal error in a replay costs the records that fail and nothing else, as in a worker."""
+"""An internal error in a replay loses only the records that fail, as in a worker."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ async def replayed(
     st.lists(st.integers(0, 39), max_size=6),
     st.sampled_from([1, 150, 10**6]),
 )
-def test_records_that_fail_are_as_if_they_had_never_come(
-    steps: list[int], poison: set[int], cuts: list[int], kept_bytes: int
-) -> None:
+def test_only_failing_records_are_lost(steps: list[int], poison: set[int], cuts: list[int], kept_bytes: int) -> None:
     import asyncio
 
     records = topic(sorted(steps), sorted(poison))
@@ -77,7 +75,7 @@ async def test_an_error_while_warming_up_does_not_end_the_replay() -> None:
     assert rows_of(found)
 
 
-async def test_an_imputer_that_raises_costs_the_model_s_values_and_no_row() -> None:
+async def test_an_imputer_that_raises_loses_no_row() -> None:
     failing = Pipeline(RULES, {}, Failing(RuntimeError("a bug")))
     found, counts = await replayed(failing, topic(range(12)), [6])
     expected, _ = await replayed(Pipeline(RULES, {}, Ladder([Interpolation()])), topic(range(12)), [6])
@@ -85,7 +83,7 @@ async def test_an_imputer_that_raises_costs_the_model_s_values_and_no_row() -> N
     assert counts.faults > 0
 
 
-async def test_open_steps_that_cannot_be_closed_stay_open_and_the_rest_is_there(
+async def test_a_fault_in_closing_the_end_loses_only_the_open_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fails(windows: PartitionWindows) -> None:
@@ -99,7 +97,7 @@ async def test_open_steps_that_cannot_be_closed_stay_open_and_the_rest_is_there(
     assert set(rows_of(found)) <= set(rows_of(expected))
 
 
-async def test_outages_go_to_their_file_and_not_to_the_sink(tmp_path: Path) -> None:
+async def test_outages_are_written_to_their_file_and_not_to_the_sink(tmp_path: Path) -> None:
     sink = MemoryPublisher()
     sink.gate.set()
     event = Announcement(b"g0", b'{"group": "g0", "kind": "dark"}')

@@ -1,4 +1,4 @@
-"""Files as records of the input topic: the keys, partitions and offsets that a producer would give them."""
+"""Files as records of the input topic, with the keys, partitions and offsets of a producer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def arrow_stream(**columns: list[object]) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def test_records_go_where_a_producer_would_send_them_each_with_its_next_offset() -> None:
+def test_records_get_the_partition_of_a_producer_and_consecutive_offsets() -> None:
     plan = plan_messages(plant_source(0.01, groups=5), InputFormat.STEP)
     dealt = list(Dealer(3, now_ms=7).deal(planned(plan), 11))
     records = [(partition, record) for partition, part, _ in dealt for record in part]
@@ -48,7 +48,7 @@ def test_records_go_where_a_producer_would_send_them_each_with_its_next_offset()
         assert DefaultPartitioner()(record.key, [0, 1, 2], [0, 1, 2]) == partition
 
 
-def test_lines_are_messages_keyed_by_the_group_that_they_name(tmp_path: Path) -> None:
+def test_each_line_is_a_message_with_its_group_as_key(tmp_path: Path) -> None:
     lines = [b'{"group": "g1", "sensor": "a"}', b"rubbish \xff", b'{"sensor": "a"}', b'{"group": 7}']
     path = tmp_path / "messages.jsonl"
     path.write_bytes(b"\n\n".join(lines) + b"\n")
@@ -57,7 +57,7 @@ def test_lines_are_messages_keyed_by_the_group_that_they_name(tmp_path: Path) ->
     )
 
 
-def test_arrow_streams_stand_one_after_the_other(tmp_path: Path) -> None:
+def test_a_file_may_contain_several_arrow_streams(tmp_path: Path) -> None:
     streams = [arrow_stream(group=["g1", "g1"], value=[1.0, 2.0]), arrow_stream(value=[3.0])]
     path = tmp_path / "messages.arrows"
     path.write_bytes(b"".join(streams))
@@ -77,7 +77,7 @@ def test_arrow_streams_stand_one_after_the_other(tmp_path: Path) -> None:
         ("other.txt", b"x", "expected a name ending in .jsonl, .ndjson, .arrows"),
     ],
 )
-def test_a_file_that_holds_no_messages_is_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_a_file_without_messages_is_rejected(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
@@ -85,7 +85,7 @@ def test_a_file_that_holds_no_messages_is_refused(tmp_path: Path, name: str, con
         raw_messages(path)
 
 
-def test_rows_and_refusals_of_raw_messages_come_whole(tmp_path: Path) -> None:
+def test_a_replay_writes_all_rows_and_rejects_of_raw_messages(tmp_path: Path) -> None:
     (tmp_path / "groups.yaml").write_text(CATALOGUE)
     start_ms = 1_700_000_000_000 // 60_000 * 60_000
     messages = [
@@ -96,7 +96,7 @@ def test_rows_and_refusals_of_raw_messages_come_whole(tmp_path: Path) -> None:
     messages += [(None, b"\xff", ()), (b"x", b'{"group": "x", "sensor": "a", "ts": 1, "value": 1}', ())]
     settings = Settings(catalogue=tmp_path / "groups.yaml", model_repository=tmp_path, imputer="interpolation")
     target = Target(tmp_path / "rows.arrow", rejects=tmp_path / "rejects.jsonl")
-    seen: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     report = asyncio.run(
         replay_messages(
             settings,
@@ -104,10 +104,10 @@ def test_rows_and_refusals_of_raw_messages_come_whole(tmp_path: Path) -> None:
             partitions=1,
             total=len(messages),
             target=target,
-            on_progress=lambda done, total: seen.append((done, total)),
+            on_progress=lambda done, total: progress.append((done, total)),
         )
     )
-    assert seen[-1] == (7, 7)
+    assert progress[-1] == (7, 7)
     assert (report.counts.records, report.counts.readings) == (7, 5)
     assert dict(report.counts.rejects) == {"undecodable": 1, "unknown-group": 1}
     assert report.failures == {}
@@ -115,14 +115,14 @@ def test_rows_and_refusals_of_raw_messages_come_whole(tmp_path: Path) -> None:
         rows = pa.ipc.open_file(file).read_all().to_pylist()
     assert len(rows) == report.counts.rows
     filled = {row["revision"]: row["value"] for row in rows if row["sensor"] == "a" and row["method"] != "observed"}
-    assert filled == {0: 1.0, 1: 2.0}, "the last value first, the line between both neighbours at last"
-    refused = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
-    assert [(each["cause"], each["offset"]) for each in refused] == [("undecodable", "5"), ("unknown-group", "6")]
-    assert refused[0]["value_hex"] == "ff"
+    assert filled == {0: 1.0, 1: 2.0}, "first the last value, finally the line between both neighbours"
+    rejects = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+    assert [(each["cause"], each["offset"]) for each in rejects] == [("undecodable", "5"), ("unknown-group", "6")]
+    assert rejects[0]["value_hex"] == "ff"
     assert list(tmp_path.glob("*.partial")) == []
 
 
-def test_the_open_steps_of_a_file_are_published_unless_told_otherwise(tmp_path: Path) -> None:
+def test_the_open_steps_of_a_file_are_published_only_with_close(tmp_path: Path) -> None:
     (tmp_path / "groups.yaml").write_text(CATALOGUE)
     settings = Settings(catalogue=tmp_path / "groups.yaml", model_repository=tmp_path, imputer="interpolation")
     start_ms = 1_700_000_000_000 // 60_000 * 60_000

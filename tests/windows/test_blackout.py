@@ -1,4 +1,4 @@
-"""Steps that the wall clock closes when nothing arrives."""
+"""Steps that the wall clock closes while nothing arrives."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ def test_the_wall_clock_closes_open_steps_provisionally_and_once() -> None:
     assert [(row.ts_ms, row.sensor, row.value) for row in idle(windows, 5_000)] == [(1000, 0, 6.0), (1000, 1, None)]
     assert idle(windows, 5_999) == []
     (row,) = feed(windows, [Event(2000, 7.0)])
-    assert (row.ts_ms, row.sensor, row.revision, row.final) == (1000, 1, 0, True), "only the final row of the hole"
+    assert (row.ts_ms, row.sensor, row.revision, row.final) == (1000, 1, 0, True), (
+        "only the final row of the hole follows"
+    )
 
 
-def test_a_blackout_yields_rows_step_by_step_until_max_gap_has_passed() -> None:
+def test_a_blackout_emits_rows_step_by_step_until_max_gap_has_passed() -> None:
     """
     event time    0     1     2     3     4     5
     s0            5     .     .     .     .     .     max_gap 3, lateness 0, idle_timeout 5 s
@@ -50,7 +52,7 @@ def test_a_blackout_yields_rows_step_by_step_until_max_gap_has_passed() -> None:
 
 
 def test_the_wall_clock_allows_for_the_lateness() -> None:
-    """Step 1 ends at 2 s, and may be closed 2 s of lateness and 5 s of idle timeout later."""
+    """Step 1 ends at 2 s and closes after 2 s of lateness and 5 s of idle timeout."""
     windows = PartitionWindows(catalogue(sensors=1, lateness_s=2))
     feed(windows, [Event(0, 5.0)])
     assert {now_ms: steps(idle(windows, now_ms)) for now_ms in (4_999, 5_000, 8_999, 9_000)} == {
@@ -61,7 +63,7 @@ def test_the_wall_clock_allows_for_the_lateness() -> None:
     }
 
 
-def test_a_blackout_that_is_noticed_late_yields_all_its_rows_at_once() -> None:
+def test_a_blackout_that_is_noticed_late_emits_all_its_rows_at_once() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0)])
     rows = idle(windows, 10**9)
@@ -73,7 +75,7 @@ def test_a_blackout_that_is_noticed_late_yields_all_its_rows_at_once() -> None:
     ]
 
 
-def test_after_a_blackout_event_time_makes_the_final_rows_and_no_second_first_row() -> None:
+def test_after_a_blackout_event_time_emits_only_the_final_rows() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0)])
     idle(windows, 10**9)
@@ -85,8 +87,8 @@ def test_after_a_blackout_event_time_makes_the_final_rows_and_no_second_first_ro
     ]
 
 
-def test_readings_that_were_delayed_by_a_blackout_replace_the_first_rows() -> None:
-    """Their steps are published already, but open in event time: the first row is published again, now observed."""
+def test_readings_delayed_by_a_blackout_replace_the_first_rows() -> None:
+    """Their steps are published but still open in event time, so revision 0 is published again, now observed."""
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0)])
     idle(windows, 10**9)
@@ -99,8 +101,8 @@ def test_readings_that_were_delayed_by_a_blackout_replace_the_first_rows() -> No
     assert (row.revision, row.value) == (3, 9.0), "event time has closed the step"
 
 
-def test_after_a_crash_the_rows_of_the_next_worker_replace_those_of_an_idle_close() -> None:
-    """Another worker, which does not know what the wall clock closed, publishes no lower revision later."""
+def test_after_a_crash_the_rows_of_the_next_worker_replace_the_idle_rows() -> None:
+    """The next worker does not know what the wall clock closed, and must not publish a lower revision."""
     first, second = PartitionWindows(catalogue(sensors=1)), PartitionWindows(catalogue(sensors=1))
     feed(first, [Event(0, 5.0)])
     idle(first, 5_000)
@@ -111,7 +113,7 @@ def test_after_a_crash_the_rows_of_the_next_worker_replace_those_of_an_idle_clos
 
 
 @pytest.mark.parametrize("base_ms", [-1000, 0, 1000, -100_000])
-def test_idle_closing_works_on_both_sides_of_the_epoch(base_ms: int) -> None:
+def test_idle_closing_works_before_and_after_the_epoch(base_ms: int) -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(base_ms, 5.0)])
     assert [row.ts_ms for row in idle(windows, 6_000)] == [base_ms]
@@ -164,10 +166,10 @@ def test_idle_closing_agrees_with_the_reference(
 
 @given(catalogues(), near_events, pauses)
 @settings(max_examples=100)
-def test_pauses_of_a_replay_change_nothing_but_first_estimates(
+def test_idle_closing_changes_only_provisional_rows(
     rules: Catalogue, sequence: list[Event], pause_after: dict[int, int]
 ) -> None:
-    """Final rows and the outages by event time are the same as without the wall clock."""
+    """Final rows and outages by event time are the same as without the wall clock."""
     sequence = [*sequence, Event(10**9, NAN)]
     plain = fed(PartitionWindows(rules), sequence)
     windows = PartitionWindows(rules)
@@ -177,16 +179,16 @@ def test_pauses_of_a_replay_change_nothing_but_first_estimates(
         for part in (fed(windows, [event], n), windows.close_idle(pause_after.get(n, 0))):
             rows += rows_of(part.closed)
             outages += part.outages
-    wanted = rows_of(plain.closed)
+    expected = rows_of(plain.closed)
     assert [each for each in by_group(outages) if not each.by_clock] == by_group(plain.outages)
-    assert {(row.key, row.revision) for row in wanted if row.revision > 2} == {
+    assert {(row.key, row.revision) for row in expected if row.revision > 2} == {
         (row.key, row.revision) for row in rows if row.revision > 2
     }
     last: dict[tuple[int, int, int, int], Row] = {}
     for row in rows:
         if row.key not in last or row.revision >= last[row.key].revision:
             last[row.key] = row
-    for row in wanted:
+    for row in expected:
         if row.final:
             found = last[row.key]
             assert (found.value, found.observed, found.final, found.gap_age, found.stamp) == (

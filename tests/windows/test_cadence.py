@@ -17,13 +17,13 @@ from tests.support import Event, Row, catalogue
 
 
 def slow(cadence_s: float | None = 3, **rules: Any) -> Catalogue:
-    """s0 is due at every step, s1 at every third one."""
+    """A catalogue in which s0 is due at every step and s1 at every third one."""
     rules = {"window": 12, "max_gap": 8, "revise_after": 2} | rules
     return catalogue(sensors=[{"id": "s0"}, {"id": "s1", "cadence_s": cadence_s}], **rules)
 
 
 def run(windows: PartitionWindows, slow_at: dict[int, float], steps: range) -> list[Row]:
-    """Feed readings of s0 at every step and of s1 at the given ones; returns the rows of s1."""
+    """Feed readings of s0 at every step and of s1 at the given steps; return the rows of s1."""
     events = []
     for step in steps:
         events.append(Event(step * 1000, 1.0))
@@ -48,7 +48,7 @@ def test_a_sensor_that_is_not_due_is_not_missing() -> None:
     assert [row.lag for row in rows if row.revision == 1] == [2]
 
 
-def test_intervals_begin_at_the_epoch() -> None:
+def test_intervals_are_aligned_to_the_epoch() -> None:
     rows = run(PartitionWindows(slow()), {-3: 5.0}, range(-3, 6))
     assert [row.ts_ms // 1000 for row in rows if row.revision == 0] == [-3, 2]
     rows = run(PartitionWindows(slow(4)), {-4: 5.0}, range(-4, 6))
@@ -80,7 +80,7 @@ def test_beyond_max_gap_the_hole_of_each_interval_is_null() -> None:
     ]
 
 
-def test_the_wall_clock_respects_cadences_too() -> None:
+def test_idle_closing_respects_cadences() -> None:
     windows = PartitionWindows(slow())
     feed(windows, [Event(0, 1.0), Event(0, 5.0, sensor=1)])
     part = windows.close_idle(10**6).closed[0]
@@ -89,7 +89,7 @@ def test_the_wall_clock_respects_cadences_too() -> None:
     assert [step for step, sensor in rows if sensor == 0] == list(range(9))
 
 
-def test_a_cadence_of_one_step_is_the_same_as_none() -> None:
+def test_a_cadence_of_one_step_equals_no_cadence() -> None:
     explicit, none = (run(PartitionWindows(slow(cadence)), {0: 5.0, 4: 6.0}, range(12)) for cadence in (1, None))
     assert explicit == none
 
@@ -109,7 +109,7 @@ def test_an_impossible_cadence_is_rejected(rules: dict[str, Any], message: str) 
 
 
 def slow_sensors(*cadence: int, revise_after: int = 2, ahead: int = 1, max_gap: int = 4) -> SlowSensors:
-    """Of two groups."""
+    """The slow sensors of two groups."""
     rings = Rings(len(cadence), 8, ahead, mean=False)
     rings.start(0)
     rings.rows(np.arange(2, dtype=np.int32))
@@ -123,12 +123,12 @@ def is_hole(slow: SlowSensors, step: int, *, row: int = 0, sensor: int = 0, age:
 @pytest.mark.parametrize(
     ("step", "age", "hole"), [(2, 3, True), (2, 4, True), (2, 2, False), (1, 3, False), (3, 3, False), (5, 3, True)]
 )
-def test_a_hole_is_an_interval_that_ends_without_a_reading(step: int, age: int, hole: bool) -> None:
+def test_a_slow_sensor_has_a_hole_at_the_end_of_an_interval_without_a_reading(step: int, age: int, hole: bool) -> None:
     """Intervals of 3 steps end at steps 2, 5, 8, ..."""
     assert is_hole(slow_sensors(3), step, age=age) == hole
 
 
-def test_a_published_hole_stays_one_until_its_final_row_is_made() -> None:
+def test_a_published_hole_stays_a_hole_until_its_final_row() -> None:
     slow = slow_sensors(1, 3)
     slow.published(5, np.array([1]), np.array([1]))
     assert is_hole(slow, 5, row=1, sensor=1)
@@ -138,10 +138,10 @@ def test_a_published_hole_stays_one_until_its_final_row_is_made() -> None:
     assert not is_hole(slow, 5, row=1, sensor=1)
 
 
-def test_every_step_that_can_be_published_before_the_oldest_is_final_has_a_place_of_its_own() -> None:
+def test_there_is_room_for_every_step_that_may_await_its_final_row() -> None:
     """
     step      0  1 | 2 | 3  4  5  6  7     revise_after 2, closable 2, ahead 1, max_gap 4
-              0 is final next; a reading may lie in step 2, and the wall clock publishes 5 steps after it
+              0 is final next; step 2 may have a reading, and the wall clock publishes 5 steps after it
     """
     slow = slow_sensors(100)
     for step in range(8):

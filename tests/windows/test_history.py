@@ -1,4 +1,4 @@
-"""How far back the rows of a step depend on the topic."""
+"""How much of the topic before a step determines its rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_without_scores_the_rows_of_a_step_depend_on_its_window() -> None:
     assert history_steps(6, scored=False) == 6
 
 
-def test_with_scores_they_depend_on_the_probes_of_96_more_steps() -> None:
+def test_with_scores_they_also_depend_on_the_probes_of_96_earlier_steps() -> None:
     assert HORIZON == 96
     assert history_steps(6, scored=True) == 6 + 96
 
@@ -23,26 +23,26 @@ def test_with_scores_they_depend_on_the_probes_of_96_more_steps() -> None:
 @pytest.mark.parametrize(
     ("scored", "expected_ms"),
     [
-        (False, 7 * 1000 + 2000 + 1500),  # a window of 6 steps and one more, lateness, skew
-        (True, 103 * 1000 + 2000 + 1500),  # and 96 steps of errors
+        (False, 7 * 1000 + 2000 + 1500),  # a window of 6 steps and one more, plus lateness and skew
+        (True, 103 * 1000 + 2000 + 1500),  # plus 96 steps of errors
     ],
 )
-def test_in_time_one_step_the_lateness_and_the_skew_come_on_top(scored: bool, expected_ms: int) -> None:
+def test_the_history_in_time_adds_one_step_the_lateness_and_the_skew(scored: bool, expected_ms: int) -> None:
     assert history_ms(catalogue(window=6, lateness_s=2, max_ahead_s=1.5), scored=scored) == expected_ms
 
 
-def test_of_several_models_the_longest_history_counts() -> None:
+def test_with_several_models_the_longest_history_counts() -> None:
     models = [
         {"name": name, "sensors": [{"id": "s0"}], "step_s": step_s, "window": window, "max_gap": 2, "revise_after": 1}
         for name, step_s, window in (("a", 1, 20), ("b", 60, 4), ("c", 1, 4))
     ]
     groups = [{"model": name, "pattern": f"{name}*"} for name in ("a", "b", "c")]
-    three = parse_catalogue({"models": models, "groups": groups, "max_ahead_s": 0}, source="test")
-    assert history_ms(three, scored=False) == 5 * 60_000
+    rules = parse_catalogue({"models": models, "groups": groups, "max_ahead_s": 0}, source="test")
+    assert history_ms(rules, scored=False) == 5 * 60_000
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_the_rings_remember_the_offsets_of_that_many_steps_before_the_lowest_open_one(share: float) -> None:
+def test_the_rings_remember_the_offsets_of_the_whole_history(share: float) -> None:
     """One reading per step, at the offset of its step: step 299 is open, and 298 is the newest closed one."""
     windows = PartitionWindows(catalogue(window=6), score_share=share, group_names=["g0"])
     fed(windows, [Event(step * STEP_MS) for step in range(300)])

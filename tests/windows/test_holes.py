@@ -22,9 +22,9 @@ RULES = Rules(window=6, revise_after=2, max_gap=3, step_ms=1000, model_index=0)
 
 
 def rings(*drawn: str, closable: int = 0, ahead: int = 1) -> Rings:
-    """Rings of groups of one or more sensors; `x` is observed. The last character of each sensor is step `closable`.
+    """Rings drawn as one string per sensor, where `x` is observed and the last character is step `closable`.
 
-    Groups are separated by "|", and sensors by the argument.
+    The argument "|" separates groups.
     """
     groups = [[]]  # type: list[list[str]]
     for line in drawn:
@@ -44,12 +44,12 @@ def rings(*drawn: str, closable: int = 0, ahead: int = 1) -> Rings:
 
 
 def cells(rows: StepRows) -> list[tuple[int, int, int, bool, bool, bool]]:
-    """(row, sensor, gap age, observed, fill, final) of each."""
+    """(row, sensor, gap age, observed, fill, final) of each row."""
     columns = (rows.row, rows.sensor, rows.gap_age, rows.observed, rows.fill, rows.final)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def test_looking_back_gives_the_age_of_every_sensor_and_of_the_group() -> None:
+def test_look_back_returns_the_age_of_every_sensor_and_group() -> None:
     lookback = look_back(
         rings(
             "x . . . . x",
@@ -67,7 +67,7 @@ def test_looking_back_gives_the_age_of_every_sensor_and_of_the_group() -> None:
     assert lookback.newest_first[0, 1].tolist() == [False, False, False, True, False, False]
 
 
-def test_steps_beyond_the_room_of_the_rings_are_not_observed() -> None:
+def test_steps_beyond_the_rings_are_not_observed() -> None:
     """
     step     -5 -4 -3 -2 -1  0 | 1  2      room up to step 0; slots of steps 1 and 2 still hold -6 and -5
     s0        x  x  x  x  x  x | .  .
@@ -77,16 +77,16 @@ def test_steps_beyond_the_room_of_the_rings_are_not_observed() -> None:
     assert (lookback.age.tolist(), lookback.group_age.tolist()) == ([[2]], [2])
 
 
-def test_the_newest_step_with_room_is_observed() -> None:
+def test_the_newest_step_in_the_rings_can_be_observed() -> None:
     assert look_back(rings("x x x x x x x"), RULES, 0).observed.all()
 
 
-def test_no_group_has_no_age() -> None:
+def test_without_groups_the_ages_are_empty() -> None:
     lookback = look_back(Rings(2, 6, 1, mean=False), RULES, 0)
     assert (lookback.age.shape, lookback.group_age.shape) == ((0, 2), (0,))
 
 
-def test_a_first_row_of_every_cell_of_the_groups_that_are_not_dark() -> None:
+def test_every_cell_of_an_active_group_gets_a_first_row() -> None:
     """Gaps of up to max_gap 3 are filled; a longer one is null and final at once."""
     lookback = look_back(
         rings(
@@ -123,13 +123,13 @@ def test_the_wall_clock_makes_no_hole_final() -> None:
     assert rows.final.tolist() == rows.observed.tolist() == [True, False, False]
 
 
-def test_without_a_revision_every_hole_is_final_at_once() -> None:
+def test_with_revise_after_0_holes_are_final_unless_closed_by_the_wall_clock() -> None:
     lookback = look_back(rings("x .", ". ."), RULES, 0)
     assert provisional_rows(lookback, replace(RULES, revise_after=0), None, by_clock=False).final.all()
     assert not provisional_rows(lookback, replace(RULES, revise_after=0), None, by_clock=True).final.any()
 
 
-def test_of_a_step_that_the_clock_published_the_holes_that_nothing_will_change_are_settled() -> None:
+def test_holes_published_by_the_wall_clock_that_cannot_change_are_settled() -> None:
     lookback = look_back(rings("x", "x .", ". ."), RULES, 0)
     rows = settled_rows(lookback, RULES, None)
     assert cells(rows) == [(0, 2, 6, False, False, True)]

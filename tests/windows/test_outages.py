@@ -29,7 +29,7 @@ def test_a_group_appears_goes_dark_and_returns() -> None:
     again = fed(windows, [Event(8000, 7.0), Event(9000, group=1)], 8)
     assert events_of(again.outages) == [("speaks", 8000, 1000, False)]
     rows = [row for part in (first, again) for row in rows_of(part.closed) if row.group == 0]
-    assert max(row.ts_ms for row in rows_of(first.closed) if row.group == 0) == 4000, "and then no more rows"
+    assert max(row.ts_ms for row in rows_of(first.closed) if row.group == 0) == 4000, "a dark group has no more rows"
     assert {row.ts_ms for row in rows if not row.final} <= {row.ts_ms for row in rows if row.revision == 1}
 
 
@@ -63,7 +63,7 @@ def test_the_wall_clock_reports_an_outage_and_event_time_confirms_it() -> None:
     assert events_of(after.outages) == [("dark", 5000, 1000, False), ("speaks", 20_000, 1000, False)]
 
 
-def test_event_time_withdraws_the_clocks_report_when_readings_were_only_delayed() -> None:
+def test_event_time_withdraws_a_wall_clock_outage_if_readings_were_only_delayed() -> None:
     windows = PartitionWindows(catalogue(window=40))
     fed(windows, [Event(0), Event(1000)])
     assert events_of(windows.close_idle(10**6).outages) == [("dark", 5000, 1000, True)]
@@ -71,7 +71,7 @@ def test_event_time_withdraws_the_clocks_report_when_readings_were_only_delayed(
     assert events_of(caught_up.outages) == [("speaks", 2000, 1000, True)]
 
 
-def test_a_group_that_the_clock_sees_before_event_time_does_is_reported_by_both() -> None:
+def test_a_new_group_is_reported_by_the_wall_clock_and_by_event_time() -> None:
     windows = PartitionWindows(catalogue(window=40))
     assert fed(windows, [Event(0)]).outages == []
     assert events_of(windows.close_idle(5_000).outages) == [("speaks", 0, UNKNOWN_MS, True)]
@@ -91,7 +91,7 @@ def test_a_thousand_groups_that_go_dark_are_a_thousand_events_and_no_rows() -> N
     assert {row.ts_ms for row in rows if row.group < 1000} == {0, 1000, 2000, 3000}
 
 
-# The tracker alone: one sensor per group, max_gap 3, windows of 6 steps; the last character is the step that closes.
+# The tracker alone: one sensor per group, max_gap 3, windows of 6 steps; the last character is the closing step.
 
 RULES = Rules(window=6, revise_after=2, max_gap=3, step_ms=1000, model_index=4)
 
@@ -109,8 +109,8 @@ def look(step: int, *groups: str) -> LookBack:
     return LookBack(step, observed, age, age[:, 0])
 
 
-def close(of: OutageTracker, lookback: LookBack, *, by_clock: bool = False) -> list[Outage]:
-    return of.close_by_clock(lookback) if by_clock else of.close(lookback)
+def close(outages: OutageTracker, lookback: LookBack, *, by_clock: bool = False) -> list[Outage]:
+    return outages.close_by_clock(lookback) if by_clock else outages.close(lookback)
 
 
 @pytest.mark.parametrize("by_clock", [False, True])
@@ -119,33 +119,39 @@ def close(of: OutageTracker, lookback: LookBack, *, by_clock: bool = False) -> l
     [
         (". . . . . x", 10_000, UNKNOWN_MS),
         (". . x . . .", 7_000, UNKNOWN_MS),
-        (". x . . . x", 6_000, UNKNOWN_MS),  # both arrived late: step 6 was in the silence that ended at step 9
-        ("x . . . . x", 10_000, 5_000),  # step 5 is before it
+        (
+            ". x . . . x",
+            6_000,
+            UNKNOWN_MS,
+        ),  # both readings arrived late: step 6 is in the silence, which lasted up to step 9
+        ("x . . . . x", 10_000, 5_000),  # step 5 is before the silence
         ("x x . x . .", 6_000, 5_000),
     ],
 )
-def test_a_return_is_the_oldest_step_observed_since_the_silence(
+def test_a_group_returns_at_the_oldest_step_observed_since_its_silence_began(
     window: str, ts_ms: int, last_ts_ms: int, by_clock: bool
 ) -> None:
-    """The group was dark at step 9: nothing was observed from step 6 on."""
+    """The group was dark at step 9: nothing had been observed since step 6."""
     assert close(tracker(7), look(10, window), by_clock=by_clock) == [
         Outage(4, 7, "speaks", ts_ms, last_ts_ms, by_clock)
     ]
 
 
 @pytest.mark.parametrize("by_clock", [False, True])
-def test_a_group_goes_dark_at_the_first_step_that_max_gap_steps_of_silence_precede(by_clock: bool) -> None:
-    of = tracker(7)
-    close(of, look(10, "x . . . . x"), by_clock=by_clock)
-    assert close(of, look(13, ". . x . . ."), by_clock=by_clock) == []
-    assert close(of, look(14, "x x . . . ."), by_clock=by_clock) == [Outage(4, 7, "dark", 14_000, 10_000, by_clock)]
-    assert close(of, look(15, "x . . . . ."), by_clock=by_clock) == []
+def test_a_group_goes_dark_at_the_first_step_after_max_gap_silent_steps(by_clock: bool) -> None:
+    outages = tracker(7)
+    close(outages, look(10, "x . . . . x"), by_clock=by_clock)
+    assert close(outages, look(13, ". . x . . ."), by_clock=by_clock) == []
+    assert close(outages, look(14, "x x . . . ."), by_clock=by_clock) == [
+        Outage(4, 7, "dark", 14_000, 10_000, by_clock)
+    ]
+    assert close(outages, look(15, "x . . . . ."), by_clock=by_clock) == []
 
 
-def test_a_group_of_which_nothing_is_held_goes_dark_without_a_last_step() -> None:
-    of = tracker(7)
-    of.close(look(0, ". . . . . x"))
-    assert of.close(look(9, ". . . . . .")) == [Outage(4, 7, "dark", 9_000, UNKNOWN_MS, False)]
+def test_a_group_without_observations_in_the_window_goes_dark_without_a_last_step() -> None:
+    outages = tracker(7)
+    outages.close(look(0, ". . . . . x"))
+    assert outages.close(look(9, ". . . . . .")) == [Outage(4, 7, "dark", 9_000, UNKNOWN_MS, False)]
 
 
 def reported_dark_too_early() -> OutageTracker:
@@ -154,35 +160,35 @@ def reported_dark_too_early() -> OutageTracker:
     g7       x  .  .  .  .     the wall clock closes step 4: dark; event time has closed step 0
     g8       x  .  .  .  .
     """
-    of = tracker(7, 8)
-    assert [event.kind for event in of.close(look(0, ". . . . . x", ". . . . . x"))] == ["speaks"] * 2
-    assert of.close_by_clock(look(4, ". x . . . .", ". x . . . .")) == [
+    outages = tracker(7, 8)
+    assert [event.kind for event in outages.close(look(0, ". . . . . x", ". . . . . x"))] == ["speaks"] * 2
+    assert outages.close_by_clock(look(4, ". x . . . .", ". x . . . .")) == [
         Outage(4, group, "dark", 4_000, 0, True) for group in (7, 8)
     ]
-    return of
+    return outages
 
 
-def test_each_groups_report_is_withdrawn_when_event_time_reaches_its_newer_reading() -> None:
+def test_the_report_of_a_group_is_withdrawn_when_event_time_reaches_its_newer_reading() -> None:
     """
     step     0  1  2  3
     g7       x  x  .  .     withdrawn as step 1 closes
     g8       x  .  x  x     withdrawn as step 2 closes
     """
-    of = reported_dark_too_early()
-    assert of.close(look(1, ". . . . x x", ". . . . x .")) == [Outage(4, 7, "speaks", 1_000, 0, True)]
-    assert of.close(look(2, ". . . x x .", ". . . x . x")) == [Outage(4, 8, "speaks", 2_000, 0, True)]
-    assert of.close(look(3, ". . x x . .", ". . x . x x")) == []
+    outages = reported_dark_too_early()
+    assert outages.close(look(1, ". . . . x x", ". . . . x .")) == [Outage(4, 7, "speaks", 1_000, 0, True)]
+    assert outages.close(look(2, ". . . x x .", ". . . x . x")) == [Outage(4, 8, "speaks", 2_000, 0, True)]
+    assert outages.close(look(3, ". . x x . .", ". . x . x x")) == []
 
 
-def test_a_withdrawal_names_the_first_step_after_the_one_known_to_the_clock() -> None:
-    of = reported_dark_too_early()
-    assert of.close(look(2, ". . . x x x", ". . . x . .")) == [Outage(4, 7, "speaks", 1_000, 0, True)]
+def test_a_withdrawal_states_the_first_step_after_the_last_one_known_at_the_report() -> None:
+    outages = reported_dark_too_early()
+    assert outages.close(look(2, ". . . x x x", ". . . x . .")) == [Outage(4, 7, "speaks", 1_000, 0, True)]
 
 
 def test_a_report_that_event_time_confirms_is_not_withdrawn() -> None:
-    of = reported_dark_too_early()
-    of.close(look(1, ". . . . x x", ". . . . x ."))
-    assert of.close(look(5, "x x . . . .", "x . . . . .")) == [
+    outages = reported_dark_too_early()
+    outages.close(look(1, ". . . . x x", ". . . . x ."))
+    assert outages.close(look(5, "x x . . . .", "x . . . . .")) == [
         Outage(4, 7, "dark", 5_000, 1_000, False),
         Outage(4, 8, "dark", 5_000, 0, False),
     ]

@@ -1,4 +1,4 @@
-"""Probes: what they hide, which groups they sample, and that reading the topic again makes the same ones."""
+"""Probes: hidden cells, sampled groups, and identical probes in a rebuild."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fed(windows: PartitionWindows, events: Sequence[Event], **place: int) -> lis
 
 
 def as_bytes(probes: Sequence[Probes]) -> dict[int, list[bytes]]:
-    """All arrays of each step's probes, by step."""
+    """The arrays of all probes as bytes, by step."""
     return {
         int(each.step[0]): [
             column.tobytes()
@@ -53,10 +53,10 @@ def as_bytes(probes: Sequence[Probes]) -> dict[int, list[bytes]]:
 WIDE = catalogue(sensors=8, window=48, revise_after=4, max_gap=20)
 
 
-def test_a_probe_cell_is_hidden_and_its_truth_is_what_was_read() -> None:
+def test_a_probe_cell_is_hidden_and_its_truth_is_the_reading() -> None:
     probes = fed(probing(WIDE), full_stream(120, groups=5))
     probed_at = [int(each.step[0]) for each in probes]
-    assert probed_at[-100:] == list(range(19, 119)), "every step that has a past"
+    assert probed_at[-100:] == list(range(19, 119)), "every step with a history"
     assert probed_at[0] > 0
     found: set[tuple[int, int]] = set()
     for each in probes:
@@ -73,19 +73,19 @@ def test_a_probe_cell_is_hidden_and_its_truth_is_what_was_read() -> None:
     assert found == {(place, age) for place in Place for age in AGES}
 
 
-def test_the_gap_around_an_interior_cell_continues_after_it_as_real_ones_do() -> None:
-    """A gap that ended at the cell would flatter interpolation, with a reading right beside it."""
+def test_the_gap_around_an_interior_cell_continues_after_it() -> None:
+    """A gap that ended at the cell would favour interpolation, which would have a reading right beside it."""
     steps_on: set[int] = set()
     for each in fed(probing(WIDE), full_stream(120, groups=5)):
         inside = each.lag == 4
         behind = np.arange(each.observed.shape[2] - 1, -1, -1)
         after = each.observed[each.window[inside], each.sensor[inside]] & (behind < 4)
-        assert after[:, -1].all(), "it ends before the newest step"
+        assert after[:, -1].all(), "the gap ends before the newest step"
         steps_on |= set((3 - np.where(after, behind, -1).max(axis=1)).tolist())
     assert steps_on == {0, 1, 2, 3}
 
 
-def test_few_sensors_are_hidden_at_a_time_unless_the_whole_row_is() -> None:
+def test_at_most_two_sensors_are_hidden_unless_the_whole_row_is() -> None:
     for each in fed(probing(WIDE), full_stream(120, groups=5))[60:]:
         sensors_hidden = (~each.observed).any(axis=2).sum(axis=1)
         whole = np.zeros(len(sensors_hidden), np.bool_)
@@ -103,7 +103,7 @@ def test_a_share_of_the_groups_is_probed_within_the_bounds(share: float, groups:
     assert [len(each.values) for each in probes[-30:]] == [expected] * 30
 
 
-def test_every_group_is_probed_sometimes() -> None:
+def test_every_group_is_probed_eventually() -> None:
     groups = 10
     probed = {
         int(truth) // 10_000
@@ -113,7 +113,7 @@ def test_every_group_is_probed_sometimes() -> None:
     assert probed == set(range(groups))
 
 
-def test_a_single_sensor_is_probed_too() -> None:
+def test_a_group_with_a_single_sensor_is_probed() -> None:
     probes = fed(probing(catalogue(sensors=1)), full_stream(20, sensors=1))
     lags = {int(lag) for each in probes for lag in each.lag}
     assert lags == {0, 2}
@@ -154,8 +154,8 @@ def test_the_probes_do_not_depend_on_the_batches(events: list[Event], cuts: set[
 
 @given(events=events, jump=st.integers(0, 150), ordered=st.booleans())
 @settings(max_examples=60)
-def test_a_rebuild_makes_the_probes_of_the_last_96_steps_again(events: list[Event], jump: int, ordered: bool) -> None:
-    """The rebuild does not know groups whose readings precede it, so its rows have other numbers."""
+def test_a_rebuild_makes_the_same_probes_for_the_last_96_steps(events: list[Event], jump: int, ordered: bool) -> None:
+    """The rebuild does not know groups with only earlier readings, so its rows have other numbers."""
     if ordered:
         events = sorted(events, key=lambda event: event.time_ms)
     later = [Event(event.time_ms + jump * STEP_MS, event.value, event.group, event.sensor) for event in events]

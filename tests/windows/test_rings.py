@@ -1,4 +1,4 @@
-"""Ring buffers of steps: what they hold, and which rows."""
+"""Ring buffers of steps, and their rows of groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rings(*, mean: bool = False, closable: int = 0) -> Rings:
 
 
 def put(into: Rings, *readings: tuple[int, int, int, int, float], quality: list[int] | None = None) -> Cells:
-    """Readings as (group, sensor, step, stamp, value)."""
+    """Put readings given as (group, sensor, step, stamp, value)."""
     group, sensor, step, stamp, value = (np.array(column) for column in zip(*readings, strict=True))
     return into.put(
         into.rows(group.astype(np.int32)),
@@ -33,12 +33,12 @@ def put(into: Rings, *readings: tuple[int, int, int, int, float], quality: list[
     )
 
 
-def held(of: Rings, row: int, sensor: int, step: int) -> float | None:
-    slot = int(of.slots(np.array([step]))[0])
-    return float(of.values[row, sensor, slot]) if of.observed[row, sensor, slot] else None
+def held(ring: Rings, row: int, sensor: int, step: int) -> float | None:
+    slot = int(ring.slots(np.array([step]))[0])
+    return float(ring.values[row, sensor, slot]) if ring.observed[row, sensor, slot] else None
 
 
-def test_it_holds_a_closed_window_and_the_open_steps() -> None:
+def test_rings_hold_a_closed_window_and_the_open_steps() -> None:
     """
     step    ... -4 -3 -2 -1 | 0  1 ...      window 4, ahead 2, closable 0
     """
@@ -47,7 +47,7 @@ def test_it_holds_a_closed_window_and_the_open_steps() -> None:
 
 
 @pytest.mark.parametrize("closable", [0, -7, 10**12])
-def test_steps_that_leave_are_forgotten_and_no_others(closable: int) -> None:
+def test_only_steps_that_leave_the_rings_are_forgotten(closable: int) -> None:
     ring = rings(closable=closable)
     steps = range(closable - 4, closable + 2)
     put(ring, *((0, 0, step, 0, float(n)) for n, step in enumerate(steps)))
@@ -56,7 +56,7 @@ def test_steps_that_leave_are_forgotten_and_no_others(closable: int) -> None:
     assert [held(ring, 0, 0, step) for step in (closable + 2, closable + 3)] == [None, None]
 
 
-def test_the_newest_observed_step_is_that_of_any_group_and_sensor() -> None:
+def test_the_newest_observed_step_is_taken_over_all_groups_and_sensors() -> None:
     """
     step        -4 -3 -2 -1 | 0  1
     group 0      x  .  .  . | .  .
@@ -75,8 +75,8 @@ def test_the_newest_observed_step_is_that_of_any_group_and_sensor() -> None:
 
 
 @pytest.mark.parametrize("step", [-1, 0, 1, 2, 3, 4])
-def test_the_past_of_a_step_is_a_copy_of_its_window_oldest_first(step: int) -> None:
-    """Six slots, windows of four steps: depending on the step, the window lies in one stretch or in two."""
+def test_the_past_of_a_step_is_a_copy_of_its_window_in_order(step: int) -> None:
+    """With six slots and windows of four steps, a window occupies one or two ranges of slots."""
     ring = rings(closable=step)
     put(ring, *((0, 1, each, 0, float(each)) for each in range(step - 4, step + 2)))
     ring.rows(np.array([5], np.int32))
@@ -108,8 +108,8 @@ def test_offsets_are_remembered_for_more_steps_than_values() -> None:
         assert other.lowest_offset() == lowest
 
 
-def test_groups_that_hold_nothing_are_evicted_and_come_back_in_a_new_row() -> None:
-    """A dropout counts as something held: its quality explains the hole."""
+def test_empty_groups_are_evicted_and_return_in_a_new_row() -> None:
+    """A group with a dropout is not empty, because its quality explains the hole."""
     ring = rings()
     put(ring, (3, 0, 0, 0, 3.0), (1_000, 1, 0, 0, 4.0))
     dropout = ring.rows(np.array([7], np.int32))
@@ -127,7 +127,7 @@ def test_groups_that_hold_nothing_are_evicted_and_come_back_in_a_new_row() -> No
     assert ring.groups == [3, 1_000, 7], "nothing to drop"
 
 
-def test_a_jump_beyond_everything_empties_it() -> None:
+def test_a_jump_beyond_all_steps_empties_the_rings() -> None:
     ring = rings()
     put(ring, (0, 0, 0, 0, 1.0))
     ring.note_offsets(np.array([0]), np.array([7]))
@@ -136,7 +136,7 @@ def test_a_jump_beyond_everything_empties_it() -> None:
     assert ring.lowest_offset() == HUGE
 
 
-def test_it_never_goes_back() -> None:
+def test_rings_never_move_back() -> None:
     ring = rings(closable=5)
     put(ring, (0, 0, 5, 0, 1.0))
     ring.advance(3)
@@ -144,7 +144,7 @@ def test_it_never_goes_back() -> None:
     assert held(ring, 0, 0, 5) == 1.0
 
 
-def test_the_latest_stamp_stands_and_of_equal_ones_the_later_arrival() -> None:
+def test_the_latest_timestamp_wins_and_the_later_arrival_if_equal() -> None:
     ring = rings()
     cells = put(ring, (0, 0, 0, 5, 1.0), (0, 0, 0, 9, 2.0), (0, 0, 0, 9, 3.0), (0, 0, 0, 7, 4.0))
     assert held(ring, 0, 0, 0) == 3.0
@@ -153,25 +153,25 @@ def test_the_latest_stamp_stands_and_of_equal_ones_the_later_arrival() -> None:
     assert put(ring, (0, 0, 0, 9, 6.0)).taken == 1
 
 
-def test_a_mean_counts_every_reading() -> None:
+def test_a_mean_includes_every_reading() -> None:
     ring = rings(mean=True)
     put(ring, (0, 0, 0, 5, 1.0), (0, 0, 0, 9, 2.0))
     put(ring, (0, 0, 0, 0, 6.0))
     assert held(ring, 0, 0, 0) == 3.0
     ring.advance(10)
     put(ring, (0, 0, 6, 0, 8.0))
-    assert held(ring, 0, 0, 6) == 8.0, "the sums of the step that left are gone"
+    assert held(ring, 0, 0, 6) == 8.0, "the sums of the earlier step are cleared"
 
 
 @pytest.mark.parametrize("mean", [False, True])
-def test_the_quality_is_that_of_the_reading_held_and_bad_after_a_dropout_without_one(mean: bool) -> None:
+def test_a_cell_has_the_quality_of_its_reading_or_bad_after_only_a_dropout(mean: bool) -> None:
     ring = rings(mean=mean)
     ring.put_dropouts(ring.rows(np.array([0, 0], np.int32)), np.array([0, 1], np.int32), np.array([0, 0]))
     assert ring.quality[0, :, 0].tolist() == [2, 2]
     assert put(ring, (0, 0, 0, 5, 1.0), (0, 0, 0, 9, 1.0), quality=[1, 0]).changed[-1]
-    assert ring.quality[0, :, 0].tolist() == [int(mean), 2], "a mean is as good as the worst of its readings"
+    assert ring.quality[0, :, 0].tolist() == [int(mean), 2], "a mean has the worst quality of its readings"
     ring.put_dropouts(ring.rows(np.array([0], np.int32)), np.array([0], np.int32), np.array([0]))
-    assert ring.quality[0, :, 0].tolist() == [int(mean), 2], "a dropout takes no value back"
+    assert ring.quality[0, :, 0].tolist() == [int(mean), 2], "a dropout does not remove a value"
     ring.advance(10)
     assert not ring.quality[0].any()
 
@@ -184,7 +184,7 @@ def test_a_reading_that_changes_only_time_or_quality_changes_the_cell() -> None:
     assert put(ring, (0, 0, 0, 6, 1.0), quality=[1]).taken == 1
 
 
-def test_a_new_group_finds_no_trace_of_others() -> None:
+def test_a_new_group_starts_with_an_empty_row() -> None:
     ring = rings(mean=True)
     put(ring, *((group, 1, 0, 0, float(group)) for group in range(100, 130)))
     assert ring.groups == list(range(100, 130))
@@ -192,7 +192,7 @@ def test_a_new_group_finds_no_trace_of_others() -> None:
     assert not ring.observed[:, 0].any()
 
 
-def test_corrections_are_counted_by_the_cell_and_stay_in_sixteen_bits() -> None:
+def test_corrections_are_counted_per_cell_and_fit_in_sixteen_bits() -> None:
     ring = rings()
     cells = put(ring, (0, 0, -1, 0, 1.0), (0, 1, -1, 0, 1.0))
     assert ring.correct(cells).tolist() == [1, 1]
@@ -204,7 +204,7 @@ def test_corrections_are_counted_by_the_cell_and_stay_in_sixteen_bits() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=30))
-def test_the_lowest_offset_is_that_of_a_list_of_all_offsets(moves: list[tuple[int, int]]) -> None:
+def test_the_lowest_offset_agrees_with_a_list_of_all_offsets(moves: list[tuple[int, int]]) -> None:
     ring = rings()
     kept: list[tuple[int, int]] = []  # (step, offset)
     for offset, (place, forward) in enumerate(moves):
@@ -218,7 +218,7 @@ def test_the_lowest_offset_is_that_of_a_list_of_all_offsets(moves: list[tuple[in
 
 def test_an_attached_array_follows_the_rows() -> None:
     """
-    row        0    1    2    3  ...  9       ten groups: more than there is room for at first
+    row        0    1    2    3  ...  9       ten groups, more than the initial room
     group    100  101  102  103     109
     observed   x    .    x    .       .       the others are evicted
     """
@@ -238,10 +238,10 @@ def test_an_attached_array_follows_the_rows() -> None:
     assert attached.array.shape == (8, 3)
     assert attached.array[:, 0].tolist() == [100, 102, 0, 0, 0, 0, 0, 0]
     assert ring.rows(np.array([101], np.int32)).tolist() == [2]
-    assert attached.array[2].tolist() == [0, 0, 0], "a group that comes back starts clean"
+    assert attached.array[2].tolist() == [0, 0, 0], "a group that returns starts with zeros"
 
 
-def test_a_copy_of_the_rings_has_attached_arrays_of_its_own() -> None:
+def test_a_copy_of_the_rings_has_separate_attached_arrays() -> None:
     ring = rings()
     attached = ring.attach((), np.int64)
     ring.rows(np.array([0], np.int32))
@@ -254,7 +254,7 @@ def test_a_copy_of_the_rings_has_attached_arrays_of_its_own() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 2), st.booleans()), max_size=60))
 def test_an_attached_array_agrees_with_a_dictionary_by_group(moves: list[tuple[int, int, bool]]) -> None:
-    """Groups come, are written to, fall silent, are evicted and come back; a dictionary keeps what each one holds."""
+    """Groups appear, are written to, fall silent, are evicted and return; a dictionary holds the expected values."""
     ring = rings()
     attached = ring.attach((2,), np.int64)
     kept: dict[int, int] = {}

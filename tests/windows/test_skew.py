@@ -1,4 +1,4 @@
-"""Readings stamped ahead of the time of their record."""
+"""Readings with timestamps ahead of the time of their record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import Event, catalogue, rows_of
 HOUR_MS = 3_600_000
 
 
-def test_a_sensor_with_a_fast_clock_closes_no_other_groups_steps() -> None:
+def test_a_fast_sensor_clock_does_not_close_the_steps_of_other_groups() -> None:
     """
     wall time       0     1     2     3
     g0              1     1     1     1
@@ -26,7 +26,7 @@ def test_a_sensor_with_a_fast_clock_closes_no_other_groups_steps() -> None:
         part = fed(windows, [ahead], 2 * second + 1)
         assert part.skewed == 1
         rows += rows_of(part.closed)
-    assert [row.value for row in rows if row.group == 0] == [1.0] * 11, "none of its steps closed before its reading"
+    assert [row.value for row in rows if row.group == 0] == [1.0] * 11, "no step closed before its reading"
     assert not [row for row in rows if row.revision > 1]
     assert [(row.ts_ms, row.value) for row in rows if row.group == 1] == [(ts, 2.0) for ts in range(4000, 11_000, 1000)]
 

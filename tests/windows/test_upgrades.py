@@ -1,4 +1,4 @@
-"""Upgrades: the model makes the final rows of a fallback again, once, while half of their window is held."""
+"""Upgrades: the model replaces the final rows of a fallback once, while half of their window is available."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ RULES = catalogue(sensors=3, window=24, revise_after=2, max_gap=8)
 Row = tuple[str, int, int, int, str, bool]  # group, sensor, step, revision, method, final
 
 
-class Away(Neighbours):
-    """Neighbours while it is available, else interpolation; keeps the windows that it received."""
+class Interruptible(Neighbours):
+    """Neighbours while it is available, else interpolation; records the windows that it receives."""
 
     def __init__(self) -> None:
-        self.there = True
-        self.shown: list[Windows] = []
+        self.available = True
+        self.received: list[Windows] = []
 
     async def impute(self, windows: Windows) -> Imputed:
-        self.shown.append(windows)
-        return await (super().impute(windows) if self.there else Interpolation().impute(windows))
+        self.received.append(windows)
+        return await (super().impute(windows) if self.available else Interpolation().impute(windows))
 
 
 class Partition:
     """One partition that is fed batch by batch."""
 
     def __init__(self, *, groups: int = 2) -> None:
-        self.imputer = Away()
+        self.imputer = Interruptible()
         self.pipeline = Pipeline(RULES, {}, self.imputer, upgrades=True)
         self.windows: PartitionWindows = self.pipeline.windows()
         self.scores: Scores = self.pipeline.scores()
@@ -45,7 +45,7 @@ class Partition:
         self._offset = 0
 
     async def run(self, steps: Sequence[int], *, silent: Sequence[int] = ()) -> list[Row]:
-        """Feed all sensors, except the first at the `silent` steps; returns the rows of each group's first sensor."""
+        """Feed all sensors, except the first one at the `silent` steps, and return the rows."""
         records: list[Record] = []
         for step in steps:
             for group in range(self.groups):
@@ -63,8 +63,8 @@ class Partition:
         out: list[Row] = []
         applied = self.pipeline.apply(self.windows, records, now_ms=NOW_MS)
         upgrades = self.pipeline.upgrades(self.windows, self.scores)
-        asked = await self.pipeline.query(applied.closed, applied.probes, upgrades)
-        for _, rows in self.pipeline.settle(self.scores, asked):
+        answers = await self.pipeline.query(applied.closed, applied.probes, upgrades)
+        for _, rows in self.pipeline.settle(self.scores, answers):
             out += [
                 (self.pipeline.index.names[group], sensor, ts // 1000, revision, METHODS[method], final)
                 for group, sensor, ts, revision, method, final in zip(
@@ -79,70 +79,70 @@ def upgraded(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row[3] == UPGRADED]
 
 
-async def test_final_rows_of_an_outage_are_made_again_once_the_model_answers() -> None:
+async def test_final_rows_of_an_outage_are_upgraded_once_the_model_is_available() -> None:
     partition = Partition()
     await partition.run(range(30))
-    partition.imputer.there = False
-    away = await partition.run(range(30, 40), silent=[31, 33])
-    assert {row[4] for row in away if row[3] == 1} == {"interpolation"}
-    assert upgraded(away) == []
-    partition.imputer.there = True
-    assert upgraded(await partition.run(range(40, 43), silent=[41])) == [], "the model has not answered yet"
+    partition.imputer.available = False
+    during_outage = await partition.run(range(30, 40), silent=[31, 33])
+    assert {row[4] for row in during_outage if row[3] == 1} == {"interpolation"}
+    assert upgraded(during_outage) == []
+    partition.imputer.available = True
+    assert upgraded(await partition.run(range(40, 43), silent=[41])) == [], "the model has not imputed yet"
     rows = upgraded(await partition.run([43, 44]))
     assert sorted(rows) == [(f"g{g}", 0, step, 2, "model", True) for g in (0, 1) for step in (31, 33)]
-    assert upgraded(await partition.run(range(45, 50), silent=[46])) == [], "once"
+    assert upgraded(await partition.run(range(45, 50), silent=[46])) == [], "each row is upgraded once"
 
 
-async def test_final_rows_of_the_model_and_provisional_rows_are_not_made_again() -> None:
+async def test_final_rows_of_the_model_and_provisional_rows_are_not_upgraded() -> None:
     partition = Partition()
     await partition.run(range(30))
     rows = await partition.run(range(30, 40), silent=[31, 33])
-    partition.imputer.there = False
-    rows += await partition.run(range(40, 42), silent=[40])  # provisional by interpolation, its final by the model
-    partition.imputer.there = True
+    partition.imputer.available = False
+    rows += await partition.run(range(40, 42), silent=[40])  # provisional by interpolation, final by the model
+    partition.imputer.available = True
     for start in range(42, 50, 2):
         rows += await partition.run([start, start + 1], silent=[start])
     assert upgraded(rows) == []
 
 
-async def test_the_window_is_that_of_the_final_row_without_the_steps_that_are_gone() -> None:
+async def test_an_upgrade_uses_the_window_of_the_final_row_without_forgotten_steps() -> None:
     partition = Partition(groups=1)
     await partition.run(range(30))
-    partition.imputer.there = False
-    partition.imputer.shown.clear()
+    partition.imputer.available = False
+    partition.imputer.received.clear()
     await partition.run(range(30, 36), silent=[31])
-    at_first = partition.imputer.shown[-1]
-    partition.imputer.there = True
+    first = partition.imputer.received[-1]
+    partition.imputer.available = True
     await partition.run(range(36, 39), silent=[37])
-    partition.imputer.shown.clear()
+    partition.imputer.received.clear()
     await partition.run([39])
-    again = next(windows for windows in partition.imputer.shown if not windows.observed[0, 0, 0])
-    final_row = int(np.flatnonzero(~at_first.observed[:, 0, -3])[0])
-    gone = 38 - (31 + 2)  # closed since the final's window ended
-    assert np.array_equal(again.observed[0][:, gone:], at_first.observed[final_row][:, gone:])
-    assert np.array_equal(again.values[0][:, gone:], at_first.values[final_row][:, gone:])
-    assert not again.observed[0][:, :gone].any()
+    again = next(windows for windows in partition.imputer.received if not windows.observed[0, 0, 0])
+    final_row = int(np.flatnonzero(~first.observed[:, 0, -3])[0])
+    forgotten = 38 - (31 + 2)  # steps closed since the window of the final row ended
+    assert np.array_equal(again.observed[0][:, forgotten:], first.observed[final_row][:, forgotten:])
+    assert np.array_equal(again.values[0][:, forgotten:], first.values[final_row][:, forgotten:])
+    assert not again.observed[0][:, :forgotten].any()
 
 
-async def test_a_final_row_with_less_than_half_its_window_stays_as_it_is() -> None:
+async def test_a_final_row_with_less_than_half_its_window_is_not_upgraded() -> None:
     partition = Partition(groups=1)
     await partition.run(range(30))
-    partition.imputer.there = False
+    partition.imputer.available = False
     await partition.run(range(30, 60), silent=[31, 52])
-    partition.imputer.there = True
+    partition.imputer.available = True
     await partition.run(range(60, 62), silent=[60])
     rows = upgraded(await partition.run([62, 63]))
     assert [row[2] for row in rows] == [52]
     assert len(partition.scores.upgrades[0]) == 0
 
 
-async def test_a_cell_that_a_late_reading_has_filled_is_not_upgraded() -> None:
+async def test_a_cell_with_a_late_reading_is_not_upgraded() -> None:
     partition = Partition(groups=1)
     await partition.run(range(30))
-    partition.imputer.there = False
+    partition.imputer.available = False
     await partition.run(range(30, 40), silent=[31, 33])
     await partition.take([partition.record(0, 0, 31, 5.0)])
-    partition.imputer.there = True
+    partition.imputer.available = True
     await partition.run(range(40, 42), silent=[40])
     assert [row[2] for row in upgraded(await partition.run([42]))] == [33]
 
@@ -150,25 +150,25 @@ async def test_a_cell_that_a_late_reading_has_filled_is_not_upgraded() -> None:
 async def test_upgrades_wait_while_the_model_is_unavailable_again() -> None:
     partition = Partition(groups=1)
     await partition.run(range(30))
-    partition.imputer.there = False
+    partition.imputer.available = False
     await partition.run(range(30, 36), silent=[31])
-    partition.imputer.there = True
+    partition.imputer.available = True
     await partition.run(range(36, 38), silent=[36])
-    partition.imputer.there = False
+    partition.imputer.available = False
     assert upgraded(await partition.run([38])) == []
     assert len(partition.scores.upgrades[0]) >= 1
-    partition.imputer.there = True
+    partition.imputer.available = True
     await partition.run(range(39, 41), silent=[39])
     assert 31 in {row[2] for row in upgraded(await partition.run([41, 42]))}
 
 
-async def test_catching_up_is_spread_over_batches() -> None:
+async def test_many_upgrades_are_spread_over_batches() -> None:
     partition = Partition(groups=150)
     await partition.run(range(30))
-    partition.imputer.there = False
+    partition.imputer.available = False
     silent = [31, 33, 35, 37, 39]
     await partition.run(range(30, 43), silent=silent)
-    partition.imputer.there = True
+    partition.imputer.available = True
     await partition.run([43, 44], silent=[43])
     first = upgraded(await partition.run([45]))
     second = upgraded(await partition.run([46]))

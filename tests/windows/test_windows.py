@@ -1,4 +1,4 @@
-"""The window rules, by example and against a slow reference without rings."""
+"""The window rules, by example and compared with a slow reference without rings."""
 
 from __future__ import annotations
 
@@ -88,23 +88,23 @@ def test_a_late_reading_within_the_window_corrects_its_step() -> None:
     (row,) = feed(windows, [Event(1000, 6.0)])
     assert row == Row(0, 1000, 0, 0, 3, True, 6.0, 0, True)
     rows = feed(windows, [Event(4000, 9.0)])
-    assert not [row for row in rows if row.ts_ms == 1000], "what was observed needs no final estimate"
+    assert not [row for row in rows if row.ts_ms == 1000], "an observed step needs no final estimate"
 
 
-def test_the_same_late_reading_again_corrects_nothing() -> None:
+def test_a_repeated_late_reading_corrects_nothing() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0), Event(2000, 7.0), Event(1000, 6.0)])
     assert feed(windows, [Event(1000, 6.0), Event(1000, 6.0)]) == []
 
 
-def test_a_requeued_dead_letter_is_published_though_a_rebuild_has_applied_it_already() -> None:
+def test_a_requeued_dead_letter_is_published_even_if_a_rebuild_has_applied_it() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0), Event(1000, 6.0), Event(3000, 7.0)])
     (row,) = feed(windows, [Event(1000, 6.0, requeued=True)])
     assert row == Row(0, 1000, 0, 0, 3, True, 6.0, 0, True)
 
 
-def test_every_correction_of_a_cell_in_one_batch_is_a_row() -> None:
+def test_each_correction_of_a_cell_in_one_batch_emits_a_row() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0, 5.0), Event(2000, 7.0)])
     rows = feed(windows, [Event(1000, 6.0), Event(1100, 6.5), Event(1050, 9.0)])
@@ -118,14 +118,14 @@ def test_a_reading_older_than_the_window_is_too_late() -> None:
     assert late.offset.tolist() == [2]
 
 
-def test_lateness_counts_from_the_watermark_at_the_readings_arrival() -> None:
+def test_lateness_is_measured_from_the_watermark_at_arrival() -> None:
     windows = PartitionWindows(catalogue(lateness_s=2))
     events = [Event(20_000), Event(1_000), Event(30_000), Event(1_000), Event(29_000)]
     late = fed(windows, events)
     assert (late.too_late.offset.tolist(), late.late_by_ms.tolist()) == ([1, 3], [17_000, 27_000])
 
 
-def test_a_dark_group_yields_no_more_rows() -> None:
+def test_a_dark_group_emits_no_more_rows() -> None:
     windows = PartitionWindows(catalogue())
     rows = feed(windows, [Event(0), Event(100_000, group=1)])
     assert max(row.ts_ms for row in rows if row.group == 0) == 3_000, "max_gap is 3"
@@ -138,18 +138,18 @@ def test_a_constant_sensor_passes_through_unchanged() -> None:
 
 
 @pytest.mark.parametrize("batch", [[], [Event(0, NAN)], [Event(0, NAN), Event(50_000, NAN)]])
-def test_nothing_observed_publishes_nothing(batch: list[Event]) -> None:
+def test_without_observations_nothing_is_published(batch: list[Event]) -> None:
     windows = PartitionWindows(catalogue())
     assert feed(windows, batch) == []
     assert windows.close_idle(10**9).closed == []
 
 
-def test_of_two_readings_with_the_same_time_the_later_arrival_is_held() -> None:
+def test_the_later_arrival_wins_if_two_readings_have_the_same_time() -> None:
     windows = PartitionWindows(catalogue(sensors=1))
     assert feed(windows, [Event(500, 1.0), Event(500, 2.0), Event(400, 3.0), Event(1000)])[0].value == 2.0
 
 
-def test_mean_is_over_all_readings_of_the_step() -> None:
+def test_the_mean_includes_all_readings_of_the_step() -> None:
     windows = PartitionWindows(catalogue(sensors=1, bucket="mean"))
     assert feed(windows, [Event(0, 1.0), Event(500, 2.0), Event(400, 6.0), Event(1000)])[0].value == 3.0
 
@@ -170,7 +170,7 @@ def test_a_step_closes_when_the_watermark_reaches_its_end(lateness_s: float, clo
     assert feed(windows, [Event(closes_at_ms, 7.0)])[0].ts_ms == 0
 
 
-def test_a_reading_without_a_value_leaves_its_quality_on_the_hole() -> None:
+def test_the_hole_of_a_dropout_has_the_quality_bad() -> None:
     windows = PartitionWindows(catalogue())
     rows = feed(windows, [Event(0, 5.0), Event(1000, NAN), Event(1000, 1.0, sensor=1), Event(2000, 6.0)])
     assert {(row.ts_ms, row.sensor): row.quality for row in rows} == {
@@ -178,8 +178,8 @@ def test_a_reading_without_a_value_leaves_its_quality_on_the_hole() -> None:
     }  # fmt: skip
 
 
-def test_a_group_that_was_silent_for_a_window_is_dropped_when_the_next_window_begins() -> None:
-    """Windows of 6 steps: the reading of step 0 leaves as step 6 closes, and step 12 begins the next window."""
+def test_a_group_that_was_silent_for_a_window_is_dropped_when_the_next_window_starts() -> None:
+    """Windows have 6 steps: the reading of step 0 leaves as step 6 closes, and step 12 starts the next window."""
     windows = PartitionWindows(catalogue(sensors=1))
     feed(windows, [Event(0), *(Event(step * 1000, group=1) for step in range(12))])
     assert windows.groups == 2
@@ -187,7 +187,7 @@ def test_a_group_that_was_silent_for_a_window_is_dropped_when_the_next_window_be
     assert windows.groups == 1
 
 
-def test_a_rebuild_makes_no_rows_and_leaves_the_windows_as_they_were() -> None:
+def test_a_rebuild_emits_no_rows_and_restores_the_windows() -> None:
     events = [Event(0, 5.0), Event(1000, 6.0), Event(3000, 7.0)]
     live, rebuilt = PartitionWindows(catalogue(sensors=1)), PartitionWindows(catalogue(sensors=1))
     assert not rebuilt.rebuilding
@@ -199,7 +199,7 @@ def test_a_rebuild_makes_no_rows_and_leaves_the_windows_as_they_were() -> None:
     assert feed(rebuilt, [Event(6000, 8.0)]) == feed(live, [Event(6000, 8.0)]) != []
 
 
-def test_each_models_lateness_counts_for_its_own_readings() -> None:
+def test_each_model_applies_its_lateness_to_its_readings() -> None:
     models = [
         {"name": name, "sensors": [{"id": "s0"}], "step_s": 1, "window": 4, "revise_after": 1, "max_gap": 2,
          "lateness_s": lateness_s}
@@ -212,8 +212,8 @@ def test_each_models_lateness_counts_for_its_own_readings() -> None:
     assert late.late_by_ms.tolist() == [19_000, 15_000]
 
 
-def test_one_model_moves_the_clock_of_another_in_the_partition() -> None:
-    two = parse_catalogue(
+def test_models_in_one_partition_share_the_event_clock() -> None:
+    rules = parse_catalogue(
         {
             "models": [
                 {"name": name, "sensors": [{"id": "s0"}], "step_s": 1, "window": 6, "revise_after": 1, "max_gap": 3}
@@ -223,7 +223,7 @@ def test_one_model_moves_the_clock_of_another_in_the_partition() -> None:
         },
         source="test",
     )
-    windows = PartitionWindows(two)
+    windows = PartitionWindows(rules)
     rows = feed(windows, [Event(0, 5.0, model=0), Event(1000, 6.0, group=1, model=1)])
     assert [(row.model, row.ts_ms, row.value) for row in rows] == [(0, 0, 5.0)]
 
@@ -235,21 +235,21 @@ def test_one_model_moves_the_clock_of_another_in_the_partition() -> None:
 @settings(max_examples=150)
 def test_windows_agree_with_the_reference(rules: Catalogue, sequence: list[Event]) -> None:
     windows, reference = PartitionWindows(rules), ReferenceWindows(rules, sensors=2)
-    all_ = fed(windows, sequence)
+    result = fed(windows, sequence)
     for offset, event in enumerate(sequence):
         reference.feed(event, offset)
-    assert by_key(rows_of(all_.closed)) == by_key(reference.rows)
-    assert by_group(all_.outages) == by_group(reference.outages)
-    assert all_.skewed == reference.skewed
-    assert len(all_.too_late) == len(reference.too_late)
-    assert all_.dropouts == sum(math.isnan(event.value) for event in sequence)
+    assert by_key(rows_of(result.closed)) == by_key(reference.rows)
+    assert by_group(result.outages) == by_group(reference.outages)
+    assert result.skewed == reference.skewed
+    assert len(result.too_late) == len(reference.too_late)
+    assert result.dropouts == sum(math.isnan(event.value) for event in sequence)
     if sequence:
         lowest = reference.lowest_offset()
         assert windows.rebuild_from(10**6) == (10**6 if lowest is None else lowest)
 
 
 @given(catalogues(), events, st.lists(st.integers(0, 40), max_size=6))
-def test_how_the_broker_cuts_batches_changes_nothing(rules: Catalogue, sequence: list[Event], cuts: list[int]) -> None:
+def test_rows_do_not_depend_on_the_batches(rules: Catalogue, sequence: list[Event], cuts: list[int]) -> None:
     in_parts = in_batches(PartitionWindows(rules), sequence, cuts)
     assert in_parts == in_batches(PartitionWindows(rules), sequence, range(40))
     assert in_parts == in_batches(PartitionWindows(rules), sequence, ())
@@ -257,7 +257,7 @@ def test_how_the_broker_cuts_batches_changes_nothing(rules: Catalogue, sequence:
 
 @given(catalogues(), near_events, near_events, near_events)
 def test_a_copy_of_the_windows_does_not_affect_the_original(
-    rules: Catalogue, before: list[Event], mine: list[Event], others: list[Event]
+    rules: Catalogue, before: list[Event], after: list[Event], other: list[Event]
 ) -> None:
     names = [f"g{n}" for n in range(3)]
     original, untouched = (PartitionWindows(rules, score_share=1.0, group_names=names) for _ in range(2))
@@ -265,40 +265,40 @@ def test_a_copy_of_the_windows_does_not_affect_the_original(
         fed(windows, before)
         windows.close_idle(7_000)
     copied = copy.deepcopy(original)
-    fed(copied, others, len(before))
+    fed(copied, other, len(before))
     copied.close_idle(10**6)
-    found, expected = (fed(windows, mine, len(before)) for windows in (original, untouched))
+    found, expected = (fed(windows, after, len(before)) for windows in (original, untouched))
     assert rows_of(found.closed) == rows_of(expected.closed)
     assert found.outages == expected.outages
     assert [each.truth.tolist() for each in found.probes] == [each.truth.tolist() for each in expected.probes]
 
 
 @given(catalogues(), near_events, st.randoms(use_true_random=False))
-def test_arrival_order_within_the_lateness_changes_no_newest_row(
+def test_newest_rows_do_not_depend_on_the_arrival_order_within_the_lateness(
     rules: Catalogue, sequence: list[Event], random: object
 ) -> None:
-    """Sorted by time and by time plus a delay below the lateness: the same readings, the same newest rows."""
+    """The same readings, sorted by time or by time plus a delay below the lateness, have the same newest rows."""
     unique = {(event.time_ms, event.group, event.sensor): event for event in sequence}
     in_time = [replace(event, produced_ms=None) for event in sorted(unique.values(), key=lambda event: event.time_ms)]
     lateness_ms = rules.models[0].lateness_ms
     delayed = sorted(in_time, key=lambda event: event.time_ms + random.uniform(0, lateness_ms))  # type: ignore[attr-defined]
     end = [Event(10**6, NAN)]
-    ordered, dark = in_batches(PartitionWindows(rules), in_time + end, ())
-    shuffled, dark_too = in_batches(PartitionWindows(rules), delayed + end, ())
+    ordered, outages = in_batches(PartitionWindows(rules), in_time + end, ())
+    shuffled, delayed_outages = in_batches(PartitionWindows(rules), delayed + end, ())
     assert newest(ordered) == newest(shuffled)
-    assert by_group(dark) == by_group(dark_too)
+    assert by_group(outages) == by_group(delayed_outages)
 
 
 @given(catalogues(), events)
 def test_every_reading_is_accounted_for(rules: Catalogue, sequence: list[Event]) -> None:
-    """Observed in the output, superseded in its step by another reading, a dropout, or too late."""
+    """Each reading is observed in the output, superseded by another one in its step, a dropout, or too late."""
     windows = PartitionWindows(rules)
-    all_ = fed(windows, sequence)
-    rows = rows_of(all_.closed)
+    result = fed(windows, sequence)
+    rows = rows_of(result.closed)
     flush = Event(max((event.time_ms for event in sequence), default=0) + 100_000, NAN)
     rows += feed(windows, [flush], len(sequence))
     observed = newest([row for row in rows if row.observed])
-    late = set(all_.too_late.offset.tolist())
+    late = set(result.too_late.offset.tolist())
     for offset, event in enumerate(sequence):
         if offset in late or math.isnan(event.value):
             continue

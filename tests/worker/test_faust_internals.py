@@ -1,8 +1,7 @@
-"""What glaim_stream.worker.transport overrides and relies on in Faust and aiokafka, pinned.
+"""Pins the internals of Faust and aiokafka that glaim_stream.worker.transport overrides or relies on.
 
-Faust's consumer is no public interface. When one of these tests fails after an upgrade, nothing may be broken yet:
-read the named function in the new version beside our use of it, run tests/chaos, and only then
-write the new fingerprint down.
+Faust's consumer is not a public interface. A failure after an upgrade need not mean a defect: compare the new version
+of the function with its use in the transport, run tests/chaos, and then update the fingerprint.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from faust.types.tuples import ConsumerMessage, Message
 from glaim_stream.kafka.offsets import METADATA_PREFIX
 from glaim_stream.worker import transport
 
-# Function, fingerprint of its code in the tested version, and what of it we rely on.
+# Function, fingerprint of its code in the tested version, and how the transport uses it.
 PINNED: list[tuple[Callable[..., Any], str, str]] = [
     (base.Consumer.getmany, "6c19542375aa", "overridden: same polling, flow control and generation check, but batches"),
     (
@@ -40,36 +39,36 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
         "60045b9ed344",
         "called by our getmany: returns (records by partition, active partitions)",
     ),
-    (base.Consumer.ack, "3cc87f1e31e7", "overridden: same flags and notification, no arithmetic of offsets"),
-    (base.Consumer._new_offset, "d833d546002c", "overridden: the ledger gives the offset"),
-    (base.Consumer._filter_tps_with_pending_acks, "24f0a66c901b", "overridden: every partition that has a ledger"),
+    (base.Consumer.ack, "3cc87f1e31e7", "overridden: same flags and notification, without offset arithmetic"),
+    (base.Consumer._new_offset, "d833d546002c", "overridden: the ledger provides the offset"),
+    (base.Consumer._filter_tps_with_pending_acks, "24f0a66c901b", "overridden: every partition with a ledger"),
     (
         base.Consumer._filter_committable_offsets,
         "f05ad041ca05",
-        "calls our _new_offset and skips what was committed before",
+        "calls our _new_offset and skips offsets committed before",
     ),
-    (base.Consumer._should_commit, "03679bea3b20", "decides on the offset of our _new_offset"),
-    (base.Consumer._commit_tps, "705b91d31721", "commits what _filter_committable_offsets found"),
+    (base.Consumer._should_commit, "03679bea3b20", "decides by the offset from our _new_offset"),
+    (base.Consumer._commit_tps, "705b91d31721", "commits the offsets from _filter_committable_offsets"),
     (
         base.Consumer._commit_offsets,
         "6ad6a5f367f5",
-        "calls our _commit with offsets by partition, revoked ones left out",
+        "calls our _commit with offsets by partition, without revoked ones",
     ),
     (base.Consumer.force_commit, "9915874ab4f5", "calls _filter_tps_with_pending_acks"),
     (base.Consumer._add_gap, "13260a7e377d", "overridden: nothing to do"),
-    (base.Consumer.perform_seek, "ad378ba620dc", "goes back to the commits; sets read offsets, which we ignore"),
-    (base.Consumer.on_partitions_revoked, "300755751685", "overridden: this, then forgets the revoked ledgers"),
+    (base.Consumer.perform_seek, "ad378ba620dc", "seeks to the commits; sets read offsets, which we ignore"),
+    (base.Consumer.on_partitions_revoked, "300755751685", "overridden: calls this, then drops the revoked ledgers"),
     (
         base.Consumer._drain_messages,
         "3e3742ba998e",
-        "drives getmany; drops batches below the read offset, which we ignore",
+        "calls getmany; drops batches below the read offset, which we ignore",
     ),
-    (base.ThreadDelegateConsumer._commit, "0002b9f4debc", "carries our commit to the thread"),
+    (base.ThreadDelegateConsumer._commit, "0002b9f4debc", "passes our commit to the thread"),
     (driver.AIOKafkaConsumerThread._commit, "e01c0eba9a47", "overridden: the same, with metadata"),
     (driver.Consumer._new_consumer_thread, "877e2653465d", "overridden: our thread"),
     (ConsumerMessage.on_final_ack, "0a0f3b85deaa", "calls our ack"),
     (Message.ack, "fa0c25acc04e", "counts references down and calls on_final_ack"),
-    (Stream.noack, "9fe4e1717d05", "the agent acknowledges by itself"),
+    (Stream.noack, "9fe4e1717d05", "lets the agent acknowledge events itself"),
     (
         SubscriptionState.fetch_context,
         "b0b057921de5",
@@ -78,14 +77,14 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
     (
         SubscriptionState.fetcher_idle_time.fget,
         "016ccdf23df8",
-        "tells the coordinator how long ago that was",
+        "reports to the coordinator how long ago that was",
     ),
     (
         GroupCoordinator._heartbeat_routine,
         "08551ac89935",
-        "leaves the group when that was long ago",
+        "leaves the group if that was too long ago",
     ),
-    (faust.App._create_directories, "2ba9fff48bb9", "overridden: makes directories for tables, and we have none"),
+    (faust.App._create_directories, "2ba9fff48bb9", "overridden: creates directories for tables, which we do not use"),
 ]
 
 
@@ -99,10 +98,10 @@ def fingerprint(function: Callable[..., Any]) -> str:
 
 
 @pytest.mark.parametrize(("function", "expected", "role"), PINNED, ids=lambda value: getattr(value, "__qualname__", ""))
-def test_what_we_override_or_call_is_what_we_read(function: Callable[..., Any], expected: str, role: str) -> None:
+def test_pinned_functions_are_unchanged(function: Callable[..., Any], expected: str, role: str) -> None:
     found = fingerprint(function)
     assert found == expected, (
-        f"{function.__module__}.{function.__qualname__} changed ({role}). Read it again beside "
+        f"{function.__module__}.{function.__qualname__} changed ({role}). Compare it with "
         f"glaim_stream/worker/transport.py, then pin {found}. "
         f"Faust {faust.__version__}, aiokafka {aiokafka.__version__}."
     )
@@ -129,22 +128,24 @@ def overridden(ours: type, theirs: type) -> Iterator[str]:
         (transport.BatchSchema, faust.Schema, {"compile"}),
     ],
 )  # fmt: skip
-def test_every_override_still_overrides_with_the_same_parameters(ours: type, theirs: type, expected: set[str]) -> None:
-    assert set(overridden(ours, theirs)) == expected, "an override that overrides nothing is silent"
+def test_every_override_has_a_base_method_with_the_same_parameters(
+    ours: type, theirs: type, expected: set[str]
+) -> None:
+    assert set(overridden(ours, theirs)) == expected, "an override without a base method would never be called"
     for name in expected - {"compile"}:
         assert list(inspect.signature(getattr(ours, name)).parameters) == list(
             inspect.signature(getattr(theirs, name)).parameters
         ), name
 
 
-def test_faust_finds_the_transport_and_the_transport_its_consumer() -> None:
+def test_faust_loads_the_transport_and_its_consumer() -> None:
     assert transport.Transport.Consumer is transport.Consumer
     assert issubclass(transport.Consumer, driver.Transport.Consumer)
     app = faust.App("pinned", broker="glaim://nowhere:1", store="memory://")
     assert isinstance(app.transport, transport.Transport)
 
 
-def test_the_names_that_the_transport_uses_are_there() -> None:
+def test_the_attributes_that_the_transport_uses_exist() -> None:
     source = inspect.getsource(base.Consumer.__init__)
     for name in ("_unacked_messages", "_waiting_for_ack", "_buffered_partitions", "_committed_offset", "flow_active"):
         assert name in source or hasattr(base.Consumer, name), f"Consumer.{name} is gone"
@@ -155,7 +156,7 @@ def test_the_names_that_the_transport_uses_are_there() -> None:
     assert "metadata" in inspect.signature(OffsetAndMetadata).parameters
 
 
-# How our consumer works with Faust's parts, without a broker.
+# Our consumer with parts of Faust, without a broker.
 
 
 @dataclass
@@ -167,7 +168,7 @@ class FakeApp:
 
 @dataclass
 class Bare:
-    """The state that our overrides touch, on a consumer that Faust did not build."""
+    """The state that our overrides use, without Faust's constructor."""
 
     ledgers: dict[TP, Any] = field(default_factory=dict)
     commit_metadata: dict[tuple[TP, int], str] = field(default_factory=dict)
@@ -193,7 +194,7 @@ class KafkaRecord:
 ONE, TWO = TP("in", 1), TP("in", 2)
 
 
-def test_a_poll_becomes_one_message_that_carries_the_batch() -> None:
+def test_a_poll_becomes_one_message_with_the_batch() -> None:
     consumer = Bare()
     records = [KafkaRecord(7), KafkaRecord(9)]
     message = consumer._batch_message(ONE, records)
@@ -203,28 +204,28 @@ def test_a_poll_becomes_one_message_that_carries_the_batch() -> None:
     assert (batch.records, batch.delivery.first_offset, batch.delivery.next_offset) == (records, 7, 10)
 
 
-def test_commits_come_from_the_ledger_and_carry_their_metadata() -> None:
+def test_commits_come_from_the_ledger_and_have_metadata() -> None:
     consumer = Bare()
     first, second = (consumer._batch_message(ONE, [KafkaRecord(offset)]) for offset in (0, 1))
     assert consumer._new_offset(ONE) is None
     assert consumer._new_offset(TWO) is None
     second.value.delivery.answer(1)
-    assert consumer._new_offset(ONE) is None, "the first is not answered"
+    assert consumer._new_offset(ONE) is None, "the first batch is not answered"
     first.value.delivery.answer(0)
     assert consumer._new_offset(ONE) == 2
     assert consumer.commit_metadata == {(ONE, 2): f"{METADATA_PREFIX}1"}
 
 
-def test_faust_being_done_with_an_event_commits_nothing() -> None:
+def test_an_event_acknowledged_by_faust_is_not_committed() -> None:
     consumer = Bare()
     message = consumer._batch_message(ONE, [KafkaRecord(0)])
     assert consumer.ack(message)
-    assert not consumer.ack(message), "once"
+    assert not consumer.ack(message), "a message is acknowledged once"
     assert consumer._new_offset(ONE) is None
 
 
 class Drained:
-    """The part of a consumer that Faust's loop uses; it returns the given polls and ends."""
+    """The part of a consumer that Faust's loop uses; it returns the given polls and stops."""
 
     consumer_stopped_errors = ()
     should_stop = False
@@ -260,7 +261,7 @@ class Drained:
 
 
 def read_offset_of_our_consumer() -> Any:
-    """Faust's table of read offsets, as it is in a consumer that Faust has made by our transport."""
+    """The table of read offsets of a consumer that Faust creates with our transport."""
 
     async def nothing(*_: Any) -> None: ...
 
@@ -272,13 +273,13 @@ def read_offset_of_our_consumer() -> Any:
 @pytest.mark.parametrize(
     ("read_offset", "expected"), [(read_offset_of_our_consumer, [99, 79]), (lambda: {ONE: None}, [99])]
 )
-async def test_faust_drops_no_batch_that_comes_again_after_a_seek(
+async def test_faust_drops_no_batch_that_is_redelivered_after_a_seek(
     read_offset: Callable[[], Any], expected: list[int]
 ) -> None:
     """
-    passed on    [0 .. 99]     then a seek to 50 by Faust's recovery, while its loop notes that 99 was read
-    comes again  [50 .. 79]    below 99: Faust's own table of read offsets makes it drop this batch, and no commit
-                               would pass 50 any more
+    passed on    [0 .. 99]     then Faust's recovery seeks to 50, while its loop stores 99 as read
+    redelivered  [50 .. 79]    below 99: with its table of read offsets, Faust would drop this batch, and no commit
+                               would ever pass 50
     """
     consumer = Bare()
     batches = [consumer._batch_message(ONE, [KafkaRecord(n) for n in range(*part)]) for part in ((0, 100), (50, 80))]

@@ -1,4 +1,4 @@
-"""The state of a worker with an injected clock, and its pages over real HTTP."""
+"""The health of a worker with an injected clock, and its pages over real HTTP."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_new_worker_is_live_and_has_not_started() -> None:
     assert len(health.started.why_not) == 2, "no topics, no group"
 
 
-def test_it_has_started_once_topics_group_and_every_model_are_available() -> None:
+def test_a_worker_has_started_once_topics_group_and_models_are_available() -> None:
     health = Health()
     health.await_answers(["a", "b"], "triton")
     health.topics_are_there()
@@ -56,11 +56,11 @@ def test_it_has_started_once_topics_group_and_every_model_are_available() -> Non
     assert health.started
 
 
-def test_one_answer_of_a_model_is_enough() -> None:
+def test_one_answer_per_model_is_enough() -> None:
     health = started_health()
     health.await_answers(["a"], "triton")
     health.answered("a")
-    health.not_answered("a", "away")
+    health.not_answered("a", "unavailable")
     assert health.started
 
 
@@ -69,17 +69,17 @@ def test_a_worker_without_partitions_is_ready() -> None:
 
 
 @pytest.mark.parametrize("state", list(PartitionState))
-def test_ready_waits_for_every_partition(state: PartitionState) -> None:
+def test_a_worker_is_ready_once_every_partition_is(state: PartitionState) -> None:
     health = started_health()
     health.watch(lambda: {0: PartitionState.WHOLE, 3: state})
     settled = state in (PartitionState.WHOLE, PartitionState.IDLE)
     assert bool(health.ready) is settled
-    assert health.started, "which is another matter"
+    assert health.started, "partitions do not affect it"
     if not settled:
         assert health.ready.why_not == (f"partition 3: {state}",)
 
 
-def test_a_silent_loop_is_not_live_until_it_turns_again() -> None:
+def test_a_blocked_event_loop_is_not_live_until_it_runs_again() -> None:
     clock = Clock()
     health = started_health(clock)
     assert health.beat(agent_works=True) == 0
@@ -92,13 +92,13 @@ def test_a_silent_loop_is_not_live_until_it_turns_again() -> None:
     assert health.live
 
 
-def test_a_dead_agent_is_not_live_although_the_loop_runs() -> None:
+def test_a_worker_with_a_dead_agent_is_not_live() -> None:
     clock = Clock()
     health = started_health(clock)
     health.beat(agent_works=False)
     clock.now_s += 1000
     health.beat(agent_works=False)
-    assert health.live, "Faust has not started it yet, perhaps because Kafka is away"
+    assert health.live, "Faust has not started the agent yet, perhaps because Kafka is unavailable"
     health.beat(agent_works=True)
     for _ in range(61):
         clock.now_s += 1
@@ -108,14 +108,14 @@ def test_a_dead_agent_is_not_live_although_the_loop_runs() -> None:
     assert health.live
 
 
-def test_a_crash_is_not_live() -> None:
+def test_a_crashed_worker_is_not_live() -> None:
     health = started_health()
     health.beat(agent_works=True)
     health.crashed(ValueError("no such thing"))
     assert health.live.why_not == ("processing ended: ValueError('no such thing')",)
 
 
-def test_a_worker_that_is_stopping_may_be_silent() -> None:
+def test_a_stopping_worker_is_live_without_beats() -> None:
     clock = Clock()
     health = started_health(clock)
     health.beat(agent_works=True)
@@ -124,7 +124,7 @@ def test_a_worker_that_is_stopping_may_be_silent() -> None:
     assert health.live
 
 
-def ask(port: int, path: str, host: str = LOOPBACK) -> tuple[int, Any]:
+def get(port: int, path: str, host: str = LOOPBACK) -> tuple[int, Any]:
     try:
         with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as answer:
             status, body = answer.status, answer.read()
@@ -133,41 +133,41 @@ def ask(port: int, path: str, host: str = LOOPBACK) -> tuple[int, Any]:
     return status, json.loads(body) if path.startswith("/health") or status >= 400 else body.decode()
 
 
-def test_pages_answer_with_a_status_for_probes_and_reasons_for_people() -> None:
+def test_pages_return_a_status_code_and_reasons() -> None:
     health = Health()
     port = serve_pages(health, LOOPBACK, 0)
-    assert ask(port, "/health/live") == (200, {"live": True, "why_not": []})
-    status, document = ask(port, "/health/started")
+    assert get(port, "/health/live") == (200, {"live": True, "why_not": []})
+    status, document = get(port, "/health/started")
     assert status == 503
     assert document["started"] is False
     assert "Kafka" in document["why_not"][0]
     health.topics_are_there()
     health.joined()
-    assert ask(port, "/health/started") == (200, {"started": True, "why_not": []})
+    assert get(port, "/health/started") == (200, {"started": True, "why_not": []})
     health.watch(lambda: {1: PartitionState.REBUILDING})
-    assert ask(port, "/health/ready") == (503, {"ready": False, "why_not": ["partition 1: windows are being rebuilt"]})
-    status, document = ask(port, "/health")
-    assert status == 503, "not everything is well"
+    assert get(port, "/health/ready") == (503, {"ready": False, "why_not": ["partition 1: windows are being rebuilt"]})
+    status, document = get(port, "/health")
+    assert status == 503, "one page fails"
     assert (document["live"], document["started"], document["ready"]) == (True, True, False)
     assert document["partitions"] == {"1": "windows are being rebuilt"}
 
 
-def test_the_metrics_page_shows_the_same_verdicts() -> None:
+def test_the_metrics_page_shows_the_health() -> None:
     health = Health()
     port = serve_pages(health, LOOPBACK, 0)
-    status, text = ask(port, "/metrics")
+    status, text = get(port, "/metrics")
     assert status == 200
     assert "glaim_readings_total" in text
     assert 'glaim_health{page="live"} 1.0' in text
     assert 'glaim_health{page="started"} 0.0' in text
     health.topics_are_there()
     health.joined()
-    assert 'glaim_health{page="started"} 1.0' in ask(port, "/metrics")[1]
+    assert 'glaim_health{page="started"} 1.0' in get(port, "/metrics")[1]
 
 
-def test_unknown_pages_and_methods_are_refused() -> None:
+def test_unknown_pages_and_methods_are_rejected() -> None:
     port = serve_pages(Health(), LOOPBACK, 0)
-    status, document = ask(port, "/healthz")
+    status, document = get(port, "/healthz")
     assert status == 404
     assert "/health/ready" in document["expected"]
     request = urllib.request.Request(f"http://{LOOPBACK}:{port}/health", method="POST", data=b"")
@@ -175,13 +175,13 @@ def test_unknown_pages_and_methods_are_refused() -> None:
         urllib.request.urlopen(request, timeout=10)
 
 
-def test_a_silent_client_blocks_no_other_client() -> None:
+def test_a_silent_client_does_not_block_others() -> None:
     port = serve_pages(Health(), LOOPBACK, 0)
     with socket.create_connection((LOOPBACK, port)):
-        assert ask(port, "/health/live")[0] == 200
+        assert get(port, "/health/live")[0] == 200
 
 
-def test_an_address_that_cannot_be_used_is_named() -> None:
+def test_an_unusable_address_is_reported() -> None:
     port = serve_pages(Health(), LOOPBACK, 0)
     with pytest.raises(
         SettingsError, match=rf"GLAIM_METRICS_PORT: expected an address.*'{LOOPBACK}' port {port} .*use"
@@ -200,4 +200,4 @@ def test_an_ipv6_address_can_be_used() -> None:
     except OSError:
         pytest.skip("no IPv6 here")
     port = serve_pages(Health(), "::1", 0)
-    assert ask(port, "/health/live", "[::1]")[0] == 200
+    assert get(port, "/health/live", "[::1]")[0] == 200

@@ -1,4 +1,4 @@
-"""A library's flood of warnings becomes a few lines and a number; lines of this program always pass."""
+"""Repeated warnings of libraries become a few lines and a count; lines of this program always pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from glaim_stream.worker.log_limit import LogLimit
 
 
 class Log:
-    """A log behind the filter, with a clock of its own."""
+    """A log with the filter and an injected clock."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -19,7 +19,7 @@ class Log:
         return record.getMessage() if self.limit.filter(record) else ""
 
 
-def test_some_of_a_kind_pass_and_the_next_one_states_how_many_were_held_back() -> None:
+def test_a_few_lines_of_a_kind_pass_and_the_next_one_states_how_many_were_dropped() -> None:
     log = Log()
     shown = [log.write("no connection to node %s: %d", "a", number) for number in range(100)]
     assert [line for line in shown if line] == ["no connection to node a: 0", "no connection to node a: 1"]
@@ -32,7 +32,7 @@ def test_some_of_a_kind_pass_and_the_next_one_states_how_many_were_held_back() -
     assert log.write("no connection to node %s: %d", "a", 101) == "no connection to node a: 101"
 
 
-def test_kinds_are_counted_apart() -> None:
+def test_kinds_are_counted_separately() -> None:
     log = Log()
     for _ in range(3):
         log.write("no connection")
@@ -48,7 +48,7 @@ def test_lines_below_a_warning_and_lines_of_this_program_always_pass() -> None:
     assert all(log.write("a fault", name="glaim_stream.pipeline.pipeline") for _ in range(100))
 
 
-def test_messages_that_are_all_different_take_bounded_memory() -> None:
+def test_different_messages_use_bounded_memory() -> None:
     log = Log()
     assert all(log.write(f"attempt {number}") for number in range(5000))
     assert len(log.limit._kinds) <= 1000

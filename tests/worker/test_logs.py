@@ -1,4 +1,4 @@
-"""What a slow rebalance leaves in the operator's log, with Faust's own consumer and logger."""
+"""Log lines of a slow rebalance, with Faust's consumer and logger."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = logging.getLogger()
 
 
 class Lines(logging.Handler):
-    """Keeps what passes its filters."""
+    """A handler that keeps the lines that pass its filters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def lines() -> Iterator[list[str]]:
-    """Lines of the root logger, prepared as a worker's."""
+    """Lines of the root logger, configured as in a worker."""
     handler, level = Lines(), ROOT.level
     before = {each: list(each.filters) for each in ROOT.handlers}
     ROOT.addHandler(handler)
@@ -46,7 +46,7 @@ def lines() -> Iterator[list[str]]:
 
 
 class Waiting:
-    """As much of a consumer as Faust's wait for unanswered events uses; they are answered after the 11th look."""
+    """The part of a consumer that Faust's wait for unanswered events uses; the 11th check finds them answered."""
 
     should_stop = False
     app = SimpleNamespace(agents=SimpleNamespace(human_tracebacks=lambda: "TRACEBACK OF ALL RUNNING AGENT ACTORS"))
@@ -54,7 +54,7 @@ class Waiting:
 
     def __init__(self, *messages: Message) -> None:
         self._unacked_messages = set(messages)
-        self.looks = 0
+        self.checks = 0
         self.log = CompositeLogger(logging.getLogger("glaim_stream.worker.transport"), formatter=self._format_log)
 
     def _format_log(self, severity: int, msg: str, *args: Any, **kwargs: Any) -> str:
@@ -64,8 +64,8 @@ class Waiting:
     async def commit_and_end_transactions(self) -> None: ...
 
     async def _wait_for_ack(self, timeout: float) -> None:  # noqa: ASYNC109  Faust names it
-        self.looks += 1
-        if self.looks == 11:
+        self.checks += 1
+        if self.checks == 11:
             for message in self._unacked_messages:
                 message.acked = True
 
@@ -76,17 +76,17 @@ def unanswered(partition: int) -> ConsumerMessage:
 
 
 def wait_empty(waiting: Waiting) -> None:
-    unwrapped = Consumer.wait_empty.__wrapped__  # type: ignore[attr-defined]  Faust only notes its state around it
+    unwrapped = Consumer.wait_empty.__wrapped__  # type: ignore[attr-defined]  the wrapper only stores a state
     asyncio.run(unwrapped(waiting))
 
 
-def test_a_slow_rebalance_is_reported_by_one_plain_line(lines: list[str]) -> None:
+def test_a_slow_rebalance_is_logged_in_one_line(lines: list[str]) -> None:
     wait_empty(Waiting(unanswered(0), unanswered(1)))
     assert lines == ["a rebalance waits for 2 batches whose output is not acknowledged yet"]
 
 
 def test_without_the_filter_faust_dumps_records_and_tracebacks(caplog: pytest.LogCaptureFixture) -> None:
-    """Faust still writes the lines that the filter looks for."""
+    """Faust still writes the lines that the filter replaces."""
     with caplog.at_level(logging.INFO):
         wait_empty(Waiting(unanswered(0)))
     assert "wait_empty: Waiting for tasks" in caplog.text
@@ -98,7 +98,7 @@ def test_other_lines_pass_unchanged(lines: list[str]) -> None:
     assert lines == ["[^---Consumer]: partition of 4"]
 
 
-def test_the_level_is_the_root_s(lines: list[str]) -> None:
+def test_the_level_of_the_root_logger_applies(lines: list[str]) -> None:
     logging.getLogger("faust").debug("polled")
     assert lines == []
     assert ROOT.level == logging.INFO

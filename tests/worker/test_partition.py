@@ -1,4 +1,4 @@
-"""The live work on one partition, with its edges in memory: order, acknowledgement, back-pressure, idleness."""
+"""The worker of one partition, with in-memory fakes: order, acknowledgement, back-pressure and idleness."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ RULES = catalogue(sensors=1)
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_CHECK_S", 0.01)
     monkeypatch.setattr(restore, "pauses_s", lambda: repeat(0.001))
 
 
 @dataclass
 class Bench:
-    """A worker and everything around it."""
+    """A worker with its publisher, rebuilder, ledger and clock."""
 
     worker: PartitionWorker
     publisher: MemoryPublisher
@@ -57,14 +57,14 @@ class Bench:
 
     async def work(self, *batches: Sequence[Record]) -> None:
         """Submit batches and wait until all of them are answered."""
-        wanted = len(self.done) + len(batches)
+        expected = len(self.done) + len(batches)
         for batch in batches:
             await self.submit(batch)
-        await until(lambda: len(self.done) == wanted)
+        await until(lambda: len(self.done) == expected)
 
     @property
     def values(self) -> list[tuple[int, float, int]]:
-        """(step, value, revision) of every row that was published."""
+        """(step, value, revision) of every published row."""
         tables = [read_rows(message.value) for message in self.publisher.messages]
         return [
             (ts // 1000, row["value"], row["revision"])
@@ -118,13 +118,13 @@ async def until(condition: Callable[[], bool], within_s: float = 30) -> None:
 
 
 async def settle() -> None:
-    """Run the event loop until everything that can go on has gone on."""
+    """Run the event loop until no task can proceed."""
     for _ in range(50):
         await asyncio.sleep(0)
     await asyncio.sleep(0.02)
 
 
-async def test_nothing_is_answered_before_its_output_is_acknowledged() -> None:
+async def test_a_batch_is_answered_only_after_its_output_is_acknowledged() -> None:
     async with bench() as it:
         it.publisher.gate.clear()
         await it.submit(steps(0, 1, 2))
@@ -136,16 +136,16 @@ async def test_nothing_is_answered_before_its_output_is_acknowledged() -> None:
         assert it.ledger.committable() == Commit(3, 0)
 
 
-async def test_a_batch_without_output_is_answered_too() -> None:
+async def test_a_batch_without_output_is_answered() -> None:
     async with bench() as it:
         await it.work(steps(0))
         assert it.values == []
         assert it.ledger.committable() == Commit(1, 0)
 
 
-async def test_output_keeps_the_order_of_the_input_also_when_the_imputer_does_not() -> None:
+async def test_output_keeps_the_order_of_the_input_when_imputation_does_not() -> None:
     class Slower:
-        """The first batch takes longest."""
+        """An imputer whose first call takes longest."""
 
         def __init__(self) -> None:
             self.calls = 0
@@ -164,7 +164,7 @@ async def test_output_keeps_the_order_of_the_input_also_when_the_imputer_does_no
         assert [origin.offset for origin in it.publisher.origins] == [1, 2, 3, 4, 5]
 
 
-async def test_each_output_names_the_last_record_that_it_includes() -> None:
+async def test_each_output_states_the_last_record_that_it_includes() -> None:
     async with bench() as it:
         it.publisher.gate.clear()
         for n in range(3):
@@ -175,7 +175,7 @@ async def test_each_output_names_the_last_record_that_it_includes() -> None:
         assert [origin.offset for origin in it.publisher.origins] == [0, 1, 2]
 
 
-async def test_readings_that_cannot_be_used_become_one_letter_a_record() -> None:
+async def test_unusable_readings_become_one_letter_per_record() -> None:
     items = [{"sensor": "s0", "value": 1}, {"sensor": "x"}, {"sensor": "y"}]
     batch = [*steps(0), json_record(1, group="g0", ts=0, readings=items), Record(b"\xff", 2)]
     async with bench() as it:
@@ -192,7 +192,7 @@ async def test_readings_that_cannot_be_used_become_one_letter_a_record() -> None
         assert header(it.publisher.letters[0].headers, "glaim-partition") == "3"
 
 
-async def test_a_publisher_that_hangs_stops_the_intake_with_few_batches_in_memory() -> None:
+async def test_a_hanging_publisher_stops_the_intake_after_a_few_batches() -> None:
     async with bench(in_flight=2) as it:
         it.publisher.gate.clear()
         accepted = 0
@@ -205,41 +205,43 @@ async def test_a_publisher_that_hangs_stops_the_intake_with_few_batches_in_memor
 
         producing = asyncio.create_task(produce())
         await settle()
-        assert accepted <= 2 + 4, "in flight, and one each being published, applied, waiting and handed over"
-        held = accepted
+        assert accepted <= 2 + 4, "in flight, plus one each being published, applied, queued and submitted"
+        accepted_before = accepted
         await settle()
-        assert accepted == held
+        assert accepted == accepted_before
         it.publisher.gate.set()
         await producing
         await until(lambda: len(it.done) == 100)
         assert it.done == list(range(100))
 
 
-async def test_idle_steps_are_published_by_the_wall_clock_and_answer_nothing() -> None:
+async def test_the_wall_clock_publishes_idle_steps_without_answering_a_batch() -> None:
     async with bench() as it:
         await it.work(steps(0, 1))
         assert it.values == [(0, 0, 0)]
         before = it.ledger.committable()
         await settle()
-        assert it.values == [(0, 0, 0)], "not idle for long enough"
+        assert it.values == [(0, 0, 0)], "the partition is not idle for long enough"
         it.now_ms[0] += 5_000
         await until(lambda: it.values == [(0, 0, 0), (1, 1, 0)])
         assert it.done == [0]
         assert it.ledger.committable() == before
         it.now_ms[0] += 60_000
         await until(lambda: len(it.values) >= 5)
-        assert it.values[2:] == [(2, 1, 0), (3, 1, 0), (4, 1, 0)], "a blackout, until max_gap"
+        assert it.values[2:] == [(2, 1, 0), (3, 1, 0), (4, 1, 0)], "rows of a blackout up to max_gap"
         it.now_ms[0] += 60_000
         await settle()
         assert len(it.values) == 5
 
 
-async def test_the_position_is_compared_once_after_an_assignment() -> None:
+async def test_the_position_is_checked_once_after_an_assignment() -> None:
     async with bench() as it:
         await it.work(steps(0))
         it.worker.check_position()
         await it.work(steps(1, first_offset=1), steps(2, first_offset=10))
-        assert it.rebuilder.calls == [0], "the first batch followed; the gap before the second is compaction"
+        assert it.rebuilder.calls == [0], (
+            "the first batch continues at the position; the gap before the second is compaction"
+        )
 
 
 async def test_the_windows_are_rebuilt_before_the_first_batch() -> None:
@@ -247,10 +249,10 @@ async def test_the_windows_are_rebuilt_before_the_first_batch() -> None:
     async with bench(topic=topic) as it:
         await it.work(steps(3, first_offset=3))
         assert it.rebuilder.calls == [3]
-        assert it.values == [(2, 2, 0)], "records that are read again are not published again"
+        assert it.values == [(2, 2, 0)], "rebuilt records are not published again"
 
 
-async def test_a_position_that_did_not_move_keeps_the_windows() -> None:
+async def test_an_unchanged_position_keeps_the_windows() -> None:
     async with bench() as it:
         await it.work(steps(0, 1))
         it.worker.check_position()
@@ -259,7 +261,7 @@ async def test_a_position_that_did_not_move_keeps_the_windows() -> None:
         assert it.values == [(0, 0, 0), (1, 1, 0)]
 
 
-async def test_the_work_of_another_worker_is_read_again() -> None:
+async def test_records_processed_by_another_worker_are_rebuilt() -> None:
     topic = steps(0, 1, 2, 3, 4)
     async with bench(topic=topic) as it:
         await it.work(topic[:2])
@@ -269,45 +271,33 @@ async def test_the_work_of_another_worker_is_read_again() -> None:
         assert it.values[-1] == (4, 4, 0)
 
 
-async def test_a_gap_in_the_offsets_alone_is_no_reason_to_read_again() -> None:
+async def test_a_gap_in_the_offsets_alone_causes_no_rebuild() -> None:
     async with bench() as it:
         await it.work(steps(0), steps(1, first_offset=10))
         assert it.rebuilder.calls == [0]
 
 
-async def test_records_delivered_again_count_once() -> None:
+async def test_records_that_are_delivered_twice_count_once() -> None:
     """
-    delivered   [0 1 2] then, after a seek back, [1 2 3]: a mean that took 1 and 2 twice would be wrong
+    delivered   [0 1 2] then, after a seek back, [1 2 3]: counting 1 and 2 twice would change the mean
     """
     topic = [*steps(0), *steps(0, 0, first_offset=1, value=6), *steps(1, first_offset=3)]
     async with bench(topic=topic, rules=catalogue(sensors=1, bucket="mean")) as it:
         await it.work(topic[:3])
-        it.ledger = OffsetLedger()  # as the transport begins one after a revocation
+        it.ledger = OffsetLedger()  # as the transport does after a revocation
         await it.work(topic[1:])
         assert it.rebuilder.calls == [0, 1]
         assert it.values == [(0, 4.0, 0)]
 
 
-async def test_an_input_that_cannot_be_read_is_tried_again() -> None:
-    class Flaky(MemoryRebuilder):
-        async def rebuild(
-            self,
-            topic: str,
-            partition: int,
-            next_offset: int,
-            apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
-        ) -> None:
-            await super().rebuild(topic, partition, next_offset, apply)
-            if len(self.calls) < 3:
-                raise OSError("the broker is away")
-
-    async with bench(rebuilder=Flaky(steps(0, 1))) as it:
+async def test_a_failed_rebuild_is_retried() -> None:
+    async with bench(rebuilder=MemoryRebuilder(steps(0, 1), failures=2)) as it:
         await it.work(steps(2, first_offset=2))
         assert it.rebuilder.calls == [2, 2, 2]
-        assert it.values == [(1, 1, 0)], "the records of failed attempts are forgotten"
+        assert it.values == [(1, 1, 0)], "the records of failed attempts are dropped"
 
 
-async def test_an_error_that_ends_a_task_is_reported_and_answers_nothing() -> None:
+async def test_an_error_that_ends_a_task_is_reported_and_its_batch_is_not_answered() -> None:
     async with bench() as it:
 
         async def broken(*arguments: Any) -> None:
@@ -323,7 +313,7 @@ def gauge(name: str) -> float | None:
     return REGISTRY.get_sample_value(f"glaim_{name}", {"partition": "3"})
 
 
-async def test_event_time_is_shown_from_the_first_usable_reading_on() -> None:
+async def test_event_time_metrics_appear_with_the_first_usable_reading() -> None:
     for metric in (metrics.watermark_lag_seconds, metrics.newest_event_seconds, metrics.groups):
         metric.clear()
     async with bench() as it:
@@ -337,7 +327,7 @@ async def test_event_time_is_shown_from_the_first_usable_reading_on() -> None:
         assert REGISTRY.get_sample_value("glaim_known_groups") == 1
 
 
-async def test_the_latency_of_a_batch_with_rows_runs_from_its_last_record_to_the_acknowledgement() -> None:
+async def test_output_latency_runs_from_the_last_record_of_a_batch_to_the_acknowledgement() -> None:
     def latencies() -> tuple[float, float]:
         name = "glaim_output_latency_seconds"
         return REGISTRY.get_sample_value(f"{name}_count") or 0, REGISTRY.get_sample_value(f"{name}_sum") or 0
@@ -353,7 +343,7 @@ async def test_the_latency_of_a_batch_with_rows_runs_from_its_last_record_to_the
         assert latencies() == (count + 1, pytest.approx(total + 2.5))
 
 
-async def test_wall_time_is_used_where_no_clock_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_wall_clock_is_the_default_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     class Clocked(Pipeline):
@@ -372,8 +362,8 @@ async def test_wall_time_is_used_where_no_clock_is_given(monkeypatch: pytest.Mon
     assert seen == [1_700_000_000_123]
 
 
-async def test_a_batch_is_answered_with_what_its_own_windows_need() -> None:
-    """Whatever the later batches need: this commit may be the one that the next owner finds."""
+async def test_a_batch_is_answered_with_the_rebuild_offset_of_its_windows() -> None:
+    """Later batches must not change it, because the next owner may find this commit."""
     async with bench(in_flight=4) as it:
         it.publisher.gate.clear()
         deliveries = []
@@ -393,9 +383,9 @@ async def test_a_batch_is_answered_with_what_its_own_windows_need() -> None:
         assert len(set(needed)) == 3
 
 
-async def test_stopping_cancels_the_queries_that_wait_for_the_imputer() -> None:
+async def test_stop_cancels_pending_imputer_calls() -> None:
     """
-    batches     0 closes nothing, 1 hangs in the second task, 2 and 3 wait behind it
+    batches     0 closes no step, 1 hangs in the second task, 2 and 3 wait behind it
     """
     started, cancelled = list[int](), list[int]()
 
@@ -419,7 +409,7 @@ async def test_stopping_cancels_the_queries_that_wait_for_the_imputer() -> None:
         assert (it.done, it.publisher.messages, it.crashes) == ([0], [], [])
 
 
-async def test_stopping_drops_what_is_in_flight_without_answering() -> None:
+async def test_stop_drops_batches_in_flight_without_answering() -> None:
     async with bench() as it:
         it.publisher.gate.clear()
         await it.submit(steps(0, 1))
@@ -430,12 +420,12 @@ async def test_stopping_drops_what_is_in_flight_without_answering() -> None:
         assert (it.done, it.publisher.messages, it.crashes) == ([], [], [])
 
 
-async def test_a_restarted_partition_publishes_what_an_uninterrupted_one_would() -> None:
-    """Killed after each batch in turn, with nothing but the last commit to go by."""
+async def test_a_restarted_partition_publishes_the_same_rows_as_an_uninterrupted_one() -> None:
+    """The worker is killed after each batch in turn and restarted from the last commit alone."""
     numbers = [0, 2, 3, 1, 7, 5, 8, 12, 11, 13, 14]
     topic = steps(*numbers)
-    async with bench() as whole:
-        await whole.work(*([record] for record in topic))
+    async with bench() as uninterrupted:
+        await uninterrupted.work(*([record] for record in topic))
     for killed_after in range(1, len(topic)):
         async with bench() as first:
             await first.work(*([record] for record in topic[:killed_after]))
@@ -443,11 +433,11 @@ async def test_a_restarted_partition_publishes_what_an_uninterrupted_one_would()
         assert commit is not None
         async with bench(rebuilder=MemoryRebuilder(topic, commit.rebuild_from)) as second:
             await second.work(*([record] for record in topic[commit.offset :]))
-        assert first.values + second.values == whole.values, f"killed after offset {killed_after - 1}"
+        assert first.values + second.values == uninterrupted.values, f"killed after offset {killed_after - 1}"
 
 
-async def test_a_restarted_partition_blends_as_an_uninterrupted_one_would() -> None:
-    """Weights follow from the errors of 96 steps, each of which is a function of the window before it."""
+async def test_a_restarted_partition_has_the_same_blends_as_an_uninterrupted_one() -> None:
+    """Weights depend on the errors of 96 steps, and each error depends on the window before its step."""
     rules = catalogue(sensors=3, window=12, max_gap=8)
     rng = np.random.default_rng(3)
     topic = []
@@ -458,10 +448,12 @@ async def test_a_restarted_partition_blends_as_an_uninterrupted_one_would() -> N
                 value = common + sensor + 0.3 * float(rng.standard_normal())
                 topic.append(json_record(len(topic), group="g0", sensor=f"s{sensor}", ts=step * 1000, value=value))
     batches = [topic[start : start + 60] for start in range(0, len(topic), 60)]
-    async with bench(Neighbours(), rules=rules, score_share=1.0) as whole:
-        await whole.work(*batches)
+    async with bench(Neighbours(), rules=rules, score_share=1.0) as uninterrupted:
+        await uninterrupted.work(*batches)
     assert "blend" in {
-        method for message in whole.publisher.messages for method in read_rows(message.value)["method"].to_pylist()
+        method
+        for message in uninterrupted.publisher.messages
+        for method in read_rows(message.value)["method"].to_pylist()
     }
     for killed_after in (2, 5, 9):
         async with bench(Neighbours(), rules=rules, score_share=1.0) as first:
@@ -471,7 +463,7 @@ async def test_a_restarted_partition_blends_as_an_uninterrupted_one_would() -> N
         rebuilder = MemoryRebuilder(topic, commit.rebuild_from)
         async with bench(Neighbours(), rules=rules, score_share=1.0, rebuilder=rebuilder) as second:
             await second.work(*batches[killed_after:])
-        assert first.values + second.values == whole.values, f"killed after batch {killed_after - 1}"
+        assert first.values + second.values == uninterrupted.values, f"killed after batch {killed_after - 1}"
 
 
 async def test_a_worker_reports_rebuilding_until_its_windows_are_complete() -> None:
@@ -489,7 +481,7 @@ async def test_a_worker_reports_rebuilding_until_its_windows_are_complete() -> N
             await self.gate.wait()
 
     async with bench(rebuilder=Slow(steps(0, 1))) as it:
-        assert it.worker.rebuilding, "it has no windows yet"
+        assert it.worker.rebuilding, "the worker has no windows yet"
         await it.submit(steps(2, first_offset=2))
         await until(lambda: it.rebuilder.calls == [2])
         await settle()
@@ -498,7 +490,7 @@ async def test_a_worker_reports_rebuilding_until_its_windows_are_complete() -> N
         await until(lambda: it.done == [2])
         assert not it.worker.rebuilding
         Slow.gate.clear()
-        it.worker.check_position()  # reassigned, and another worker has had it meanwhile
+        it.worker.check_position()  # reassigned after another worker had the partition
         await it.submit(steps(9, first_offset=9))
         await until(lambda: it.rebuilder.calls == [2, 9])
         assert it.worker.rebuilding

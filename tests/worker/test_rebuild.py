@@ -1,4 +1,4 @@
-"""Which part of the topic a rebuild reads, with a consumer in memory; tests/integration has the real one."""
+"""Which part of the topic a rebuild reads, with an in-memory consumer; tests/integration uses a real one."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SPAN_MS = history_ms(RULES, scored=SETTINGS.scored)
 
 @dataclass
 class Log:
-    """One partition as the broker holds it: `records` by offset, a record each `step_ms`."""
+    """One partition of a broker, with one record every `step_ms`."""
 
     oldest: int = 0
     end: int = 100
     step_ms: int = 1000
     compacted: set[int] = field(default_factory=set)
     commit: OffsetAndMetadata | None = None
-    empty_polls: int = 0  # polls that return nothing before the records come
+    empty_polls: int = 0  # polls that return nothing before the first records
     per_poll: int = 7
     position: int = -1
     seeks: list[int] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Log:
 
 
 def fakes(log: Log) -> tuple[type, type]:
-    """As much of aiokafka's consumer and admin client as a rebuild uses."""
+    """The parts of aiokafka's consumer and admin client that a rebuild uses."""
 
     class Consumer:
         def __init__(self, **options: Any) -> None:
@@ -80,8 +80,8 @@ def fakes(log: Log) -> tuple[type, type]:
             return dict.fromkeys(tps, log.end)
 
         async def offsets_for_times(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
-            left = [n for n in range(log.oldest, log.end) if log.record(n).timestamp >= times[TP]]
-            return {TP: OffsetAndTimestamp(left[0], log.record(left[0]).timestamp) if left else None}
+            later = [n for n in range(log.oldest, log.end) if log.record(n).timestamp >= times[TP]]
+            return {TP: OffsetAndTimestamp(later[0], log.record(later[0]).timestamp) if later else None}
 
         async def getmany(
             self, *tps: TopicPartition, timeout_ms: int, max_records: int | None = None
@@ -129,18 +129,18 @@ def counted(name: str) -> float:
     return REGISTRY.get_sample_value(f"glaim_{name}_total") or 0.0
 
 
-def made_by_us(offset: int, rebuild_from: int) -> OffsetAndMetadata:
+def worker_commit(offset: int, rebuild_from: int) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, f"{METADATA_PREFIX}{rebuild_from}")
 
 
-async def test_the_beginning_of_a_topic_needs_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_at_the_start_of_a_topic_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log()
     assert await read(log, 0, monkeypatch) == []
     assert (log.seeks, log.stopped) == ([], [])
 
 
-async def test_what_the_last_commit_needs_is_read_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Log(commit=made_by_us(30, 17))
+async def test_only_the_records_that_the_last_commit_needs_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(commit=worker_commit(30, 17))
     before = counted("rebuilds"), counted("rebuilt_records"), counted("retention_shortfalls")
     assert await read(log, 30, monkeypatch) == list(range(17, 30))
     after = counted("rebuilds"), counted("rebuilt_records"), counted("retention_shortfalls")
@@ -149,18 +149,18 @@ async def test_what_the_last_commit_needs_is_read_and_nothing_else(monkeypatch: 
 
 
 @pytest.mark.parametrize("commit", [None, OffsetAndMetadata(-1, "")])
-async def test_without_a_commit_everything_that_is_left_is_read(
+async def test_without_a_commit_all_available_records_are_read(
     commit: OffsetAndMetadata | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = counted("retention_shortfalls")
     assert await read(Log(oldest=4, commit=commit), 9, monkeypatch) == [4, 5, 6, 7, 8]
-    assert counted("retention_shortfalls") == before, "the group began with the oldest record"
+    assert counted("retention_shortfalls") == before, "the group started at the oldest record"
 
 
 async def test_a_commit_at_offset_0_is_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rebuild_from of 0 is below what retention has kept, which a group without a commit would not report."""
+    """Its rebuild_from of 0 is below the oldest kept offset, which is reported only with a commit."""
     before = counted("retention_shortfalls")
-    assert await read(Log(oldest=4, commit=made_by_us(0, 0)), 6, monkeypatch) == [4, 5]
+    assert await read(Log(oldest=4, commit=worker_commit(0, 0)), 6, monkeypatch) == [4, 5]
     assert counted("retention_shortfalls") == before + 1
 
 
@@ -168,21 +168,21 @@ async def test_history_that_retention_has_deleted_is_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = counted("retention_shortfalls")
-    assert await read(Log(oldest=20, commit=made_by_us(30, 17)), 23, monkeypatch) == [20, 21, 22]
+    assert await read(Log(oldest=20, commit=worker_commit(30, 17)), 23, monkeypatch) == [20, 21, 22]
     assert counted("retention_shortfalls") == before + 1
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert "in-3: the windows need offset 17, but retention has kept only 20 and later" in line
     assert f"{SPAN_MS // 1000} s of event time" in line
 
 
-async def test_history_that_is_just_kept_is_no_shortfall(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_history_that_is_just_long_enough_is_no_shortfall(monkeypatch: pytest.MonkeyPatch) -> None:
     before = counted("retention_shortfalls")
-    assert await read(Log(oldest=17, commit=made_by_us(30, 17)), 19, monkeypatch) == [17, 18]
+    assert await read(Log(oldest=17, commit=worker_commit(30, 17)), 19, monkeypatch) == [17, 18]
     assert counted("retention_shortfalls") == before
 
 
 @pytest.mark.parametrize("metadata", ["", "kafka-consumer-groups"])
-async def test_a_commit_by_another_tool_goes_back_by_the_time_that_the_windows_span(
+async def test_after_a_commit_by_another_tool_the_rebuild_uses_record_times(
     metadata: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
@@ -193,7 +193,7 @@ async def test_a_commit_by_another_tool_goes_back_by_the_time_that_the_windows_s
     assert await read(log, 50, monkeypatch) == list(range(39, 50))
 
 
-async def test_near_the_beginning_of_time_the_rebuild_starts_with_the_oldest_record(
+async def test_near_the_epoch_the_rebuild_starts_at_the_oldest_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = Log(step_ms=1, commit=OffsetAndMetadata(5, ""))
@@ -207,20 +207,20 @@ async def test_an_empty_poll_does_not_end_the_search_for_the_record_before_the_p
     assert await read(log, 50, monkeypatch) == list(range(39, 50))
 
 
-async def test_a_topic_that_holds_nothing_more_has_nothing_to_rebuild_from(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_empty_topic_needs_no_rebuild(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log(oldest=50, end=50, commit=OffsetAndMetadata(50, ""))
     log.compacted = set(range(100))
     assert await read(log, 50, monkeypatch) == []
     assert log.seeks[0] == 49
 
 
-async def test_compacted_records_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Log(commit=made_by_us(30, 10), compacted=set(range(12, 28)), per_poll=3, empty_polls=2)
+async def test_compacted_records_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(commit=worker_commit(30, 10), compacted=set(range(12, 28)), per_poll=3, empty_polls=2)
     assert await read(log, 30, monkeypatch) == [10, 11, 28, 29]
 
 
 async def test_a_failed_read_closes_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Log(commit=made_by_us(30, 10))
+    log = Log(commit=worker_commit(30, 10))
     consumer, admin = fakes(log)
     monkeypatch.setattr(rebuild, "AIOKafkaConsumer", consumer)
     monkeypatch.setattr(rebuild, "AIOKafkaAdminClient", admin)

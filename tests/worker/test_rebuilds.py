@@ -1,4 +1,4 @@
-"""Windows made again from the lowest offset that they need go on as if nothing had happened."""
+"""Windows rebuilt from the lowest offset that they need continue like the original ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.event_time import NAN, by_group, by_key, catalogues, event, events, f
 from tests.support import Event, Row, rows_of
 
 
-def goes_on(rules: Catalogue, sequence: list[Event], split: int) -> tuple[PartitionWindows, PartitionWindows]:
-    """The windows after the split, and those that were made again; what they say is the same."""
+def continue_both(rules: Catalogue, sequence: list[Event], split: int) -> tuple[PartitionWindows, PartitionWindows]:
+    """Check that original and rebuilt windows emit the same after the split, and return both."""
     split = min(split, len(sequence))
     whole = PartitionWindows(rules)
     fed(whole, sequence[:split])
@@ -25,23 +25,21 @@ def goes_on(rules: Catalogue, sequence: list[Event], split: int) -> tuple[Partit
     fed(rebuilt, sequence[rebuild_from:split], rebuild_from)
     rebuilt.rebuilding = False
     rest = [*sequence[split:], Event(10**13, NAN)]
-    (rows, outages), (rows_too, outages_too) = (in_batches(each, rest, (), split) for each in (whole, rebuilt))
-    assert by_key(rows_too) == by_key(rows)
-    assert by_group(outages_too) == by_group(outages)
+    (rows, outages), (rebuilt_rows, rebuilt_outages) = (in_batches(each, rest, (), split) for each in (whole, rebuilt))
+    assert by_key(rebuilt_rows) == by_key(rows)
+    assert by_group(rebuilt_outages) == by_group(outages)
     return whole, rebuilt
 
 
 @given(catalogues(), events, st.integers(0, 40))
 @settings(max_examples=150)
-def test_a_rebuild_from_the_lowest_offset_continues_as_if_nothing_had_happened(
-    rules: Catalogue, sequence: list[Event], split: int
-) -> None:
-    whole, rebuilt = goes_on(rules, sequence, split)
+def test_rebuilt_windows_continue_like_the_original_ones(rules: Catalogue, sequence: list[Event], split: int) -> None:
+    whole, rebuilt = continue_both(rules, sequence, split)
     assert rebuilt.rebuild_from(10**6) == whole.rebuild_from(10**6)
 
 
 def two_models(**second: Any) -> Catalogue:
-    """Model a has a window of 6 seconds, b one of 60."""
+    """Model a has a window of 6 s, model b one of 60 s."""
     sensors = [{"id": "s0"}, {"id": "s1"}]
     a = {"name": "a", "sensors": sensors, "step_s": 1, "window": 6, "revise_after": 1, "max_gap": 3}
     b = {"name": "b", "sensors": sensors, "step_s": 10, "window": 6, "revise_after": 1, "max_gap": 3, **second}
@@ -49,7 +47,7 @@ def two_models(**second: Any) -> Catalogue:
     return parse_catalogue({"models": [a, b], "groups": groups}, source="test")
 
 
-def test_a_correction_is_numbered_alike_when_another_model_had_closed_its_step() -> None:
+def test_a_rebuild_keeps_the_revision_of_a_step_closed_by_another_model() -> None:
     """
     offset    0         1         2          3         4
     model     b @ 0     a @ 30    b @ 5      a @ 40    b @ 6
@@ -66,7 +64,7 @@ def test_a_correction_is_numbered_alike_when_another_model_had_closed_its_step()
     whole = PartitionWindows(rules)
     rows = [row for n, each in enumerate(sequence) for row in rows_of(fed(whole, [each], n).closed)]
     assert [(row.value, row.revision) for row in rows if row.observed and row.model == 1] == [(1, 0), (2, 3), (3, 4)]
-    goes_on(rules, sequence, 4)
+    continue_both(rules, sequence, 4)
 
 
 def test_a_late_reading_needs_the_record_that_closed_its_step() -> None:
@@ -75,7 +73,7 @@ def test_a_late_reading_needs_the_record_that_closed_its_step() -> None:
     sequence = [Event(0, NAN), Event(30_000), Event(5_000, 2.0, 1, model=1), Event(40_000)]
     fed(windows, sequence)
     assert windows.rebuild_from(10) == 1
-    goes_on(rules, [*sequence, Event(6_000, 3.0, 1, model=1)], 4)
+    continue_both(rules, [*sequence, Event(6_000, 3.0, 1, model=1)], 4)
 
 
 @given(
@@ -85,11 +83,11 @@ def test_a_late_reading_needs_the_record_that_closed_its_step() -> None:
     st.lists(st.integers(0, 40), max_size=4),
 )
 @settings(max_examples=150)
-def test_models_that_share_a_partition_are_rebuilt_alike(
+def test_models_in_one_partition_are_rebuilt_correctly(
     sequence: list[Event], split: int, second: dict[str, Any], cuts: list[int]
 ) -> None:
     rules = two_models(**second)
-    goes_on(rules, sequence, split)
+    continue_both(rules, sequence, split)
     in_parts = in_batches(PartitionWindows(rules), sequence, cuts)
     by_one = in_batches(PartitionWindows(rules), sequence, range(40))
     for rows, outages in (in_parts, by_one):
@@ -98,13 +96,13 @@ def test_models_that_share_a_partition_are_rebuilt_alike(
     assert in_parts == by_one
 
 
-def test_groups_that_were_silent_for_a_window_leave_and_come_back_as_new() -> None:
+def test_groups_that_were_silent_for_a_window_are_dropped_and_return_as_new() -> None:
     rules = two_models()
     windows = PartitionWindows(rules)
     most = 0
     rows: list[Row] = []
     for step in range(300):
-        group = 2 * (step // 3)  # each is heard for three steps and never again
+        group = 2 * (step // 3)  # each group sends for three steps only
         rows += rows_of(fed(windows, [Event(step * 1000, float(step), group)], step).closed)
         most = max(most, windows.groups)
     assert most <= 6

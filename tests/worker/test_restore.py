@@ -1,8 +1,8 @@
-"""How a worker makes windows from the topic: what it leaves out, what it keeps to learn, when it tries again."""
+"""How a worker restores windows from the topic: failing records, probes to learn from, and retries."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from glaim_stream.pipeline.pipeline import Applied, Pipeline
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker import restore
 from glaim_stream.worker.restore import CannotApply, Rebuild, TopicRestore
-from tests.support import MemoryRebuilder, Record, catalogue, json_record
+from tests.support import POISON, MemoryRebuilder, PoisonedPipeline, Record, catalogue, json_record
 
 RULES = catalogue(sensors=1)
 
@@ -24,24 +24,23 @@ def pipeline() -> Pipeline:
     return Pipeline(RULES, {}, Ladder([Interpolation()]))
 
 
-class Poisoned(Pipeline):
-    """Fails on a record at offset 1."""
-
-    def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
-        if any(record.offset == 1 for record in records):
-            raise RuntimeError("a bug")
-        return super().apply(windows, records, now_ms=now_ms)
+def poisoned() -> PoisonedPipeline:
+    return PoisonedPipeline(RULES, {}, Ladder([Interpolation()]))
 
 
 def topic(count: int) -> list[Record]:
-    return [json_record(n, group="g0", sensor="s0", ts=n * 1000, value=n) for n in range(count)]
+    """One reading per step; the record at offset 1 is poisoned."""
+    return [
+        json_record(n, key=POISON if n == 1 else None, group="g0", sensor="s0", ts=n * 1000, value=n)
+        for n in range(count)
+    ]
 
 
 def failures() -> float:
     return REGISTRY.get_sample_value("glaim_rebuild_failures_total") or 0.0
 
 
-async def test_steps_that_close_while_windows_are_made_are_not_closed_again() -> None:
+async def test_steps_that_close_during_a_rebuild_are_not_closed_again() -> None:
     rebuild = Rebuild(pipeline(), lambda: 10**6, isolate=False)
     await rebuild.apply(topic(5))
     windows = rebuild.restored().windows
@@ -50,15 +49,15 @@ async def test_steps_that_close_while_windows_are_made_are_not_closed_again() ->
     assert [closed.ts_ms.tolist() for closed in applied.closed] == [[4000]]
 
 
-async def test_a_record_that_cannot_be_applied_ends_a_rebuild_that_does_not_isolate() -> None:
-    rebuild = Rebuild(Poisoned(RULES, {}, Ladder([Interpolation()])), lambda: 10**6, isolate=False)
+async def test_without_isolation_a_failing_record_ends_the_rebuild() -> None:
+    rebuild = Rebuild(poisoned(), lambda: 10**6, isolate=False)
     with pytest.raises(CannotApply) as raised:
         await rebuild.apply(topic(3))
     assert isinstance(raised.value.__cause__, RuntimeError)
 
 
-async def test_a_rebuild_that_isolates_leaves_such_records_out() -> None:
-    rebuild = Rebuild(Poisoned(RULES, {}, Ladder([Interpolation()])), lambda: 10**6, isolate=True)
+async def test_with_isolation_a_rebuild_skips_failing_records() -> None:
+    rebuild = Rebuild(poisoned(), lambda: 10**6, isolate=True)
     await rebuild.apply(topic(3))
     await rebuild.apply([json_record(3, group="g0", sensor="s0", ts=3000, value=3)])
     windows = rebuild.restored().windows
@@ -89,7 +88,7 @@ async def test_probes_of_every_part_are_kept_up_to_the_horizon(isolate: bool, mo
     assert kept == [restore.HORIZON] * 3
 
 
-async def test_the_windows_before_a_batch_are_made_of_the_records_below_it() -> None:
+async def test_the_windows_before_a_batch_are_rebuilt_from_the_records_below_it() -> None:
     rebuilder = MemoryRebuilder(topic(9))
     restored = await TopicRestore(pipeline(), rebuilder, topic="in", partition=0, now_ms=lambda: 10**6).before(
         topic(9)[4:]
@@ -98,7 +97,7 @@ async def test_the_windows_before_a_batch_are_made_of_the_records_below_it() -> 
     assert restored.windows.clock.newest_event_ms == 3000
 
 
-async def test_a_topic_that_cannot_be_read_is_retried_with_pauses_that_grow(
+async def test_an_unreadable_topic_is_retried_with_growing_pauses(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     slept: list[float] = []
@@ -106,27 +105,15 @@ async def test_a_topic_that_cannot_be_read_is_retried_with_pauses_that_grow(
     def pauses() -> Iterator[float]:
         yield from (0.001, 0.002)
 
-    class Flaky(MemoryRebuilder):
-        async def rebuild(
-            self,
-            topic: str,
-            partition: int,
-            next_offset: int,
-            apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
-        ) -> None:
-            await super().rebuild(topic, partition, next_offset, apply)
-            if len(self.calls) < 3:
-                raise OSError("the broker is away")
-
     monkeypatch.setattr(restore, "pauses_s", pauses)
-    real_sleep = restore.asyncio.sleep
+    original_sleep = restore.asyncio.sleep
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
-        await real_sleep(0)
+        await original_sleep(0)
 
     monkeypatch.setattr(restore.asyncio, "sleep", sleep)
-    before, rebuilder = failures(), Flaky(topic(4))
+    before, rebuilder = failures(), MemoryRebuilder(topic(4), failures=2)
     await TopicRestore(pipeline(), rebuilder, topic="in", partition=6, now_ms=lambda: 10**6).before(topic(5)[4:])
     assert rebuilder.calls == [4, 4, 4]
     assert [seconds for seconds in slept if seconds] == [0.001, 0.002]
@@ -134,10 +121,9 @@ async def test_a_topic_that_cannot_be_read_is_retried_with_pauses_that_grow(
     assert "in-6: cannot rebuild the windows, retrying in 0.0 s" in caplog.text
 
 
-async def test_a_rebuild_that_cannot_apply_a_record_starts_again_at_once_and_isolates() -> None:
+async def test_after_a_failing_record_the_rebuild_restarts_at_once_with_isolation() -> None:
     before, rebuilder = failures(), MemoryRebuilder(topic(4))
-    poisoned = Poisoned(RULES, {}, Ladder([Interpolation()]))
-    restored = await TopicRestore(poisoned, rebuilder, topic="in", partition=0, now_ms=lambda: 10**6).before(
+    restored = await TopicRestore(poisoned(), rebuilder, topic="in", partition=0, now_ms=lambda: 10**6).before(
         topic(5)[4:]
     )
     assert rebuilder.calls == [4, 4]

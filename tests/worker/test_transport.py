@@ -1,6 +1,6 @@
-"""What the transport does with polls, commits and revocations, on consumers that Faust did not build.
+"""Polls, commits and revocations in the transport, on partial consumers.
 
-tests/integration and tests/chaos run the real ones.
+tests/integration and tests/chaos use real consumers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ sizes = st.one_of(st.none(), st.integers(0, 200), st.integers(MAX_BATCH_BYTES //
 
 
 @given(sizes=st.lists(sizes, min_size=1, max_size=12))
-def test_every_record_comes_once_in_order_and_no_part_is_larger_than_the_bound(sizes: list[int | None]) -> None:
+def test_bounded_parts_contain_every_record_once_in_order(sizes: list[int | None]) -> None:
     records = [Record(None if size is None else bytes(size)) for size in sizes]
     parts = list(bounded(records))  # type: ignore[arg-type]
     assert [record for part in parts for record in part] == records
@@ -58,7 +58,7 @@ def test_a_small_poll_is_not_split() -> None:
     assert [len(part) for part in bounded(records)] == [20_000]  # type: ignore[arg-type]
 
 
-def test_a_part_may_hold_exactly_the_bound_and_no_byte_more() -> None:
+def test_a_part_holds_at_most_the_bound() -> None:
     half = 1024**2  # the bound is 2 MiB
     assert lengths(half, half, 1) == [2, 1]
     assert lengths(half, half + 1, half) == [1, 1, 1]
@@ -70,7 +70,7 @@ def test_a_record_above_the_bound_is_alone_and_the_next_part_starts_empty() -> N
     assert lengths(1, MAX_BATCH_BYTES + 1) == [1, 1]
 
 
-def test_faust_s_table_of_read_offsets_stays_empty() -> None:
+def test_the_table_of_read_offsets_stays_empty() -> None:
     read = NoReadOffsets()
     read[ONE] = 99
     read.update({TWO: 7})
@@ -83,7 +83,7 @@ def test_faust_s_table_of_read_offsets_stays_empty() -> None:
 
 @dataclass
 class App:
-    """As much of an app as a poll uses."""
+    """The part of an app that a poll uses."""
 
     consumer_generation_id: int = 1
     end_offsets: dict[TP, int] = field(default_factory=dict)
@@ -140,20 +140,20 @@ def polled(*offsets: int, value: bytes = b"") -> list[Record]:
 BOTH = {TopicPartition("in", 1): polled(3, 4), TopicPartition("in", 2): polled(8)}
 
 
-async def test_a_poll_is_one_batch_a_partition() -> None:
+async def test_a_poll_yields_one_batch_per_partition() -> None:
     poll = Poll(BOTH, active={ONE, TWO})
     assert await poll.batches() == [(ONE, [3, 4]), (TWO, [8])]
     assert poll.app.end_offsets == {ONE: 101, TWO: 102}
     assert poll.seeks == 0
 
 
-async def test_a_large_poll_is_several_batches_of_one_ledger() -> None:
+async def test_a_large_poll_yields_several_batches_of_one_ledger() -> None:
     poll = Poll({TopicPartition("in", 1): polled(0, 1, 2, value=bytes(MAX_BATCH_BYTES // 2 + 1))})
     assert await poll.batches() == [(ONE, [0]), (ONE, [1]), (ONE, [2])]
     assert list(poll.ledgers) == [ONE]
 
 
-async def test_a_batch_tells_faust_its_last_offset_and_generation() -> None:
+async def test_a_batch_message_has_the_last_offset_and_the_generation() -> None:
     poll = Poll({TopicPartition("in", 1): polled(3, 4)}, app=App(consumer_generation_id=6))
     ((_, message),) = [each async for each in poll.getmany(2.5)]
     assert (message.offset, message.timestamp, message.generation_id) == (4, 5.0, 6)
@@ -161,13 +161,13 @@ async def test_a_batch_tells_faust_its_last_offset_and_generation() -> None:
 
 
 @pytest.mark.parametrize("poll", [Poll(None), Poll(BOTH, should_stop=True)], ids=["nothing", "stopping"])
-async def test_a_consumer_without_records_or_about_to_stop_delivers_nothing(poll: Poll) -> None:
+async def test_an_empty_poll_or_a_stopping_consumer_yields_nothing(poll: Poll) -> None:
     assert await poll.batches() == []
     assert poll.seeks == 0
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("no coordinator")])
-async def test_a_suspended_flow_delivers_nothing_and_seeks_back(
+async def test_a_suspended_flow_yields_nothing_and_seeks_back(
     error: Exception | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     poll = Poll(BOTH, flow_active=False, seek_error=error)
@@ -204,7 +204,7 @@ async def test_a_rebalance_during_a_poll_ends_it() -> None:
 
 
 class Broker:
-    """A consumer of aiokafka that keeps its commits, or refuses them."""
+    """A consumer of aiokafka that records its commits or fails."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error, self.commits = error, list[Any]()
@@ -218,7 +218,7 @@ class Broker:
 
 @dataclass
 class Thread:
-    """As much of the consumer's thread as a commit uses."""
+    """The part of the consumer thread that a commit uses."""
 
     broker: Broker
     assigned: set[TP]
@@ -248,7 +248,7 @@ def thread(error: Exception | None = None, assigned: Sequence[TP] = (ONE, TWO)) 
     return Thread(Broker(error), set(assigned), SimpleNamespace(commit_metadata=metadata))
 
 
-async def test_a_commit_carries_its_metadata() -> None:
+async def test_a_commit_has_metadata() -> None:
     it = thread()
     assert await it.commit({ONE: 5, TWO: 9}) is True
     assert it.broker.commits == [
@@ -260,7 +260,7 @@ async def test_a_commit_carries_its_metadata() -> None:
     assert set(it.tp_last_committed_at) == {ONE, TWO}
 
 
-async def test_a_partition_that_was_taken_away_is_not_committed() -> None:
+async def test_a_revoked_partition_is_not_committed() -> None:
     it = thread(assigned=[TWO])
     assert await it.commit({ONE: 5, TWO: 9}) is True
     assert it.broker.commits == [{TopicPartition("in", 2): OffsetAndMetadata(9, "")}]
@@ -273,13 +273,13 @@ async def test_without_an_assigned_partition_nothing_is_committed() -> None:
     assert it.broker.commits == []
 
 
-async def test_a_commit_that_the_group_refuses_is_not_done_and_no_crash() -> None:
+async def test_a_commit_rejected_by_the_group_fails_without_a_crash() -> None:
     it = thread(CommitFailedError("rebalance"))
     assert await it.commit({ONE: 5}) is False
     assert it.crashes == []
 
 
-async def test_any_other_failure_of_a_commit_ends_the_consumer() -> None:
+async def test_any_other_failed_commit_crashes_the_consumer() -> None:
     error = RuntimeError("no such partition")
     it = thread(error)
     assert await it.commit({ONE: 5}) is False
@@ -294,7 +294,7 @@ def bare_consumer() -> transport.Consumer:
 
 
 @pytest.mark.parametrize("done", [True, False])
-async def test_metadata_of_commits_that_are_over_is_dropped(done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metadata_of_past_commits_is_dropped(done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = bare_consumer()
     sent: list[Any] = []
 
@@ -306,10 +306,10 @@ async def test_metadata_of_commits_that_are_over_is_dropped(done: bool, monkeypa
     consumer.commit_metadata = {(ONE, 4): "a", (ONE, 5): "b", (ONE, 6): "c", (TWO, 1): "d"}
     assert await consumer._commit({ONE: 5}) is done
     assert sent == [{ONE: 5}]
-    assert consumer.commit_metadata == {(ONE, 6): "c", (TWO, 1): "d"}, "what comes later is still to be committed"
+    assert consumer.commit_metadata == {(ONE, 6): "c", (TWO, 1): "d"}, "later offsets are still to be committed"
 
 
-async def test_the_ledger_of_a_revoked_partition_is_dropped_once_faust_has_committed(
+async def test_the_ledger_of_a_revoked_partition_is_dropped_after_the_last_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     consumer = bare_consumer()
@@ -344,7 +344,7 @@ async def test_a_paused_worker_counts_as_polled() -> None:
     assert subscription._last_fetch_ended > long_ago
 
 
-def test_the_consumer_passes_staying_on_to_its_thread() -> None:
+def test_stay_is_passed_to_the_thread() -> None:
     consumer = bare_consumer()
     calls: list[str] = []
     consumer._thread = SimpleNamespace(stay=lambda: calls.append("stay"))
