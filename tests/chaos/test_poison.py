@@ -53,7 +53,7 @@ POISON: dict[str, tuple[bytes | None, Headers, bool]] = {
     "a time beyond all calendars": (reading(ts=10**30), [], True),
     "a time before all calendars": (reading(ts=-(10**17)), [], True),
     "a time in the far future": (reading(ts=4_000_000_000_000), [], True),
-    "an unknown group": (reading(group="nobody"), [], True),
+    "an unknown group": (reading(group="unknown"), [], True),
     "an unknown sensor": (reading(sensor="s99"), [], True),
     "an empty name": (reading(group="", sensor=""), [], True),
     "NaN": (reading(value=float("nan")), [], False),
