@@ -1,4 +1,4 @@
-"""The benchmark's load: what every engine is given is what the worker's decoder takes, whatever its shape."""
+"""The load that every benchmarked engine receives: the worker's decoder accepts all of it, in every shape."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from tests.support import Record
 
 
 @pytest.mark.parametrize("shape", get_args(Shape))
-def test_no_reading_of_any_shape_is_refused_or_late(shape: Shape) -> None:
+def test_no_reading_of_any_shape_is_rejected_or_late(shape: Shape) -> None:
     load = Load(20_000, shape=shape, groups=20)
     pipeline = Pipeline(parse_catalogue(yaml.safe_load(load.catalogue), source="load"), {}, Ladder([Echo()], batch=8))
     windows = [pipeline.windows() for _ in range(load.partitions)]
     messages = list(load.messages())
     newest_ms = 1_800_000_000_000
     count = 0
-    for partition, of in enumerate(windows):
+    for partition, partition_windows in enumerate(windows):
         mine = [each for each in messages if each.partition == partition]
         records = [Record(each.value, n, each.key, each.headers, newest_ms) for n, each in enumerate(mine)]
-        applied = pipeline.apply(of, records, now_ms=newest_ms)
+        applied = pipeline.apply(partition_windows, records, now_ms=newest_ms)
         assert applied.rejects == []
         assert applied.superseded == 0
-        assert all((closed.revision < 2).all() for closed in applied.closed), "a reading came after its step"
-        count += applied.readings - applied.dropouts  # a null of a wide table says that there is no value
+        assert all((closed.revision < 2).all() for closed in applied.closed), (
+            "no reading may arrive after its step has closed"
+        )
+        count += applied.readings - applied.dropouts  # a null in a wide table means that there is no value
     assert count == sum(each.readings for each in messages)
     assert 20_000 <= count < 20_000 + 1100
     assert [each.step for each in messages if shape != "batch"] == sorted(

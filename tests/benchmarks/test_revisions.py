@@ -1,4 +1,4 @@
-"""The table of revisions: errors are taken on the cells that every column has, in the right row."""
+"""The table of revisions scores the cells that every column has, and puts each in the right row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glaim_stream.feed.sources import Source
 from glaim_stream.models.contract import read_contract
 
 
-def test_errors_are_those_of_the_cells_that_all_have() -> None:
+def test_errors_cover_only_the_cells_that_every_method_filled() -> None:
     std = read_contract(CHECKOUT / "model_repo" / MODEL).sensors[0].std
     sensor = read_contract(CHECKOUT / "model_repo" / MODEL).sensors[0].id
     times = np.arange(4) * HOUR_MS
@@ -26,7 +26,7 @@ def test_errors_are_those_of_the_cells_that_all_have() -> None:
             answers["local"].estimates[cell, revision] = (truth + off * std, gap_age)
         answers["last_value"].estimates[cell, 0] = (truth - std, gap_age)
         answers["interpolation"].estimates[cell, 1] = (truth, gap_age)
-    answers["local"].estimates[("a", sensor, 2 * HOUR_MS), 0] = (1e9, 3)  # nobody else has this one
+    answers["local"].estimates[("a", sensor, 2 * HOUR_MS), 0] = (1e9, 3)  # no other method filled this cell
     lines, result = table(source, hidden, answers)
     assert set(result) == {"all", "single readings lost", "one sensor silent", "silent for 1 h", "silent for 2 to 3 h"}
     assert result["all"] == pytest.approx(

@@ -1,4 +1,4 @@
-"""What every scenario starts from."""
+"""Fixtures of the chaos tests: a scenario, and a Triton that a test may damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MakeScenario = Callable[..., Scenario]
 
 @pytest.fixture(scope="session")
 def results() -> Path:
-    """Where each scenario leaves its line; begun anew by each run."""
+    """The file to which each scenario appends its line; emptied when a run starts."""
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text("")
     return RESULTS
@@ -28,7 +28,7 @@ def results() -> Path:
 
 @pytest.fixture
 def scenario(request: pytest.FixtureRequest, topic_prefix: str, tmp_path: Path, results: Path) -> MakeScenario:
-    """Makes the test's scenario from the broker's address, what happens, and settings that differ."""
+    """A factory of scenarios: broker address, name of the fault, settings that differ from the defaults here."""
 
     def make(kafka: str, fault: str, **changes: object) -> Scenario:
         catalogue = tmp_path / "groups.yaml"
@@ -38,7 +38,7 @@ def scenario(request: pytest.FixtureRequest, topic_prefix: str, tmp_path: Path, 
             "input_topic": topic_prefix + "in",
             "output_topic": topic_prefix + "out",
             "consumer_group": topic_prefix + "worker",
-            "session_timeout_s": 6,  # the least that the broker allows: a killed worker's partitions are free sooner
+            "session_timeout_s": 6,  # the broker's minimum, which frees a killed worker's partitions soon
             "catalogue": catalogue,
             "model_repository": tmp_path,
             "imputer": "interpolation",
@@ -53,7 +53,7 @@ def scenario(request: pytest.FixtureRequest, topic_prefix: str, tmp_path: Path, 
 
 @pytest.fixture
 def plant_scenario(scenario: MakeScenario) -> MakeScenario:
-    """The same with the plant's model, which Triton serves; the wall clock closes steps here."""
+    """The same factory with the plant's model on Triton; here the wall clock closes steps."""
 
     def make(kafka: str, fault: str, **changes: object) -> Scenario:
         return scenario(
@@ -74,8 +74,8 @@ def plant_scenario(scenario: MakeScenario) -> MakeScenario:
 
 
 @pytest.fixture
-def own_triton() -> Iterator[LocalTriton]:
-    """A server that the test may hurt."""
+def disposable_triton() -> Iterator[LocalTriton]:
+    """A Triton for this test alone, which it may damage."""
     reason = unsupported_reason()
     if reason is not None:
         pytest.skip(reason)
@@ -84,5 +84,5 @@ def own_triton() -> Iterator[LocalTriton]:
 
 
 def port_of(address: str) -> int:
-    """Of `host:port`."""
+    """The port in `host:port`."""
     return int(address.rsplit(":", 1)[1])

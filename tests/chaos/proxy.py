@@ -1,4 +1,4 @@
-"""A TCP proxy between two real parts that can stop forwarding, reset and delay: the network that fails."""
+"""A TCP proxy between two real processes that can hold, delay and reset connections, as a failing network does."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, Self
 
 from deploy.ports import LOOPBACK, choose_port
 
-_PIECE = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 _POLL_S = 0.05
 
 
 class Proxy:
-    """Forwards a port to another one until told otherwise; runs in a thread of its own.
+    """A forwarded port; the event loop runs in a separate thread.
 
-    While `held` is set, connections stay open and are accepted, and not a byte passes: what a partition of the network
-    looks like, since nobody says that the other side is gone.
+    While `held` is set, connections are accepted and stay open, but no data passes. A network partition looks like
+    this, because neither side learns that the other one is gone.
     """
 
     def __init__(self, target_port: int, port: int | None = None) -> None:
@@ -38,19 +38,19 @@ class Proxy:
         return f"{LOOPBACK}:{self.port}"
 
     def hold(self) -> None:
-        """Let nothing through any more, and say nothing about it."""
+        """Stop forwarding data; keep connections open."""
         self.held = True
 
     def delay(self, seconds: float) -> None:
-        """Let every piece through this much later."""
+        """Forward each chunk this much later."""
         self.delay_s = seconds
 
     def heal(self) -> None:
-        """Forward again, what was held included."""
+        """Forward again, including the data that was held."""
         self.held, self.delay_s = False, 0.0
 
     def reset(self) -> None:
-        """End every connection as a router that lost its state does: by RST."""
+        """End every connection with RST, as a router that lost its state does."""
         self._run(self._reset())
 
     def __enter__(self) -> Self:
@@ -85,24 +85,24 @@ class Proxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there_reader, there_writer = await asyncio.open_connection(LOOPBACK, self.target_port)
+            target_reader, target_writer = await asyncio.open_connection(LOOPBACK, self.target_port)
         except OSError:
             writer.transport.abort()
             return
-        self._writers |= {writer, there_writer}
-        await asyncio.gather(self._pump(reader, there_writer), self._pump(there_reader, writer))
+        self._writers |= {writer, target_writer}
+        await asyncio.gather(self._pump(reader, target_writer), self._pump(target_reader, writer))
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while piece := await reader.read(_PIECE):
+            while chunk := await reader.read(_CHUNK_BYTES):
                 if self.delay_s:
                     await asyncio.sleep(self.delay_s)
                 while self.held:  # noqa: ASYNC110  set by another thread
                     await asyncio.sleep(_POLL_S)
-                writer.write(piece)
+                writer.write(chunk)
                 await writer.drain()
         except OSError:
-            pass  # one side has gone, so the other one goes
+            pass  # one side closed, so close the other one
         finally:
             self._writers.discard(writer)
             writer.close()

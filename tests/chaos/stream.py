@@ -1,4 +1,4 @@
-"""A stream with everything in it that a plant sends, at a steady rate, and what must come of it."""
+"""A test stream with gaps, disorder, duplicates and bad readings, and the rows that a worker must publish for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from glaim_stream.settings import Settings
 STEP_MS = 60_000
 START_MS = 1_700_000_000_000 // STEP_MS * STEP_MS
 GROUPS = 24
-# The wall clock closes nothing here: what it closes early is provisional, and not a function of the topic.
+# The idle timeout is so long that the wall clock closes no step: such rows would not depend on the topic alone.
 CATALOGUE = """
 models:
   - name: m
@@ -40,17 +40,17 @@ Key = tuple[str, str, int, int]
 
 
 def messages(
-    steps: int, seed: int, *, twice: float = 0.02, late: float = 0.01, disorder_ms: int = 80_000, bad: bool = True
+    steps: int, seed: int, *, duplicated: float = 0.02, late: float = 0.01, disorder_ms: int = 80_000, bad: bool = True
 ) -> Sent:
-    """Readings of GROUPS groups with holes, disorder within the lateness, duplicates, late ones and rubbish.
+    """Readings of GROUPS groups with holes, disorder within the lateness, duplicates, late and bad readings.
 
     Args:
-        steps: of a minute.
-        seed: the same seed gives the same readings.
-        twice: share of readings that come twice.
-        late: share of readings that come 20 steps late.
-        disorder_ms: how far readings overtake each other.
-        bad: with a reading now and then that is out of its limits.
+        steps: Number of steps, each of a minute.
+        seed: The same seed gives the same readings.
+        duplicated: Share of readings that are sent twice.
+        late: Share of readings that arrive 20 steps late.
+        disorder_ms: Largest random delay of a reading, which lets later ones overtake it.
+        bad: Whether every 50th step has a reading out of its limits.
     """
     random = np.random.default_rng(seed)
     out: list[tuple[float, bytes, bytes]] = []
@@ -64,7 +64,7 @@ def messages(
                 reading = {"group": group, "sensor": sensor, "ts": ts, "value": value}
                 arrival = ts + float(random.uniform(0, disorder_ms)) + (random.random() < late) * 20 * STEP_MS
                 out.append((arrival, group.encode(), json.dumps(reading).encode()))
-                if random.random() < twice:
+                if random.random() < duplicated:
                     out.append((arrival + 1, group.encode(), json.dumps(reading).encode()))
         if bad and step % 50 == 0:
             out.append((START_MS + step * STEP_MS, b"g1", b'{"group": "g1", "sensor": "s0", "ts": 1, "value": 999}'))
@@ -72,8 +72,8 @@ def messages(
 
 
 def send_steadily(settings: Settings, sent: Sent, *, rate_per_s: float) -> None:
-    """Produce at a rate at which the worker is always in the middle of something."""
-    # A broker that is away for long costs the producer nothing either; in order, so that the topic is what was sent.
+    """Produce at a steady rate, so that a fault always hits the worker in the middle of a batch."""
+    # The long delivery timeout survives broker outages; idempotence keeps the order, so the topic equals what was sent.
     producer = KafkaProducer(
         bootstrap_servers=settings.kafka, linger_ms=10, enable_idempotence=True, delivery_timeout_ms=600_000
     )
@@ -88,7 +88,7 @@ def send_steadily(settings: Settings, sent: Sent, *, rate_per_s: float) -> None:
 
 
 def rows_of(value: bytes) -> dict[Key, Row]:
-    """Rows of an output message: what they say, by what they speak of."""
+    """The rows of an output message by (group, sensor, time in ms, revision)."""
     return {
         (row["group"], row["sensor"], int(row["ts"].timestamp() * 1000), row["revision"]): tuple(
             row[name] for name in ("value", "observed", "method", "quality", "gap_age", "final")
@@ -98,7 +98,7 @@ def rows_of(value: bytes) -> dict[Key, Row]:
 
 
 async def recomputed(settings: Settings, records: dict[int, list[Any]]) -> dict[Key, Row]:
-    """What an uninterrupted worker publishes for these records, computed without Kafka in one go."""
+    """The rows that an uninterrupted worker publishes for these records, computed without Kafka in one batch."""
     pipeline = Pipeline(read_catalogue(settings.catalogue), {}, Ladder([Interpolation()]))
     rows: dict[Key, Row] = {}
     for part in records.values():

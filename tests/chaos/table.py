@@ -1,4 +1,4 @@
-"""Draws the counts of a `make chaos`: `python -m tests.chaos.table [--into docs/faults.md]`."""
+"""Prints the counts of a `make chaos` run: `python -m tests.chaos.table [--into docs/faults.md]`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 from deploy.cache import CHECKOUT
 
-RESULTS = Path(os.environ.get("GLAIM_CHAOS_RESULTS", CHECKOUT / "build" / "chaos.jsonl"))  # a line a scenario
+RESULTS = Path(os.environ.get("GLAIM_CHAOS_RESULTS", CHECKOUT / "build" / "chaos.jsonl"))  # one line per scenario
 BEGIN, END = "<!-- counts: begin -->\n", "<!-- counts: end -->\n"
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Markdown, a row a scenario."""
+    """Return the Markdown table, one row per scenario."""
     out = [
-        "| fault | readings in | rows out | lost | came twice, alike | came twice, by the clock or another imputer "
-        "| dead letters | restarts | s |",
+        "| fault | readings in | rows out | lost | identical duplicates "
+        "| duplicates that differ by wall clock or imputer | dead letters | restarts | s |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for line in lines:
@@ -34,18 +34,18 @@ def table(lines: list[dict[str, Any]]) -> str:
             f"{line['seconds']:.0f}",
         ]
         out.append("| " + " | ".join(str(cell) for cell in cells) + " |")
-    more = [
+    memory_notes = [
         f"- {line['fault']}: resident memory of the worker {mb['before']} MB before, at most "
-        f"{mb['first third, most']} MB in the first third and {mb['last third, most']} MB in the last, "
-        f"{mb['after']} MB after; {line['taken while it hung']:,} records taken meanwhile"
+        f"{mb['max, first third']} MB in the first third and {mb['max, last third']} MB in the last, "
+        f"{mb['after']} MB after; {line['records during hang']:,} records consumed meanwhile"
         for line in lines
         if (mb := line.get("resident_mb"))
     ]
-    return "\n".join([*out, "", *more]).rstrip() + "\n"
+    return "\n".join([*out, "", *memory_notes]).rstrip() + "\n"
 
 
 def machine() -> str:
-    """This machine in a few words."""
+    """Processor and number of cores of this machine."""
     names = [
         line.partition(":")[2].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -55,7 +55,7 @@ def machine() -> str:
 
 
 def main() -> None:
-    """Print the table; write it into a document if asked."""
+    """Print the table; with `--into`, write it into a document."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.table", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--into", type=Path, help="replace the table of this document")
@@ -63,12 +63,12 @@ def main() -> None:
     lines = [json.loads(line) for line in options.results.read_text().splitlines()]
     minutes = sum(line["seconds"] for line in lines) / 60
     when = time.strftime("%Y-%m-%d", time.gmtime(options.results.stat().st_mtime))
-    drawn = f"`make chaos`, {machine()}, {when}, {len(lines)} faults in {minutes:.0f} minutes:\n\n{table(lines)}"
-    print(drawn)
+    section = f"`make chaos`, {machine()}, {when}, {len(lines)} faults in {minutes:.0f} minutes:\n\n{table(lines)}"
+    print(section)
     if options.into is not None:
         text = options.into.read_text()
         before, after = text.index(BEGIN) + len(BEGIN), text.index(END)
-        options.into.write_text(f"{text[:before]}\n{drawn}\n{text[after:]}")
+        options.into.write_text(f"{text[:before]}\n{section}\n{text[after:]}")
 
 
 if __name__ == "__main__":

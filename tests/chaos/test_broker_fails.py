@@ -1,4 +1,4 @@
-"""A broker that dies, is cut off, is slow or has a full disk: the worker waits, and then nothing is missing."""
+"""A broker that is killed, cut off, slow or out of disk space: the worker waits, and afterwards no row is missing."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 DISK_MB = 96
 
 
-def test_a_broker_that_is_killed_and_comes_back_costs_nothing(scenario: MakeScenario, tmp_path: Path) -> None:
+def test_no_row_is_lost_when_the_broker_is_killed_and_restarted(scenario: MakeScenario, tmp_path: Path) -> None:
     with LocalKafka(tmp_path / "kafka", jvm_options=QUICK_START) as broker:
-        it = scenario(broker.bootstrap_servers, "broker killed, started again 2 s later")
+        run = scenario(broker.bootstrap_servers, "broker killed, restarted 2 s later")
         sent = messages(steps=150, seed=11)
-        it.worker()
-        with it.streaming(sent):
-            it.wait(more=len(sent) // 4)
+        run.worker()
+        with run.streaming(sent):
+            run.wait(additional=len(sent) // 4)
             broker.kill()
             time.sleep(2)
             broker.restart()
-            it.wait(all_of=len(sent))
-        it.stop()
-        it.end(recompute=True)
+            run.wait(total=len(sent))
+        run.stop()
+        run.end(recompute=True)
 
 
 @pytest.fixture(scope="module")
-def proxied() -> Iterator[tuple[LocalKafka, Proxy]]:
-    """A broker, and the only way to it that a worker knows."""
+def broker_behind_proxy() -> Iterator[tuple[LocalKafka, Proxy]]:
+    """A broker that advertises the proxy's address, so that all traffic of the worker passes the proxy."""
     port = choose_port()
     with Proxy(port) as proxy, LocalKafka(by_proxy=(port, proxy.port), jvm_options=QUICK_START) as broker:
         yield broker, proxy
@@ -67,65 +67,68 @@ def slow(proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "harm"),
+    ("what_happens", "break_network"),
     [
-        ("no byte passes for 3 s", held_for(3)),
-        ("no byte passes for 15 s, and the group gives it up after 6", held_for(15)),
-        ("connections reset, 12 times in 6 s", reset_often),
-        ("0.5 s a packet for 6 s", slow),
+        ("no data for 3 s", held_for(3)),
+        ("no data for 15 s, session timeout 6 s", held_for(15)),
+        ("connections reset 12 times in 6 s", reset_often),
+        ("0.5 s delay per packet for 6 s", slow),
     ],
     ids=["held", "held-beyond-the-session", "reset", "slow"],
 )
-def test_a_network_that_fails_between_worker_and_broker_heals(
-    what: str, harm: Callable[[Proxy], None], proxied: tuple[LocalKafka, Proxy], scenario: MakeScenario
+def test_no_row_is_lost_when_the_network_between_worker_and_broker_fails_and_recovers(
+    what_happens: str,
+    break_network: Callable[[Proxy], None],
+    broker_behind_proxy: tuple[LocalKafka, Proxy],
+    scenario: MakeScenario,
 ) -> None:
-    broker, proxy = proxied
-    it = scenario(broker.bootstrap_servers, f"worker and broker apart: {what}")
+    broker, proxy = broker_behind_proxy
+    run = scenario(broker.bootstrap_servers, f"network between worker and broker: {what_happens}")
     sent = messages(steps=150, seed=12)
-    worker = it.worker(kafka=proxy.address)
-    with it.streaming(sent):
-        it.wait(more=len(sent) // 4)
-        harm(proxy)
-        it.supervise(worker, len(sent))
-    it.stop()
-    it.end(recompute=True)
+    worker = run.worker(kafka=proxy.address)
+    with run.streaming(sent):
+        run.wait(additional=len(sent) // 4)
+        break_network(proxy)
+        run.supervise(worker, len(sent))
+    run.stop()
+    run.end(recompute=True)
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of DISK_MB."""
+    """A file system of DISK_MB megabytes."""
     disk = tmp_path / "disk"
     disk.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a disk that fills up takes the right to mount a tmpfs")
+        pytest.skip("mounting a small tmpfs, the disk that fills up, needs root")
     yield disk
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-def test_a_broker_whose_disk_is_full_dies_and_loses_nothing_that_it_took(
+def test_a_broker_that_exits_on_a_full_disk_loses_nothing_that_it_acknowledged(
     scenario: MakeScenario, small_disk: Path
 ) -> None:
-    # A segment's indexes are made at their full size, which would be the disk.
+    # Kafka allocates a segment's indexes at full size, which by default would fill the disk.
     properties = {"log.index.size.max.bytes": "65536", "log.segment.bytes": "1048576"}
     with LocalKafka(small_disk / "kafka", properties=properties, jvm_options=QUICK_START) as broker:
-        it = scenario(broker.bootstrap_servers, "the broker's disk is full, it ends; room made, started again")
+        run = scenario(broker.bootstrap_servers, "broker exits on a full disk; space freed, broker restarted")
         sent = messages(steps=150, seed=13)
-        worker = it.worker()
-        with it.streaming(sent, rate_per_s=500):
-            it.wait(more=len(sent) // 4)
+        worker = run.worker()
+        with run.streaming(sent, rate_per_s=500):
+            run.wait(additional=len(sent) // 4)
             filler = small_disk / "filler"
             fill(filler, small_disk)
-            wait_for(lambda: not broker.running, "the broker to end", it.workers)
+            wait_for(lambda: not broker.running, "the broker to exit", run.workers)
             filler.unlink()
             broker.restart()
-            it.supervise(worker, len(sent))
-        it.stop()
-        it.end(recompute=True)
+            run.supervise(worker, len(sent))
+        run.stop()
+        run.end(recompute=True)
 
 
 def fill(filler: Path, disk: Path) -> None:
-    """Take all the room there is."""
+    """Fill the disk with one file."""
     with filler.open("wb") as file:
         try:
             while True:

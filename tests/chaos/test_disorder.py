@@ -1,4 +1,4 @@
-"""Readings that come twice, late and in any order: one row each, and the same whoever reads them again."""
+"""Duplicated, late and unordered readings yield one row each, and the same rows after a restart."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.chaos.stream import messages
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 
-def test_duplicates_and_disorder_make_no_second_row_also_over_a_kill(
+def test_duplicates_and_disorder_yield_one_row_each_also_after_a_kill(
     kafka: LocalKafka | ExternalKafka, scenario: MakeScenario
 ) -> None:
-    it = scenario(kafka.bootstrap_servers, "30 % of readings twice, 10 % late, all in disorder; worker killed")
-    sent = messages(steps=150, seed=16, twice=0.3, late=0.1, disorder_ms=90_000)
-    worker = it.worker()
-    with it.streaming(sent, rate_per_s=1200):
-        it.wait(more=len(sent) // 3)
+    run = scenario(kafka.bootstrap_servers, "30 % of readings duplicated, 10 % late, all out of order; worker killed")
+    sent = messages(steps=150, seed=16, duplicated=0.3, late=0.1, disorder_ms=90_000)
+    worker = run.worker()
+    with run.streaming(sent, rate_per_s=1200):
+        run.wait(additional=len(sent) // 3)
         worker.kill()
-        it.again(worker)
-        it.wait(all_of=len(sent))
-    it.stop()
-    it.end(recompute=True)
+        run.restart(worker)
+        run.wait(total=len(sent))
+    run.stop()
+    run.end(recompute=True)

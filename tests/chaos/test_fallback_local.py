@@ -1,4 +1,4 @@
-"""The real Triton dies for good: with fallback_local the worker runs the same model itself."""
+"""A real Triton is killed and stays down: with `fallback_local` the worker runs the same model itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.chaos
 STEP_MS = 60_000
 
 
-def test_the_model_goes_on_in_the_worker_when_triton_dies(
+def test_the_worker_runs_the_model_itself_when_triton_dies(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     reason = unsupported_reason()
@@ -45,7 +45,7 @@ def test_the_model_goes_on_in_the_worker_when_triton_dies(
             triton_deadline_s=2,
             breaker_rest_s=30,
             fallback_local=True,
-            score_share=0,  # who made a value is the model or nobody's: no blend
+            score_share=0,  # no blending, so every filled value has the method `model`
             metrics_host=LOOPBACK,
             metrics_port=choose_port(),
         )
@@ -57,13 +57,13 @@ def test_the_model_goes_on_in_the_worker_when_triton_dies(
         after = source.between(middle_ms, int(source.time_ms[-1]) + STEP_MS)
         with WorkerProcess(settings, tmp_path / "worker.log") as worker:
             assert produce(settings, before).failed_messages == 0
-            wait_until_committed(settings, all_of=len(before))
+            wait_until_committed(settings, total=len(before))
             assert states(settings) == {"triton": 0, "local": 0, "interpolation": 0}
             messages = len(read_topic(settings, settings.output_topic)[0])
             triton.kill()
             assert produce(settings, after).failed_messages == 0
-            wait_until_committed(settings, all_of=len(source))
-            assert states(settings) == {"triton": 2, "local": 0, "interpolation": 0}, "2: left alone"
+            wait_until_committed(settings, total=len(source))
+            assert states(settings) == {"triton": 2, "local": 0, "interpolation": 0}, "2: the breaker skips Triton"
             assert worker.stop() == 0
     records = read_topic(settings, settings.output_topic)[0]
     for part in (records[:messages], records[messages:]):
@@ -75,7 +75,7 @@ def test_the_model_goes_on_in_the_worker_when_triton_dies(
 
 
 def states(settings: Settings) -> dict[str, int]:
-    """What the breakers of the rungs say, by rung."""
+    """The breaker state of each rung: 0 closed, 2 open."""
     with urllib.request.urlopen(f"http://{LOOPBACK}:{settings.metrics_port}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     return {

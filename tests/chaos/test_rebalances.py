@@ -1,4 +1,4 @@
-"""Workers that come and go under load: partitions move, windows with them, and no row is missing or different."""
+"""Workers that join and leave under load: partitions move, windows are rebuilt, and no row is missing or different."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.worker_process import WorkerProcess
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 Kafka = LocalKafka | ExternalKafka
-ASSIGNED = "Executing _on_partitions_assigned"  # what Faust's log says of every assignment
+ASSIGNED = "Executing _on_partitions_assigned"  # Faust logs this on every assignment
 
 
 def joined(worker: WorkerProcess) -> bool:
@@ -23,57 +23,61 @@ def joined(worker: WorkerProcess) -> bool:
 
 
 def test_partitions_that_move_between_workers_lose_nothing(kafka: Kafka, scenario: MakeScenario) -> None:
-    """One worker, then two, then one again: the first leaves by SIGTERM, the second's name comes back after a kill."""
-    it = scenario(kafka.bootstrap_servers, "workers 1, 2, 1: one leaves by SIGTERM, the other is killed and returns")
+    """One worker, then two, then one: the first leaves by SIGTERM, the second is killed and restarts with its name."""
+    run = scenario(kafka.bootstrap_servers, "workers 1, 2, 1: one stopped by SIGTERM, the other killed and restarted")
     sent = messages(steps=200, seed=6)
-    with it.streaming(sent, rate_per_s=700):
-        first = it.worker(0)
-        it.wait(more=len(sent) // 20)
-        second = it.worker(1)
-        it.wait(more=len(sent) // 10)
-        it.stop(first)
-        it.wait(more=len(sent) // 10)
+    with run.streaming(sent, rate_per_s=700):
+        first = run.worker(0)
+        run.wait(additional=len(sent) // 20)
+        second = run.worker(1)
+        run.wait(additional=len(sent) // 10)
+        run.stop(first)
+        run.wait(additional=len(sent) // 10)
         second.kill()
-        it.again(second)
-        it.wait(all_of=len(sent))
-    it.stop(second)
-    assert it.said("windows rebuilt")
-    it.end(recompute=True)
+        run.restart(second)
+        run.wait(total=len(sent))
+    run.stop(second)
+    assert run.count_in_logs("windows rebuilt")
+    run.end(recompute=True)
 
 
-def test_one_worker_becomes_four_and_one_again_under_load(kafka: Kafka, scenario: MakeScenario) -> None:
-    it = scenario(kafka.bootstrap_servers, "workers 1, 4, 1 under load, by name of nobody")
-    sent = messages(steps=300, seed=9)
-    with it.streaming(sent, rate_per_s=600):
-        it.worker(0, instance_id=None)
-        it.wait(more=len(sent) // 20)
-        for number in (1, 2, 3):
-            worker = it.worker(number, instance_id=None)
-            wait_for(partial(joined, worker), "the worker to join", it.workers)  # on a busy machine it takes long
-            it.wait(more=len(sent) // 20)
-        for worker in it.workers[1:]:
-            it.wait(more=len(sent) // 20)
-            it.stop(worker)
-        it.wait(all_of=len(sent))
-    it.stop()
-    assert all(ASSIGNED in worker.log.read_text() for worker in it.workers)
-    it.end(recompute=True)
-
-
-def test_a_worker_with_a_name_that_restarts_within_its_session_moves_no_partition(
+def test_scaling_from_one_worker_to_four_and_back_under_load_loses_nothing(
     kafka: Kafka, scenario: MakeScenario
 ) -> None:
-    it = scenario(kafka.bootstrap_servers, "a named worker killed, back within its session", session_timeout_s=45)
+    run = scenario(kafka.bootstrap_servers, "workers 1, 4, 1 under load, without instance ids")
+    sent = messages(steps=300, seed=9)
+    with run.streaming(sent, rate_per_s=600):
+        run.worker(0, instance_id=None)
+        run.wait(additional=len(sent) // 20)
+        for number in (1, 2, 3):
+            worker = run.worker(number, instance_id=None)
+            wait_for(partial(joined, worker), "the worker to join", run.workers)  # slow on a busy machine
+            run.wait(additional=len(sent) // 20)
+        for worker in run.workers[1:]:
+            run.wait(additional=len(sent) // 20)
+            run.stop(worker)
+        run.wait(total=len(sent))
+    run.stop()
+    assert all(ASSIGNED in worker.log.read_text() for worker in run.workers)
+    run.end(recompute=True)
+
+
+def test_a_named_worker_that_restarts_within_its_session_moves_no_partition(
+    kafka: Kafka, scenario: MakeScenario
+) -> None:
+    run = scenario(
+        kafka.bootstrap_servers, "named worker killed, restarted within its session timeout", session_timeout_s=45
+    )
     sent = messages(steps=200, seed=10)
-    with it.streaming(sent, rate_per_s=700):
-        first, second = it.worker(0), it.worker(1)
-        for worker in (first, second):  # either may be the later one, whose coming the other notices
-            wait_for(partial(joined, worker), "both workers to join", it.workers)
-        it.wait(more=len(sent) // 10)
+    with run.streaming(sent, rate_per_s=700):
+        first, second = run.worker(0), run.worker(1)
+        for worker in (first, second):  # the worker that joins last causes another assignment of the first
+            wait_for(partial(joined, worker), "both workers to join", run.workers)
+        run.wait(additional=len(sent) // 10)
         before = first.log.read_text().count(ASSIGNED)
         second.kill()
-        it.again(second)
-        it.wait(all_of=len(sent))
-    assert first.log.read_text().count(ASSIGNED) == before, "the other worker has noticed nothing"
-    it.stop()
-    it.end(recompute=True)
+        run.restart(second)
+        run.wait(total=len(sent))
+    assert first.log.read_text().count(ASSIGNED) == before, "the other worker must not be reassigned"
+    run.stop()
+    run.end(recompute=True)

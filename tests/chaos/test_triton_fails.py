@@ -1,4 +1,4 @@
-"""A Triton that dies, hangs, drains, loses its stub or gets a bad version: each value says who made it."""
+"""A Triton that is killed, slow or drained, loses its stub or loads a bad version: each row names its method."""
 
 from __future__ import annotations
 
@@ -24,127 +24,129 @@ from tests.stubs import kill_stubs
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 Kafka = LocalKafka | ExternalKafka
-SPEED = 400  # times real time: two hours in 18 s, half of them after the mending
+SPEED = 400  # times real time: two hours take 18 s, half of them after the repair
 
 
 def plant() -> Source:
-    """Two hours of four pumps with holes, some 3,300 readings."""
+    """Two hours of four pumps with holes, about 3,300 readings."""
     whole = plant_source(groups=4, days=1 / 12, seed=3)
     return whole.where(~hide(whole, 0.15, seed=3).mask)
 
 
-def makers(it: Scenario) -> str:
-    """Of each message of the first partition with imputed values: m by the model, alone or blended, s by a stand-in."""
-    kinds = []
-    for made in it.methods():
-        if made & {"model", "blend"}:
-            kinds.append("m")
-        elif made & {"interpolation", "last_value"}:
-            kinds.append("s")
-    return "".join(kinds)
+def method_letters(run: Scenario) -> str:
+    """One letter per message of the first partition with filled values: m model, alone or blended, s stand-in."""
+    letters = []
+    for methods in run.methods_by_message():
+        if methods & {"model", "blend"}:
+            letters.append("m")
+        elif methods & {"interpolation", "last_value"}:
+            letters.append("s")
+    return "".join(letters)
 
 
-def hurt(it: Scenario, *harms: Callable[[], object], mend: Callable[[], object]) -> None:
-    """Stream, and do harm in turn; mend, which may take its time; stream on. Ends when everything is committed."""
+def stream_with_faults(run: Scenario, *faults: Callable[[], object], repair: Callable[[], object]) -> None:
+    """Stream and cause the faults in turn, repair, stream the second half, and wait until all of it is committed."""
     source = plant()
     middle_ms = int(source.time_ms[len(source) // 2])
-    it.worker()
-    with it.replaying(source.between(None, middle_ms), speed=SPEED):
-        it.wait(more=len(source) // 10)
-        for harm in harms:
-            harm()
-            it.wait(more=len(source) // 10)
-    mend()
-    with it.replaying(source.between(middle_ms, None), speed=SPEED):
-        it.wait(all_of=len(source))
-    it.stop()
+    run.worker()
+    with run.replaying(source.between(None, middle_ms), speed=SPEED):
+        run.wait(additional=len(source) // 10)
+        for fault in faults:
+            fault()
+            run.wait(additional=len(source) // 10)
+    repair()
+    with run.replaying(source.between(middle_ms, None), speed=SPEED):
+        run.wait(total=len(source))
+    run.stop()
 
 
-def assert_stand_ins_between(it: Scenario) -> None:
-    made = makers(it)
-    assert re.search("m.*s.*m", made), made
+def assert_interpolation_during_the_fault(run: Scenario) -> None:
+    letters = method_letters(run)
+    assert re.search("m.*s.*m", letters), letters
 
 
-def assert_model_goes_on(it: Scenario) -> None:
-    made = makers(it)
-    assert "m" in made[: len(made) // 2], made
-    assert "m" in made[len(made) // 2 :], made
+def assert_model_before_and_after(run: Scenario) -> None:
+    letters = method_letters(run)
+    assert "m" in letters[: len(letters) // 2], letters
+    assert "m" in letters[len(letters) // 2 :], letters
 
 
-def test_interpolation_stands_in_while_triton_is_dead_and_the_model_comes_back(
-    kafka: Kafka, plant_scenario: MakeScenario, own_triton: LocalTriton
+def test_interpolation_replaces_the_model_until_triton_is_restarted(
+    kafka: Kafka, plant_scenario: MakeScenario, disposable_triton: LocalTriton
 ) -> None:
-    it = plant_scenario(
+    run = plant_scenario(
         kafka.bootstrap_servers,
-        "Triton killed, started again",
-        triton=own_triton.grpc_url,
+        "Triton killed, then restarted",
+        triton=disposable_triton.grpc_url,
     )
-    hurt(it, own_triton.kill, mend=own_triton.restart)
-    assert_stand_ins_between(it)
-    assert it.end().counts["identical_duplicates"] == 0
+    stream_with_faults(run, disposable_triton.kill, repair=disposable_triton.restart)
+    assert_interpolation_during_the_fault(run)
+    assert run.end().counts["identical_duplicates"] == 0
 
 
-def test_a_stub_that_dies_is_noticed_by_its_answers_and_a_restart_of_the_server_mends_it(
-    kafka: Kafka, plant_scenario: MakeScenario, own_triton: LocalTriton
+def test_interpolation_replaces_the_model_after_its_stub_died_until_triton_is_restarted(
+    kafka: Kafka, plant_scenario: MakeScenario, disposable_triton: LocalTriton
 ) -> None:
-    it = plant_scenario(
+    run = plant_scenario(
         kafka.bootstrap_servers,
-        "Triton's python stub killed; its operator restarts Triton",
-        triton=own_triton.grpc_url,
+        "Triton's Python stub killed; an operator restarts Triton",
+        triton=disposable_triton.grpc_url,
     )
-    hurt(it, lambda: kill_stubs(own_triton), mend=own_triton.restart)
-    assert_stand_ins_between(it)
-    it.end()
+    stream_with_faults(run, lambda: kill_stubs(disposable_triton), repair=disposable_triton.restart)
+    assert_interpolation_during_the_fault(run)
+    run.end()
 
 
-def test_a_triton_that_drains_and_restarts_loses_nothing(
-    kafka: Kafka, plant_scenario: MakeScenario, own_triton: LocalTriton
+def test_no_row_is_lost_when_triton_drains_and_restarts(
+    kafka: Kafka, plant_scenario: MakeScenario, disposable_triton: LocalTriton
 ) -> None:
-    it = plant_scenario(
+    run = plant_scenario(
         kafka.bootstrap_servers,
-        "Triton drained (SIGTERM) and started again",
-        triton=own_triton.grpc_url,
+        "Triton drained (SIGTERM), then restarted",
+        triton=disposable_triton.grpc_url,
     )
-    hurt(it, own_triton.restart, mend=lambda: None)
-    assert_model_goes_on(it)
-    it.end()
+    stream_with_faults(run, disposable_triton.restart, repair=lambda: None)
+    assert_model_before_and_after(run)
+    run.end()
 
 
-def test_a_triton_that_is_slow_costs_time_and_then_the_model(
-    kafka: Kafka, plant_scenario: MakeScenario, own_triton: LocalTriton
+def test_interpolation_replaces_the_model_while_triton_misses_its_deadline(
+    kafka: Kafka, plant_scenario: MakeScenario, disposable_triton: LocalTriton
 ) -> None:
-    with Proxy(port_of(own_triton.grpc_url)) as proxy:
-        it = plant_scenario(
+    with Proxy(port_of(disposable_triton.grpc_url)) as proxy:
+        run = plant_scenario(
             kafka.bootstrap_servers,
-            "Triton slow: 0.1 s a packet, then 8 s, deadline 5 s",
+            "Triton slow: 0.1 s, then 8 s per packet; deadline 5 s",
             triton=proxy.address,
         )
-        hurt(it, lambda: proxy.delay(0.1), lambda: proxy.delay(8), mend=proxy.heal)
-    assert_stand_ins_between(it)
-    it.end()
+        stream_with_faults(run, lambda: proxy.delay(0.1), lambda: proxy.delay(8), repair=proxy.heal)
+    assert_interpolation_during_the_fault(run)
+    run.end()
 
 
 @pytest.mark.parametrize("way", ["held", "reset"])
-def test_a_network_that_fails_between_worker_and_triton_heals(
-    way: str, kafka: Kafka, plant_scenario: MakeScenario, own_triton: LocalTriton
+def test_the_model_resumes_after_the_network_to_triton_recovers(
+    way: str, kafka: Kafka, plant_scenario: MakeScenario, disposable_triton: LocalTriton
 ) -> None:
-    with Proxy(port_of(own_triton.grpc_url)) as proxy:
-        what = "no byte passes, nobody is told" if way == "held" else "connections reset, again and again"
-        it = plant_scenario(kafka.bootstrap_servers, f"worker and Triton apart: {what}", triton=proxy.address)
+    with Proxy(port_of(disposable_triton.grpc_url)) as proxy:
+        what_happens = "no data, connections stay open" if way == "held" else "connections reset repeatedly"
+        run = plant_scenario(
+            kafka.bootstrap_servers, f"network between worker and Triton: {what_happens}", triton=proxy.address
+        )
 
         def reset_often() -> None:
             for _ in range(10):
                 proxy.reset()
                 time.sleep(0.3)
 
-        hurt(it, proxy.hold if way == "held" else reset_often, mend=proxy.heal)
-    assert_model_goes_on(it)
+        stream_with_faults(run, proxy.hold if way == "held" else reset_often, repair=proxy.heal)
+    assert_model_before_and_after(run)
     if way == "held":
-        assert_stand_ins_between(it)
-    it.end()
+        assert_interpolation_during_the_fault(run)
+    run.end()
 
 
-def test_a_corrupt_version_beside_the_good_one_changes_nothing(
+def test_a_corrupt_version_beside_the_good_one_does_not_stop_the_model(
     kafka: Kafka, plant_scenario: MakeScenario, tmp_path: Path
 ) -> None:
     reason = unsupported_reason()
@@ -154,7 +156,7 @@ def test_a_corrupt_version_beside_the_good_one_changes_nothing(
     model = repository / "plant-pump"
     shutil.copytree(CHECKOUT / "model_repo" / "plant-pump", model)
     with LocalTriton(repository, control_mode="poll", poll_s=1) as triton:
-        it = plant_scenario(
+        run = plant_scenario(
             kafka.bootstrap_servers,
             "Triton loads a corrupt version beside the good one",
             triton=triton.grpc_url,
@@ -165,9 +167,11 @@ def test_a_corrupt_version_beside_the_good_one_changes_nothing(
             shutil.copytree(model / "1", bad)
             whole = (bad / "model.pt").read_bytes()
             (bad / "model.pt").write_bytes(whole[: len(whole) // 2])
-            bad.rename(model / "2")  # at once, as a deployment should
-            wait_for(lambda: "failed to load 'plant-pump' version 2" in triton.log.read_text(), "Triton to try it")
+            bad.rename(model / "2")  # an atomic rename, as a deployment should do
+            wait_for(
+                lambda: "failed to load 'plant-pump' version 2" in triton.log.read_text(), "Triton to try to load it"
+            )
 
-        hurt(it, corrupt, mend=lambda: None)
-    assert_model_goes_on(it)
-    it.end()
+        stream_with_faults(run, corrupt, repair=lambda: None)
+    assert_model_before_and_after(run)
+    run.end()

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 METHODS = ("model", "baseline", "blend")
 
 
-class Remembering:
+class CachingImputer:
     """An imputer with a cache of windows, because two runs differ in few of them."""
 
     def __init__(self, imputer: Imputer) -> None:
@@ -28,7 +28,7 @@ class Remembering:
         self._known: dict[bytes, tuple[NDArray[np.float32], NDArray[np.int8], str]] = {}
 
     async def impute(self, windows: Windows) -> Imputed:
-        """The imputer's answers."""
+        """Impute the windows that are not in the cache."""
         keys = [
             hashlib.blake2b(values.tobytes() + seen.tobytes()).digest()
             for values, seen in zip(windows.values, windows.observed, strict=True)
@@ -48,7 +48,7 @@ class Remembering:
 
 @dataclass(frozen=True)
 class Stream:
-    """values float64 [G, C, T]; hidden, bool of the same shape, marks the cells that are withheld from the pipeline."""
+    """A stream of values float64 [G, C, T]; hidden, bool of the same shape, marks cells withheld from the pipeline."""
 
     groups: Sequence[str]
     sensors: Sequence[str]
@@ -69,11 +69,13 @@ class Stream:
         return out
 
 
-def gaps(shape: tuple[int, int, int], seed: int, *, lone: float = 0.06, rows: float = 0.01) -> NDArray[np.bool_]:
-    """Draw gaps of 1 to 12 steps of a sensor and of 1 to 6 steps of a whole group, at these rates of hidden cells."""
+def gaps(
+    shape: tuple[int, int, int], seed: int, *, sensor_rate: float = 0.06, group_rate: float = 0.01
+) -> NDArray[np.bool_]:
+    """Draw gaps of single sensors (1 to 12 steps) and whole groups (1 to 6 steps) at these shares of hidden cells."""
     rng = np.random.default_rng(seed)
     hidden = np.zeros(shape, np.bool_)
-    for rate, longest, wide in ((lone / 6, 12, False), (rows / 3, 6, True)):
+    for rate, longest, wide in ((sensor_rate / 6, 12, False), (group_rate / 3, 6, True)):
         begins = rng.random((shape[0], 1 if wide else shape[1], shape[2])) < rate
         length = rng.integers(1, longest + 1, begins.shape)
         for group, sensor, step in np.argwhere(begins).tolist():
@@ -93,7 +95,7 @@ async def errors(
 ) -> dict[str, Floats]:
     """MAE of each way (imputer and score share) by sensor and revision, [C, 2]: provisional and final.
 
-    Over the withheld cells of the steps from `after` on that every way has filled.
+    Scored are the withheld cells from step `after` on that every way has filled.
     """
     names = {name: row for row, name in enumerate(stream.groups)}
     found: dict[str, Floats] = {}

@@ -1,4 +1,4 @@
-"""Compare what a run has made with what is frozen: every cell of every row, with pyarrow and numpy alone."""
+"""Compares the output of a run with the frozen output, cell by cell, with pyarrow and numpy alone."""
 
 from __future__ import annotations
 
@@ -17,61 +17,66 @@ from tests.golden.runs import Output
 KEY = ("group", "sensor", "ts", "revision")
 FLOATS = ("value", "lower", "upper")
 BY_NETWORK = pa.array(["model", "blend"])
-_MOST_TOLD = 5
+_MOST_REPORTED = 5
 
 
 def sorted_rows(rows: pa.Table) -> pa.Table:
-    """The rows in the order of their keys."""
+    """The rows sorted by their keys."""
     return rows.sort_by([(name, "ascending") for name in KEY]).combine_chunks()
 
 
 def differences(found: Output, expected: Output, steps: Mapping[str, float] | None = None) -> list[str]:
-    """What differs, in words; empty when nothing does.
+    """Describe each difference; empty when there is none.
 
     Args:
-        found: of a run.
-        expected: what is frozen.
-        steps: the resolution of each sensor. With it, what the network has made may differ by one such step; without
-            it, nothing may.
+        found: Output of a run.
+        expected: Frozen output.
+        steps: The resolution of each sensor. With it, values of the network may differ by one such step; without it,
+            nothing may differ.
     """
-    told = _of_rows(found.rows, expected.rows, steps)
-    told += _of_documents("reject", found.rejects, expected.rejects)
-    told += _of_documents("outage", found.outages, expected.outages)
+    problems = _row_differences(found.rows, expected.rows, steps)
+    problems += _document_differences("reject", found.rejects, expected.rejects)
+    problems += _document_differences("outage", found.outages, expected.outages)
     for group in sorted({document["group"] for document in expected.outages}):
         events = [[each for each in outages if each["group"] == group] for outages in (found.outages, expected.outages)]
         if events[0] != events[1]:
-            told.append(f"the outages of {group} come in another order")
-    return told
+            problems.append(f"the outages of {group} are in another order")
+    return problems
 
 
-def _of_documents(kind: str, found: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]]) -> list[str]:
+def _document_differences(
+    kind: str, found: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]]
+) -> list[str]:
     counts = [Counter(json.dumps(each, sort_keys=True) for each in documents) for documents in (found, expected)]
     more, less = counts[0] - counts[1], counts[1] - counts[0]
-    told = [f"unexpected {kind}: {text}" for text in list(more.elements())[:_MOST_TOLD]]
-    return told + [f"missing {kind}: {text}" for text in list(less.elements())[:_MOST_TOLD]]
+    problems = [f"unexpected {kind}: {text}" for text in list(more.elements())[:_MOST_REPORTED]]
+    return problems + [f"missing {kind}: {text}" for text in list(less.elements())[:_MOST_REPORTED]]
 
 
-def _of_rows(found: pa.Table, expected: pa.Table, steps: Mapping[str, float] | None) -> list[str]:
+def _row_differences(found: pa.Table, expected: pa.Table, steps: Mapping[str, float] | None) -> list[str]:
     schemas = found.schema, expected.schema
     if not schemas[0].equals(schemas[1], check_metadata=True):
         return [f"the schema is {schemas[0].to_string()}, expected {schemas[1].to_string()}"]
     found, expected = sorted_rows(found), sorted_rows(expected)
     keys = [_keys(rows) for rows in (found, expected)]
-    told = [f"{side} has rows of one key: {key}" for side, each in zip(("found", "frozen"), keys, strict=True)
-            for key in [key for key, count in Counter(each).items() if count > 1][:_MOST_TOLD]]  # fmt: skip
+    problems = [
+        f"{side} has several rows with the key {key}"
+        for side, each in zip(("found", "frozen"), keys, strict=True)
+        for key in [key for key, count in Counter(each).items() if count > 1][:_MOST_REPORTED]
+    ]
     more, less = set(keys[0]) - set(keys[1]), set(keys[1]) - set(keys[0])
-    told += [f"unexpected row {key}" for key in sorted(more)[:_MOST_TOLD]]
-    told += [f"missing row {key}" for key in sorted(less)[:_MOST_TOLD]]
-    if told:
-        return [f"{len(found)} rows, expected {len(expected)}; {len(more)} unexpected, {len(less)} missing", *told]
+    problems += [f"unexpected row {key}" for key in sorted(more)[:_MOST_REPORTED]]
+    problems += [f"missing row {key}" for key in sorted(less)[:_MOST_REPORTED]]
+    if problems:
+        return [f"{len(found)} rows, expected {len(expected)}; {len(more)} unexpected, {len(less)} missing", *problems]
     for name in expected.column_names:
-        apart = _apart(found, expected, name, steps)
-        told += [
-            f"{len(apart)} cells of {name} differ, as that of {keys[0][row]}: {found[name][row].as_py()!r}, expected "
-            f"{expected[name][row].as_py()!r}"
-            for row in apart[:1].tolist()
+        differing = _differing_rows(found, expected, name, steps)
+        problems += [
+            f"{len(differing)} cells of {name} differ, for example {keys[0][row]}: {found[name][row].as_py()!r}, "
+            f"expected {expected[name][row].as_py()!r}"
+            for row in differing[:1].tolist()
         ]
-    return told
+    return problems
 
 
 def _keys(rows: pa.Table) -> list[tuple[Any, ...]]:
@@ -79,8 +84,10 @@ def _keys(rows: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*(columns[name].to_pylist() for name in KEY), strict=True))
 
 
-def _apart(found: pa.Table, expected: pa.Table, name: str, steps: Mapping[str, float] | None) -> NDArray[np.int64]:
-    """Places of the cells of a column that differ."""
+def _differing_rows(
+    found: pa.Table, expected: pa.Table, name: str, steps: Mapping[str, float] | None
+) -> NDArray[np.int64]:
+    """Indices of the rows whose cells of this column differ."""
     one, other = found[name].combine_chunks(), expected[name].combine_chunks()
     null = [each.is_null().to_numpy(zero_copy_only=False) for each in (one, other)]
     if name not in FLOATS:
@@ -89,9 +96,9 @@ def _apart(found: pa.Table, expected: pa.Table, name: str, steps: Mapping[str, f
     values = [each.fill_null(0).to_numpy(zero_copy_only=False) for each in (one, other)]
     same = values[0].view(np.uint32) == values[1].view(np.uint32)
     if steps is not None:
-        made = pc.is_in(expected["method"], BY_NETWORK).to_numpy(zero_copy_only=False)
+        by_network = pc.is_in(expected["method"], BY_NETWORK).to_numpy(zero_copy_only=False)
         step = np.array([steps[sensor] for sensor in expected["sensor"].to_pylist()])
-        # Beside the step, the rounding of float32 at the size of the value.
-        room = step * 1.001 + np.abs(values[1]) * 1e-6
-        same |= made & (np.abs(values[0].astype(np.float64) - values[1]) <= room)
+        # One step, and the rounding of float32 at the size of the value.
+        tolerance = step * 1.001 + np.abs(values[1]) * 1e-6
+        same |= by_network & (np.abs(values[0].astype(np.float64) - values[1]) <= tolerance)
     return np.flatnonzero((null[0] != null[1]) | ~(same | null[1]))

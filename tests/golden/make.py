@@ -1,19 +1,19 @@
-"""Make the frozen input of tests/golden, and the output that the code of this checkout makes of it.
+"""Make the frozen input of tests/golden, and the frozen output with the code of this checkout.
 
-    python -m tests.golden.make           # both, in some minutes: starts Kafka and Triton
-    python -m tests.golden.make --input   # the input alone: it is seeded and comes out the same every time
+    python -m tests.golden.make           # both; takes minutes, starts Kafka and Triton
+    python -m tests.golden.make --input   # the input alone; it is seeded, so it is always the same
 
-`tests/integration/test_same_rows.py` replays the frozen input and compares every cell with the frozen output, so the
-output must not be made anew when code is moved or rewritten. Make it anew only when a change of behaviour is wanted, or
-when a model of model_repo is replaced, in a commit that says so. `made.json` names the commit, the packages and the
-processor that the output was made with. Where the network runs on a processor of another type, the last bits of what
-it answers differ; nearly all of that is lost in the rounding, and the test allows for the rest.
+`tests/integration/test_same_rows.py` replays the frozen input and compares every cell with the frozen output, so do not
+regenerate the output when code is moved or rewritten. Regenerate it only for an intended change of behaviour, or when a
+model of model_repo is replaced, in a commit that states this. `made.json` names the commit, the packages and the
+processor that made the output. On a processor of another type the last bits of the network's answers differ; rounding
+hides nearly all of these differences, and the test allows for the rest.
 
 There are three inputs: JSON messages (`input.jsonl`), Arrow messages (`input.arrows`), and both kinds as records of a
 topic with their times, keys and headers (`topic.parquet`). The readings are drawn around the means of the models'
-contracts; nothing here imports glaim_stream. All times lie in March 2024, before any clock that may run this, because
-messages of a file are given the time of the replay: what is stamped ahead of that time is stamped so far ahead (2190)
-that the day does not matter. Readings that are a little ahead of their record are in the topic alone.
+contracts; nothing here imports glaim_stream. Messages of a file carry the time of the replay. So all times lie in March
+2024, in the past of every replay, and future stamps lie so far ahead (2190) that the day of the replay does not matter.
+Readings that are slightly ahead of their record exist in the topic only.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ from tests.golden.runs import (
     rows_file,
 )
 
-MADE_BY = ("glaim_stream", "model_repo")  # what the output follows from, beside the input
+OUTPUT_SOURCES = ("glaim_stream", "model_repo")  # the output depends on these and on the input
 START_MS = 1_709_251_200_000  # 2024-03-01T00:00:00Z
 MINUTE, HOUR = 60_000, 3_600_000
 STEP_MS = {"plant-pump": MINUTE, "beijing-air": HOUR}
 SLOW = {"vibration": 5, "RAIN": 3}  # steps between readings, as in groups.yaml
-NEVER = {("pump-12", "suction_pressure"), ("Dongsi", "WSPM")}  # sensors that are never heard
+SILENT_SENSORS = {("pump-12", "suction_pressure"), ("Dongsi", "WSPM")}  # never send a reading
 UNALIGNED_MS = {"pump-12": 17_345, "Guanyuan": 421_007}
 ARROW_TYPE = b"application/vnd.apache.arrow.stream"
 BEIJING = timezone(timedelta(hours=8))
 
-# Groups of each partition, as the hash of their names deals them out to four.
+# The groups of each of the four partitions, as the hash of their names assigns them.
 PUMPS = ("pump-3", "pump-4", "pump-12", "pump-1")
 STATIONS = ("Huairou", "Tiantan", "Dongsi", "Guanyuan")
 PARTITION = {name: number for names in (PUMPS, STATIONS) for number, name in enumerate(names)} | {"pump-5": 1}
@@ -89,64 +89,64 @@ class Sent:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
-Pack = Callable[[int, list[Reading]], bytes]  # the readings of one group and some steps as a message; numbered
+Pack = Callable[[int, list[Reading]], bytes]  # (message number, readings of one group over some steps) -> message
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Which groups speak when, and in what messages."""
+    """Which groups send readings, when, and in which message formats."""
 
     seed: int
     pumps: tuple[str, ...]
     stations: tuple[str, ...]
-    hours: int  # of the stations; the pumps speak in two episodes among them
+    hours: int  # duration of the stations' readings; the pumps send in two episodes within it
     first: range  # minutes after the third hour
-    second: range  # minutes after the hour `hours` - 10, when what came before has left the windows
-    packs: tuple[Pack, ...]  # a message of each kind in turn
-    steps: int  # most steps of a message
+    second: range  # minutes after hour `hours` - 10, when the first episode has left the windows
+    packs: tuple[Pack, ...]  # message formats, used in turn
+    steps: int  # largest number of steps per message
 
 
 # Readings ------------------------------------------------------------------------------------------------------------
 
 
 def signals(random: np.random.Generator, model: str, steps: int) -> tuple[list[str], NDArray[np.float64]]:
-    """Sensor names and values [sensor, step]: noise of two shared and one own source, on the scale of the contract."""
+    """Sensor names and values [sensor, step]: two shared noise sources and one per sensor, scaled by the contract."""
     contract = json.loads((MODEL_REPOSITORY / model / "contract.json").read_text())
     sensors = contract["sensors"]
     noise = random.normal(size=(len(sensors) + 2, steps + 50))
     for step in range(1, steps + 50):
         noise[:, step] = 0.9 * noise[:, step - 1] + 0.43 * noise[:, step]
-    shared, own = noise[:2, 50:], noise[2:, 50:]
-    values = random.normal(size=(len(sensors), 2)) @ shared * 0.5 + own * 0.35
+    shared, individual = noise[:2, 50:], noise[2:, 50:]
+    values = random.normal(size=(len(sensors), 2)) @ shared * 0.5 + individual * 0.35
     mean, std, low, high = (
         np.array([sensor[name] for sensor in sensors])[:, None] for name in ("mean", "std", "minimum", "maximum")
     )
     return [sensor["id"] for sensor in sensors], np.clip(mean + std * values, low, high).round(2)
 
 
-def heard(random: np.random.Generator, sensors: int, steps: int, dark: range) -> NDArray[np.bool_]:
-    """Where readings arrive [sensor, step]: all but single holes, blocks of one sensor, and a block of all."""
-    there = random.random((sensors, steps)) > 0.07
+def draw_observed(random: np.random.Generator, sensors: int, steps: int, dark: range) -> NDArray[np.bool_]:
+    """Which cells [sensor, step] have a reading: all but single holes, blocks of one sensor, and one block of all."""
+    observed = random.random((sensors, steps)) > 0.07
     for _ in range(sensors * steps // 300):
         sensor, start, length = random.integers(sensors), random.integers(steps), random.integers(2, 34)
-        there[sensor, start : start + length] = False
-    there[:, dark.start : dark.stop] = False
-    return there
+        observed[sensor, start : start + length] = False
+    observed[:, dark.start : dark.stop] = False
+    return observed
 
 
 def readings_of(
     random: np.random.Generator, group: str, model: str, start_ms: int, steps: int, dark: range
 ) -> Iterator[list[Reading]]:
-    """The readings of one group, step by step: several of one sensor in some steps, others null or doubted."""
+    """The readings of one group, step by step: sometimes several per sensor, some null or of doubtful quality."""
     step_ms = STEP_MS[model]
     sensors, values = signals(random, model, steps)
-    there = heard(random, len(sensors), steps, dark)
+    observed = draw_observed(random, len(sensors), steps, dark)
     for step in range(steps):
         at_ms = start_ms + step * step_ms
         found = []
         for row, sensor in enumerate(sensors):
             slow = SLOW.get(sensor, 1)
-            if not there[row, step] or (group, sensor) in NEVER or (at_ms // step_ms) % slow != slow - 1:
+            if not observed[row, step] or (group, sensor) in SILENT_SENSORS or (at_ms // step_ms) % slow != slow - 1:
                 continue
             value: float | None = float(values[row, step])
             quality: str | int | None = None
@@ -157,7 +157,7 @@ def readings_of(
                 quality = ("Uncertain", 0x40900000, "Bad_SensorFailure", 0x808C0000, "good", "doubtful")[step % 6]
             found.append(Reading(group, sensor, at_ms + UNALIGNED_MS.get(group, 0), value, quality))
             if random.random() < 0.04 and value is not None:
-                share = (1 / 3, 2 / 3, 0.0)[int(random.integers(3))]  # 0: at the same time as the first
+                share = (1 / 3, 2 / 3, 0.0)[int(random.integers(3))]  # 0: same time as the first reading
                 more = round(value * 1.01, 2)
                 found.append(Reading(group, sensor, at_ms + int(share * step_ms), more))
         yield found
@@ -171,7 +171,7 @@ def text(document: object) -> bytes:
 
 
 def stamp(number: int, ts_ms: int) -> int | float | str:
-    """A time in one of the forms that a reading may have."""
+    """A time in one of the formats that a reading may use."""
     moment = datetime.fromtimestamp(ts_ms / 1000, UTC)
     if number % 7 == 1:
         return moment.isoformat().replace("+00:00", "Z")
@@ -181,7 +181,7 @@ def stamp(number: int, ts_ms: int) -> int | float | str:
 
 
 def as_items(number: int, readings: list[Reading]) -> bytes:
-    """Many readings; of every second message each says a time of its own, else those of the first one say none."""
+    """Many readings; in every second message each has its own time, in the others the message's time is the default."""
     first_ms = readings[0].ts_ms
     items: list[dict[str, Any]] = []
     for reading in readings:
@@ -196,7 +196,7 @@ def as_items(number: int, readings: list[Reading]) -> bytes:
 
 
 def as_plain_items(number: int, readings: list[Reading]) -> bytes:
-    """Many readings as gateways send them, with nothing but sensor, epoch milliseconds and value."""
+    """Many readings as gateways send them, with only sensor, epoch milliseconds and value."""
     if any(reading.quality is not None for reading in readings):
         return as_items(number, readings)
     items = [{"sensor": each.sensor, "ts": each.ts_ms, "value": each.value} for each in readings]
@@ -204,7 +204,7 @@ def as_plain_items(number: int, readings: list[Reading]) -> bytes:
 
 
 def as_step(number: int, readings: list[Reading]) -> bytes:
-    """One step: where each sensor is named once, all at one time."""
+    """One step if each sensor occurs once and all have one time; else many readings."""
     values = {each.sensor: each.value for each in readings}
     if len(values) < len(readings) or len({(each.ts_ms, each.quality) for each in readings}) > 1:
         return as_items(number, readings)
@@ -227,7 +227,7 @@ def stream(table: pa.Table, *, compressed: bool = False) -> bytes:
 
 
 def as_long(number: int, readings: list[Reading]) -> bytes:
-    """A row a reading; names as strings or dictionaries, times of three kinds, qualities as words or codes."""
+    """One row per reading; names as strings or dictionaries, times of three types, qualities as names or codes."""
     names = pa.dictionary(pa.int16(), pa.string()) if number % 2 else pa.string()
     kind = (pa.timestamp("ms", "UTC"), pa.int64(), pa.timestamp("us", "Asia/Shanghai"))[number % 3]
     scale = 1000 if number % 3 == 2 else 1
@@ -238,16 +238,16 @@ def as_long(number: int, readings: list[Reading]) -> bytes:
         "value": pa.array([each.value for each in readings], pa.float64() if number % 4 else pa.float32()),
     }
     codes = {"Uncertain": 0x40000000, "Bad_SensorFailure": 0x808C0000, "good": 0, "doubtful": 0x40920000}
-    stated = [codes.get(str(each.quality), each.quality) for each in readings]
+    with_quality = [codes.get(str(each.quality), each.quality) for each in readings]
     if number % 5 == 0:
-        columns["quality"] = pa.array(stated, pa.uint32())
-    elif any(quality is not None for quality in stated):
+        columns["quality"] = pa.array(with_quality, pa.uint32())
+    elif any(quality is not None for quality in with_quality):
         columns["quality"] = pa.array([None if each.quality is None else str(each.quality) for each in readings])
     return stream(pa.table(columns), compressed=number % 2 == 0)
 
 
 def as_wide(number: int, readings: list[Reading]) -> bytes:
-    """A row a time and a column a sensor, null where nothing was read; a quality has no place in it."""
+    """One row per time and one column per sensor, null without a reading. This format has no quality."""
     if any(each.quality is not None for each in readings):
         return as_long(number, readings)
     sensors = list(dict.fromkeys(each.sensor for each in readings))
@@ -264,12 +264,12 @@ def as_wide(number: int, readings: list[Reading]) -> bytes:
 
 
 def messages(random: np.random.Generator, scenario: Scenario, steps: list[list[Reading]]) -> Iterator[Sent]:
-    """The readings of one group as messages: most in time, some readings alone and late, a few messages twice."""
+    """The readings of one group as messages: most on time, some readings late and alone, a few messages sent twice."""
     number, place = 0, 0
-    spoken = [step for step in steps if step]
-    while place < len(spoken):
+    nonempty = [step for step in steps if step]
+    while place < len(nonempty):
         count = int(random.integers(1, scenario.steps + 1))
-        together = [reading for step in spoken[place : place + count] for reading in step]
+        together = [reading for step in nonempty[place : place + count] for reading in step]
         place += count
         number += 1
         group = together[0].group
@@ -277,7 +277,7 @@ def messages(random: np.random.Generator, scenario: Scenario, steps: list[list[R
         late = random.random(len(together)) < 0.012
         for reading in (each for each, chosen in zip(together, late, strict=True) if chosen):
             arrival_ms = reading.ts_ms + int(random.integers(4, 70) * step_ms)
-            yield Sent(arrival_ms, group.encode(), *one(scenario, number, reading))
+            yield Sent(arrival_ms, group.encode(), *single_message(scenario, number, reading))
         together = [each for each, chosen in zip(together, late, strict=True) if not chosen]
         if not together:
             continue
@@ -297,25 +297,25 @@ def messages(random: np.random.Generator, scenario: Scenario, steps: list[list[R
 
 
 def by_step(readings: list[Reading]) -> Iterator[list[Reading]]:
-    """The readings that make a step: of one time, each sensor once and nothing stated; the others together."""
-    stated = [each for each in readings if each.quality is not None]
+    """Readings that fit one step message (one time, each sensor once, no quality), then all others together."""
+    with_quality = [each for each in readings if each.quality is not None]
     plain = [each for each in readings if each.quality is None]
     for ts_ms in dict.fromkeys(each.ts_ms for each in plain):
         at_once = {each.sensor: each for each in plain if each.ts_ms == ts_ms}
         yield list(at_once.values())
-        stated += [each for each in plain if each.ts_ms == ts_ms and at_once[each.sensor] is not each]
-    if stated:
-        yield stated
+        with_quality += [each for each in plain if each.ts_ms == ts_ms and at_once[each.sensor] is not each]
+    if with_quality:
+        yield with_quality
 
 
-def one(scenario: Scenario, number: int, reading: Reading) -> tuple[bytes, bool]:
-    """A message of one reading, in a form that the scenario has."""
+def single_message(scenario: Scenario, number: int, reading: Reading) -> tuple[bytes, bool]:
+    """A message of one reading, in a format of the scenario."""
     arrow = scenario.packs[number % len(scenario.packs)] in (as_long, as_wide)
     return (as_long(number, [reading]) if arrow else as_single(number, reading)), arrow
 
 
 def ordinary(scenario: Scenario) -> list[Sent]:
-    """All that the groups send, in order of arrival."""
+    """The regular messages of all groups."""
     random = np.random.default_rng(scenario.seed)
     sent: list[Sent] = []
     for place, group in enumerate(scenario.stations):
@@ -332,26 +332,26 @@ def ordinary(scenario: Scenario) -> list[Sent]:
     return sent
 
 
-# What goes wrong -----------------------------------------------------------------------------------------------------
+# Unusual messages -----------------------------------------------------------------------------------------------------
 
 
 def corrections(scenario: Scenario, pump_ms: int, station_ms: int) -> Iterator[Sent]:
-    """A cell of each model corrected three times and once by what it says already, and readings that are too late."""
+    """One cell of each model corrected three times and once with an equal value, and readings that are too late."""
     flow = Reading(scenario.pumps[0], "flow", pump_ms - 20 * MINUTE + 59_000, 99.5)
     so2 = Reading(scenario.stations[0], "SO2", station_ms - 30 * HOUR + 3_000_000, 44.0)
     for at_ms, reading in ((pump_ms, flow), (station_ms, so2)):
         late = [replace(reading, value=value) for value in (99.5, 101.25, 101.25, 87.0)]
-        late.append(replace(reading, value=87.0, quality="uncertain"))  # the same value, no longer vouched for
-        late.append(replace(reading, value=None))  # says late that it had nothing to say
+        late.append(replace(reading, value=87.0, quality="uncertain"))  # the same value with a worse quality
+        late.append(replace(reading, value=None))  # a late null
         step_ms = MINUTE if reading is flow else HOUR
         late += [replace(reading, ts_ms=at_ms - steps * step_ms) for steps in (101, 5000)]
-        late.append(replace(reading, ts_ms=1_709_251_200))  # seconds in place of milliseconds: a day of 1970
+        late.append(replace(reading, ts_ms=1_709_251_200))  # seconds instead of milliseconds: a day of 1970
         for number, each in enumerate(late):
-            yield Sent(at_ms + number, each.group.encode(), *one(scenario, number, each))
+            yield Sent(at_ms + number, each.group.encode(), *single_message(scenario, number, each))
 
 
 def unusable_json(scenario: Scenario, at_ms: int) -> Iterator[Sent]:
-    """Dead letters of every cause, alone and beside readings that can be used."""
+    """Dead letters of every cause, alone and beside usable readings."""
     pump, station = scenario.pumps[1], scenario.stations[1]
     good = {"group": pump, "sensor": "flow", "ts": at_ms, "value": 130.5}
     usable = {"sensor": "speed", "ts": at_ms, "value": 2400.5}
@@ -375,7 +375,7 @@ def unusable_json(scenario: Scenario, at_ms: int) -> Iterator[Sent]:
         {"group": 7, "sensor": "flow", "ts": at_ms, "value": 1},
         {"group": pump, "readings": [usable, usable | {"sensor": "colour"}, usable | {"value": 9999}, {"ts": at_ms}]},
         {"group": pump, "readings": [usable | {"value": 2401.5}, usable | {"sensor": "colour"}, usable | {"ts": None}]},
-        # Readings of another group of the same partition, one that can be used and one that is too late.
+        # Readings of another group of the same partition: one usable, one too late.
         {
             "group": pump,
             "ts": at_ms,
@@ -393,7 +393,7 @@ def unusable_json(scenario: Scenario, at_ms: int) -> Iterator[Sent]:
         b"rubbish \xff\xfe",
         b'{"group":"' + pump.encode() + b'","sensor":"flow"',
     ]
-    # No JSON, though other encoders write it. A file's message of that kind has no key, hence the first partition.
+    # Not JSON, but some encoders write it. In a file such a message has no key, so it goes to the first partition.
     first = scenario.pumps[0].encode()
     for value in (b"NaN", b"Infinity", b"1e999"):
         lines.append(b'{"group":"%b","sensor":"flow","ts":%d,"value":%b}' % (first, at_ms + 1, value))
@@ -402,7 +402,7 @@ def unusable_json(scenario: Scenario, at_ms: int) -> Iterator[Sent]:
 
 
 def key_of(line: bytes) -> bytes | None:
-    """The group that a message names, as `replay` finds it."""
+    """The group that a message names, found as `replay` finds it."""
     try:
         group = json.loads(line)["group"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -426,7 +426,7 @@ def unusable_arrow(scenario: Scenario, at_ms: int) -> Iterator[Sent]:
         (pump, "flow", at_ms - 99 * HOUR, 1.0),
         (pump, "flow", at_ms, -1.0),
     ]
-    # One stream with all rows that name the pump or no group, then one stream for each row but the first.
+    # One stream with all rows that name the pump or no group, then one stream per row except the first.
     some = [[each for each in rows if each[0] in (pump, None)], *([each] for each in rows[1:])]
     kinds = {"group": pa.string(), "sensor": pa.string(), "ts": utc, "value": pa.float64()}
     tables = [
@@ -459,8 +459,8 @@ def unusable_arrow(scenario: Scenario, at_ms: int) -> Iterator[Sent]:
         yield Sent(at_ms + number, None if group is None else group.encode(), stream(table), arrow=True)
 
 
-def of_a_topic(scenario: Scenario, at_ms: int) -> Iterator[Sent]:
-    """What only records of a topic can be: empty, without a group but with a key, sent back, ahead of their time."""
+def topic_only_messages(scenario: Scenario, at_ms: int) -> Iterator[Sent]:
+    """Cases that only records of a topic can have: empty, a key but no group, requeued, ahead of the record's time."""
     pump, station = scenario.pumps[2], scenario.stations[2]
     key = pump.encode()
     yield Sent(at_ms, key, None)
@@ -473,13 +473,13 @@ def of_a_topic(scenario: Scenario, at_ms: int) -> Iterator[Sent]:
     yield Sent(at_ms + 4, key, stream(wide), arrow=True)
     yield Sent(at_ms + 5, key, b"no stream at all", arrow=True)
     yield Sent(at_ms + 6, b"\xff\xfe", text({"sensor": "flow", "ts": at_ms, "value": 1}))
-    unheard = {"group": pump, "sensor": "flow", "ts": at_ms - 12 * MINUTE, "value": 118.25}
-    for number in range(3):  # sent back: the second and the third time it changes nothing and is published all the same
+    unknown_value = {"group": pump, "sensor": "flow", "ts": at_ms - 12 * MINUTE, "value": 118.25}
+    for number in range(3):  # requeued: the second and third change nothing and are still published
         sent_back = (("glaim-requeued", b"%d" % number), ("trace", b"2")) if number else ()
-        yield Sent(at_ms + 7 + number, key, text(unheard), headers=sent_back)
-    refused = text(unheard | {"sensor": "colour"})
-    yield Sent(at_ms + 10, key, refused, headers=(("glaim-requeued", b"1"), ("glaim-cause", b"undecodable")))
-    for minute in range(6):  # a clock that is ahead, by up to what max_ahead_s allows, and once by more
+        yield Sent(at_ms + 7 + number, key, text(unknown_value), headers=sent_back)
+    rejected = text(unknown_value | {"sensor": "colour"})
+    yield Sent(at_ms + 10, key, rejected, headers=(("glaim-requeued", b"1"), ("glaim-cause", b"undecodable")))
+    for minute in range(6):  # a clock that is ahead by up to max_ahead_s, and once by more
         for ahead_ms in (100_000, 239_999, 240_000, 240_001):
             arrival_ms = at_ms + 20 + minute * MINUTE
             reading = Reading(pump, "bearing_temperature", arrival_ms + ahead_ms, 42.25 + minute)
@@ -502,7 +502,7 @@ def in_order(sent: Sequence[Sent]) -> list[Sent]:
 
 
 def arrivals(scenario: Scenario) -> tuple[int, int]:
-    """Moments in the two episodes, on a minute, at which things go wrong."""
+    """Whole minutes in the two episodes at which the unusual messages are sent."""
     first_ms = START_MS + 3 * HOUR + (len(scenario.first) - 6) * MINUTE
     return first_ms, START_MS + (scenario.hours - 10) * HOUR + 30 * MINUTE
 
@@ -521,7 +521,7 @@ def write_input() -> None:
         *corrections(AS_TOPIC, first_ms, second_ms),
         *unusable_json(AS_TOPIC, second_ms),
         *unusable_arrow(AS_TOPIC, second_ms + MINUTE),
-        *of_a_topic(AS_TOPIC, second_ms + 2 * MINUTE),
+        *topic_only_messages(AS_TOPIC, second_ms + 2 * MINUTE),
     ]
     records: list[dict[str, Any]] = []
     for each in in_order(sent):
@@ -553,8 +553,8 @@ def write_input() -> None:
 
 
 def write_output() -> None:
-    """Run the code of this checkout on the three inputs and freeze what it makes."""
-    assert not git("status", "--porcelain", "--", *MADE_BY), "commit what makes the output first"
+    """Run the code of this checkout on the three inputs and freeze its output."""
+    assert not git("status", "--porcelain", "--", *OUTPUT_SOURCES), f"commit changes of {OUTPUT_SOURCES} first"
     runs: dict[str, dict[str, Output]] = {}
     with (
         triton_from_environment(MODEL_REPOSITORY) as triton,
@@ -569,12 +569,12 @@ def write_output() -> None:
             topic = Topic(kafka.bootstrap_servers, f"golden-{imputer}-", imputer, triton.grpc_url)
             topic.send()
             found = topic.work(folder / "worker.log")
-            assert not differences(topic.replay(folder / TOPIC), found), "a replay is not what the worker made"
+            assert not differences(topic.replay(folder / TOPIC), found), "the replay differs from the worker's output"
             runs.setdefault(TOPIC, {})[imputer] = found
     for name, by_imputer in runs.items():
         freeze(FOLDER / name, by_imputer)
     made = {
-        "commit": git("log", "-1", "--format=%H", "--", *MADE_BY),
+        "commit": git("log", "-1", "--format=%H", "--", *OUTPUT_SOURCES),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in ("numpy", "pyarrow", "msgspec", "tritonclient")},
         "processor": processor(),
@@ -589,7 +589,7 @@ def git(*arguments: str) -> str:
 
 
 def freeze(folder: Path, by_imputer: dict[str, Output]) -> None:
-    """Write the output of a run. Rejects and outages do not depend on the imputer, so they are kept once."""
+    """Write the output of a run. Rejects and outages do not depend on the imputer, so they are written once."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     first, *others = by_imputer.values()
@@ -606,7 +606,7 @@ def freeze(folder: Path, by_imputer: dict[str, Output]) -> None:
 
 
 def freeze_documents(folder: Path, output: Output) -> None:
-    """Write rejects and outages in an order that does not depend on how a worker cut its batches."""
+    """Write rejects and outages in an order that does not depend on the worker's batches."""
     rejects = sorted(output.rejects, key=lambda each: (each["partition"], int(each["offset"]), each["cause"]))
     outages = sorted(output.outages, key=lambda each: each["group"])
     for name, documents in (("rejects", rejects), ("outages", outages)):

@@ -1,4 +1,4 @@
-"""Run glaim-stream on the frozen input and read what it makes.
+"""Run glaim-stream on the frozen input and read its output.
 
 Only the command line, the settings of the environment, Kafka and the file formats are used: glaim_stream is never
 imported, so that its modules may move.
@@ -31,17 +31,17 @@ FOLDER = Path(__file__).parent
 MODEL_REPOSITORY = FOLDER.parents[1] / "model_repo"
 CATALOGUE = FOLDER / "groups.yaml"
 IMPUTERS = ("triton", "interpolation")
-TOPIC = "topic"  # the folder of what is made of the records in a topic
+TOPIC = "topic"  # folder of the frozen output for the records in a topic
 PARTITIONS = 4  # of the topic
-_DEADLINE_S = 400  # of a run; a machine may have much else to do
-# With batches of the size that Triton serves, an answer does not depend on what else is asked at the time.
-_OF_TRITON = {"triton_batch": 256, "triton_fixed_batch": True, "triton_deadline_s": 120, "score_least": 2}
+_DEADLINE_S = 400  # per run; generous, because the machine may be busy
+# With a fixed batch of the size that Triton serves, answers do not depend on other requests at the same time.
+_TRITON_SETTINGS = {"triton_batch": 256, "triton_fixed_batch": True, "triton_deadline_s": 120, "score_least": 2}
 _PREFIX = "glaim-"  # of the headers that the worker adds
 
 
 @dataclass(frozen=True)
 class FileRun:
-    """A file, and how it is replayed; the folder of its output has the same name."""
+    """A frozen file and its replay settings; the folder of its output has the same name."""
 
     name: str
     file: str
@@ -54,7 +54,7 @@ FILE_RUNS = (FileRun("jsonl", "input.jsonl", 4, 1300), FileRun("arrows", "input.
 
 @dataclass(frozen=True)
 class Output:
-    """All that a run has published: rows, what was refused, groups that went dark or spoke again."""
+    """Everything that a run published: rows, rejected readings, outage events."""
 
     rows: pa.Table
     rejects: Sequence[Mapping[str, Any]]
@@ -65,19 +65,21 @@ class Output:
 
 
 def environment(**settings: object) -> dict[str, str]:
-    """This process's environment with these settings and no others."""
+    """This process's environment with these GLAIM_ settings and no others."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("GLAIM_")}
     given = {"catalogue": CATALOGUE, "model_repository": MODEL_REPOSITORY, **settings}
     return bare | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
 
 
 def resolutions() -> dict[str, float]:
-    """The resolution of each sensor, from the catalogue or else from its model's contract."""
+    """The resolution of each sensor: the catalogue's, or else the contract's."""
     steps: dict[str, float] = {}
     for model in yaml.safe_load(CATALOGUE.read_text())["models"]:
         contract = _contract(model["name"])
-        promised = {sensor["id"]: sensor["resolution"] for sensor in contract["sensors"]}
-        steps |= {sensor["id"]: sensor.get("resolution", promised[sensor["id"]]) for sensor in model["sensors"]}
+        contract_resolution = {sensor["id"]: sensor["resolution"] for sensor in contract["sensors"]}
+        steps |= {
+            sensor["id"]: sensor.get("resolution", contract_resolution[sensor["id"]]) for sensor in model["sensors"]
+        }
     return steps
 
 
@@ -93,7 +95,7 @@ def _contract(model: str) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Name and vector instructions of the processor: what the last bits of a network's answers may depend on."""
+    """Name and vector instructions of the processor; the last bits of a network's answers may depend on them."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -107,7 +109,7 @@ def processor() -> str:
 
 
 def rows_file(folder: Path, imputer: str) -> Path:
-    """Where the rows lie that were filled by an imputer."""
+    """The file of the rows that an imputer filled."""
     return folder / f"rows-{imputer}.parquet"
 
 
@@ -123,15 +125,15 @@ def frozen(name: str, imputer: str) -> Output:
 
 def replay_file(run: FileRun, imputer: str, folder: Path, *, triton: str | None = None) -> Output:
     """Replay one of the frozen files through `glaim-stream replay`."""
-    given = environment(imputer=imputer, poll_records=run.poll_records, **_of_imputer(imputer, triton))
+    given = environment(imputer=imputer, poll_records=run.poll_records, **_imputer_settings(imputer, triton))
     output = _replay(given, folder, str(FOLDER / run.file), "--partitions", str(run.partitions))
     # Messages of a file carry the time of the replay.
-    rejects = [{name: told for name, told in each.items() if name != "timestamp-ms"} for each in output.rejects]
+    rejects = [{name: text for name, text in each.items() if name != "timestamp-ms"} for each in output.rejects]
     return Output(output.rows, rejects, output.outages)
 
 
-def _of_imputer(imputer: str, triton: str | None) -> dict[str, object]:
-    return {"triton": triton, **_OF_TRITON} if imputer == "triton" else {}
+def _imputer_settings(imputer: str, triton: str | None) -> dict[str, object]:
+    return {"triton": triton, **_TRITON_SETTINGS} if imputer == "triton" else {}
 
 
 def _replay(given: dict[str, str], folder: Path, *arguments: str) -> Output:
@@ -160,7 +162,7 @@ def _documents(path: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Topic:
-    """The frozen records in a topic, with the topics of the output beside it."""
+    """An input topic for the frozen records, with its output topics."""
 
     kafka: str  # bootstrap servers
     prefix: str  # of the names of topics and consumer group
@@ -168,17 +170,17 @@ class Topic:
     triton: str | None = None  # gRPC address
 
     def send(self) -> None:
-        """Make all topics, and send each record to its partition with its own time."""
-        _send(self.kafka, self._names, _sent())
+        """Create all topics, and send each record to its partition with its original time."""
+        _send(self.kafka, self._names, _frozen_records())
 
     def work(self, log: Path) -> Output:
-        """What a worker publishes for all records."""
-        sent = _sent()
+        """Run a worker over all records and return what it publishes."""
+        sent = _frozen_records()
         _work(self._environment, self.kafka, self._consumer_group, self._names["in"], len(sent), log)
         return _published(self.kafka, self._names, sent)
 
     def replay(self, folder: Path) -> Output:
-        """What `glaim-stream replay` makes of the topic."""
+        """Run `glaim-stream replay` on the topic and return its output."""
         output = _replay(self._environment, folder)
         return Output(output.rows, [_without_topic(each) for each in output.rejects], output.outages)
 
@@ -204,22 +206,22 @@ class Topic:
             imputer=self.imputer,
             poll_records=700,
             metrics_port=0,
-            **_of_imputer(self.imputer, self.triton),
+            **_imputer_settings(self.imputer, self.triton),
         )
 
 
-def _sent() -> list[dict[str, Any]]:
+def _frozen_records() -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = pq.read_table(FOLDER / "topic.parquet").to_pylist()
     return sent
 
 
 def _send(kafka: str, topics: Mapping[str, str], sent: Sequence[Mapping[str, Any]]) -> None:
-    own_time = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
+    record_time = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
     admin = KafkaAdminClient(bootstrap_servers=kafka)
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=own_time) for topic in topics.values()])
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=record_time) for topic in topics.values()])
     admin.close()
     producer = KafkaProducer(bootstrap_servers=kafka, linger_ms=20)
-    promises = [
+    futures = [
         producer.send(
             topics["in"], partition=each["partition"], key=each["key"], value=each["value"],
             timestamp_ms=each["timestamp_ms"], headers=[(name["name"], name["value"]) for name in each["headers"]],
@@ -227,13 +229,13 @@ def _send(kafka: str, topics: Mapping[str, str], sent: Sequence[Mapping[str, Any
         for each in sent
     ]  # fmt: skip
     producer.flush()
-    for promise in promises:
-        promise.get(timeout=30)
+    for future in futures:
+        future.get(timeout=30)
     producer.close()
 
 
 def _work(given: dict[str, str], kafka: str, group: str, topic: str, records: int, log: Path) -> None:
-    """Run a worker until it has committed so many records."""
+    """Run a worker until it has committed this many records."""
     admin = KafkaAdminClient(bootstrap_servers=kafka)
     with log.open("wb") as file:
         worker = subprocess.Popen(
@@ -257,12 +259,12 @@ def _committed(admin: KafkaAdminClient, group: str, topic: str) -> int:
     try:
         commits = admin.list_group_offsets(group).get(group, {})
     except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError):
-        return 0  # the broker is still making the topic that holds the commits
+        return 0  # the broker is still creating the topic that holds the commits
     return sum(max(0, commit.offset) for partition, commit in commits.items() if partition.topic == topic)
 
 
 def _published(kafka: str, topics: Mapping[str, str], sent: Sequence[Mapping[str, Any]]) -> Output:
-    """What lies in the topics of a worker, in the form of a replay's files."""
+    """The content of a worker's output topics, in the form of a replay's files."""
     partition_of = {each["key"]: each["partition"] for each in sent}
     tables = []
     for record in _read(kafka, topics["out"]):
@@ -270,7 +272,9 @@ def _published(kafka: str, topics: Mapping[str, str], sent: Sequence[Mapping[str
         assert headers["content-type"] == b"application/vnd.apache.arrow.stream"
         table = _plain(pa.ipc.open_stream(record.value).read_all())
         groups = set(table["group"].to_pylist())
-        assert {partition_of[group.encode()] for group in groups} == {record.partition}, "rows stay in their partition"
+        assert {partition_of[group.encode()] for group in groups} == {record.partition}, (
+            "rows must stay in the partition of their group"
+        )
         assert headers["glaim-input-partition"] == str(record.partition).encode()
         tables.append(table)
     letters = [
@@ -281,7 +285,7 @@ def _published(kafka: str, topics: Mapping[str, str], sent: Sequence[Mapping[str
         document = json.loads(record.value)
         assert (record.key, record.partition) == (document["group"].encode(), partition_of[record.key])
         outages.append(document)
-    originals = _by_place(sent)
+    originals = _by_position(sent)
     return Output(pa.concat_tables(tables), [_reject(*each, topics["in"], originals) for each in letters], outages)
 
 
@@ -302,7 +306,7 @@ def _read(kafka: str, topic: str) -> list[ConsumerRecord]:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Names as strings, as files have them."""
+    """The table with names as strings instead of dictionaries, as in files."""
     fields = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
         for field in table.schema
@@ -310,34 +314,36 @@ def _plain(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields, table.schema.metadata))
 
 
-def _by_place(sent: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Mapping[str, Any]]:
-    places: dict[tuple[int, int], Mapping[str, Any]] = {}
+def _by_position(sent: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Mapping[str, Any]]:
+    records: dict[tuple[int, int], Mapping[str, Any]] = {}
     ends = dict.fromkeys(range(PARTITIONS), 0)
     for each in sent:
-        places[each["partition"], ends[each["partition"]]] = each
+        records[each["partition"], ends[each["partition"]]] = each
         ends[each["partition"]] += 1
-    return places
+    return records
 
 
 def _reject(
     letter: ConsumerRecord, late: bool, topic: str, originals: Mapping[tuple[int, int], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """A letter in the form of a line of `replay --rejects`; its key, value and headers are those of the original."""
-    ours = {name.removeprefix(_PREFIX): text.decode() for name, text in letter.headers if name.startswith(_PREFIX)}
-    original = originals[int(ours["partition"]), int(ours["offset"])]
-    kept = [(each["name"], each["value"]) for each in original["headers"] if not each["name"].startswith(_PREFIX)]
+    """A dead letter as a line of `replay --rejects`; checks that key, value and headers equal the original's."""
+    metadata = {name.removeprefix(_PREFIX): text.decode() for name, text in letter.headers if name.startswith(_PREFIX)}
+    original = originals[int(metadata["partition"]), int(metadata["offset"])]
+    original_headers = [
+        (each["name"], each["value"]) for each in original["headers"] if not each["name"].startswith(_PREFIX)
+    ]
     assert (letter.key, letter.value) == (original["key"], original["value"])
-    assert [header for header in letter.headers if not header[0].startswith(_PREFIX)] == kept
-    assert ours["timestamp-ms"] == str(original["timestamp_ms"])
-    assert ours["topic"] == topic
-    assert late == (ours["cause"] == "too-late")
+    assert [header for header in letter.headers if not header[0].startswith(_PREFIX)] == original_headers
+    assert metadata["timestamp-ms"] == str(original["timestamp_ms"])
+    assert metadata["topic"] == topic
+    assert late == (metadata["cause"] == "too-late")
     try:
         value = {"value": None if letter.value is None else letter.value.decode()}
     except UnicodeDecodeError:
         value = {"value_hex": letter.value.hex()}
-    return _without_topic(ours | value)
+    return _without_topic(metadata | value)
 
 
 def _without_topic(reject: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the name of the topic, which differs from run to run."""
-    return {name: told for name, told in reject.items() if name != "topic"}
+    """The reject without the topic name, which differs from run to run."""
+    return {name: text for name, text in reject.items() if name != "topic"}

@@ -1,4 +1,4 @@
-"""Beside the real Kafka and Triton of tests/conftest.py: a model that is small."""
+"""A tiny model for the tests that run it on a real Triton."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from deploy.cache import CHECKOUT
 from training.config import ExportSpec
 from training.serve.triton_config import libtorch_config, python_config, write_warmup
 
-# Three sensors, four steps answered; every choice else as for a trained model.
+# Three sensors and four answered steps; all other settings as for a trained model.
 TINY = ExportSpec(name="tiny", emitted_steps=4, max_batch=64, preferred_batches=(8, 64))
 
-# Each sensor's mean over what was observed, 0 where nothing was, for the last four steps.
+# For the last four steps, each sensor's mean of its observed values, or 0 without any.
 _TINY_FORWARD = """
 def forward(self, VALUES: Tensor, OBSERVED: Tensor):
     mask = OBSERVED.to(VALUES.dtype)
@@ -26,7 +26,7 @@ def forward(self, VALUES: Tensor, OBSERVED: Tensor):
 
 @pytest.fixture(scope="session")
 def tiny_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The smallest repository: as `training.export` writes them, but the model is the mean of what was observed."""
+    """A minimal repository as `training.export` writes it, with the mean of the observed values as the model."""
     import torch
 
     repository = tmp_path_factory.mktemp("tiny-repository")

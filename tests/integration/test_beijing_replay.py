@@ -1,4 +1,4 @@
-"""Real readings with real gaps through real parts: each is published or a dead letter, exactly once."""
+"""Real readings with real gaps through Kafka, the worker and Triton: each is published or a dead letter, once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module")
 def stations() -> Source:
-    """The last hours of the twelve stations, the model's test part."""
+    """The last hours of the twelve stations, which belong to the model's test part."""
     if not DATA.exists():
         pytest.skip(f"no {DATA.name} in the folder that GLAIM_DATA names")
     whole = read_source(DATA)
@@ -33,7 +33,7 @@ def stations() -> Source:
 
 
 @pytest.mark.slow  # quicker: the plant's readings through the same parts in test_cli_commands.py
-def test_every_beijing_reading_comes_out_exactly_once(
+def test_every_beijing_reading_is_published_exactly_once(
     stations: Source,
     kafka: LocalKafka | ExternalKafka,
     triton: LocalTriton | ExternalTriton,
@@ -48,7 +48,7 @@ def test_every_beijing_reading_comes_out_exactly_once(
         input_topic=topic_prefix + "in",
         output_topic=topic_prefix + "out",
         consumer_group=topic_prefix + "worker",
-        triton_deadline_s=60,  # the whole replay arrives at once, on a machine that does everything else too
+        triton_deadline_s=60,  # the whole replay arrives at once, on a machine that runs the servers too
     )
     ensure_topics(settings)
     with WorkerProcess(settings, tmp_path / "worker.log") as worker:
@@ -61,11 +61,11 @@ def test_every_beijing_reading_comes_out_exactly_once(
     assert report.clean, report.problems
     counts = report.counts
     assert counts["readings"] == counts["keys"] == len(stations)
-    # The last step of each partition is open until an hour later comes, or the wall clock publishes it.
+    # The last step of each partition is open until a later hour arrives or the wall clock publishes it.
     assert counts["found"] + counts["open"] == len(stations)
     assert counts["open"] <= len(stations.cells)
     assert counts["identical_duplicates"] == counts["closed_by_clock_duplicates"] == 0
-    assert counts["silent_steps"] > 0, "the stations' own gaps"
+    assert counts["silent_steps"] > 0, "the stations' real gaps must appear"
     topics = (settings.dlq_topic, settings.late_topic)
     letters = [letter for topic in topics for part in read_topic(settings, topic).values() for letter in part]
     assert len(letters) == sum(report.dead_letters.values())

@@ -1,4 +1,4 @@
-"""`glaim-stream check` against a real Kafka with access rules, and a real Triton."""
+"""`glaim-stream check` against a real Triton and a real Kafka with access rules."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings
 
-EVERYBODY = "User:ANONYMOUS"  # who a client is on a listener without authentication
+ANONYMOUS_USER = "User:ANONYMOUS"  # the principal of a client on a listener without authentication
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[LocalKafka]:
-    """A broker that knows access rules; what no rule names is allowed."""
+def kafka_with_acls() -> Iterator[LocalKafka]:
+    """A broker with access rules; operations without a rule are allowed."""
     properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
@@ -57,9 +57,9 @@ def settings_for(kafka: str, prefix: str, **more: object) -> Settings:
     )
 
 
-def checked(settings: Settings, *arguments: str) -> tuple[int, list[str]]:
+def run_check(settings: Settings, *arguments: str) -> tuple[int, list[str]]:
     done = call_command(settings, "check", *arguments)
-    assert done.stderr == "", "findings are the result, and no traceback is"
+    assert done.stderr == "", "findings go to stdout, and there must be no traceback"
     return done.returncode, done.stdout.splitlines()
 
 
@@ -82,16 +82,16 @@ def wait_for_rules(admin: KafkaAdminClient, count: int) -> None:
         time.sleep(0.05)
 
 
-def test_all_is_well_and_nothing_was_changed(
+def test_a_working_setup_passes_and_the_check_creates_no_topic(
     kafka: LocalKafka | ExternalKafka, triton: LocalTriton | ExternalTriton, topic_prefix: str
 ) -> None:
     settings = settings_for(kafka.bootstrap_servers, topic_prefix, triton=triton.grpc_url)
-    status, lines = checked(settings)
+    status, lines = run_check(settings)
     assert status == 0, lines
     absent = [line for line in lines if "none of that name" in line]
-    assert len(absent) == 5, "it made none of them"
+    assert len(absent) == 5, "the check must not create topics"
     ensure_topics(settings)
-    status, lines = checked(settings, "--json")
+    status, lines = run_check(settings, "--json")
     report = json.loads("\n".join(lines))
     assert (status, report["good"]) == (0, True), report
     assert {each["outcome"] for each in report["checks"]} == {"ok"}, report
@@ -99,8 +99,8 @@ def test_all_is_well_and_nothing_was_changed(
     assert answered["found"].startswith("version 1 answered in")
 
 
-def test_what_is_wrong_with_topics_and_rights_is_said(guarded: LocalKafka, topic_prefix: str) -> None:
-    settings = settings_for(guarded.bootstrap_servers, topic_prefix, imputer="interpolation")
+def test_problems_with_topics_and_permissions_are_reported(kafka_with_acls: LocalKafka, topic_prefix: str) -> None:
+    settings = settings_for(kafka_with_acls.bootstrap_servers, topic_prefix, imputer="interpolation")
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
     try:
         admin.create_topics(
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_topics_and_rights_is_said(guarded: LocalKafka, topic
                 NewTopic(settings.output_topic, 2, 1, topic_configs={"cleanup.policy": "compact"}),
             ]
         )
-        # A rule on a resource denies everything that no rule on it allows.
+        # Once a resource has a rule, only operations that a rule allows are permitted.
         rules = [
             (ResourceType.TOPIC, settings.input_topic, ACLOperation.READ, ACLPermissionType.DENY),
             (ResourceType.TOPIC, settings.input_topic, ACLOperation.DESCRIBE, ACLPermissionType.ALLOW),
@@ -119,14 +119,14 @@ def test_what_is_wrong_with_topics_and_rights_is_said(guarded: LocalKafka, topic
         ]
         admin.create_acls(
             [
-                ACL(EVERYBODY, "*", operation, permission, ResourcePattern(kind, name))
+                ACL(ANONYMOUS_USER, "*", operation, permission, ResourcePattern(kind, name))
                 for kind, name, operation, permission in rules
             ]
         )
         wait_for_rules(admin, len(rules))
     finally:
         admin.close()
-    status, lines = checked(settings, "--only", "kafka")
+    status, lines = run_check(settings, "--only", "kafka")
     assert status == 1
     found = "\n".join(failures(lines))
     assert f"topic {settings.input_topic}: expected this user to have READ, found " in found
@@ -137,15 +137,15 @@ def test_what_is_wrong_with_topics_and_rights_is_said(guarded: LocalKafka, topic
     assert f"{group}: expected the broker to describe it, found GroupAuthorizationFailedError" in found
     warnings = "\n".join(line for line in lines if line.startswith("warning"))
     assert "expected message.timestamp.type LogAppendTime, found CreateTime" in warnings
-    # A window of 96 steps of a minute and the open step after it, and how far ahead stamps may be. Interpolation alone
-    # is not blended, so that no errors of experts are remembered.
+    # A window of 96 one-minute steps, the open step after it, and the allowed lead of stamps. Interpolation alone needs
+    # no history of expert errors, because it is not blended.
     assert f"expected retention.ms of at least {(96 + 1) * 60_000 + 300_000}" in warnings
 
 
-def test_nobody_there_is_a_finding_and_not_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_servers_are_findings_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = f"{LOOPBACK}:{choose_port()}"
     settings = settings_for(nowhere, "x-", triton=nowhere, triton_deadline_s=0.5)
-    status, lines = checked(settings, "--only", "triton")
+    status, lines = run_check(settings, "--only", "triton")
     assert status == 1
     assert f"model plant-pump on triton {nowhere}: expected answers as the contract of version 1 promises" in lines[-1]
     monkeypatch.setattr(topics, "_BOOTSTRAP_TIMEOUT_MS", 500)
@@ -164,19 +164,19 @@ def test_nobody_there_is_a_finding_and_not_a_traceback(monkeypatch: pytest.Monke
         ),
     ],
 )
-def test_a_catalogue_that_does_not_fit_is_said(tmp_path: Path, catalogue: str, sentence: str) -> None:
+def test_an_unusable_catalogue_is_reported(tmp_path: Path, catalogue: str, sentence: str) -> None:
     file = tmp_path / "groups.yaml"
     file.write_text(catalogue)
     settings = settings_for("localhost:1", "x-").model_copy(update={"catalogue": file})
-    status, lines = checked(settings, "--only", "catalogue")
+    status, lines = run_check(settings, "--only", "catalogue")
     assert status == 1
     assert sentence in "\n".join(failures(lines))
 
 
-def test_a_server_that_answers_other_windows_than_the_contract_promises_fails(
+def test_a_server_whose_answers_do_not_fit_the_contract_fails(
     triton: LocalTriton | ExternalTriton, tmp_path: Path
 ) -> None:
-    """The catalogue and the contract agree with each other, and not with what is served."""
+    """The catalogue and the contract agree with each other but not with the served model."""
     contract = json.loads((CHECKOUT / "model_repo" / "plant-pump" / "contract.json").read_text())
     model = tmp_path / "plant-pump"
     model.mkdir()
@@ -184,12 +184,12 @@ def test_a_server_that_answers_other_windows_than_the_contract_promises_fails(
     settings = settings_for("localhost:1", "x-", triton=triton.grpc_url).model_copy(
         update={"model_repository": tmp_path}
     )
-    status, lines = checked(settings, "--only", "triton")
+    status, lines = run_check(settings, "--only", "triton")
     assert status == 1
     assert "served model plant-pump: the contract expects" in failures(lines)[0]
 
 
-def test_a_worker_says_at_its_start_what_a_check_would(
+def test_a_worker_logs_the_findings_of_a_check_when_it_starts(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     settings = settings_for(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")

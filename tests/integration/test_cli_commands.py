@@ -1,4 +1,4 @@
-"""The commands one after the other, on a real broker: produce, worker, tail, audit."""
+"""The commands produce, worker, tail and audit in sequence on a real broker."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def worker(environment: dict[str, str]) -> Iterator[None]:
         process.wait()
 
 
-def test_what_is_produced_is_filled_shown_and_audited(environment: dict[str, str], tmp_path: Path) -> None:
+def test_produced_readings_are_filled_shown_and_audited(environment: dict[str, str], tmp_path: Path) -> None:
     hidden, out, report = tmp_path / "hidden.parquet", tmp_path / "out.parquet", tmp_path / "audit.json"
     plant = ["produce", "--plant", "--groups", "4", "--days", "0.2", "--drop", "0.1"]
     sent = glaim(environment, *plant, "--hidden", str(hidden))
@@ -102,7 +102,7 @@ def test_what_is_produced_is_filled_shown_and_audited(environment: dict[str, str
     assert joined.num_rows > 0.95 * truth.num_rows
     assert not pc.any(joined["observed"]).as_py()
 
-    # A service manager that ends tail gets a whole file.
+    # A tail stopped by SIGTERM leaves a complete file.
     command = [*GLAIM, "tail", "--from-beginning", "--out", str(tmp_path / "out.csv")]
     with subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True) as process:
         while not (tmp_path / "out.csv.partial").exists():
@@ -114,19 +114,19 @@ def test_what_is_produced_is_filled_shown_and_audited(environment: dict[str, str
         assert process.wait(30) == 130
     assert (tmp_path / "out.csv").read_text().startswith('"group"')
 
-    # A second look from Python, with damage: a message that is not ours, and input that nobody answers.
+    # Audit again from Python, with a foreign output message and an unanswered input record.
     settings = read_settings(**{name[6:].lower(): value for name, value in environment.items()})
     producer = KafkaProducer(bootstrap_servers=settings.kafka)
     producer.send(settings.output_topic, value=b"hello", partition=0).get(10)
     producer.send(settings.input_topic, value=b"{", partition=0).get(10)
     producer.close()
-    again = audit(settings)
-    assert again.problems["unreadable_output"].count == 1
-    assert again.lost == 0  # refused input at the end that is not committed yet is pending
-    assert audit(settings.model_copy(update={"consumer_group": "nobody"})).lost == 1
+    damaged = audit(settings)
+    assert damaged.problems["unreadable_output"].count == 1
+    assert damaged.lost == 0  # rejected input after the last commit is pending
+    assert audit(settings.model_copy(update={"consumer_group": "unused"})).lost == 1
 
 
-def test_an_absent_topic_is_told(environment: dict[str, str]) -> None:
+def test_an_absent_topic_is_reported(environment: dict[str, str]) -> None:
     for command in ("tail", "audit"):
         done = glaim({**environment, "GLAIM_OUTPUT_TOPIC": "absent", "GLAIM_INPUT_TOPIC": "absent"}, command)
         assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Groups that go dark and speak again: one event each on the outage topic, also when the worker dies in between."""
+"""Groups that go dark and return: one event each on the outage topic, also when the worker dies in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 START_MS = 1_700_000_040_000  # 2023-11-14T22:14:00Z
-# Silent for more than two steps is dark.
+# A group is dark after more than two silent steps.
 CATALOGUE = """
 models:
   - {name: m, step_s: STEP, window: 20, revise_after: 2, max_gap: 2, idle_timeout_s: IDLE, sensors: [{id: s0}]}
@@ -30,7 +30,7 @@ groups: [{model: m, pattern: "g*"}]
 def settings(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Settings:
-    step_s, idle_timeout_s = getattr(request, "param", (60, 100_000))  # the wall clock says nothing unless asked
+    step_s, idle_timeout_s = getattr(request, "param", (60, 100_000))  # by default the wall clock closes no step
     catalogue = CATALOGUE.replace("STEP", str(step_s)).replace("IDLE", str(idle_timeout_s))
     (tmp_path / "groups.yaml").write_text(catalogue)
     return Settings(
@@ -48,18 +48,18 @@ def settings(
 
 
 def send(settings: Settings, steps: range, *, step_s: int = 60, dark: range = range(0)) -> int:
-    """Both groups speak at every step, but g1 not at those that are dark; returns how many readings were sent."""
-    spoken = [(step, "g1") for step in steps if step not in dark] + [(step, "g2") for step in steps]
+    """Send a reading of both groups at every step, except of g1 at dark steps; return the number of readings."""
+    readings = [(step, "g1") for step in steps if step not in dark] + [(step, "g2") for step in steps]
     producer = KafkaProducer(bootstrap_servers=settings.kafka)
-    for step, group in sorted(spoken):
+    for step, group in sorted(readings):
         reading = {"group": group, "sensor": "s0", "ts": START_MS + step * step_s * 1000, "value": float(step)}
         producer.send(settings.input_topic, json.dumps(reading).encode(), group.encode(), partition=0)
     producer.close()
-    return len(spoken)
+    return len(readings)
 
 
-def told(settings: Settings) -> list[dict[str, Any]]:
-    """What the outage topic says, in order."""
+def outage_events(settings: Settings) -> list[dict[str, Any]]:
+    """The events of the outage topic, in order."""
     records = [record for part in read_topic(settings, settings.outage_topic).values() for record in part]
     for record in records:
         assert dict(record.headers)["content-type"] == b"application/json"
@@ -67,30 +67,30 @@ def told(settings: Settings) -> list[dict[str, Any]]:
     return [json.loads(record.value) for record in records]
 
 
-def test_a_group_that_goes_dark_is_told_once_and_once_when_it_comes_back(settings: Settings, tmp_path: Path) -> None:
+def test_a_dark_group_is_reported_once_and_once_more_when_it_returns(settings: Settings, tmp_path: Path) -> None:
     ensure_topics(settings)
     worker = WorkerProcess(settings, tmp_path / "worker.log").start()
     dark = range(10, 20)
     sent = send(settings, range(15), dark=dark)
-    wait_until_committed(settings, all_of=sent)
-    of_g1 = [each for each in told(settings) if each["group"] == "g1"]
-    assert of_g1[-1] == {
+    wait_until_committed(settings, total=sent)
+    g1_events = [each for each in outage_events(settings) if each["group"] == "g1"]
+    assert g1_events[-1] == {
         "group": "g1", "model": "m", "kind": "dark",
         "ts": "2023-11-14T22:26:00Z", "last_ts": "2023-11-14T22:23:00Z", "by_clock": False,
     }  # fmt: skip
 
-    worker.kill()  # the next one makes its windows anew, and knows what has been told
+    worker.kill()  # the restarted worker rebuilds its windows and must not repeat the event
     worker.start()
     sent += send(settings, range(15, 30), dark=dark)
-    wait_until_committed(settings, all_of=sent)
+    wait_until_committed(settings, total=sent)
     assert worker.stop() == 0
-    events = told(settings)
-    of_g1 = [each for each in events if each["group"] == "g1"]
-    assert of_g1[-1] == {
+    events = outage_events(settings)
+    g1_events = [each for each in events if each["group"] == "g1"]
+    assert g1_events[-1] == {
         "group": "g1", "model": "m", "kind": "speaks",
         "ts": "2023-11-14T22:34:00Z", "last_ts": "2023-11-14T22:23:00Z", "by_clock": False,
     }  # fmt: skip
-    # A group is new once, too, and only one of the two was ever dark.
+    # Each group has one event when it is first seen, and only g1 was dark.
     assert [(each["group"], each["kind"]) for each in events] == [
         ("g1", "speaks"),
         ("g2", "speaks"),
@@ -110,28 +110,28 @@ def test_a_group_that_goes_dark_is_told_once_and_once_when_it_comes_back(setting
 
 
 @pytest.mark.parametrize("settings", [(1, 1)], indirect=True)
-def test_a_plant_that_goes_dark_as_a_whole_is_told_by_the_clock_and_then_by_the_readings_that_follow(
+def test_an_outage_of_the_whole_plant_is_reported_by_the_clock_and_confirmed_by_later_readings(
     settings: Settings, tmp_path: Path
 ) -> None:
     ensure_topics(settings)
     with WorkerProcess(settings, tmp_path / "worker.log") as worker:
         sent = send(settings, range(10), step_s=1)
-        wait_until_committed(settings, all_of=sent)
+        wait_until_committed(settings, total=sent)
         deadline_s = time.monotonic() + 30
-        while sum(each["kind"] == "dark" for each in told(settings)) < 2:
-            assert time.monotonic() < deadline_s, told(settings)
+        while sum(each["kind"] == "dark" for each in outage_events(settings)) < 2:
+            assert time.monotonic() < deadline_s, outage_events(settings)
             time.sleep(0.2)
-        time.sleep(3)  # as long as it lasts, nothing more is said
+        time.sleep(3)  # no more events while the outage lasts
         sent += send(settings, range(100, 110), step_s=1)
-        wait_until_committed(settings, all_of=sent)
+        wait_until_committed(settings, total=sent)
         assert worker.stop() == 0
     for group in ("g1", "g2"):
-        assert [(each["kind"], each["by_clock"]) for each in told(settings) if each["group"] == group] == [
+        assert [(each["kind"], each["by_clock"]) for each in outage_events(settings) if each["group"] == group] == [
             ("speaks", False),
             ("dark", True),
-            ("dark", False),  # it confirms what the clock had said
+            ("dark", False),  # confirms the clock's event
             ("speaks", False),
         ]
     report = audit(settings)
     assert report.clean, report.problems
-    assert report.counts["outages_judged"] == report.counts["outages"] == 6, "the clock's claims are not judged"
+    assert report.counts["outages_judged"] == report.counts["outages"] == 6, "events of the clock must not be judged"

@@ -1,4 +1,4 @@
-"""`dlq list`, `show` and `requeue` on a real broker, with letters that a real worker has written."""
+"""`dlq list`, `show` and `requeue` on a real broker, with dead letters of a real worker."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def every(settings: Settings, topic: str) -> list[Any]:
 
 
 def observed(settings: Settings) -> Counter[tuple[str, int, float]]:
-    """Observed rows: (sensor, step, value), each as often as it was published."""
+    """Observed rows (sensor, step, value) with the number of times each was published."""
     rows: Counter[tuple[str, int, float]] = Counter()
     for record in every(settings, settings.output_topic):
         for row in read_rows(record.value).to_pylist():
@@ -88,7 +88,7 @@ def observed(settings: Settings) -> Counter[tuple[str, int, float]]:
     return rows
 
 
-def test_letters_are_listed_shown_and_sent_back_once(settings: Settings, tmp_path: Path) -> None:
+def test_letters_are_listed_shown_and_requeued_once(settings: Settings, tmp_path: Path) -> None:
     ensure_topics(settings)
     trace = [("trace", b"7")]
     send(
@@ -128,7 +128,7 @@ def test_letters_are_listed_shown_and_sent_back_once(settings: Settings, tmp_pat
     missing = dlq(settings, "show", "0:99999")
     assert (missing.returncode, "has no letter at 0:99999" in missing.stderr) == (2, True)
 
-    # The catalogue learns of the sensor, and what was refused for it goes back.
+    # Add the sensor to the catalogue and requeue the readings that were rejected without it.
     assert settings.catalogue.write_text(CATALOGUE.format(more=", {id: new}"))
     before = len(every(settings, settings.input_topic))
     dry = dlq(settings, "requeue", "--cause", "unknown-sensor")
@@ -146,25 +146,25 @@ def test_letters_are_listed_shown_and_sent_back_once(settings: Settings, tmp_pat
     assert "sent 0 letters" in nothing.stdout
     assert "6 were sent back already" in nothing.stdout
 
-    sent_back = [
+    requeued = [
         record for record in every(settings, settings.input_topic) if ("glaim-requeued", b"1") in record.headers
     ]
-    assert len(sent_back) == 6
+    assert len(requeued) == 6
     original = next(record for record in every(settings, settings.input_topic) if record.value == step(0, a=0, new=10))
-    for number, record in enumerate(sent_back):
+    for number, record in enumerate(requeued):
         assert json.loads(record.value) == {
             "group": "g1",
             "ts": START_MS + number * STEP_MS,
             "values": {"new": 10 + number},
-        }, "the rejected reading alone"
+        }, "only the rejected reading is requeued"
         assert (record.key, record.partition) == (b"g1", original.partition)
         assert ("trace", b"7") in record.headers
     work(settings, tmp_path)
     rows = observed(settings)
     assert {key[:2] for key in rows if key[0] == "new"} >= {("new", number) for number in range(5)}
-    assert all(count == 1 for key, count in rows.items() if key[0] == "a"), "good readings came once"
+    assert all(count == 1 for key, count in rows.items() if key[0] == "a"), "good readings must be published once"
 
-    # What is still wrong comes back, and is left alone until somebody insists.
+    # A reading that is still wrong becomes a letter again, and is requeued only with --returned.
     assert "sent 1 letters" in dlq(settings, "requeue", "--cause", "out-of-limits", "--yes").stdout
     work(settings, tmp_path)
     again = dlq(settings, "requeue", "--cause", "out-of-limits", "--yes")
@@ -179,7 +179,7 @@ def test_letters_are_listed_shown_and_sent_back_once(settings: Settings, tmp_pat
     assert report.clean, report.problems
 
 
-def test_a_letter_that_was_cut_is_made_whole_from_the_input_as_long_as_it_is_there(
+def test_a_truncated_letter_is_completed_from_the_input_while_it_is_retained(
     settings: Settings, tmp_path: Path
 ) -> None:
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
@@ -210,7 +210,7 @@ def test_a_letter_that_was_cut_is_made_whole_from_the_input_as_long_as_it_is_the
     assert "0:0 was cut, and the input topic no longer holds the whole" in gone.stderr
 
 
-def test_readings_that_came_too_late_have_a_list_of_their_own(settings: Settings, tmp_path: Path) -> None:
+def test_late_readings_are_listed_separately(settings: Settings, tmp_path: Path) -> None:
     ensure_topics(settings)
     send(settings, *((b"g1", step(number, a=1), []) for number in (0, 300, 1)))
     work(settings, tmp_path)
@@ -224,7 +224,7 @@ def test_readings_that_came_too_late_have_a_list_of_their_own(settings: Settings
     assert "would send 1 letters with 1 readings" in dlq(settings, "requeue", "--late").stdout
 
 
-def test_a_topic_that_is_not_there_is_said(settings: Settings) -> None:
+def test_an_absent_topic_is_reported(settings: Settings) -> None:
     done = dlq(settings, "list")
     assert done.returncode == 2
     assert f"expected the topic {settings.dlq_topic}" in done.stderr

@@ -1,4 +1,4 @@
-"""The demo as a user runs it: its numbers, and that nothing outlives it, however it ends."""
+"""The demo as a user runs it: its numbers are consistent, and no process outlives it, however it ends."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ pytestmark = [
     ),
 ]
 
-Process = tuple[int, str]  # its id and when it started, because ids come again
+Process = tuple[int, str]  # id and start time, because ids are reused
 
 
 def start_demo(tmp_path: Path, *flags: str) -> subprocess.Popen[str]:
-    """The demo with servers, topics, downloads and temporary files of its own."""
+    """Start the demo with separate servers and topics, and a separate folder for temporary files."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith("GLAIM_")}
     environment |= {name: os.environ[name] for name in ("GLAIM_CACHE",) if name in os.environ}
     scratch = tmp_path / "scratch"
@@ -46,14 +46,14 @@ def start_demo(tmp_path: Path, *flags: str) -> subprocess.Popen[str]:
     )
 
 
-def family(pid: int) -> set[Process]:
-    """Every descendant of a process."""
+def descendants(pid: int) -> set[Process]:
+    """All descendants of a process."""
     children: dict[int, list[Process]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it has just ended
+            continue  # it has just exited
         children.setdefault(int(fields[1]), []).append((int(entry.parent.name), fields[19]))
     found: set[Process] = set()
     waiting = [pid]
@@ -81,18 +81,18 @@ def wait_until(condition: Callable[[], bool], deadline_s: float) -> bool:
     return True
 
 
-def test_a_small_demo_measures_itself_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_small_demo_reports_consistent_numbers_and_leaves_no_process(tmp_path: Path) -> None:
     reason = unsupported_reason()
     if reason is not None:
         pytest.skip(reason)
     demo = start_demo(tmp_path, "--hours", "3", "--groups", "4", "--hide", "0.1")
     started: set[Process] = set()
     while demo.poll() is None:
-        started |= family(demo.pid)
+        started |= descendants(demo.pid)
         time.sleep(0.2)
     shown = demo.stdout.read() if demo.stdout else ""
     assert demo.returncode == 0, shown
-    assert len(started) >= 6, "a guard and a server each for Kafka, Triton and the worker"
+    assert len(started) >= 6, "Kafka, Triton and the worker have a guard and a server each"
     assert not [process for process in started if alive(process)]
     assert list((tmp_path / "scratch").iterdir()) == []
 
@@ -104,7 +104,7 @@ def test_a_small_demo_measures_itself_and_leaves_nothing_behind(tmp_path: Path) 
     assert summary["audit"]["clean"]
     assert summary["holes"] == sum(summary["filled"].values()) == summary["hidden"]
     filled = summary["filled"]
-    # Where a baseline has erred less of late, the answer is that baseline alone.
+    # Where a baseline had smaller recent errors, the blend is that baseline alone.
     assert filled["model"] + filled.get("blend", 0) >= 0.5 * summary["holes"]
     for word in ("final", "provisional"):
         scored = summary["scores"][word]
@@ -125,14 +125,14 @@ def test_a_small_demo_measures_itself_and_leaves_nothing_behind(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_outlives_a_demo_that_is_ended(tmp_path: Path, number: signal.Signals) -> None:
-    # Slow enough to be met while it streams; the model inside the worker, because one server less starts sooner.
+def test_no_process_outlives_a_demo_that_is_stopped_or_killed(tmp_path: Path, number: signal.Signals) -> None:
+    # Slow enough to be stopped while it streams; the local model starts sooner than a Triton.
     demo = start_demo(tmp_path, "--hours", "6", "--speed", "60", "--imputer", "local")
     try:
         assert demo.stdout is not None
         lines = iter(demo.stdout.readline, "")
-        assert any("readings in" in line for line in lines), "it never came to streaming"
-        started = family(demo.pid)
+        assert any("readings in" in line for line in lines), "the demo did not start streaming"
+        started = descendants(demo.pid)
         assert len(started) >= 4
         demo.send_signal(number)
         rest = demo.stdout.read()

@@ -1,4 +1,4 @@
-"""What was produced is what training loads: the topic through `glaim-stream dump` into training's own reader."""
+"""Training loads the readings that were produced: from the topic through `glaim-stream dump` into its reader."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def settings(kafka: LocalKafka | ExternalKafka, topic_prefix: str) -> Settings:
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
-def test_what_was_produced_is_what_training_loads(settings: Settings, tmp_path: Path, ending: str) -> None:
+def test_training_loads_the_readings_that_were_produced(settings: Settings, tmp_path: Path, ending: str) -> None:
     source = plant_source(groups=5, days=200 / 1440, seed=3)
     rng = np.random.default_rng(1)
     sent = source.where(rng.random(len(source)) < 0.8)
     assert produce(settings, sent).failed_messages == 0
     again = sent.where(np.arange(len(sent)) < 40)
     again = replace(again, value=again.value + 1)
-    assert produce(settings, again).failed_messages == 0  # the later of two readings of one moment stands
+    assert produce(settings, again).failed_messages == 0  # of two readings with the same time the later one wins
     out = tmp_path / f"readings{ending}"
     run = call_command(settings, "dump", "--out", str(out), "--since", "1h")
     assert run.returncode == 0, run.stderr
@@ -63,7 +63,7 @@ def test_what_was_produced_is_what_training_loads(settings: Settings, tmp_path: 
     np.testing.assert_array_equal(series.values, expected)
 
 
-def test_a_dump_that_is_there_is_kept_and_an_empty_range_leaves_none(settings: Settings, tmp_path: Path) -> None:
+def test_keep_preserves_an_existing_dump_and_an_empty_range_writes_none(settings: Settings, tmp_path: Path) -> None:
     out = tmp_path / "readings.parquet"
     empty = call_command(settings, "dump", "--out", str(out))
     assert empty.returncode == 2
@@ -84,7 +84,7 @@ def test_a_dump_that_is_there_is_kept_and_an_empty_range_leaves_none(settings: S
     assert future.returncode == 2
 
 
-def test_times_are_moments_or_how_long_ago() -> None:
+def test_times_are_moments_or_durations_before_now() -> None:
     now_ms = 1_800_000_000_000
     assert moment_or_ago_ms("30d", now_ms) == now_ms - 30 * 86_400_000
     assert moment_or_ago_ms("1.5h", now_ms) == now_ms - 5_400_000

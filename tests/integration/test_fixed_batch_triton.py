@@ -1,4 +1,4 @@
-"""Batches of one size against the real server, whose batcher joins whatever comes together."""
+"""Fixed-size batches on a real Triton, whose dynamic batcher joins concurrent requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def windows(count: int, seed: int) -> Windows:
     return Windows(MODEL, values, observed, 16)
 
 
-async def test_calls_that_come_together_give_the_bytes_of_calls_alone(
+async def test_concurrent_calls_give_the_same_bytes_as_single_calls(
     triton: LocalTriton | ExternalTriton, contracts: dict[str, object]
 ) -> None:
     rung = TritonImputer(triton.grpc_url, contracts, deadline_s=60, fixed_batch=SERVED_BATCH)
@@ -41,19 +41,19 @@ async def test_calls_that_come_together_give_the_bytes_of_calls_alone(
     ladder = Ladder([rung], batch=SERVED_BATCH)
     parts = [windows(size, seed) for seed, size in enumerate((1, 3, 11, 1, 40))]
     alone = [await ladder.impute(part) for part in parts]
-    together = await asyncio.gather(*(ladder.impute(part) for part in parts))
+    concurrent = await asyncio.gather(*(ladder.impute(part) for part in parts))
     joined = Windows(
         MODEL, np.concatenate([part.values for part in parts]), np.concatenate([part.observed for part in parts]), 16
     )
     in_one = await ladder.impute(joined)
     await rung.close()
-    for one, other in zip(alone, together, strict=True):
+    for one, other in zip(alone, concurrent, strict=True):
         assert (one.method == Method.MODEL).all()
         assert one.values.tobytes() == other.values.tobytes()
     assert np.concatenate([one.values for one in alone]).tobytes() == in_one.values.tobytes()
 
 
-async def test_a_batch_that_the_server_may_join_is_refused_at_the_start(
+async def test_a_fixed_batch_below_the_servers_batch_size_is_rejected_at_startup(
     triton: LocalTriton | ExternalTriton, contracts: dict[str, object]
 ) -> None:
     rung = TritonImputer(triton.grpc_url, contracts, deadline_s=60, fixed_batch=64)

@@ -1,4 +1,4 @@
-"""Readings that come after their window has passed: kept on a topic of their own, with how late they were."""
+"""Readings that arrive after their window has passed go to a separate topic, with their lateness."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reading(minute: float, value: float = 1.0) -> dict[str, object]:
     return {"group": "g1", "sensor": "s0", "ts": START_MS + int(minute * 60_000), "value": value}
 
 
-def test_what_comes_too_late_is_kept_with_its_lateness_and_the_audit_finds_it(
+def test_late_readings_are_kept_with_their_lateness_and_audited(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     (tmp_path / "groups.yaml").write_text(CATALOGUE)
@@ -49,19 +49,19 @@ def test_what_comes_too_late_is_kept_with_its_lateness_and_the_audit_finds_it(
         producer.send(settings.input_topic, json.dumps(each).encode(), b"g1")
     producer.close()
     with WorkerProcess(settings, tmp_path / "worker.log") as worker:
-        wait_until_committed(settings, all_of=len(sent))
+        wait_until_committed(settings, total=len(sent))
         assert worker.stop() == 0
 
     single, several = [record for part in read_topic(settings, settings.late_topic).values() for record in part]
     headers = dict(single.headers)
     assert (single.key, json.loads(single.value)) == (b"g1", reading(2.5))
     assert (headers["glaim-cause"], positions_of(single.headers)) == (b"too-late", {0})
-    # The newest reading was of minute 29 and 30 s of lateness are allowed: the watermark stood at 28.5.
+    # The newest reading is of minute 29 and 30 s of lateness are allowed, so the watermark is at minute 28.5.
     assert json.loads(headers["glaim-late-by-ms"]) == {"0": 26 * 60_000}
     assert json.loads(dict(several.headers)["glaim-late-by-ms"]) == {"1": 27.5 * 60_000, "2": 26.5 * 60_000}
-    (refused,) = [record for part in read_topic(settings, settings.dlq_topic).values() for record in part]
-    assert (refused.value, positions_of(refused.headers)) == (several.value, {3})
-    assert dict(refused.headers)["glaim-cause"] == b"out-of-limits"
+    (rejected,) = [record for part in read_topic(settings, settings.dlq_topic).values() for record in part]
+    assert (rejected.value, positions_of(rejected.headers)) == (several.value, {3})
+    assert dict(rejected.headers)["glaim-cause"] == b"out-of-limits"
 
     report = audit(settings)
     assert report.clean, report.problems

@@ -1,4 +1,4 @@
-"""What the README tells a reader to type, typed."""
+"""The README's consumer program works as printed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START_MS = 1_700_000_040_000
 
 
 def published(hours: int) -> list[bytes]:
-    """Messages of the output topic: one sensor of a pump heard, the others silent."""
+    """Messages of the output topic for a pump with one active and otherwise silent sensors."""
     pipeline = Pipeline(read_catalogue(CHECKOUT / "deploy/catalogues/plant.yaml"), {}, Ladder([Interpolation()]))
     records = [
         json_record(step, group="pump-1", sensor="flow", ts=START_MS + step * 60_000, value=200.0 + step)
@@ -34,7 +34,7 @@ def published(hours: int) -> list[bytes]:
     return [message.value for message in pipeline.messages(asyncio.run(pipeline.fill(applied.closed)))]
 
 
-def test_the_consumer_of_the_readme_reads_the_output_with_kafka_python_and_pyarrow_alone(
+def test_the_consumer_in_the_readme_reads_the_output_with_kafka_python_and_pyarrow_alone(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     readme = (CHECKOUT / "README.md").read_text()

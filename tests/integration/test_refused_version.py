@@ -1,4 +1,4 @@
-"""The real Triton answers with a version that is another model by its contract: the worker's ladder passes it by."""
+"""A real Triton serves a version whose contract has other sensors: the ladder skips it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from glaim_stream.records import Method
 MODEL = "plant-pump"
 
 
-async def test_a_version_of_other_sensors_is_refused_and_interpolation_stands_in(
+async def test_a_version_with_other_sensors_is_rejected_and_interpolation_fills(
     triton: LocalTriton | ExternalTriton, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = read_contract(CHECKOUT / "model_repo" / MODEL)

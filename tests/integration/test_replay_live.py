@@ -1,4 +1,4 @@
-"""A replay gives the rows of the live worker: of a whole topic, of a range in its middle, and of a file."""
+"""A replay publishes the live worker's rows: for a whole topic, a range in its middle, and a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.integration.worker_process import WorkerProcess, run_command, wait_un
 
 pytestmark = pytest.mark.slow
 
-STEPS = 420  # minutes: four windows and more, so that a range in the middle has something before its warm-up
+STEPS = 420  # minutes: more than four windows, so that a range in the middle has input before its warm-up
 SERVED_BATCH = 256
 Key = tuple[str, str, int, int]
 Rows = dict[Key, dict[str, Any]]
@@ -47,7 +47,7 @@ def settings(
 ) -> Settings:
     plant = (CHECKOUT / "deploy" / "catalogues" / "plant.yaml").read_text()
     catalogue = tmp_path / "groups.yaml"
-    # The wall clock closes nothing: it is not in the topic. Lateness gives disorder a meaning.
+    # The wall clock must close no step, because it is not in the topic. Lateness makes the disorder matter.
     catalogue.write_text(
         plant.replace("idle_timeout_s: 5 ", "idle_timeout_s: 100000 ").replace("lateness_s: 0 ", "lateness_s: 120 ")
     )
@@ -68,7 +68,7 @@ def settings(
 
 @dataclass(frozen=True)
 class Sent:
-    """Readings with holes and disorder, each stamped by its record as it happens."""
+    """A reading and the time at which it is sent; the record carries that time."""
 
     arrival_ms: int
     key: bytes
@@ -90,7 +90,7 @@ def disordered(seed: int = 3) -> list[Sent]:
 
 def send(settings: Settings, sent: Iterable[Sent]) -> None:
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
-    with suppress(TopicAlreadyExistsError):  # records keep the time that we give them
+    with suppress(TopicAlreadyExistsError):  # an explicitly created topic keeps the given record times
         admin.create_topics([NewTopic(settings.input_topic, settings.partitions, 1)])
     admin.close()
     ensure_topics(settings)
@@ -102,7 +102,7 @@ def send(settings: Settings, sent: Iterable[Sent]) -> None:
 
 
 def work(settings: Settings, tmp_path: Path) -> dict[int, list[ConsumerRecord]]:
-    """What a worker publishes for all that is in the topic, by partition."""
+    """Run a worker over the topic and return what it publishes, by partition."""
     ensure_topics(settings)
     with WorkerProcess(settings, tmp_path / "worker.log") as worker:
         wait_until_committed(settings, deadline_s=120)
@@ -124,7 +124,7 @@ def rows_of(tables: Iterable[pa.Table]) -> Rows:
         columns = table.set_column(table.column_names.index("ts"), "ts", table["ts"].cast("int64"))
         for row in columns.to_pylist():
             key = (row["group"], row["sensor"], row["ts"], row["revision"])
-            assert rows.setdefault(key, row) == row, f"{key} came twice with different content"
+            assert rows.setdefault(key, row) == row, f"{key} was published twice with different content"
     return rows
 
 
@@ -157,7 +157,7 @@ def assert_equal(found: Rows, expected: Rows, settings: Settings, *, to_the_byte
     assert sum(row["method"] in ("model", "blend") for row in expected.values()) > 500
 
 
-def test_with_a_fixed_batch_a_replay_equals_the_live_output_to_the_byte(settings: Settings, tmp_path: Path) -> None:
+def test_a_replay_with_a_fixed_batch_equals_the_live_output_to_the_byte(settings: Settings, tmp_path: Path) -> None:
     fixed = settings.model_copy(update={"triton_batch": SERVED_BATCH, "triton_fixed_batch": True})
     sent = disordered()
     send(fixed, sent)
@@ -167,9 +167,11 @@ def test_with_a_fixed_batch_a_replay_equals_the_live_output_to_the_byte(settings
     assert done.returncode == 0, done.stderr
     whole = rows_of([pq.read_table(tmp_path / "whole.parquet")])
     assert_equal(whole, live_rows(every(output)), fixed, to_the_byte=True)
-    assert any(row["revision"] >= FIRST_CORRECTION for row in whole.values()), "late readings corrected some"
+    assert any(row["revision"] >= FIRST_CORRECTION for row in whole.values()), (
+        "late readings must have corrected some rows"
+    )
 
-    # A range that begins and ends where the worker's batches did: its rows are those of the messages between.
+    # A range that begins and ends at the worker's batch boundaries yields the rows of the messages in between.
     partition, records = max(output.items(), key=lambda item: len(item[1]))
     edges = sorted({origin(record) for record in records})
     begin, end = edges[-4], edges[-2]
@@ -185,22 +187,22 @@ def test_with_a_fixed_batch_a_replay_equals_the_live_output_to_the_byte(settings
     assert 0 < warm <= begin + 1
     cold = replay(fixed, tmp_path / "cold.parquet", "--partition", str(partition), *span, "--no-warm-up")
     assert cold.returncode == 0, cold.stderr
-    assert rows_of([pq.read_table(tmp_path / "cold.parquet")]) != expected, "else the warm-up would be for nothing"
+    assert rows_of([pq.read_table(tmp_path / "cold.parquet")]) != expected, "without warm-up the rows must differ"
 
 
-def test_without_a_fixed_batch_filled_values_differ_by_a_resolution_step_at_most(
+def test_a_replay_without_a_fixed_batch_differs_by_at_most_one_resolution_step(
     settings: Settings, tmp_path: Path
 ) -> None:
     send(settings, disordered(seed=4))
     output = work(settings, tmp_path)
-    other_company = settings.model_copy(update={"poll_records": 1700, "triton_batch": 17})
-    done = replay(other_company, tmp_path / "whole.parquet")
+    other_batches = settings.model_copy(update={"poll_records": 1700, "triton_batch": 17})
+    done = replay(other_batches, tmp_path / "whole.parquet")
     assert done.returncode == 0, done.stderr
     found = rows_of([pq.read_table(tmp_path / "whole.parquet")])
     assert_equal(found, live_rows(every(output)), settings, to_the_byte=False)
 
 
-def test_a_file_gives_the_rows_of_the_same_file_produced_to_a_worker(settings: Settings, tmp_path: Path) -> None:
+def test_a_replay_of_a_file_equals_the_workers_output_for_the_same_readings(settings: Settings, tmp_path: Path) -> None:
     fixed = settings.model_copy(update={"triton_batch": SERVED_BATCH, "triton_fixed_batch": True})
     source = plant_source(STEPS / 1440, groups=3, seed=5)
     source = source.where(~hide(source, 0.15, seed=5).mask)
@@ -220,7 +222,7 @@ def test_a_file_gives_the_rows_of_the_same_file_produced_to_a_worker(settings: S
     assert_equal(rows_of([pq.read_table(tmp_path / "rows.parquet")]), expected, fixed, to_the_byte=True)
 
 
-def test_a_replay_to_a_topic_publishes_as_the_worker_does(settings: Settings, tmp_path: Path) -> None:
+def test_a_replay_to_a_topic_publishes_the_workers_messages(settings: Settings, tmp_path: Path) -> None:
     model_free = settings.model_copy(update={"imputer": "interpolation", "model_repository": tmp_path})
     send(model_free, disordered(seed=6))
     output = work(model_free, tmp_path)

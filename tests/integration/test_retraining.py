@@ -1,6 +1,6 @@
-"""The CronJobs' own commands, as helm renders them, on this machine: topic, dump, training, repository, Triton, rows.
+"""The commands of the chart's CronJobs, as helm renders them: dump, training, promotion and rollback.
 
-And back again: what was promoted under load is rolled back under load, and no row is lost either way.
+The model is promoted and rolled back under load, and no row is lost either way.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 STEP_MS = 60_000
-DUMPED, STEPS = 700, 1400  # the last 15 % of what is dumped hold a window, and little more
+DUMPED, STEPS = 700, 1400  # the last 15 % of the dump are just longer than one window
 MODEL = "plant-pump"
-BACK = "plant-glaim-stream-rollback"
+ROLLBACK_JOB = "plant-glaim-stream-rollback"
 CATALOGUE = CHECKOUT / "deploy" / "catalogues" / "plant.yaml"
-# The shipped recipe made so small that it is done in seconds; such a model beats nobody, so its export is forced.
+# The shipped recipe reduced to seconds; such a model does not beat the baselines, so its export is forced.
 SMALL = ["--force-export", "--epochs=1", "--d-model=8", *(
     f"--set={setting}" for setting in (
         "model.ffn=8", "model.heads=2", "model.d_psi=8", "model.d_g=2", "train.iterations=5",
@@ -52,7 +52,7 @@ SMALL = ["--force-export", "--epochs=1", "--d-model=8", *(
 
 
 class CronJob:
-    """The steps of the chart's retraining, with the containers' folders laid into one folder here."""
+    """The steps of the chart's retraining, with the containers' folders mapped into one local folder."""
 
     def __init__(self, settings: Settings, place: Path) -> None:
         try:
@@ -71,7 +71,7 @@ class CronJob:
         objects = [each for each in yaml.safe_load_all(run.stdout) if each]
         jobs = {each["metadata"]["name"]: each for each in objects if each["kind"] == "CronJob"}
         name = "plant-glaim-stream-training"
-        pods = [jobs[each]["spec"]["jobTemplate"]["spec"]["template"]["spec"] for each in (name, BACK)]
+        pods = [jobs[each]["spec"]["jobTemplate"]["spec"]["template"]["spec"] for each in (name, ROLLBACK_JOB)]
         self.steps = {
             step["name"]: step for pod in pods for step in [*pod.get("initContainers", []), *pod["containers"]]
         }
@@ -79,7 +79,7 @@ class CronJob:
             "data"
         ]
         (place / "config.toml").write_text(texts["config.toml"])
-        self._here = {
+        self._local_paths = {
             "$(RUN)": "plant-29384920",
             "/etc/glaim/training/config.toml": str(place / "config.toml"),
             "/opt/glaim/groups.yaml": str(CATALOGUE),
@@ -89,7 +89,7 @@ class CronJob:
         }
 
     def run(self, name: str) -> str:
-        """One step, to its end; what it said."""
+        """Run one step to its end and return its output."""
         step = self.steps[name]
         program, *arguments = [self._mapped(word) for word in step["command"]]
         if program == "glaim-stream":
@@ -103,13 +103,13 @@ class CronJob:
         return run.stdout
 
     def _mapped(self, word: str) -> str:
-        there = "|".join(map(re.escape, self._here))  # in one go: what was put in may look like what is to be replaced
-        return re.sub(there, lambda found: self._here[found[0]], word)
+        paths = "|".join(map(re.escape, self._local_paths))  # one pass, because a replacement may contain another path
+        return re.sub(paths, lambda found: self._local_paths[found[0]], word)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # half a minute where nobody else is at work
-def test_a_model_is_trained_anew_promoted_and_rolled_back_under_load(
+@pytest.mark.timeout(400)  # takes half a minute on an idle machine
+def test_a_retrained_model_is_promoted_and_rolled_back_under_load(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     reason = unsupported_reason()
@@ -126,7 +126,7 @@ def test_a_model_is_trained_anew_promoted_and_rolled_back_under_load(
         partitions=2,
         commit_interval_s=0.2,
         triton_deadline_s=20,
-        score_share=0,  # every filled row is the model's own then
+        score_share=0,  # no blending, so every filled row is the model's
     )
     ensure_topics(settings)
     job = CronJob(settings, tmp_path)
@@ -149,7 +149,7 @@ def test_a_model_is_trained_anew_promoted_and_rolled_back_under_load(
             assert worker.stop() == 0
         log = (tmp_path / "worker.log").read_text()
     assert f"{MODEL} now imputes with version 2, trained on readings.parquet" in log
-    assert "did not answer" not in log, "no call failed while versions came and went"
+    assert "did not answer" not in log, "no call may fail while versions change"
     assert audit(settings).clean
     made = by_version(rows_of(settings))
     for version in ("1", "2"):
@@ -158,7 +158,7 @@ def test_a_model_is_trained_anew_promoted_and_rolled_back_under_load(
 
 
 class Load:
-    """The plant's readings, a few steps at a time."""
+    """The plant's readings, sent a few steps at a time."""
 
     def __init__(self, settings: Settings, source: Source) -> None:
         self._settings, self._source = settings, source
@@ -166,16 +166,16 @@ class Load:
         self.sent = self.step = 0
 
     def until(self, step: int) -> None:
-        """Produce up to a step of the plant, and wait until workers have answered all of it."""
+        """Produce up to this step, and wait until all of it is committed."""
         bounds = [self._start_ms + each * STEP_MS for each in (self.step, step)]
         part = self._source.between(*bounds)
         assert produce(self._settings, part).failed_messages == 0
         self.sent += len(part)
         self.step = step
-        wait_until_committed(self._settings, all_of=self.sent)
+        wait_until_committed(self._settings, total=self.sent)
 
     def until_answered_by(self, version: str) -> None:
-        """Go on in small bites until a bite's rows, and enough of them, carry a version."""
+        """Produce ten steps at a time until at least 5 rows of one portion, and no others, carry the version."""
         for _, step in pairwise(range(self.step, STEPS, 10)):
             begin = self._start_ms + self.step * STEP_MS
             self.until(step)
@@ -186,7 +186,7 @@ class Load:
 
 
 def rows_of(settings: Settings) -> list[dict[str, Any]]:
-    """Every row that was published, partition by partition, in the order of the topic."""
+    """All published rows, partition by partition, in the order of the topic."""
     found = []
     for records in read_topic(settings, settings.output_topic).values():
         for record in records:
@@ -196,7 +196,7 @@ def rows_of(settings: Settings) -> list[dict[str, Any]]:
 
 
 def by_version(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Rows that a model made, by its version."""
+    """The rows that the model filled, by its version."""
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["method"] in ("model", "blend"):
@@ -205,7 +205,7 @@ def by_version(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def check_intervals(rows: list[dict[str, Any]], version: Path) -> None:
-    """Each interval is the one that the contract beside the weights gives."""
+    """Check that each interval follows from the contract beside the weights."""
     (model,) = read_catalogue(CATALOGUE).models
     table = SensorTable.of(model, read_contract(version))
     assert len(rows) >= 5
@@ -213,7 +213,7 @@ def check_intervals(rows: list[dict[str, Any]], version: Path) -> None:
         np.array([row["value"] for row in rows], np.float64),
         np.array([model.sensor_ids.index(row["sensor"]) for row in rows]),
         np.array([row["gap_age"] for row in rows]),
-        np.array([not row["final"] for row in rows]),  # at the window's right edge, but for finals
+        np.array([not row["final"] for row in rows]),  # provisional rows lie at the window's right edge
         table,
     )
     np.testing.assert_allclose([row["lower"] for row in rows], lower, rtol=1e-5, atol=1e-5)

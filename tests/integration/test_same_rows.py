@@ -1,12 +1,12 @@
-"""What was published for a frozen input is published still: every row, every cell, every refusal, every outage.
+"""The output for a frozen input has not changed: rows, cells, rejected readings and outages.
 
-`tests/golden/make.py` has made the input, and the output from the code as it was then. Here the same runs are made
-anew, through the command line alone, and compared with the frozen ones by key: equal in number, and every column equal.
-What the network fills is equal to the byte on a processor of the type that the output was made on. On another one the
-last bits of its answers differ, and may tip a rounding: values and intervals of the methods `model` and `blend` may
-then differ by one step of the sensor's resolution, and nothing else may differ at all.
+`tests/golden/make.py` made the input, and the output from the code at that time. These tests repeat the runs through
+the command line and compare by key: the same number of rows, and every column equal. Values of the network are equal to
+the byte on a processor of the type that made the output. On another one the last bits of its answers differ and may
+change a rounding: values and intervals of the methods `model` and `blend` may then differ by one step of the sensor's
+resolution, and nothing else may differ.
 
-Revision 2, a final made again after an outage of Triton, is not here: when Triton is back is not in the input.
+Revision 2, a final made again after an outage of Triton, does not occur, because an outage is not in the input.
 """
 
 from __future__ import annotations
@@ -47,53 +47,53 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MADE = json.loads((FOLDER / "made.json").read_text())
 RUNS = [*(run.name for run in FILE_RUNS), TOPIC]
-of_each_file = pytest.mark.parametrize("run", FILE_RUNS, ids=lambda run: run.name)
+for_each_file = pytest.mark.parametrize("run", FILE_RUNS, ids=lambda run: run.name)
 
 
-def same(found: Output, name: str, imputer: str) -> None:
-    """The output is the frozen one."""
-    # Interpolation is arithmetic that every processor does alike.
-    room = resolutions() if imputer == "triton" and processor() != MADE["processor"] else None
-    told = differences(found, frozen(name, imputer), room)
-    assert not told, "\n".join(told)
+def assert_frozen(found: Output, name: str, imputer: str) -> None:
+    """Assert that the output equals the frozen one."""
+    # Interpolation gives the same bits on every processor.
+    tolerances = resolutions() if imputer == "triton" and processor() != MADE["processor"] else None
+    problems = differences(found, frozen(name, imputer), tolerances)
+    assert not problems, "\n".join(problems)
 
 
-@of_each_file
+@for_each_file
 def test_a_file_filled_by_interpolation_gives_the_frozen_rows(run: FileRun, tmp_path: Path) -> None:
-    same(replay_file(run, "interpolation", tmp_path), run.name, "interpolation")
+    assert_frozen(replay_file(run, "interpolation", tmp_path), run.name, "interpolation")
 
 
-@of_each_file
+@for_each_file
 def test_a_file_filled_by_the_models_gives_the_frozen_rows(
     run: FileRun, triton: LocalTriton | ExternalTriton, tmp_path: Path
 ) -> None:
-    assert model_digests() == MADE["models"], "other models make other rows: make the frozen output anew"
-    same(replay_file(run, "triton", tmp_path, triton=triton.grpc_url), run.name, "triton")
+    assert model_digests() == MADE["models"], "the models have changed: regenerate the frozen output"
+    assert_frozen(replay_file(run, "triton", tmp_path, triton=triton.grpc_url), run.name, "triton")
 
 
-def test_a_worker_and_a_replay_that_interpolate_give_the_frozen_rows_for_a_topic(
+def test_a_topic_filled_by_interpolation_gives_the_frozen_rows_in_worker_and_replay(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     topic = Topic(kafka.bootstrap_servers, topic_prefix, "interpolation")
     topic.send()
-    same(topic.work(tmp_path / "worker.log"), TOPIC, "interpolation")
-    same(topic.replay(tmp_path), TOPIC, "interpolation")
+    assert_frozen(topic.work(tmp_path / "worker.log"), TOPIC, "interpolation")
+    assert_frozen(topic.replay(tmp_path), TOPIC, "interpolation")
 
 
-def test_a_worker_that_asks_the_models_gives_the_frozen_rows_for_a_topic(
+def test_a_topic_filled_by_the_models_gives_the_frozen_rows(
     kafka: LocalKafka | ExternalKafka, triton: LocalTriton | ExternalTriton, topic_prefix: str, tmp_path: Path
 ) -> None:
-    assert model_digests() == MADE["models"], "other models make other rows: make the frozen output anew"
+    assert model_digests() == MADE["models"], "the models have changed: regenerate the frozen output"
     topic = Topic(kafka.bootstrap_servers, topic_prefix, "triton", triton.grpc_url)
     topic.send()
-    same(topic.work(tmp_path / "worker.log"), TOPIC, "triton")
+    assert_frozen(topic.work(tmp_path / "worker.log"), TOPIC, "triton")
 
 
-# What is frozen holds what it should -------------------------------------------------------------------------------
+# The frozen output covers all kinds of rows --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_the_frozen_output_holds_rows_of_every_kind(name: str) -> None:
+def test_the_frozen_output_has_rows_of_every_kind(name: str) -> None:
     rows = frozen(name, "triton").rows
     methods = Counter(rows["method"].to_pylist())
     assert methods.keys() == {"observed", "model", "blend", "interpolation", "last_value", "none"}
@@ -105,27 +105,27 @@ def test_the_frozen_output_holds_rows_of_every_kind(name: str) -> None:
     assert {0, 1, 3, 4, 5} <= set(rows["revision"].to_pylist())
     assert set(rows["final"].to_pylist()) == {True, False}
     by_model = Counter(rows.filter(pc.equal(rows["method"], "model"))["sensor"].to_pylist())
-    assert {"flow", "speed", "PM2.5", "TEMP"} <= by_model.keys(), "both models have answered"
+    assert {"flow", "speed", "PM2.5", "TEMP"} <= by_model.keys(), "both models must have filled rows"
     slow = rows.filter(pc.equal(rows["sensor"], "vibration"))
     assert set(pc.divide(slow["ts"].cast(pa.int64()), 60_000).to_numpy() % 5) == {4}
     observed = rows.filter(rows["observed"])
-    assert not pc.equal(observed["event_time"], observed["ts"]).to_numpy().all(), "some readings lie within a step"
+    assert not pc.equal(observed["event_time"], observed["ts"]).to_numpy().all(), "some readings must lie inside a step"
     assert set(frozen(name, "interpolation").rows["method"].to_pylist()) == methods.keys() - {"model", "blend"}
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_the_frozen_output_holds_refusals_and_outages_of_every_kind(name: str) -> None:
+def test_the_frozen_output_has_rejects_and_outages_of_every_kind(name: str) -> None:
     output = frozen(name, "triton")
     assert {reject["cause"] for reject in output.rejects} == {
         "undecodable", "malformed", "unknown-group", "unknown-sensor", "bad-time", "future", "out-of-limits",
         "too-late",
     }  # fmt: skip
     kinds = Counter((event["kind"], event["last_ts"] is None) for event in output.outages)
-    assert kinds.keys() == {("speaks", True), ("dark", False), ("speaks", False)}, "new, dark, and back again"
+    assert kinds.keys() == {("speaks", True), ("dark", False), ("speaks", False)}, "a group appears, goes dark, returns"
     assert {event["model"] for event in output.outages} == {"plant-pump", "beijing-air"}
 
 
-def test_the_frozen_records_of_the_topic_fill_its_partitions_and_some_are_ahead_of_their_time() -> None:
+def test_the_frozen_records_use_all_partitions_and_some_are_stamped_ahead() -> None:
     records = pq.read_table(FOLDER / "topic.parquet").to_pylist()
     assert min(Counter(record["partition"] for record in records).values()) > 100
     assert {record["partition"] for record in records} == {0, 1, 2, 3}
@@ -136,24 +136,24 @@ def test_the_frozen_records_of_the_topic_fill_its_partitions_and_some_are_ahead_
     assert any(record["value"] is None for record in records)
 
 
-# The comparison notices --------------------------------------------------------------------------------------------
+# The comparison detects differences ----------------------------------------------------------------------------------
 
 
-def test_the_frozen_output_equals_itself_whatever_the_order() -> None:
+def test_the_frozen_output_equals_itself_in_any_order() -> None:
     output = frozen("arrows", "triton")
     shuffled = output.rows.take(np.random.default_rng(1).permutation(len(output.rows)))
     assert differences(Output(shuffled, output.rejects[::-1], output.outages), output) == []
 
 
 def changed(rows: pa.Table, name: str, row: int, cell: object) -> pa.Table:
-    """A copy in which one cell is another."""
+    """A copy with one cell replaced."""
     column = rows[name].combine_chunks()
     cells = pa.chunked_array([column.slice(0, row), pa.array([cell], column.type), column.slice(row + 1)])
     return rows.set_column(rows.column_names.index(name), rows.field(name), cells)
 
 
-def another(cell: Any) -> Any:
-    """A cell that differs as little as it can."""
+def smallest_change(cell: Any) -> Any:
+    """The cell with the smallest possible change."""
     if isinstance(cell, float):
         return np.nextafter(np.float32(cell), np.float32(np.inf)).item()
     if isinstance(cell, datetime):
@@ -161,14 +161,14 @@ def another(cell: Any) -> Any:
     return cell + "x" if isinstance(cell, str) else type(cell)(cell + 1) if cell is not True else False
 
 
-def test_one_cell_of_a_copy_that_differs_is_noticed_in_every_column() -> None:
+def test_one_changed_cell_is_detected_in_every_column() -> None:
     output = frozen("arrows", "triton")
     rows = sorted_rows(output.rows)
     for name in rows.column_names:
         interval = name in ("lower", "upper")
         row = rows["method"].to_pylist().index("model" if interval else "observed", 1000)
         cell = rows[name][row].as_py()
-        wrong = replace(output, rows=changed(rows, name, row, another(cell)))
+        wrong = replace(output, rows=changed(rows, name, row, smallest_change(cell)))
         assert differences(wrong, output), name
         assert interval or differences(wrong, output, resolutions()), name
         if rows.field(name).nullable:
@@ -176,7 +176,7 @@ def test_one_cell_of_a_copy_that_differs_is_noticed_in_every_column() -> None:
             assert differences(wrong, output, resolutions()), name
 
 
-def test_a_row_too_many_too_few_or_twice_is_noticed() -> None:
+def test_an_extra_missing_or_duplicate_row_is_detected() -> None:
     output = frozen("arrows", "interpolation")
     rows = output.rows
     for wrong in (rows.slice(1), rows.slice(0, len(rows) - 1), pa.concat_tables([rows, rows.slice(5, 1)])):
@@ -184,7 +184,7 @@ def test_a_row_too_many_too_few_or_twice_is_noticed() -> None:
         assert differences(output, replace(output, rows=wrong))
 
 
-def test_another_column_type_or_schema_version_is_noticed() -> None:
+def test_another_column_type_or_schema_version_is_detected() -> None:
     output = frozen("arrows", "interpolation")
     wider = output.rows.set_column(4, "value", output.rows["value"].cast(pa.float64()))
     later = output.rows.replace_schema_metadata({"glaim-schema-version": "3"})
@@ -192,23 +192,23 @@ def test_another_column_type_or_schema_version_is_noticed() -> None:
         assert differences(replace(output, rows=wrong), output)
 
 
-def test_a_value_of_the_network_may_differ_by_a_step_where_that_is_allowed_and_no_more() -> None:
+def test_a_value_of_the_network_may_differ_by_at_most_one_allowed_step() -> None:
     output = frozen("arrows", "triton")
-    rows, room = sorted_rows(output.rows), resolutions()
+    rows, tolerances = sorted_rows(output.rows), resolutions()
     for method, allowed in (("model", True), ("blend", True), ("interpolation", False), ("observed", False)):
         row = rows["method"].to_pylist().index(method)
-        step = room[rows["sensor"][row].as_py()]
+        step = tolerances[rows["sensor"][row].as_py()]
         for name in FLOATS if allowed else ["value"]:
             cell = rows[name][row].as_py()
             near, far = (replace(output, rows=changed(rows, name, row, cell + steps * step)) for steps in (1, 2.5))
-            assert bool(differences(near, output, room)) != allowed
-            assert differences(far, output, room)
+            assert bool(differences(near, output, tolerances)) != allowed
+            assert differences(far, output, tolerances)
             assert differences(near, output)
 
 
 @pytest.mark.parametrize("imputer", IMPUTERS)
 @pytest.mark.parametrize("name", RUNS)
-def test_a_refusal_or_an_outage_that_differs_is_noticed(name: str, imputer: str) -> None:
+def test_a_changed_reject_or_outage_is_detected(name: str, imputer: str) -> None:
     output = frozen(name, imputer)
     for rejects in (output.rejects[1:], [*output.rejects, output.rejects[0]], [{**output.rejects[0], "offset": "x"}]):
         assert differences(replace(output, rejects=rejects), output)

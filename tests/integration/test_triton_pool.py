@@ -1,4 +1,4 @@
-"""Two real Tritons behind one address: calls are dealt out to both, and none fails when one goes away."""
+"""Two real Tritons behind one address: calls are balanced over both, and none fails when one dies."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CONTRACT = contract(3, window=96, emitted_steps=4, name=MODEL)
 WINDOWS = Windows(MODEL, np.ones((2, 3, 96), np.float32), np.ones((2, 3, 96), bool), 4)
 
 
-def served(triton: LocalTriton) -> int:
-    """Calls that this server has answered."""
+def calls_served(triton: LocalTriton) -> int:
+    """The number of calls that this server has answered."""
     with grpc_client.InferenceServerClient(triton.grpc_url) as client:
         (model,) = client.get_inference_statistics(MODEL).model_stats
         return int(model.inference_stats.success.count)
@@ -47,31 +47,31 @@ def two_tritons(repository: Path, *options: str) -> Iterator[list[LocalTriton]]:
 
 @pytest.fixture(scope="module")
 def pool(tiny_repository: Path) -> Iterator[list[LocalTriton]]:
-    """Two servers that renew their connections every second, where the chart's do it every minute."""
+    """Two servers that renew their connections every second; the chart's do so every minute."""
     with two_tritons(tiny_repository, "--grpc-max-connection-age=1000", "--grpc-max-connection-age-grace=5000") as both:
         yield both
 
 
 def rung_of(pool: list[LocalTriton]) -> TritonImputer:
-    # What a headless Service's name is resolved to, in the words of gRPC.
+    # The gRPC form of the addresses to which a headless Service's name resolves.
     return TritonImputer("ipv4:" + ",".join(triton.grpc_url for triton in pool), {MODEL: CONTRACT}, deadline_s=5)
 
 
-async def test_calls_are_dealt_out_to_both(pool: list[LocalTriton]) -> None:
+async def test_calls_are_balanced_over_both_servers(pool: list[LocalTriton]) -> None:
     rung = rung_of(pool)
     await rung.check()
-    before = [served(triton) for triton in pool]
+    before = [calls_served(triton) for triton in pool]
     for _ in range(40):
         await rung.impute(WINDOWS)
     await rung.close()
-    shares = [served(triton) - start for triton, start in zip(pool, before, strict=True)]
+    shares = [calls_served(triton) - start for triton, start in zip(pool, before, strict=True)]
     assert sum(shares) == 40
     assert min(shares) >= 15
 
 
 async def test_no_call_fails_while_connections_are_renewed(pool: list[LocalTriton]) -> None:
     rung = rung_of(pool)
-    before = [served(triton) for triton in pool]
+    before = [calls_served(triton) for triton in pool]
     end = asyncio.get_running_loop().time() + 4
 
     async def keep_calling() -> int:
@@ -83,13 +83,13 @@ async def test_no_call_fails_while_connections_are_renewed(pool: list[LocalTrito
 
     calls = sum(await asyncio.gather(*(keep_calling() for _ in range(4))))
     await rung.close()
-    shares = [served(triton) - start for triton, start in zip(pool, before, strict=True)]
-    assert sum(shares) >= calls  # a call that was cut off and made again counts twice
+    shares = [calls_served(triton) - start for triton, start in zip(pool, before, strict=True)]
+    assert sum(shares) >= calls  # an interrupted and retried call counts twice
     assert min(shares) > calls / 4
 
 
-async def test_no_call_fails_when_the_model_of_one_dies_and_then_all_of_it(tiny_repository: Path) -> None:
-    """A dead model is answered by INTERNAL, for ever, while its Triton calls itself ready."""
+async def test_no_call_fails_when_one_servers_model_dies_and_then_the_server(tiny_repository: Path) -> None:
+    """A dead model returns INTERNAL for ever while its Triton still reports ready."""
     with two_tritons(tiny_repository) as pool:
         rung = rung_of(pool)
         for number in range(30):

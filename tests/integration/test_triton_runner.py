@@ -1,4 +1,4 @@
-"""The local Triton is a real one: it serves the TorchScript of a repository, and leaves nothing behind."""
+"""The local Triton serves the TorchScript models of a repository, and leaves no process or memory behind."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SENSORS, WINDOW, STEPS = 3, 96, 4
 
 
 @pytest.fixture(scope="module")
-def own_triton(tiny_repository: Path) -> Iterator[LocalTriton]:
-    """A server to be maltreated; nobody else uses it."""
+def disposable_triton(tiny_repository: Path) -> Iterator[LocalTriton]:
+    """A server for this file alone, which tests may kill."""
     with LocalTriton(tiny_repository) as triton:
         yield triton
 
@@ -61,7 +61,7 @@ def tensors(values: np.ndarray, observed: np.ndarray) -> list[grpc_client.InferI
 
 
 def infer_all(url: str, batches: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
-    """Several requests in flight at once, as the worker does it."""
+    """Send the requests concurrently, as the worker does."""
 
     async def run() -> list[np.ndarray]:
         async with aio_client.InferenceServerClient(url) as client:
@@ -96,84 +96,84 @@ def shared_memory(prefix: str = "glaim_triton_") -> set[str]:
 
 
 def shared_memory_prefix(server: LocalTriton) -> str:
-    """What the server's own regions are called; another server may run beside it."""
+    """The name prefix of this server's shared memory; another server may run beside it."""
     options = Path(f"/proc/{server.pid}/cmdline").read_bytes().decode().split("\0")
     return next(option.rsplit("=", 1)[1] for option in options if "shm-region-prefix-name" in option)
 
 
-def test_windows_are_imputed_alone_and_in_batches(own_triton: LocalTriton) -> None:
+def test_windows_are_imputed_alone_and_in_batches(disposable_triton: LocalTriton) -> None:
     batches = [windows(size, seed) for seed, size in enumerate((1, 1, 2, 5, 16, 1, 3))]
-    answers = infer_all(own_triton.grpc_url, batches)
+    answers = infer_all(disposable_triton.grpc_url, batches)
     for (values, observed), imputed in zip(batches, answers, strict=True):
         assert imputed.shape == (len(values), SENSORS, STEPS)
         np.testing.assert_allclose(imputed, expected(values, observed), rtol=1e-5)
 
 
-def test_a_window_without_any_observation_is_answered(own_triton: LocalTriton) -> None:
+def test_a_window_without_any_observation_is_answered(disposable_triton: LocalTriton) -> None:
     values, observed = (np.full((1, SENSORS, WINDOW), 7.0, np.float32), np.zeros((1, SENSORS, WINDOW), bool))
-    (imputed,) = infer_all(own_triton.grpc_url, [(values, observed)])
-    # The mean of no observation is 0 by the tiny model, and what is not observed is not looked at.
+    (imputed,) = infer_all(disposable_triton.grpc_url, [(values, observed)])
+    # The tiny model returns 0 without any observation, and ignores values that are not observed.
     np.testing.assert_array_equal(imputed, np.zeros((1, SENSORS, STEPS), np.float32))
 
 
 @pytest.mark.parametrize("shape", [(1, SENSORS, WINDOW - 1), (1, SENSORS + 1, WINDOW), (65, SENSORS, WINDOW)])
-def test_a_wrong_shape_or_batch_is_an_invalid_argument(own_triton: LocalTriton, shape: tuple[int, ...]) -> None:
+def test_a_wrong_shape_or_batch_is_an_invalid_argument(disposable_triton: LocalTriton, shape: tuple[int, ...]) -> None:
     with (
-        grpc_client.InferenceServerClient(own_triton.grpc_url) as client,
-        pytest.raises(InferenceServerException) as refusal,
+        grpc_client.InferenceServerClient(disposable_triton.grpc_url) as client,
+        pytest.raises(InferenceServerException) as error,
     ):
         client.infer(MODEL, tensors(np.zeros(shape, np.float32), np.zeros(shape, bool)), client_timeout=10)
-    assert refusal.value.status() == "StatusCode.INVALID_ARGUMENT"
+    assert error.value.status() == "StatusCode.INVALID_ARGUMENT"
 
 
-def test_metrics_count_the_inferences(own_triton: LocalTriton) -> None:
-    with urllib.request.urlopen(own_triton.metrics_url, timeout=10) as page:
+def test_metrics_count_the_inferences(disposable_triton: LocalTriton) -> None:
+    with urllib.request.urlopen(disposable_triton.metrics_url, timeout=10) as page:
         text = page.read().decode()
     assert f'nv_inference_request_success{{model="{MODEL}",version="1"}}' in text
 
 
-def test_the_load_api_is_closed(own_triton: LocalTriton) -> None:
-    """A load request can bring its own model.py: open, it would be a way to run code here."""
+def test_the_load_api_is_disabled(disposable_triton: LocalTriton) -> None:
+    """A load request can carry a model.py, so an open load API would allow code execution."""
     with (
-        grpc_client.InferenceServerClient(own_triton.grpc_url) as client,
+        grpc_client.InferenceServerClient(disposable_triton.grpc_url) as client,
         pytest.raises(InferenceServerException, match="explicit"),
     ):
         client.load_model(MODEL)
 
 
-def test_kill_9_and_restart_serves_again_on_the_same_ports(own_triton: LocalTriton) -> None:
-    url, pid = own_triton.grpc_url, own_triton.pid
-    prefix = shared_memory_prefix(own_triton)
+def test_kill_9_and_restart_serves_again_on_the_same_ports(disposable_triton: LocalTriton) -> None:
+    url, pid = disposable_triton.grpc_url, disposable_triton.pid
+    prefix = shared_memory_prefix(disposable_triton)
     assert shared_memory(prefix)
-    own_triton.kill()
-    assert own_triton.pid is None
-    assert not shared_memory(prefix), "a killed server leaves its shared memory to nobody"
-    own_triton.restart()
-    assert own_triton.grpc_url == url
-    assert own_triton.pid not in (None, pid)
+    disposable_triton.kill()
+    assert disposable_triton.pid is None
+    assert not shared_memory(prefix), "the shared memory of a killed server must be removed"
+    disposable_triton.restart()
+    assert disposable_triton.grpc_url == url
+    assert disposable_triton.pid not in (None, pid)
     values, observed = windows(2)
     np.testing.assert_allclose(infer_all(url, [(values, observed)])[0], expected(values, observed), rtol=1e-5)
 
 
-def test_the_probe_sees_a_dead_interpreter_that_health_does_not(own_triton: LocalTriton) -> None:
-    """The server never starts a dead interpreter anew, and calls itself ready all the same."""
+def test_the_probe_detects_a_dead_interpreter_that_server_health_misses(disposable_triton: LocalTriton) -> None:
+    """The server never restarts a dead interpreter and still reports ready."""
     interpreters = [
         int(entry.name)
         for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and _parent(entry) == own_triton.pid and _is_stub(entry)
+        if entry.name.isdigit() and _parent(entry) == disposable_triton.pid and _is_stub(entry)
     ]
     assert interpreters
     for pid in interpreters:
         os.kill(pid, signal.SIGKILL)
-    with grpc_client.InferenceServerClient(own_triton.grpc_url) as client:
+    with grpc_client.InferenceServerClient(disposable_triton.grpc_url) as client:
         assert model_problem(client, MODEL, timeout_s=5) is not None
         assert client.is_server_ready()
-    own_triton.kill()  # asked to stop, it would wait 10 s for the dead interpreter
-    own_triton.restart()
+    disposable_triton.kill()  # a clean stop would wait 10 s for the dead interpreter
+    disposable_triton.restart()
 
 
-@pytest.mark.slow  # quicker: explicit mode below, and versions that change in tests/models
-def test_poll_mode_takes_up_a_new_version(tiny_repository: Path, tmp_path: Path) -> None:
+@pytest.mark.slow  # quicker: explicit mode below, and version changes in tests/models
+def test_poll_mode_loads_a_new_version(tiny_repository: Path, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     shutil.copytree(tiny_repository, repository)
     with (
@@ -181,7 +181,7 @@ def test_poll_mode_takes_up_a_new_version(tiny_repository: Path, tmp_path: Path)
         grpc_client.InferenceServerClient(triton.grpc_url) as client,
     ):
         assert list(client.get_model_metadata(MODEL).versions) == ["1"]
-        # Copied beside and renamed: the poll must never see half a version.
+        # Copied elsewhere and renamed, so that the poll never sees an incomplete version.
         shutil.copytree(repository / MODEL / "1", tmp_path / "next")
         (tmp_path / "next").rename(repository / MODEL / "2")
         give_up = time.monotonic() + 60
@@ -203,8 +203,10 @@ def test_explicit_mode_needs_the_admin_header(tiny_repository: Path) -> None:
         assert model_problem(client, MODEL) is None
 
 
-def test_a_port_in_use_is_named_with_what_to_do(own_triton: LocalTriton, tiny_repository: Path) -> None:
-    port = int(own_triton.grpc_url.rsplit(":", 1)[1])
+def test_the_error_for_a_port_in_use_names_the_port_and_the_option(
+    disposable_triton: LocalTriton, tiny_repository: Path
+) -> None:
+    port = int(disposable_triton.grpc_url.rsplit(":", 1)[1])
     with pytest.raises(PortInUse, match=rf"port {port} .*in use.*--grpc-port"):
         LocalTriton(tiny_repository, grpc_port=port).start()
 
@@ -221,18 +223,18 @@ def test_a_model_that_does_not_load_shows_the_log(tiny_repository: Path, tmp_pat
     assert wait_until_gone(str(repository)) == []
 
 
-def test_a_repository_without_models_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_repository_without_models_is_rejected_at_once(tmp_path: Path) -> None:
     with pytest.raises(ServerFailed, match="holds no model"):
         LocalTriton(tmp_path).start()
 
 
 def test_the_environment_names_another_triton(
-    own_triton: LocalTriton, tiny_repository: Path, monkeypatch: pytest.MonkeyPatch
+    disposable_triton: LocalTriton, tiny_repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GLAIM_TRITON", own_triton.grpc_url)
+    monkeypatch.setenv("GLAIM_TRITON", disposable_triton.grpc_url)
     with triton_from_environment(tiny_repository) as other:
         assert isinstance(other, ExternalTriton)
-        assert other.grpc_url == own_triton.grpc_url
+        assert other.grpc_url == disposable_triton.grpc_url
     with (
         pytest.raises(ServerFailed, match=r"GLAIM_TRITON.*nowhere"),
         triton_from_environment(tiny_repository, models=["nowhere"]),
@@ -240,7 +242,7 @@ def test_the_environment_names_another_triton(
         pass
 
 
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, the guard that sees to it
+@pytest.mark.slow  # quicker: the guard in tests/deploy/test_process.py
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_the_program_leaves_no_process_and_no_shared_memory(
     end: signal.Signals, tiny_repository: Path, tmp_path: Path
@@ -255,7 +257,7 @@ def test_the_program_leaves_no_process_and_no_shared_memory(
         stdout=subprocess.PIPE,
         text=True,
     )
-    with program:  # closes its output and waits, whatever fails here
+    with program:  # closes its output and waits, even after a failure
         try:
             assert program.stdout is not None
             assert any("Triton is ready" in line for line in program.stdout), "the program ended early"

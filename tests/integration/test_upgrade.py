@@ -1,4 +1,4 @@
-"""The real Triton goes away and comes back: its model makes the finals of the outage again."""
+"""After an outage of a real Triton, its model makes the finals of the outage again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.integration.worker_process import WorkerProcess, plant_settings, wait
 STEP_MS = 60_000
 
 
-@pytest.mark.slow  # quicker: tests/windows/test_upgrades.py, and Triton's death in tests/chaos/test_triton_fails.py
+@pytest.mark.slow  # quicker: tests/windows/test_upgrades.py and tests/chaos/test_triton_fails.py
 def test_finals_of_an_outage_of_triton_are_made_again(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -45,7 +45,7 @@ def test_finals_of_an_outage_of_triton_are_made_again(
         whole = plant_source(groups=4, days=160 / 1440, seed=3)
         source = whole.where(~hide(whole, 0.15, seed=3).mask)
         start_ms = int(source.time_ms[0])
-        # away for the finals of some 20 steps; then small bites, since one batch catches up with what waited before it
+        # down for the finals of some 20 steps; then small portions, because each batch upgrades what waited before it
         edges = [0, 80, 100, *range(110, 160, 10), 160]
         with WorkerProcess(settings, tmp_path / "worker.log") as worker:
             sent = 0
@@ -57,7 +57,7 @@ def test_finals_of_an_outage_of_triton_are_made_again(
                 part = source.between(start_ms + first * STEP_MS, start_ms + until * STEP_MS)
                 assert produce(settings, part).failed_messages == 0
                 sent += len(part)
-                wait_until_committed(settings, all_of=sent)
+                wait_until_committed(settings, total=sent)
             assert worker.stop() == 0
     report = audit(settings)
     assert report.clean, report.problems
@@ -66,7 +66,7 @@ def test_finals_of_an_outage_of_triton_are_made_again(
     upgraded = [row for row in rows if row["revision"] == 2]
     assert len(upgraded) > 20
     assert all(row["final"] and not row["observed"] for row in upgraded)
-    # Where a baseline has erred less of late, the better rung's answer is that baseline alone.
+    # Where a baseline had smaller recent errors, the upgraded value is that baseline alone.
     assert sum(row["method"] in ("model", "blend") for row in upgraded) > 0.5 * len(upgraded)
-    last_word = Counter(newest_revisions(tables)["revision"].to_pylist())
-    assert last_word[2] == len(upgraded), "each is the last word on its cell, and made once"
+    newest = Counter(newest_revisions(tables)["revision"].to_pylist())
+    assert newest[2] == len(upgraded), "each cell must be upgraded once, as its newest revision"

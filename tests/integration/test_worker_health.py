@@ -1,4 +1,4 @@
-"""A worker's health pages while its real Kafka and its real Triton come and go, and while its loop is blocked."""
+"""A worker's health pages while a real Kafka and a real Triton start and stop, and while its loop is blocked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings, wait_until_committed
 from tests.worker.test_health import get
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 SILENCE_S = 2.0
 
 
@@ -35,7 +35,7 @@ class Pages:
         self._port = settings.metrics_port
 
     def status(self, page: str) -> int:
-        """0 while nobody listens."""
+        """The HTTP status of a page; 0 while nothing listens."""
         try:
             return get(self._port, f"/health/{page}")[0]
         except OSError:
@@ -61,13 +61,13 @@ class Pages:
 
 
 def wait_for(condition: Callable[[], bool], found: Callable[[], object]) -> None:
-    end_s = time.monotonic() + PATIENCE_S
+    end_s = time.monotonic() + TIMEOUT_S
     while not condition():
-        assert time.monotonic() < end_s, f"waited {PATIENCE_S} s in vain: {found()}"
+        assert time.monotonic() < end_s, f"waited {TIMEOUT_S} s, found {found()}"
         time.sleep(0.1)
 
 
-def watched_settings(kafka: str, prefix: str, **more: object) -> Settings:
+def health_settings(kafka: str, prefix: str, **more: object) -> Settings:
     return plant_settings(
         kafka,
         prefix,
@@ -81,14 +81,14 @@ def watched_settings(kafka: str, prefix: str, **more: object) -> Settings:
 
 
 @pytest.mark.slow  # quicker: each page and its causes in tests/worker/test_health.py
-def test_pages_follow_kafka_and_triton_as_they_come_and_go(topic_prefix: str, tmp_path: Path) -> None:
+def test_health_pages_follow_the_state_of_kafka_and_triton(topic_prefix: str, tmp_path: Path) -> None:
     reason = unsupported_reason()
     if reason is not None:
         pytest.skip(reason)
     triton = LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"], grpc_port=choose_port())
     address = f"{LOOPBACK}:{triton._requested_ports[0]}"
     with LocalKafka(jvm_options=QUICK_START) as kafka:
-        settings = watched_settings(
+        settings = health_settings(
             kafka.bootstrap_servers, topic_prefix, partitions=1, triton=address, triton_deadline_s=0.5
         )
         spare = settings.model_copy(update={"metrics_port": choose_port()})
@@ -97,18 +97,18 @@ def test_pages_follow_kafka_and_triton_as_they_come_and_go(topic_prefix: str, tm
         both = [Pages(settings), Pages(spare)]
         with WorkerProcess(settings, tmp_path / "worker.log"), WorkerProcess(spare, tmp_path / "spare.log"):
             try:
-                for pages in both:  # no Triton: they join the group and say what they wait for
-                    wait_for(partial(waits_for_triton_alone, pages, address), partial(pages.why_not, "started"))
+                for pages in both:  # without a Triton they join the group and report what they wait for
+                    wait_for(partial(waits_only_for_triton, pages, address), partial(pages.why_not, "started"))
                     assert pages.statuses == (200, 503, 503)
                 triton.start()
-                for pages in both:  # one partition, two workers: the one without any is as ready as the other
+                for pages in both:  # one partition, two workers: the idle worker is ready too
                     pages.wait(200, 200, 200)
                 assert sorted(len(pages.all["partitions"]) for pages in both) == [0, 1]
                 assert produce(settings, source).failed_messages == 0
-                wait_until_committed(settings, all_of=len(source))
+                wait_until_committed(settings, total=len(source))
                 triton.kill()
-                assert produce(settings, source).failed_messages == 0  # the same again: nothing new, but work
-                wait_until_committed(settings, all_of=2 * len(source))
+                assert produce(settings, source).failed_messages == 0  # the same readings again: no new rows, but work
+                wait_until_committed(settings, total=2 * len(source))
                 for pages in both:
                     assert pages.statuses == (200, 200, 200), pages.all
                 kafka.kill()
@@ -120,7 +120,7 @@ def test_pages_follow_kafka_and_triton_as_they_come_and_go(topic_prefix: str, tm
                 triton.stop()
 
 
-def waits_for_triton_alone(pages: Pages, address: str) -> bool:
+def waits_only_for_triton(pages: Pages, address: str) -> bool:
     why_not = pages.why_not("started")
     return (
         len(why_not) == 1
@@ -129,7 +129,7 @@ def waits_for_triton_alone(pages: Pages, address: str) -> bool:
     )
 
 
-BLOCKED = """
+BLOCKING_WORKER = """
 import sys, time
 from pathlib import Path
 from glaim_stream.worker import run as worker
@@ -142,10 +142,10 @@ def create_app(*given):
     async def block():
         while not Path(sys.argv[1]).exists():
             await app.sleep(0.1)
-        time.sleep(float(sys.argv[2]))  # not awaited: nothing else runs in this loop meanwhile
+        time.sleep(float(sys.argv[2]))  # blocks the event loop
         while not Path(sys.argv[3]).exists():
             await app.sleep(0.1)
-        for agent in app.agents.values():  # neither it nor who would start it again
+        for agent in app.agents.values():  # stops the agent and the supervisor that would restart it
             await agent.supervisor.stop()
     return app
 worker.create_app = create_app
@@ -153,14 +153,14 @@ worker.run(read_settings())
 """
 
 
-def test_a_blocked_loop_is_told_and_forgotten_when_it_turns_again_and_so_is_a_dead_agent(
+def test_live_fails_while_the_loop_is_blocked_and_after_the_agent_died(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    settings = watched_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
+    settings = health_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
     pages, now, dead = Pages(settings), tmp_path / "now", tmp_path / "dead"
     with (tmp_path / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", BLOCKED, str(now), str(2.5 * SILENCE_S), str(dead)],
+            [sys.executable, "-c", BLOCKING_WORKER, str(now), str(2.5 * SILENCE_S), str(dead)],
             env=environment_of(settings),
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -184,10 +184,10 @@ def test_a_blocked_loop_is_told_and_forgotten_when_it_turns_again_and_so_is_a_de
         process.wait()
 
 
-def test_a_worker_says_in_a_sentence_that_its_port_is_taken(
+def test_a_worker_reports_in_one_line_that_its_port_is_taken(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    settings = watched_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
+    settings = health_settings(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
     with WorkerProcess(settings, tmp_path / "first.log"), WorkerProcess(settings, tmp_path / "second.log"):
         logs = [tmp_path / "first.log", tmp_path / "second.log"]
         sentence = f"error: GLAIM_METRICS_HOST, GLAIM_METRICS_PORT: expected an address to listen on, '{LOOPBACK}' port"

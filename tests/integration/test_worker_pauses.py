@@ -1,4 +1,4 @@
-"""A worker whose output topic takes nothing: it waits where it is, in its group, and goes on."""
+"""A worker whose output topic rejects every row: it pauses, stays in its consumer group, and resumes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from glaim_stream.feed.sources import plant_source
 from glaim_stream.kafka.topics import ensure_topics
 from tests.integration.worker_process import environment_of, plant_settings, wait_until_committed
 
-INTERVAL_S = 3.0  # Faust's default of 1000 s is how long a pause would have to be
+POLL_INTERVAL_S = 3.0  # with Faust's default, the pause would have to last 1000 s
 
-IMPATIENT = f"""
+WORKER_WITH_SHORT_POLL_INTERVAL = f"""
 from glaim_stream.worker import run as worker
 from glaim_stream.settings import read_settings
 
 built = worker.create_app
 def create_app(*given):
     app = built(*given)
-    app.conf.broker_max_poll_interval = {INTERVAL_S}
+    app.conf.broker_max_poll_interval = {POLL_INTERVAL_S}
     return app
 worker.create_app = create_app
 worker.run(read_settings())
@@ -35,7 +35,7 @@ worker.run(read_settings())
 
 
 @pytest.mark.slow  # quicker: the retries in tests/kafka/test_publish.py
-def test_a_topic_that_takes_no_row_pauses_the_worker_and_costs_nothing(
+def test_a_topic_that_rejects_every_row_pauses_the_worker_and_loses_nothing(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     settings = plant_settings(
@@ -54,10 +54,13 @@ def test_a_topic_that_takes_no_row_pauses_the_worker_and_costs_nothing(
     log = tmp_path / "worker.log"
     with log.open("wb") as output:
         worker = subprocess.Popen(
-            [sys.executable, "-c", IMPATIENT], env=environment_of(settings), stdout=output, stderr=subprocess.STDOUT
+            [sys.executable, "-c", WORKER_WITH_SHORT_POLL_INTERVAL],
+            env=environment_of(settings),
+            stdout=output,
+            stderr=subprocess.STDOUT,
         )
     try:
-        limit(admin, settings.output_topic, 1_000)  # a message of one row has some 3,200 bytes
+        limit(admin, settings.output_topic, 1_000)  # a message with one row has about 3,200 bytes
         source = plant_source(groups=20, days=20 / 1440, seed=3)  # 2,800 readings: all partitions are full of batches
         assert produce(settings, source).failed_messages == 0
         end_s = time.monotonic() + 60
@@ -65,22 +68,22 @@ def test_a_topic_that_takes_no_row_pauses_the_worker_and_costs_nothing(
             assert worker.poll() is None, log.read_text()
             assert time.monotonic() < end_s, log.read_text()
             time.sleep(0.1)
-        time.sleep(2.5 * INTERVAL_S)
+        time.sleep(2.5 * POLL_INTERVAL_S)
         limit(admin, settings.output_topic, 1_000_000)
-        wait_until_committed(settings, all_of=len(source))
-        assert worker.poll() is None, "it never ended"
+        wait_until_committed(settings, total=len(source))
+        assert worker.poll() is None, "the worker must keep running"
         worker.terminate()
         assert worker.wait(30) == 0
     finally:
         admin.close()
         worker.kill()
         worker.wait()
-    said = log.read_text()
-    assert said.count("Setting newly assigned partitions") == 1, "it stayed in the group"
-    assert "Traceback" not in said
+    logged = log.read_text()
+    assert logged.count("Setting newly assigned partitions") == 1, "the worker must stay in its group"
+    assert "Traceback" not in logged
     report = audit(settings)
     assert report.clean, report.problems
 
 
-def limit(admin: KafkaAdminClient, topic: str, most_bytes: int) -> None:
-    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": str(most_bytes)})])
+def limit(admin: KafkaAdminClient, topic: str, max_bytes: int) -> None:
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": str(max_bytes)})])

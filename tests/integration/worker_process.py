@@ -1,4 +1,4 @@
-"""The worker as an operator runs it: a process of its own, which tests may kill."""
+"""The worker as an operator runs it: a separate process, which tests may kill."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from glaim_stream.settings import Settings
 from tests.command_line import call
 
 
-def plant_settings(kafka: str, prefix: str, **more: object) -> Settings:
-    """Settings for the shipped plant, with topics and a consumer group of the test's own."""
+def plant_settings(kafka: str, prefix: str, **changes: object) -> Settings:
+    """Settings for the shipped plant, with separate topics and consumer group for the test."""
     return Settings(
         kafka=kafka,
         catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
@@ -29,18 +29,18 @@ def plant_settings(kafka: str, prefix: str, **more: object) -> Settings:
         input_topic=prefix + "in",
         output_topic=prefix + "out",
         consumer_group=prefix + "worker",
-        **more,  # type: ignore[arg-type]
+        **changes,  # type: ignore[arg-type]
     )
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """This process's environment, and the settings as an operator would give them."""
+    """This process's environment plus the settings as an operator would give them."""
     given = settings.model_dump(exclude_defaults=True)
     return os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
 
 
 def run_command(settings: Settings, *arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """Run `glaim-stream` with these arguments as a process of its own, to its end; the caller judges the status."""
+    """Run `glaim-stream` with these arguments in a separate process; the caller checks the exit status."""
     return subprocess.run(
         [sys.executable, "-m", "glaim_stream", *arguments],
         env=environment_of(settings),
@@ -57,7 +57,7 @@ def call_command(settings: Settings, *arguments: str) -> subprocess.CompletedPro
 
 
 class WorkerProcess:
-    """`glaim-stream worker` with settings by environment; its log goes to a file."""
+    """A `glaim-stream worker` process with settings from the environment; its log goes to a file."""
 
     def __init__(self, settings: Settings, log: Path) -> None:
         self.settings = settings
@@ -78,13 +78,13 @@ class WorkerProcess:
         return self
 
     def kill(self) -> None:
-        """SIGKILL: nothing is flushed, committed or closed."""
+        """Send SIGKILL: nothing is flushed, committed or closed."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def stop(self, timeout_s: float = 30) -> int:
-        """SIGTERM; the exit status."""
+        """Send SIGTERM and return the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(timeout_s)
@@ -111,14 +111,14 @@ class WorkerProcess:
 def wait_until_committed(
     settings: Settings,
     *,
-    more: int | None = None,
-    all_of: int | None = None,
+    additional: int | None = None,
+    total: int | None = None,
     at_most: int | None = None,
     deadline_s: float = 60,
 ) -> dict[int, str | None]:
-    """Wait until workers have committed all the input there is, `all_of` it, or `more` records than they have now.
+    """Wait until workers have committed all the input, or `total` records, or `additional` ones beyond those of now.
 
-    A stream may end before there are so many more: `at_most` says how many there will ever be.
+    A stream may end before so many additional records: `at_most` is the number that it sends in total.
 
     Returns:
         The commits' metadata by partition.
@@ -129,9 +129,9 @@ def wait_until_committed(
         numbers = consumer.partitions_for_topic(settings.input_topic) or set()
         ends = consumer.end_offsets([TopicPartition(settings.input_topic, number) for number in numbers])
         before = _commits(admin, settings.consumer_group)
-        wanted = all_of or sum(ends.values())
-        if more is not None:
-            wanted = more + sum(before[tp].offset for tp in ends if tp in before)
+        wanted = total or sum(ends.values())
+        if additional is not None:
+            wanted = additional + sum(before[tp].offset for tp in ends if tp in before)
             wanted = wanted if at_most is None else min(wanted, at_most)
         end_s = time.monotonic() + deadline_s
         while True:
@@ -152,4 +152,4 @@ def _commits(admin: KafkaAdminClient, consumer_group: str) -> dict[TopicPartitio
     try:
         return admin.list_group_offsets(consumer_group).get(consumer_group, {})
     except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError):
-        return {}  # the broker is still making the topic that holds the commits
+        return {}  # the broker is still creating the topic that holds the commits

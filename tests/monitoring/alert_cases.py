@@ -1,37 +1,37 @@
-"""What each alert must and must not do, as series of a sample a minute: firing, flapping, resets, a single restart.
+"""When each alert must fire and must stay silent, as series with one sample per minute.
 
-A series is written as promtool writes it: `0+60x30` begins with 0 and takes 30 steps of 60, `_` is no sample.
+Series use promtool's notation: `0+60x30` begins with 0 and takes 30 steps of 60, `_` is no sample.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-OF = 'namespace="plant",release="line-1"'
-W0 = f'{OF},job="glaim-stream-worker",instance="w0"'
-W1 = f'{OF},job="glaim-stream-worker",instance="w1"'
-TRITON = f'{OF},job="glaim-stream-triton",instance="t0"'
+COMMON_LABELS = 'namespace="plant",release="line-1"'
+W0 = f'{COMMON_LABELS},job="glaim-stream-worker",instance="w0"'
+W1 = f'{COMMON_LABELS},job="glaim-stream-worker",instance="w1"'
+TRITON = f'{COMMON_LABELS},job="glaim-stream-triton",instance="t0"'
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Whether an alert fires at a minute of some series."""
+    """Series, an alert, and whether it fires at a given minute."""
 
     alert: str
-    what: str  # happens
+    situation: str
     series: dict[str, str]
     at: str
     fires: bool
 
 
-def fires(alert: str, what: str, at: str, **series: str) -> Case:
-    """It does; `series` by metric, `metric__labels` being looked up in LABELS."""
-    return Case(alert, what, _named(series), at, True)
+def fires(alert: str, situation: str, at: str, **series: str) -> Case:
+    """A case in which the alert fires; keys of `series` are `metric` or `metric__key`, with `key` from LABELS."""
+    return Case(alert, situation, _named(series), at, True)
 
 
-def silent(alert: str, what: str, at: str, **series: str) -> Case:
-    """It does not."""
-    return Case(alert, what, _named(series), at, False)
+def silent(alert: str, situation: str, at: str, **series: str) -> Case:
+    """A case in which the alert does not fire."""
+    return Case(alert, situation, _named(series), at, False)
 
 
 _OWNED = 'namespace="{}",job_name="{}",owner_kind="CronJob",owner_name="{}"'
@@ -90,11 +90,11 @@ CASES = (
     fires("GlaimWorkersGone", "the only worker and its target vanish", "18m", up="1x9 _x10"),
     silent("GlaimWorkersGone", "one of two dies", "30m", up="1x9 0x30", up__w1="1x40"),
     silent("GlaimWorkersGone", "the only worker is replaced in a minute", "12m", up="1x9 0x0 1x10"),
-    fires("GlaimWorkerDown", "one of two is away for 4 minutes", "14m", up="1x9 0x10", up__w1="1x20"),
+    fires("GlaimWorkerDown", "one of two is down for 4 minutes", "14m", up="1x9 0x10", up__w1="1x20"),
     silent("GlaimWorkerDown", "a restart of 2 minutes", "13m", up="1x9 0x1 1x10"),
-    silent("GlaimWorkerDown", "it flaps: away every other minute", "30m", up="1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1x20"),
+    silent("GlaimWorkerDown", "it flaps: down every other minute", "30m", up="1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1x20"),
     fires(
-        "GlaimWorkerRestarting", "a crash loop, a start each 5 minutes", "40m",
+        "GlaimWorkerRestarting", "a crash loop, a start every 5 minutes", "40m",
         process_start_time_seconds="100x4 400x4 700x4 1000x4 1300x4 1600x20",
     ),
     silent(
@@ -110,22 +110,22 @@ CASES = (
         glaim_input_partitions="2x30", glaim_consumer_lag_records__p0="0x30",
         glaim_consumer_lag_records__p1="0x9 _x1 0x20",
     ),
-    fires("GlaimWorkerNotReady", "it waits for a Triton that never comes", "20m", glaim_health__ready="0x30"),
+    fires("GlaimWorkerNotReady", "the worker waits for a Triton that never starts", "20m", glaim_health__ready="0x30"),
     silent("GlaimWorkerNotReady", "a rebuild of 4 minutes", "20m", glaim_health__ready="1x9 0x3 1x30"),
     fires("GlaimWorkerFaults", "one fault", "20m", glaim_worker_faults_total="0x9 1x20"),
-    silent("GlaimWorkerFaults", "the counter begins anew after a restart", "20m", glaim_worker_faults_total="0x9 0x20"),
-    silent("GlaimWorkerFaults", "a fault of yesterday", "90m", glaim_worker_faults_total="0x9 1x90"),
+    silent("GlaimWorkerFaults", "the counter is reset by a restart", "20m", glaim_worker_faults_total="0x9 0x20"),
+    silent("GlaimWorkerFaults", "a fault over an hour ago", "90m", glaim_worker_faults_total="0x9 1x90"),
     # --- flow
     fires(
-        "GlaimConsumerLagGrowing", "5 records a second more than are answered", "40m",
+        "GlaimConsumerLagGrowing", "5 records a second more than the workers answer", "40m",
         glaim_consumer_lag_records__p0="0+300x60", glaim_consumer_lag_records__p1="0x60",
     ),
     silent(
-        "GlaimConsumerLagGrowing", "a restart leaves 50,000 records, which are worked off", "40m",
+        "GlaimConsumerLagGrowing", "a restart leaves a backlog of 50,000 records that shrinks", "40m",
         glaim_consumer_lag_records__p0="0x9 50000-2000x25 0x30",
     ),
     silent(
-        "GlaimConsumerLagGrowing", "a few hundred that come and go", "40m",
+        "GlaimConsumerLagGrowing", "a fluctuating lag of a few hundred", "40m",
         glaim_consumer_lag_records__p0="100 300 200 400 100 300 200 400 100 300 200 400 100 300 200 400x40",
     ),
     fires(
@@ -137,11 +137,11 @@ CASES = (
         glaim_consumer_lag_records__p0="500x40",
     ),
     silent(
-        "GlaimWatermarkStalled", "always behind, and always moving", "40m",
+        "GlaimWatermarkStalled", "a constant lag while event time advances", "40m",
         glaim_consumer_lag_records__p0="5000x60", glaim_newest_event_timestamp_seconds__p0="0+60x60",
     ),
     silent(
-        "GlaimWatermarkStalled", "nothing is sent", "40m",
+        "GlaimWatermarkStalled", "no input", "40m",
         glaim_consumer_lag_records__p0="0x60", glaim_newest_event_timestamp_seconds__p0="0+60x10 600x60",
     ),
     fires(
@@ -153,11 +153,11 @@ CASES = (
         glaim_records_total="0+600x15 9000x60", glaim_consumer_lag_records__p0="0x15 600+600x60",
     ),
     silent(
-        "GlaimInputSilent", "newly installed, nobody has sent anything yet", "45m",
+        "GlaimInputSilent", "newly installed, no input yet", "45m",
         glaim_records_total="0x80", glaim_consumer_lag_records__p0="0x80",
     ),
     silent(
-        "GlaimInputSilent", "the counter begins anew after a restart", "45m",
+        "GlaimInputSilent", "the counter is reset by a restart", "45m",
         glaim_records_total="0+600x15 0+600x60", glaim_consumer_lag_records__p0="0x80",
     ),
     fires(
@@ -174,15 +174,15 @@ CASES = (
         glaim_output_latency_seconds_count="0+60x345",
     ),
     silent(
-        "GlaimOutputLatencyBurn", "half a per cent is late", "360m",
+        "GlaimOutputLatencyBurn", "0.5 % of the batches are late", "360m",
         glaim_output_latency_seconds_bucket__fast="0+597x400", glaim_output_latency_seconds_count="0+600x400",
     ),
-    fires("GlaimPublishRetries", "the broker is away", "20m", glaim_publish_retries_total="0x9 6+6x30"),
-    silent("GlaimPublishRetries", "a broker's roll-out", "20m", glaim_publish_retries_total="0x9 8x30"),
+    fires("GlaimPublishRetries", "the broker is down", "20m", glaim_publish_retries_total="0x9 6+6x30"),
+    silent("GlaimPublishRetries", "a rolling restart of the broker", "20m", glaim_publish_retries_total="0x9 8x30"),
     fires("GlaimRebuildFailing", "the input cannot be read", "20m", glaim_rebuild_failures_total="0x5 6+6x30"),
     silent("GlaimRebuildFailing", "one broken connection", "20m", glaim_rebuild_failures_total="0x5 1x30"),
     fires(
-        "GlaimRetentionShort", "found at the start, before the first scrape", "10m",
+        "GlaimRetentionShort", "found at startup, before the first scrape", "10m",
         glaim_retention_shortfalls_total="2x60", process_start_time_seconds="-60x60",
     ),
     fires(
@@ -199,15 +199,15 @@ CASES = (
         glaim_readings_total="0+6000x60", glaim_dead_letters_total__undecodable="0x9 120+120x60",
     ),
     fires(
-        "GlaimDeadLettersRising", "a wrong catalogue: nothing can be used", "30m",
+        "GlaimDeadLettersRising", "a wrong catalogue: no reading is usable", "30m",
         glaim_readings_total="0x60", glaim_dead_letters_total__undecodable="0+120x60",
     ),
     silent(
-        "GlaimDeadLettersRising", "a burst of nine", "15m",
+        "GlaimDeadLettersRising", "a burst of nine dead letters", "15m",
         glaim_readings_total="0+60x60", glaim_dead_letters_total__undecodable="0x9 9x60",
     ),
     silent(
-        "GlaimDeadLettersRising", "one in a thousand, always", "50m",
+        "GlaimDeadLettersRising", "a constant one in a thousand", "50m",
         glaim_readings_total="0+60000x60", glaim_dead_letters_total__undecodable="0+60x60",
     ),
     fires(
@@ -215,23 +215,23 @@ CASES = (
         glaim_readings_total="0+6000x90", glaim_late_readings_total="0+120x90",
     ),
     silent(
-        "GlaimTooLateReadings", "a burst of what a gateway had stored", "30m",
+        "GlaimTooLateReadings", "a gateway sends its stored readings at once", "30m",
         glaim_readings_total="0+6000x90", glaim_late_readings_total="0x20 900x90",
     ),
     fires(
-        "GlaimGroupsDark", "ten of a hundred at once", "20m",
+        "GlaimGroupsDark", "ten of a hundred groups at once", "20m",
         glaim_groups__p0="100x60", glaim_outages_total__dark="0x9 10x60", glaim_outages_total__speaks="0x70",
     ),
     silent(
-        "GlaimGroupsDark", "ten of a hundred, and they speak again", "20m",
+        "GlaimGroupsDark", "ten of a hundred groups, which return", "20m",
         glaim_groups__p0="100x60", glaim_outages_total__dark="0x9 10x60", glaim_outages_total__speaks="0x12 10x60",
     ),
     silent(
-        "GlaimGroupsDark", "one of a hundred", "20m",
+        "GlaimGroupsDark", "one of a hundred groups", "20m",
         glaim_groups__p0="100x60", glaim_outages_total__dark="0x9 1x60", glaim_outages_total__speaks="0x70",
     ),
     # --- quality
-    fires("GlaimImputerUnavailable", "Triton is away for 6 minutes", "16m", glaim_imputer_state__rung="0x9 2 1 2x20"),
+    fires("GlaimImputerUnavailable", "Triton is down for 6 minutes", "16m", glaim_imputer_state__rung="0x9 2 1 2x20"),
     silent(
         "GlaimImputerUnavailable", "Triton is rolled out in 3 minutes", "13m", glaim_imputer_state__rung="0x9 2x2 0x20",
     ),
@@ -239,7 +239,7 @@ CASES = (
         "GlaimImputerUnavailable", "it flaps", "30m", glaim_imputer_state__rung="0 2 0 2 0 2 0 2 0 2 0 2 0x30",
     ),
     fires(
-        "GlaimImputerUnavailable", "one of two workers does not reach it", "20m",
+        "GlaimImputerUnavailable", "one of two workers cannot reach it", "20m",
         glaim_imputer_state__rung="0x30", glaim_imputer_state__rung1="2x30",
     ),
     fires(
@@ -248,78 +248,78 @@ CASES = (
         glaim_rows_total__observed="0+9000x60",
     ),
     silent(
-        "GlaimFallbackShareHigh", "Triton is away, which another alert says", "40m",
+        "GlaimFallbackShareHigh", "Triton is down, which another alert reports", "40m",
         glaim_rows_total__by_interpolation="0+570x60", glaim_rows_total__by_model="0+30x60",
         glaim_imputer_state__rung="2x60",
     ),
     silent(
-        "GlaimFallbackShareHigh", "half and half", "40m",
+        "GlaimFallbackShareHigh", "interpolation fills half", "40m",
         glaim_rows_total__by_interpolation="0+300x60", glaim_rows_total__by_blend="0+300x60",
         glaim_rows_total__observed="0+9000x60",
     ),
     silent(
-        "GlaimFallbackShareHigh", "no hole at all", "40m",
+        "GlaimFallbackShareHigh", "no holes", "40m",
         glaim_rows_total__by_interpolation="0x60", glaim_rows_total__by_model="0x60",
         glaim_rows_total__observed="0+9000x60",
     ),
     fires(
-        "GlaimModelWorseThanBaseline", "the model has aged", "120m",
+        "GlaimModelWorseThanBaseline", "the model has become worse than the baseline", "120m",
         glaim_score_error_total__of_model="0+15x200", glaim_score_error_total__of_baseline="0+10x200",
         glaim_score_questions_total__asked="0+10x200",
     ),
     silent(
-        "GlaimModelWorseThanBaseline", "it is worse on one slow sensor alone", "120m",
+        "GlaimModelWorseThanBaseline", "the model is worse on one slow sensor only", "120m",
         glaim_score_error_total__of_model="0+8x200", glaim_score_error_total__of_baseline="0+20x200",
         glaim_score_questions_total__asked="0+10x200",
         glaim_score_error_total__slow_of_model="0+14x200", glaim_score_error_total__slow_of_baseline="0+10x200",
         glaim_score_questions_total__slow_asked="0+10x200",
     ),
     silent(
-        "GlaimModelWorseThanBaseline", "it is better", "120m",
+        "GlaimModelWorseThanBaseline", "the model is better", "120m",
         glaim_score_error_total__of_model="0+8x200", glaim_score_error_total__of_baseline="0+10x200",
         glaim_score_questions_total__asked="0+10x200",
     ),
     silent(
-        "GlaimModelWorseThanBaseline", "too few questions to tell", "120m",
+        "GlaimModelWorseThanBaseline", "too few probes to judge", "120m",
         glaim_score_error_total__of_model="0+15x200", glaim_score_error_total__of_baseline="0+10x200",
         glaim_score_questions_total__asked="0+1x200",
     ),
     fires(
-        "GlaimIntervalCoverageLow", "70 of 100 hold", "120m",
+        "GlaimIntervalCoverageLow", "70 of 100 intervals hold", "120m",
         glaim_score_intervals_total__drawn="0+10x200", glaim_score_intervals_holding_total__drawn="0+7x200",
     ),
     silent(
-        "GlaimIntervalCoverageLow", "85 of 100 hold", "120m",
+        "GlaimIntervalCoverageLow", "85 of 100 intervals hold", "120m",
         glaim_score_intervals_total__drawn="0+20x200", glaim_score_intervals_holding_total__drawn="0+17x200",
     ),
-    fires("GlaimContractUnusable", "a version is refused", "20m", glaim_contract_reads_total__refused="0x9 1x60"),
-    silent("GlaimContractUnusable", "a version is taken up", "20m", glaim_contract_reads_total__read="0x9 1x60"),
+    fires("GlaimContractUnusable", "a version is rejected", "20m", glaim_contract_reads_total__refused="0x9 1x60"),
+    silent("GlaimContractUnusable", "a version is read", "20m", glaim_contract_reads_total__read="0x9 1x60"),
     # --- Triton
-    fires("GlaimTritonDown", "it is away for 4 minutes", "14m", up__triton="1x9 0x10"),
-    silent("GlaimTritonDown", "it is replaced in 2 minutes", "13m", up__triton="1x9 0x1 1x10"),
+    fires("GlaimTritonDown", "Triton is down for 4 minutes", "14m", up__triton="1x9 0x10"),
+    silent("GlaimTritonDown", "Triton is replaced within 2 minutes", "13m", up__triton="1x9 0x1 1x10"),
     fires(
-        "GlaimTritonQueueing", "half a second in the queue", "30m",
+        "GlaimTritonQueueing", "half a second in the queue per request", "30m",
         nv_inference_queue_duration_us__served="0+30000000x60", nv_inference_request_success__served="0+60x60",
     ),
     silent(
-        "GlaimTritonQueueing", "two milliseconds", "30m",
+        "GlaimTritonQueueing", "two milliseconds in the queue per request", "30m",
         nv_inference_queue_duration_us__served="0+120000x60", nv_inference_request_success__served="0+60x60",
     ),
     silent(
-        "GlaimTritonQueueing", "nobody asks", "30m",
+        "GlaimTritonQueueing", "no requests", "30m",
         nv_inference_queue_duration_us__served="500x60", nv_inference_request_success__served="50x60",
     ),
     fires(
-        "GlaimTritonFailures", "one in ten fails", "30m",
+        "GlaimTritonFailures", "one in ten requests fails", "30m",
         nv_inference_request_failure__failed="0+6x60", nv_inference_request_success__served="0+54x60",
     ),
     silent(
-        "GlaimTritonFailures", "a handful in a roll-out", "25m",
+        "GlaimTritonFailures", "a few failures in a roll-out", "25m",
         nv_inference_request_failure__failed="0x10 5x60", nv_inference_request_success__served="0+600x60",
     ),
     # --- training
     fires(
-        "GlaimRetrainingFailed", "every try has failed", "10m",
+        "GlaimRetrainingFailed", "every attempt has failed", "10m",
         glaim_build_info="1x30", kube_job_status_start_time__first="100x30", kube_job_owner__first_owner="1x30",
         kube_job_failed__first_failed="1x30", kube_job_status_failed__first_limit="1x30",
     ),
@@ -329,12 +329,12 @@ CASES = (
         kube_job_status_failed__other_limit="1x30",
     ),
     silent(
-        "GlaimRetrainingFailed", "one try has failed, the next one runs", "10m",
+        "GlaimRetrainingFailed", "one attempt has failed, the next one runs", "10m",
         glaim_build_info="1x30", kube_job_status_start_time__first="100x30", kube_job_owner__first_owner="1x30",
         kube_job_status_failed__first="1x30",
     ),
     silent(
-        "GlaimRetrainingFailed", "last week's failed, this week's has brought a model", "10m",
+        "GlaimRetrainingFailed", "last week's run failed, this week's succeeded", "10m",
         glaim_build_info="1x30", kube_job_status_start_time__first="100x30", kube_job_owner__first_owner="1x30",
         kube_job_failed__first_failed="1x30", kube_job_status_failed__first_limit="1x30",
         kube_job_status_start_time__second="200x30", kube_job_owner__second_owner="1x30",
@@ -345,7 +345,7 @@ CASES = (
         kube_job_failed__first_failed="1x30", kube_job_status_failed__first="1x30",
     ),
     silent(
-        "GlaimRetrainingRefused", "every try has failed, which another alert says", "10m",
+        "GlaimRetrainingRefused", "every attempt has failed, which another alert reports", "10m",
         glaim_build_info="1x30", kube_job_status_start_time__first="100x30", kube_job_owner__first_owner="1x30",
         kube_job_failed__first_failed="1x30", kube_job_status_failed__first_limit="1x30",
     ),

@@ -1,4 +1,4 @@
-"""One running system with its monitoring, for a file of tests."""
+"""A running system with its monitoring, one per test file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.monitoring.system import System, running_system, wait_until
 
 @pytest.fixture(scope="module")
 def system(kafka: LocalKafka | ExternalKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """One running system for this file, fed until it has been scored and scraped for a while."""
+    """A running system that has received probes and scrapes for some seconds."""
     reason = unsupported_reason()
     if reason is not None:
         pytest.skip(reason)

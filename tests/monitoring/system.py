@@ -1,4 +1,4 @@
-"""The whole of it on this machine: worker, Triton, feed, Prometheus with our rules, Alertmanager, and who is told."""
+"""The whole system on this machine: worker, Triton, feed, Prometheus with the chart's rules, Alertmanager, webhook."""
 
 from __future__ import annotations
 
@@ -28,47 +28,47 @@ from tests.integration.worker_process import WorkerProcess, environment_of, plan
 
 RULES = CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml"
 CONFIGURATIONS = CHECKOUT / "deploy" / "prometheus"
-HASTE = 60  # a minute of the rules is a second here
+SPEEDUP = 60  # a minute of the rules takes a second here
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def hastened(text: str) -> str:
-    """A duration, or the windows of an expression, `HASTE` times shorter but 2 s at least; nothing else changes."""
+def shortened(text: str) -> str:
+    """Divide a duration, or the windows of an expression, by `SPEEDUP`, to at least 2 s."""
 
     def shorter(found: re.Match[str]) -> str:
-        return f"{max(2, int(found[1]) * UNIT_S[found[2]] // HASTE)}s"
+        return f"{max(2, int(found[1]) * UNIT_S[found[2]] // SPEEDUP)}s"
 
     if re.fullmatch(r"\d+[smhd]", text):
         return re.sub(r"(\d+)([smhd])", shorter, text)
     return re.sub(r"(?<=\[)(\d+)([smhd])(?=\])", shorter, text)
 
 
-def hastened_rules() -> dict[str, Any]:
-    """The very rules with `for` and every window made `HASTE` times shorter; their expressions stay."""
+def shortened_rules() -> dict[str, Any]:
+    """The chart's rules with `for` and every window divided by `SPEEDUP`."""
     rules: dict[str, Any] = yaml.safe_load(RULES.read_text())
     for rule in (rule for group in rules["groups"] for rule in group["rules"]):
-        rule["expr"] = hastened(rule["expr"])
+        rule["expr"] = shortened(rule["expr"])
         if "for" in rule:
-            rule["for"] = hastened(rule["for"])
+            rule["for"] = shortened(rule["for"])
     return rules
 
 
 class Webhook:
-    """Receives what Alertmanager tells; `told` is every (alertname, status) in order."""
+    """A receiver of Alertmanager; `notifications` has every (alertname, status) in order."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
-        told = self.told
+        self.notifications: list[tuple[str, str]] = []
+        notifications = self.notifications
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                told.extend((alert["labels"]["alertname"], alert["status"]) for alert in body["alerts"])
+                notifications.extend((alert["labels"]["alertname"], alert["status"]) for alert in body["alerts"])
                 self.send_response(200)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """Nothing."""
+                """Log nothing."""
 
         self._server = HTTPServer((LOOPBACK, 0), Handler)
         self.url = f"http://{LOOPBACK}:{self._server.server_port}/"
@@ -83,12 +83,12 @@ class Webhook:
         self._server.server_close()
 
     def names(self, status: str) -> set[str]:
-        """Alerts that were told with this status."""
-        return {name for name, told in self.told if told == status}
+        """Alerts that were notified with this status."""
+        return {name for name, notified in self.notifications if notified == status}
 
 
 class System:
-    """The running parts, and what Prometheus says of them."""
+    """The running processes, and queries of their Prometheus."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class System:
         self.prometheus, self.webhook = prometheus, webhook
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The instant vector of an expression, NaN and infinite values left out."""
+        """The instant vector of an expression without NaN and infinite values."""
         answer = self._get("query", query=expression)
         samples = answer["result"]
         if answer["resultType"] == "scalar":
@@ -115,20 +115,25 @@ class System:
 
     @contextmanager
     def expecting(self, alerts: set[str]) -> Iterator[None]:
-        """What is done inside must make exactly these alerts fire, and be undone before it ends; then they resolve."""
-        wait_until(lambda: self.firing() == set(), 60, "calm", self.firing)
-        self.webhook.told.clear()
+        """Check that the block makes exactly these alerts fire; it must repair its fault, so that they resolve."""
+        wait_until(lambda: self.firing() == set(), 60, "no firing alert", self.firing)
+        self.webhook.notifications.clear()
         yield
-        wait_until(lambda: self.webhook.names("resolved") >= alerts, 60, "the all-clear", lambda: self.webhook.told)
+        wait_until(
+            lambda: self.webhook.names("resolved") >= alerts,
+            60,
+            "the alerts to resolve",
+            lambda: self.webhook.notifications,
+        )
         assert self.webhook.names("firing") == alerts
 
     def wait_for(self, alerts: set[str]) -> None:
-        """Wait until Alertmanager has told of these alerts, and a little for whoever else would fire."""
-        wait_until(lambda: self.webhook.names("firing") >= alerts, 60, "the alerts", lambda: self.webhook.told)
+        """Wait until Alertmanager has notified these alerts, and 3 s more for any other that would fire."""
+        wait_until(lambda: self.webhook.names("firing") >= alerts, 60, "the alerts", lambda: self.webhook.notifications)
         time.sleep(3)
 
     def recorded_for_s(self) -> float:
-        """Since the first scrape of the worker."""
+        """Seconds since the first scrape of the worker."""
         first = self.query("time() - min_over_time(timestamp(up{job='glaim-stream-worker'})[1h:500ms])")
         return float(first[0]["value"][1]) if first else 0.0
 
@@ -139,7 +144,7 @@ class System:
 
 
 def wait_until(holds: Callable[[], bool], deadline_s: float, what: str, state: Callable[[], object]) -> None:
-    """Wait until it holds; else an AssertionError that says what is still missing."""
+    """Wait until a condition holds; the AssertionError after `deadline_s` shows the state."""
     end_s = time.monotonic() + deadline_s
     while not holds():
         assert time.monotonic() < end_s, f"after {deadline_s} s still waiting for {what}: {state()}"
@@ -148,7 +153,7 @@ def wait_until(holds: Callable[[], bool], deadline_s: float, what: str, state: C
 
 @contextmanager
 def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]:
-    """Start all of it on an existing Kafka; the plant feeds it 5 steps a second."""
+    """Start the system on an existing Kafka; the plant feeds it 5 steps a second."""
     with ExitStack() as parts:
         triton = parts.enter_context(LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"]))
         settings = plant_settings(
@@ -158,7 +163,7 @@ def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]
             triton=triton.grpc_url,
             triton_deadline_s=1,
             breaker_rest_s=0.5,
-            instance_id="worker-0",  # one that returns has its partitions at once, and no session to wait for
+            instance_id="worker-0",  # a static member gets its partitions back at once after a restart
             metrics_port=choose_port(),
             metrics_host=LOOPBACK,
         )
@@ -180,7 +185,7 @@ def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]
 
 
 def _alertmanager_configuration(webhook: Webhook) -> dict[str, Any]:
-    """The one of deploy/, impatient, with our receiver."""
+    """The configuration in deploy/ with short intervals and the webhook as receiver."""
     configuration: dict[str, Any] = yaml.safe_load((CONFIGURATIONS / "alertmanager.yml").read_text())
     configuration["route"] |= {"group_wait": "1s", "group_interval": "1s"}
     configuration["receivers"][0]["webhook_configs"] = [{"url": webhook.url, "send_resolved": True}]
@@ -190,9 +195,9 @@ def _alertmanager_configuration(webhook: Webhook) -> dict[str, Any]:
 def _prometheus_configuration(
     alertmanager: LocalAlertmanager, triton: LocalTriton, settings: Settings, directory: Path
 ) -> dict[str, Any]:
-    """The one of deploy/, impatient, with the addresses of here."""
+    """The configuration in deploy/ with short intervals and local addresses."""
     rules = directory / "rules.yaml"
-    rules.write_text(yaml.safe_dump(hastened_rules()))
+    rules.write_text(yaml.safe_dump(shortened_rules()))
     configuration: dict[str, Any] = yaml.safe_load((CONFIGURATIONS / "prometheus.yml").read_text())
     configuration["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "500ms"}
     configuration["rule_files"] = [str(rules)]

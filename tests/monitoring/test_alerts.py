@@ -1,4 +1,4 @@
-"""The alerting rules, tried by promtool: each fires when it must, and is silent when it must."""
+"""The alerting rules in promtool: each alert fires when it must and stays silent when it must."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNBOOK = CHECKOUT / "docs" / "runbook.md"
 
 @pytest.fixture(scope="session")
 def promtool() -> Path:
-    """Prometheus' tool; skips with the reason where it cannot be had."""
+    """Prometheus' tool; skips with the reason if it is not available."""
     try:
         return find_prometheus().tool
     except (PrometheusUnavailable, FetchError) as reason:
@@ -32,7 +32,7 @@ def promtool() -> Path:
 
 @pytest.fixture(scope="session")
 def amtool() -> Path:
-    """Alertmanager's tool; skips with the reason where it cannot be had."""
+    """Alertmanager's tool; skips with the reason if it is not available."""
     try:
         return find_alertmanager().tool
     except (GoUnavailable, FetchError) as reason:
@@ -46,7 +46,7 @@ def alerts() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def bare_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The rules without annotations: promtool would want each case to spell them out."""
+    """The rules without annotations, which promtool would require in every case."""
     rules = yaml.safe_load(RULES.read_text())
     for rule in (rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule):
         del rule["annotations"]
@@ -57,15 +57,15 @@ def bare_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def fired(promtool: Path, bare_rules: Path) -> set[Case]:
-    """The cases whose alert fired; told apart by their namespace, which every alert carries.
+    """The cases whose alert fired, identified by their namespace, which every alert carries.
 
-    Promtool is given the claim that none does, all in one run, and answers with the alerts that it got instead.
+    One run of promtool expects no alert in any case, and reports the alerts that it got instead.
     """
     numbered = dict(enumerate(CASES))
     long = {number for number, case in numbered.items() if int(case.at.removesuffix("m")) > 60}
     got = {
         *_fired(promtool, bare_rules, {number: numbered[number] for number in numbered.keys() - long}, "1m"),
-        *_fired(promtool, bare_rules, {number: numbered[number] for number in long}, "5m"),  # hours, minute by minute
+        *_fired(promtool, bare_rules, {number: numbered[number] for number in long}, "5m"),  # these cases last hours
     }
     return {numbered[number] for number in got}
 
@@ -86,10 +86,10 @@ def _fired(promtool: Path, rules: Path, cases: dict[int, Case], evaluated_every:
     file.write_text(
         yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": evaluated_every, "tests": tests})
     )
-    said = subprocess.run(
+    done = subprocess.run(
         [promtool, "test", "rules", str(file)], capture_output=True, text=True, timeout=120, check=False
     )
-    text = said.stdout + said.stderr
+    text = done.stdout + done.stderr
     got = re.findall(r'Labels:\{alertname="(\w+)"[^}]*namespace="case-(\d+)"', text)
     assert got, text
     assert all(cases[int(number)].alert == name for name, number in got)
@@ -98,8 +98,8 @@ def _fired(promtool: Path, rules: Path, cases: dict[int, Case], evaluated_every:
     return numbers
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.what}")
-def test_an_alert_fires_when_it_must_and_only_then(case: Case, fired: set[Case]) -> None:
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.situation}")
+def test_each_alert_fires_exactly_when_it_must(case: Case, fired: set[Case]) -> None:
     assert (case in fired) == case.fires
 
 
@@ -109,40 +109,40 @@ def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() 
     assert all(tried[rule["alert"], fires] for rule in alerts() for fires in (True, False))
 
 
-def test_promtool_finds_nothing_wrong_with_rules_and_configuration(promtool: Path) -> None:
-    said = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout + said.stderr
+def test_promtool_accepts_rules_and_configuration(promtool: Path) -> None:
+    done = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     configuration = CHECKOUT / "deploy" / "prometheus" / "prometheus.yml"
-    said = subprocess.run(
+    done = subprocess.run(
         [promtool, "check", "config", "--syntax-only", str(configuration)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert said.returncode == 0, said.stdout + said.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_amtool_finds_nothing_wrong_with_the_configuration_of_alertmanager(amtool: Path) -> None:
+def test_amtool_accepts_the_configuration_of_alertmanager(amtool: Path) -> None:
     configuration = CHECKOUT / "deploy" / "prometheus" / "alertmanager.yml"
-    said = subprocess.run([amtool, "check-config", str(configuration)], capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout + said.stderr
+    done = subprocess.run([amtool, "check-config", str(configuration)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     names = {rule["alert"] for rule in alerts()}
     matchers = [
         matcher
         for rule in yaml.safe_load(configuration.read_text())["inhibit_rules"]
         for matcher in (*rule["source_matchers"], *rule["target_matchers"])
     ]
-    spoken_of = {
+    named_alerts = {
         name
         for matcher in matchers
         if matcher.startswith("alertname")
         for name in matcher.split(" ", 2)[2].strip('"').split("|")
     }
-    assert spoken_of
-    assert spoken_of <= names
+    assert named_alerts
+    assert named_alerts <= names
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_it_means_and_where_to_read_on(rule: dict[str, Any]) -> None:
+def test_each_alert_has_a_severity_annotations_and_a_runbook_link(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
     assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
-    assert "{{" in rule["annotations"]["summary"], "a summary says of whom it speaks"
+    assert "{{" in rule["annotations"]["summary"], "a summary must name the object of the alert"

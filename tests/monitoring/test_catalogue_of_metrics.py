@@ -8,7 +8,7 @@ import glaim_stream.worker.app
 import glaim_stream.worker.run
 from deploy.cache import CHECKOUT
 
-LOADED = (glaim_stream.worker.app, glaim_stream.worker.run)  # whatever they import has registered its metrics
+LOADED = (glaim_stream.worker.app, glaim_stream.worker.run)  # importing these registers all metrics
 
 
 def documented() -> dict[str, tuple[str, frozenset[str]]]:
@@ -19,10 +19,10 @@ def documented() -> dict[str, tuple[str, frozenset[str]]]:
     names = [row[0].strip("`") for row in rows]
     assert len(names) == len(set(names)), "a metric has two rows"
     labels = [frozenset(label.strip() for label in row[3].split(",") if label.strip()) for row in rows]
-    return {name: (row[1], of) for name, row, of in zip(names, rows, labels, strict=True)}
+    return {name: (row[1], names_of_labels) for name, row, names_of_labels in zip(names, rows, labels, strict=True)}
 
 
-def in_the_program() -> dict[str, tuple[str, frozenset[str]]]:
+def registered() -> dict[str, tuple[str, frozenset[str]]]:
     collectors = {id(collector): collector for collector in REGISTRY._names_to_collectors.values()}
     out = {}
     for collector in collectors.values():
@@ -33,9 +33,9 @@ def in_the_program() -> dict[str, tuple[str, frozenset[str]]]:
     return out
 
 
-def test_every_metric_has_its_row_and_every_row_its_metric() -> None:
-    assert documented() == in_the_program()
+def test_the_document_lists_exactly_the_metrics_of_the_program() -> None:
+    assert documented() == registered()
 
 
 def test_there_are_metrics_to_compare() -> None:
-    assert len(in_the_program()) >= 39
+    assert len(registered()) >= 39

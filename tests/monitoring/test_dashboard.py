@@ -1,4 +1,4 @@
-"""The dashboard and the rules speak of metrics that there are, and the file is what the program writes."""
+"""The dashboard and the rules use existing metrics, and the dashboard file is up to date."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deploy.cache import CHECKOUT
 from tests.monitoring.system import RULES
 
 NAME = re.compile(r"(?<![\w\"'.-])(?:glaim|nv|kube|process|up|ALERTS)(?:[_:][\w:]+)?(?![\w\"'(-])")
-OF_PROMETHEUS = {"up", "ALERTS"}
+PROMETHEUS_METRICS = {"up", "ALERTS"}
 
 
 def panels() -> list[dict[str, Any]]:
@@ -27,10 +27,12 @@ def rules() -> list[dict[str, Any]]:
 
 
 def known() -> set[str]:
-    """What docs/metrics.md names, what histograms make of it, and what the rules record."""
+    """The metrics in docs/metrics.md, the series of their histograms, and the recorded ones."""
     named = set(re.findall(r"`([\w:]+)`", (CHECKOUT / "docs" / "metrics.md").read_text()))
-    made = {name + ending for name in named for ending in ("_bucket", "_sum", "_count") if name.endswith("_seconds")}
-    return named | made | {rule["record"] for rule in rules() if "record" in rule} | OF_PROMETHEUS
+    of_histograms = {
+        name + ending for name in named for ending in ("_bucket", "_sum", "_count") if name.endswith("_seconds")
+    }
+    return named | of_histograms | {rule["record"] for rule in rules() if "record" in rule} | PROMETHEUS_METRICS
 
 
 def metrics_of(expression: str) -> set[str]:
@@ -38,12 +40,12 @@ def metrics_of(expression: str) -> set[str]:
     return set(NAME.findall(without_labels))
 
 
-def test_the_file_is_what_the_program_writes() -> None:
+def test_the_dashboard_file_is_up_to_date() -> None:
     assert dashboard.TARGET.read_text() == dashboard.text(), "run python -m deploy.dashboard"
 
 
 @pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
-def test_a_panel_says_what_it_shows_and_asks_for_metrics_that_there_are(panel: dict[str, Any]) -> None:
+def test_each_panel_has_a_description_and_queries_existing_metrics(panel: dict[str, Any]) -> None:
     assert panel["description"].endswith(".")
     assert panel["targets"]
     for target in panel["targets"]:
@@ -54,18 +56,18 @@ def test_a_panel_says_what_it_shows_and_asks_for_metrics_that_there_are(panel: d
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.get("record") or rule["alert"])
-def test_a_rule_asks_for_metrics_that_there_are(rule: dict[str, Any]) -> None:
+def test_each_rule_queries_existing_metrics(rule: dict[str, Any]) -> None:
     assert metrics_of(rule["expr"])
     assert metrics_of(rule["expr"]) <= known(), rule["expr"]
 
 
-def test_the_catalogue_names_alerts_that_there_are() -> None:
+def test_the_metrics_page_names_exactly_the_existing_alerts() -> None:
     alerts = {rule["alert"] for rule in rules() if "alert" in rule}
     named = set(re.findall(r"\bGlaim[A-Z]\w+", (CHECKOUT / "docs" / "metrics.md").read_text()))
     assert named == alerts
 
 
-def test_a_misspelt_metric_would_be_found() -> None:
+def test_a_misspelt_metric_is_detected() -> None:
     assert metrics_of('sum by (cause) (rate(glaim_ded_letters_total{job="x"}[5m])) / glaim:rows:share5m') == {
         "glaim_ded_letters_total",
         "glaim:rows:share5m",
@@ -73,20 +75,20 @@ def test_a_misspelt_metric_would_be_found() -> None:
     assert "glaim_ded_letters_total" not in known()
 
 
-def test_no_two_panels_lie_on_each_other() -> None:
+def test_panels_do_not_overlap() -> None:
     whole = json.loads(dashboard.TARGET.read_text())["panels"]
     assert len({each["id"] for each in whole}) == len(whole)
 
-    def apart(a: dict[str, int], b: dict[str, int]) -> bool:
+    def disjoint(a: dict[str, int], b: dict[str, int]) -> bool:
         beside = a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"]
         return beside or a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"]
 
     places = [each["gridPos"] for each in whole]
     assert all(place["x"] + place["w"] <= 24 for place in places)
-    assert all(apart(a, b) for a, b in combinations(places, 2))
+    assert all(disjoint(a, b) for a, b in combinations(places, 2))
 
 
-def test_grafana_is_given_the_folder_that_compose_mounts() -> None:
+def test_grafana_reads_the_folder_that_compose_mounts() -> None:
     provisioning = CHECKOUT / "deploy" / "grafana" / "provisioning"
     (provider,) = yaml.safe_load((provisioning / "dashboards" / "glaim-stream.yaml").read_text())["providers"]
     (source,) = yaml.safe_load((provisioning / "datasources" / "prometheus.yaml").read_text())["datasources"]

@@ -1,4 +1,4 @@
-"""The lag that a worker tells is the broker's end less what is answered, or committed, or the topic's beginning."""
+"""The reported lag is the partition's end less the answered offset, else the committed one, else the first."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from glaim_stream.settings import Settings
 from glaim_stream.worker.lag import watch_lag
 
 
-def told(gauge: Gauge) -> dict[str, float]:
+def samples_of(gauge: Gauge) -> dict[str, float]:
     return {sample.labels.get("partition", ""): sample.value for each in gauge.collect() for sample in each.samples}
 
 
-async def test_lag_by_partition(kafka: LocalKafka | ExternalKafka, topic_prefix: str) -> None:
+async def test_lag_is_reported_for_the_assigned_partitions(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str
+) -> None:
     settings = Settings(
         kafka=kafka.bootstrap_servers,
         input_topic=topic_prefix + "in",
@@ -38,12 +40,12 @@ async def test_lag_by_partition(kafka: LocalKafka | ExternalKafka, topic_prefix:
         second = TopicPartition(settings.input_topic, 1)
         consumer.assign([second])
         await consumer.commit({second: 4})
-    assigned: dict[int, int | None] = {0: 7, 1: None, 2: None}  # answered up to 7; committed; never touched
+    assigned: dict[int, int | None] = {0: 7, 1: None, 2: None}  # answered up to 7; committed; never read
     watch = asyncio.create_task(watch_lag(settings, lambda: assigned, interval_s=0.1))
     try:
         await until({"0": 3.0, "1": 6.0, "2": 10.0})
-        assert told(metrics.input_partitions) == {"": 3.0}
-        del assigned[1], assigned[2]  # another worker has them now
+        assert samples_of(metrics.input_partitions) == {"": 3.0}
+        del assigned[1], assigned[2]  # now assigned to another worker
         assigned[0] = 10
         await until({"0": 0.0})
     finally:
@@ -55,13 +57,13 @@ async def test_lag_by_partition(kafka: LocalKafka | ExternalKafka, topic_prefix:
 
 async def until(expected: dict[str, float]) -> None:
     for _ in range(200):
-        if told(metrics.consumer_lag_records) == expected:
+        if samples_of(metrics.consumer_lag_records) == expected:
             return
         await asyncio.sleep(0.1)
-    assert told(metrics.consumer_lag_records) == expected
+    assert samples_of(metrics.consumer_lag_records) == expected
 
 
-async def test_a_broker_that_is_away_ends_nothing_and_is_found_when_it_is_there() -> None:
+async def test_the_lag_watch_survives_an_unreachable_broker() -> None:
     settings = Settings(kafka="127.0.0.1:1", input_topic="in")
     watch = asyncio.create_task(watch_lag(settings, lambda: {0: 1}, interval_s=0.1))
     await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""The real Prometheus and Alertmanager beside the real worker and Triton: what they say of it, and of its loss."""
+"""A real Prometheus and Alertmanager watch a real worker and Triton, before and after Triton is killed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from deploy import dashboard
 from tests.monitoring.system import System, wait_until
 
-# What the loss of Triton is to tell, and nothing else: by its own target, and by the workers' breaker.
-OF_TRITON = {"GlaimTritonDown", "GlaimImputerUnavailable"}
+# The alerts that the loss of Triton fires: one from its scrape target, one from the workers' breaker.
+TRITON_ALERTS = {"GlaimTritonDown", "GlaimImputerUnavailable"}
 
 
-def test_a_healthy_system_alarms_nobody_and_counts_right(system: System) -> None:
+def test_a_healthy_system_fires_no_alert_and_counts_right(system: System) -> None:
     assert system.firing() == set()
     (partitions,) = system.query("glaim_input_partitions")
     assert partitions["value"][1] == "2"
@@ -23,10 +23,10 @@ def test_a_healthy_system_alarms_nobody_and_counts_right(system: System) -> None
     assert {sample["metric"]["model"] for sample in system.query("glaim_model_info")} == {"plant-pump"}
 
 
-def test_triton_goes_and_the_right_alerts_fire_and_it_returns_and_they_resolve(system: System) -> None:
-    with system.expecting(OF_TRITON):
+def test_the_right_alerts_fire_when_triton_dies_and_resolve_when_it_returns(system: System) -> None:
+    with system.expecting(TRITON_ALERTS):
         system.triton.kill()
-        system.wait_for(OF_TRITON)
+        system.wait_for(TRITON_ALERTS)
         system.triton.restart()
     assert system.firing() == set()
 
@@ -36,7 +36,7 @@ PANELS = [each for each in json.loads(dashboard.TARGET.read_text())["panels"] if
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
 def test_every_query_of_every_panel_has_data(panel: dict[str, Any], system: System) -> None:
-    """After an outage of Triton, which a dashboard has to outlive."""
+    """Runs after an outage of Triton, which must not leave panels without data."""
     for target in panel["targets"]:
         expression = re.sub(r"\$(namespace|release|sensor)\b", ".*", target["expr"])
         expression = expression.replace("$__rate_interval", "10s")

@@ -1,4 +1,4 @@
-"""Each alert has its paragraph, each paragraph its alert, and every command in it exists with these options."""
+"""The runbook has one section per alert, and its commands exist with the options it uses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def commands() -> list[str]:
-    """Every `glaim-stream ...` of the page, without what follows a comment sign."""
+    """Every `glaim-stream ...` command of the page, without comments."""
     text = RUNBOOK.read_text()
     inline = re.findall(r"`(?:[^`\n]* )?(glaim-stream [^`\n]+)`", text)
     blocks = [line for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL) for line in block.splitlines()]
@@ -35,16 +35,16 @@ def commands() -> list[str]:
     return sorted({command.strip() for command in (*inline, *found)})
 
 
-def test_each_alert_has_its_paragraph_and_each_paragraph_its_alert() -> None:
+def test_the_runbook_has_exactly_one_section_per_alert() -> None:
     assert set(sections()) == {rule["alert"] for rule in alerts()}
 
 
 @pytest.mark.parametrize(("name", "text"), sections().items(), ids=sections())
-def test_a_paragraph_says_what_it_means_what_is_lost_where_to_look_and_what_to_do(name: str, text: str) -> None:
+def test_each_section_states_meaning_loss_diagnosis_and_action(name: str, text: str) -> None:
     assert tuple(re.findall(r"^- \*\*(\w+)\*\* \S", text, flags=re.MULTILINE)) == PARTS
 
 
-def test_links_within_the_page_lead_somewhere() -> None:
+def test_links_within_the_page_resolve() -> None:
     anchors = {name.lower() for name in sections()}
     linked = set(re.findall(r"\]\(#(\w+)\)", RUNBOOK.read_text()))
     assert linked
@@ -52,16 +52,16 @@ def test_links_within_the_page_lead_somewhere() -> None:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_a_command_exists_and_takes_these_options(command: str) -> None:
-    words = command.split()[1:]
+def test_each_command_exists_and_has_the_options(command: str) -> None:
+    arguments = command.split()[1:]
     current: Any = typer.main.get_command(app)
     while hasattr(current, "commands"):
-        assert words, f"{command} names no command"
-        assert words[0] in current.commands, command
-        current = current.commands[words.pop(0)]
+        assert arguments, f"{command} names no command"
+        assert arguments[0] in current.commands, command
+        current = current.commands[arguments.pop(0)]
     known = {option for parameter in current.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    assert {word for word in words if word.startswith("-")} <= known, command
+    assert {word for word in arguments if word.startswith("-")} <= known, command
 
 
-def test_there_are_commands_to_try() -> None:
+def test_the_runbook_has_commands_to_check() -> None:
     assert len(commands()) > 10

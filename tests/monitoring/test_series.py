@@ -1,4 +1,4 @@
-"""Series that are known beforehand begin with 0; rows are counted by the age of their gap."""
+"""Series with labels known in advance start at 0; filled rows are counted by gap age."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def value(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
-def test_every_cause_method_and_sensor_has_its_series_before_anything_happens() -> None:
+def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
     catalogue = read_catalogue(CHECKOUT / "deploy" / "catalogues" / "plant.yaml")
     contract = read_contract(CHECKOUT / "model_repo" / "plant-pump")
     create_series(catalogue, {"plant-pump": contract}, ["triton", "interpolation"], scored=True)
@@ -38,7 +38,7 @@ def test_every_cause_method_and_sensor_has_its_series_before_anything_happens() 
     assert value("glaim_model_info", model="plant-pump", version="1") == 1
 
 
-def test_filled_rows_are_counted_by_the_age_of_their_gap() -> None:
+def test_filled_rows_are_counted_by_gap_age() -> None:
     ages = [0, 1, 2, 4, 5, 16, 17, 48, 49, 60]
     observed = np.array([age == 0 for age in ages])
     values = np.ones(len(ages), np.float32)

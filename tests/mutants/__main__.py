@@ -1,4 +1,4 @@
-"""Measures how many small changes of the code its unit tests notice: `python -m tests.mutants glaim_stream/windows`."""
+"""Measures how many small code changes the unit tests detect: `python -m tests.mutants glaim_stream/windows`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Task:
 
 
 def modules_in(names: list[str]) -> list[Path]:
-    """The Python files that these files and folders name, relative to the checkout."""
+    """The Python files in these files and folders, relative to the checkout."""
     files = [
         file
         for name in names
@@ -47,9 +47,9 @@ def modules_in(names: list[str]) -> list[Path]:
 
 
 def tasks_of(modules: list[Path], sample: int | None, seed: int) -> list[Task]:
-    """The mutants to try, in an order that is the same for the same seed.
+    """The mutants to try, in an order that depends only on the seed.
 
-    Modules take turns, so that a run that stops early has tried some mutants of each.
+    The order mixes modules, so that a run that stops early has tried some mutants of each.
     """
     tasks = [
         Task(module, digest_of(module), mutant)
@@ -61,13 +61,13 @@ def tasks_of(modules: list[Path], sample: int | None, seed: int) -> list[Task]:
 
 
 def results() -> dict[tuple[str, str, int], dict[str, Any]]:
-    """What earlier runs have found."""
+    """The results of earlier runs."""
     lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
     return {(line["module"], line["digest"], line["number"]): line for line in map(json.loads, lines)}
 
 
 def work(tasks: list[Task], end_s: float) -> None:
-    """Try mutants one after the other, until the time is over; append a line per mutant."""
+    """Try mutants one by one until the time is up; append one line per mutant."""
     with tempfile.TemporaryDirectory(prefix="glaim-mutants-") as folder, RESULTS.open("a") as file:
         copy = Copy(Path(folder) / "checkout")
         for task in tasks:
@@ -81,19 +81,19 @@ def work(tasks: list[Task], end_s: float) -> None:
 
 
 def table(modules: list[Path], tasks: list[Task]) -> str:
-    """Markdown, a row per module: how many of the mutants that were tried the unit tests noticed."""
+    """Return the Markdown table: mutants tried and killed per module."""
     known = results()
     rows = ["| module | mutants | killed | % |", "|---|---:|---:|---:|"]
-    total = noticed = 0
+    total = total_killed = 0
     for module in modules:
         outcomes = [known[task.key]["outcome"] for task in tasks if task.module == module and task.key in known]
         killed = sum(outcome in (KILLED, TIMED_OUT) for outcome in outcomes)
-        total, noticed = total + len(outcomes), noticed + killed
+        total, total_killed = total + len(outcomes), total_killed + killed
         if outcomes and NO_TESTS in outcomes:
             rows.append(f"| `{module}` | {len(outcomes)} | no unit tests | |")
         elif outcomes:
             rows.append(f"| `{module}` | {len(outcomes)} | {killed} | {100 * killed / len(outcomes):.0f} |")
-    rows.append(f"| **all** | {total} | {noticed} | {100 * noticed / max(total, 1):.0f} |")
+    rows.append(f"| **all** | {total} | {total_killed} | {100 * total_killed / max(total, 1):.0f} |")
     return "\n".join(rows) + "\n"
 
 
@@ -119,9 +119,9 @@ def main() -> int:
     parser.add_argument(
         "modules", nargs="*", default=["glaim_stream"], help="files and folders (default: glaim_stream)"
     )
-    parser.add_argument("--sample", type=int, help="try so many mutants of each module (default: all)")
+    parser.add_argument("--sample", type=int, help="number of mutants per module (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="chooses the sample (default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=60, help="stop after that; the next run goes on from there")
+    parser.add_argument("--minutes", type=float, default=60, help="time limit; the next run continues from there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at once (default: %(default)s)")
     parser.add_argument("--page", type=Path, default=PAGE, help="the document to write (default: docs/mutants.md)")
     options = parser.parse_args()

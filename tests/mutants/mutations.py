@@ -1,4 +1,4 @@
-"""Small changes of a module's source that a good unit test notices."""
+"""Small changes of a module's source that a good unit test detects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
     ast.Mod: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
-# Types and decorators are not behaviour; the text of a message is not measured.
+# Types and decorators are not behaviour, so they stay as they are.
 _UNTOUCHED_FIELDS = {"annotation", "returns", "decorator_list", "type_params"}
 
 
@@ -32,7 +32,7 @@ class Mutant:
 
 
 def mutants(source: str, *, sample: int | None = None, seed: str = "0") -> list[Mutant]:
-    """All mutants of a module in the order of its source, or `sample` of them, the same for the same seed."""
+    """All mutants of a module in source order, or a seeded sample of them."""
     tree = ast.parse(source)
     found: list[Mutant] = []
     for holder, key, node in list(_slots(tree)):
@@ -67,7 +67,7 @@ def _slots(node: ast.AST) -> Iterator[tuple[Any, str | int, ast.AST]]:
 
 
 def _replacements(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """What may stand in place of a node, and the change in words."""
+    """The replacements of a node, each with a description of the change."""
     if isinstance(node, ast.Compare):
         for index, old in enumerate(node.ops):
             if type(old) in _COMPARISONS:

@@ -1,4 +1,4 @@
-"""The mutants of small sources, and the tests that belong to a module."""
+"""The mutants of small sources, and the lookup of a module's unit tests."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.mutants.trial import digest_of, unit_tests_of
         ("if TYPE_CHECKING:\n    size = 4", set()),
     ],
 )
-def test_each_kind_of_change(source: str, changes: set[str]) -> None:
+def test_each_construct_yields_its_changes(source: str, changes: set[str]) -> None:
     assert {mutant.change for mutant in mutants(source)} == changes
 
 
-def test_a_mutant_differs_from_its_module_in_one_place_alone() -> None:
+def test_a_mutant_differs_from_its_module_in_one_line_only() -> None:
     source = "def f(a, b):\n    if a < b:\n        return a + 1\n    return b\n"
     found = [mutant.source for mutant in mutants(source)]
     assert len(set(found)) == len(found) == 6
@@ -61,5 +61,5 @@ def test_a_module_is_tested_by_the_folder_that_mirrors_its_package() -> None:
     assert unit_tests_of(Path("glaim_stream/__main__.py")) == []
 
 
-def test_a_trial_is_known_by_its_module_and_its_tests() -> None:
+def test_the_digest_of_a_trial_differs_between_modules() -> None:
     assert digest_of(Path("glaim_stream/windows/clock.py")) != digest_of(Path("glaim_stream/windows/rings.py"))

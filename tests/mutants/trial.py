@@ -19,12 +19,12 @@ import pytest
 
 from deploy.cache import CHECKOUT
 
-# Both cost seconds per mutant if each process imported them anew.
+# Importing these in each process would cost seconds per mutant.
 _PRELOADED = (
     "hypothesis", "msgspec", "numpy", "pandas", "pyarrow.compute", "pyarrow.parquet", "pydantic_settings",
     "prometheus_client", "tritonclient.grpc", "kafka", "torch", "faust", "typer", "rich.table",
 )  # fmt: skip
-_OURS = ("tests", "glaim_stream", "training", "deploy", "benchmarks", "conftest")
+_PROJECT_PACKAGES = ("tests", "glaim_stream", "training", "deploy", "benchmarks", "conftest")
 _SERVERS = {"kafka", "triton"}
 _FORK = multiprocessing.get_context("fork")
 
@@ -34,14 +34,14 @@ SURVIVED, KILLED, TIMED_OUT, NO_TESTS = "survived", "killed", "timed out", "no t
 def unit_tests_of(module: Path) -> list[Path]:
     """The test files of a module, by convention: the folder of tests/ that mirrors its package.
 
-    The module's own file comes first, because a mutant's tests end with the first failure.
+    `test_<module>.py` comes first, because a mutant's tests end with the first failure.
     """
     package = Path(*module.parts[1:-1]) if module.parts[0] == "glaim_stream" else module.parent
-    folder, own = Path("tests") / package, f"test_{module.stem}.py"
+    folder, direct_test = Path("tests") / package, f"test_{module.stem}.py"
     if package == Path():
-        files = [folder / own]
+        files = [folder / direct_test]
     else:
-        files = sorted((CHECKOUT / folder).glob("test_*.py"), key=lambda path: (path.name != own, path.name))
+        files = sorted((CHECKOUT / folder).glob("test_*.py"), key=lambda path: (path.name != direct_test, path.name))
     return [folder / path.name for path in files if (CHECKOUT / folder / path.name).exists()]
 
 
@@ -68,7 +68,7 @@ class Copy:
             ".git", ".venv", ".cache", "build", "dist", "demo-output", "__pycache__", ".*_cache"
         )
         shutil.copytree(CHECKOUT, root, ignore=ignored, dirs_exist_ok=True)
-        # Checked by content, because two mutants may have the same size and the same second.
+        # Checked by content, because two mutants may have the same size and modification time.
         compileall.compile_dir(root, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
         self._baselines: dict[Path, float] = {}
 
@@ -76,7 +76,7 @@ class Copy:
         """How long the unit tests of an unchanged module take.
 
         Raises:
-            RuntimeError: If they fail: then nothing can be learned from mutants.
+            RuntimeError: If they fail, because then mutants show nothing.
         """
         if module not in self._baselines:
             started = time.monotonic()
@@ -87,7 +87,7 @@ class Copy:
         return self._baselines[module]
 
     def trial(self, module: Path, source: str) -> str:
-        """What becomes of a mutant: `SURVIVED`, `KILLED`, `TIMED_OUT` or `NO_TESTS`."""
+        """Run the unit tests on a mutant: `SURVIVED`, `KILLED`, `TIMED_OUT` or `NO_TESTS`."""
         timeout_s = 10 + 4 * self.baseline_s(module)
         file = self._root / module
         original = file.read_bytes()
@@ -116,20 +116,20 @@ class Copy:
 
 
 class _WithoutServers:
-    """A plugin that leaves out tests which need a broker or a Triton."""
+    """A pytest plugin that deselects tests which need a broker or a Triton."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if not _SERVERS & set(getattr(item, "fixturenames", ()))]
 
 
 def _child(root: Path, tests: list[str]) -> None:
-    os.setsid()  # so that a timeout ends what the tests have started, too
+    os.setsid()  # so that a timeout also kills the processes that the tests started
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     os.chdir(root)
     sys.dont_write_bytecode = True
-    for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in _PROJECT_PACKAGES]:
         del sys.modules[name]
     sys.path[:] = [str(root), *(path for path in sys.path if path not in ("", str(CHECKOUT)))]
     os.environ["PYTHONPATH"] = str(root)

@@ -1,4 +1,4 @@
-"""What the tests of training share."""
+"""Fixtures of the training tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from training.data.series import Scale
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """The machine is shared; small tensors gain nothing from more."""
+    """Use one thread: small tensors gain nothing from more."""
     torch.set_num_threads(1)
 
 
@@ -26,7 +26,7 @@ def unit_scale() -> Scale:
 
 
 def write_wide(path: Path, rows: int = 900, sensors: int = 3, gaps: float = 0.03, seed: int = 0) -> Path:
-    """A CSV of coupled sensors on one-minute steps, a few cells empty."""
+    """Write a CSV of coupled sensors on one-minute steps with a few empty cells."""
     rng = np.random.default_rng(seed)
     drive = rng.standard_normal(rows).cumsum() / 6 + np.sin(np.arange(rows) / 15)
     names = [f"s{index}" for index in range(sensors)]
@@ -46,5 +46,5 @@ def write_wide(path: Path, rows: int = 900, sensors: int = 3, gaps: float = 0.03
 
 @pytest.fixture
 def wide_csv(tmp_path: Path) -> Path:
-    """A small wide file."""
+    """A small CSV with one column per sensor."""
     return write_wide(tmp_path / "wide.csv")

@@ -1,4 +1,4 @@
-"""A stand-in for what Triton hands to a python backend, and a served model's own `model.py` started with it."""
+"""A stand-in for Triton's python backend utilities, and a loader of a served model's `model.py` with it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def request(**arrays: np.ndarray) -> dict[str, FakeTensor]:
 
 
 def start(version: Path, sensors: int, window: int, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The backend in a version's folder, started as Triton would."""
+    """Start the backend in a version's folder as Triton would."""
     fake = types.ModuleType("triton_python_backend_utils")
     fake.Tensor, fake.InferenceResponse, fake.TritonError = FakeTensor, FakeResponse, FakeError  # type: ignore[attr-defined]
-    fake.get_input_tensor_by_name = lambda asked, name: asked.get(name)  # type: ignore[attr-defined]
+    fake.get_input_tensor_by_name = lambda request, name: request.get(name)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", fake)
     spec = importlib.util.spec_from_file_location("served_model_file", version / "model.py")
     assert spec is not None

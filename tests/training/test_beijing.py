@@ -1,4 +1,4 @@
-"""The real case: twelve stations with real gaps, and the model that ships for them."""
+"""Twelve real stations with real gaps, and the model shipped for them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_shipped_model_was_trained_on_this_file() -> None:
 
 @pytest.mark.slow  # quicker: the plant's model in tests/training/serve/test_shipped_models.py
 def test_the_shipped_model_beats_last_value_at_the_newest_step(stations: Series) -> None:
-    """One sensor out at the newest hour, on the test part; real gaps stay in the windows."""
+    """One sensor is hidden at the newest hour of the test part; real gaps stay in the windows."""
     contract = read_contract(ROOT / "model_repo" / "beijing-air")
     model = torch.jit.load(str(ROOT / "model_repo" / "beijing-air" / str(contract.version) / "model.pt"))
     test = split(stations, read(CONFIG).data, contract.window).test.values

@@ -1,4 +1,4 @@
-"""Runs from files and flags; unknown settings are refused by name."""
+"""Run configurations from files and flags; the error for an unknown setting names it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CONFIGS = sorted((Path(__file__).parents[2] / "training" / "configs").glob("*.to
 def test_every_shipped_configuration_is_valid_and_exports_under_its_name(path: Path) -> None:
     config = read(path)
     assert config.name == path.stem
-    # What trains a model again puts a new version beside the old ones, under the old name.
+    # A retraining configuration exports a new version under the name of the existing model.
     assert (config.export.name or config.name) == path.stem.removesuffix("-again")
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_a_printed_configuration_is_the_same_run(path: Path, tmp_path: Path) -> None:
+def test_a_printed_configuration_reads_back_as_the_same_run(path: Path, tmp_path: Path) -> None:
     config = read(path)
     (tmp_path / "printed.toml").write_text(config.to_toml())
     assert read(tmp_path / "printed.toml") == config
@@ -39,7 +39,7 @@ def test_a_printed_configuration_keeps_names_that_toml_must_quote(tmp_path: Path
     assert read(tmp_path / "printed.toml") == config
 
 
-def test_only_what_leaves_the_weights_alone_may_change_in_a_resume() -> None:
+def test_only_settings_that_do_not_affect_the_weights_may_change_in_a_resume() -> None:
     old = build({"train": {"epochs": 5}})
     assert (
         changes(old, build({"train": {"epochs": 9, "patience": 3, "device": "cuda"}, "export": {"version": 2}})) == []
@@ -49,7 +49,9 @@ def test_only_what_leaves_the_weights_alone_may_change_in_a_resume() -> None:
     ]
     cosine = build({"train": {"epochs": 5, "schedule": "cosine"}})
     assert changes(cosine, build({"train": {"epochs": 6, "schedule": "cosine"}})) == ["train.epochs was 5, is 6"]
-    assert changes(old, build({"train": {"epochs": 5}, "masks": {"rates": [0.3, 0.3]}})) == []  # the default, written
+    assert (
+        changes(old, build({"train": {"epochs": 5}, "masks": {"rates": [0.3, 0.3]}})) == []
+    )  # the default, stated explicitly
 
 
 def test_overrides_win_and_are_typed(tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_overrides_win_and_are_typed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tables", "says"),
+    ("tables", "message"),
     [
         ({"trian": {}}, "unknown section trian"),
         ({"train": {"epoch": 3}}, "no setting epoch"),
@@ -76,8 +78,8 @@ def test_overrides_win_and_are_typed(tmp_path: Path) -> None:
         ({"data": 3}, r"expected \[data\] to be a table"),
     ],
 )
-def test_what_cannot_be_is_refused(tables: dict[str, object], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_invalid_settings_are_rejected(tables: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         build(tables)
 
 
@@ -87,7 +89,7 @@ def test_an_override_has_section_key_and_value(override: str) -> None:
         read(None, [override])
 
 
-def test_a_configuration_that_is_absent_or_no_toml_is_named(tmp_path: Path) -> None:
+def test_the_error_for_an_absent_or_malformed_configuration_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a run's configuration"):
         read(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("a = [")
@@ -95,7 +97,9 @@ def test_a_configuration_that_is_absent_or_no_toml_is_named(tmp_path: Path) -> N
         read(tmp_path / "bad.toml")
 
 
-def test_data_is_also_found_in_the_folder_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_is_also_found_in_the_folder_named_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "there.csv").write_text("")
     monkeypatch.setenv("GLAIM_DATA", str(tmp_path))
     assert data_path("there.csv") == tmp_path / "there.csv"

@@ -61,7 +61,7 @@ def test_the_same_seed_hides_the_same_cells() -> None:
     assert first == second
 
 
-def test_a_baseline_without_anything_to_go_by_gives_the_training_mean() -> None:
+def test_a_baseline_without_any_observation_gives_the_training_mean() -> None:
     observed = np.zeros((1, 1, 4), np.bool_)
     np.testing.assert_array_equal(with_fallback(interpolation)(np.ones((1, 1, 4), np.float32), observed), 0)
 
@@ -85,7 +85,7 @@ def test_sensors_on_which_a_baseline_is_better_are_listed() -> None:
     assert losing_sensors({"methods": methods}) == ["b"]
 
 
-def test_residual_quantiles_are_those_of_the_errors_in_sensor_units() -> None:
+def test_residual_quantiles_match_the_errors_in_sensor_units() -> None:
     """White noise filled with 0: the error is the noise, 90 % of it within 1.645 deviations."""
     noise = np.random.default_rng(0).standard_normal((1, 2, 4000)).astype(np.float32)
     windows = WindowSet(noise, 24)
@@ -102,7 +102,7 @@ def test_residual_quantiles_are_those_of_the_errors_in_sensor_units() -> None:
         np.testing.assert_allclose(upper / SCALE.std[:, None], 1.645, atol=0.25)
 
 
-def test_residuals_of_a_wandering_series_grow_with_the_gap_at_the_edge() -> None:
+def test_residuals_of_a_random_walk_grow_with_the_gap_at_the_edge() -> None:
     windows = WindowSet(series(rows=3000), 24)
     fill = with_fallback(last_value)
     quantiles = residual_quantiles(windows, fill, SCALE, lag=4, most=800, seed=0)
@@ -110,7 +110,7 @@ def test_residuals_of_a_wandering_series_grow_with_the_gap_at_the_edge() -> None
     assert (newest[:, quantiles.gap_ages.index(16)] > 2 * newest[:, 0]).all()
 
 
-def test_a_sensor_without_errors_of_its_own_borrows_those_of_all() -> None:
+def test_a_sensor_without_errors_uses_those_of_all_sensors() -> None:
     values = series(rows=3000)
     values[:, 1, ::2] = np.nan
     values[:, 1, :2900] = np.nan
@@ -122,7 +122,7 @@ def test_a_sensor_without_errors_of_its_own_borrows_those_of_all() -> None:
 
 
 def checkpoint_of(source: Path, *, averaged_seed: int = 1, weights_seed: int = 2) -> Checkpoint:
-    """A run's checkpoint without a training: random weights, and other ones as their average."""
+    """A checkpoint without a training: random weights, and other random ones as the averaged weights."""
     config = build(
         {
             "name": "tiny",
@@ -150,7 +150,7 @@ def checkpoint_of(source: Path, *, averaged_seed: int = 1, weights_seed: int = 2
 
 
 def with_changed_rows(source: Path, rows: range) -> Path:
-    """A copy of a CSV file whose sensors have other values in these rows of data."""
+    """A copy of a CSV file with other sensor values in these rows."""
     lines = source.read_text().splitlines()
     for row in rows:
         time, *cells = lines[1 + row].split(",")
@@ -161,7 +161,7 @@ def with_changed_rows(source: Path, rows: range) -> Path:
 
 
 def test_only_the_test_part_is_scored(wide_csv: Path) -> None:
-    state = checkpoint_of(wide_csv)  # 900 rows: 540 to train, 180 to validate, 180 to score
+    state = checkpoint_of(wide_csv)  # 900 rows: 540 for training, 180 for validation, 180 for scoring
     report = evaluate_run(state, data=wide_csv, most=20)
     before = evaluate_run(state, data=with_changed_rows(wide_csv, range(720)), most=20)
     inside = evaluate_run(state, data=with_changed_rows(wide_csv, range(720, 900)), most=20)

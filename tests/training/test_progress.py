@@ -1,4 +1,4 @@
-"""Plain lines when there is no terminal, a bar when there is one."""
+"""Progress is logged as lines without a terminal, and shown as a bar in one."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ class Terminal(io.StringIO):
 
 
 def test_long_work_logs_its_progress_every_half_minute_and_short_work_logs_nothing() -> None:
-    now, said = [0.0], list[str]()
-    progress = Progress(said.append, io.StringIO(), lambda: now[0])
+    now, lines = [0.0], list[str]()
+    progress = Progress(lines.append, io.StringIO(), lambda: now[0])
     progress.begin("epoch 1/3", 100)
     for _ in range(100):
         now[0] += 1.0
         progress.step(lambda: ", loss 0.5000")
     progress.end()
-    assert said == [
+    assert lines == [
         "epoch 1/3: 30 of 100, loss 0.5000, 1 it/s, 1m10s left",
         "epoch 1/3: 60 of 100, loss 0.5000, 1 it/s, 0m40s left",
         "epoch 1/3: 90 of 100, loss 0.5000, 1 it/s, 0m10s left",
     ]
-    said.clear()
+    lines.clear()
     progress.begin("validation", 5)
     for _ in range(5):
         now[0] += 1.0
         progress.step()
-    assert not said
+    assert not lines
 
 
-def test_the_pace_of_a_resumed_epoch_is_this_sessions() -> None:
-    now, said = [0.0], list[str]()
-    progress = Progress(said.append, io.StringIO(), lambda: now[0])
+def test_the_pace_of_a_resumed_epoch_counts_only_the_steps_since() -> None:
+    now, lines = [0.0], list[str]()
+    progress = Progress(lines.append, io.StringIO(), lambda: now[0])
     progress.begin("epoch 2/3", 100, done=50)
     for _ in range(10):
         now[0] += 4.0
         progress.step()
-    assert said == ["epoch 2/3: 58 of 100, 0.25 it/s, 2m48s left"]
+    assert lines == ["epoch 2/3: 58 of 100, 0.25 it/s, 2m48s left"]
 
 
-def test_a_line_costs_nothing_while_none_is_due() -> None:
+def test_the_loss_is_not_computed_while_no_line_is_due() -> None:
     progress = Progress(lambda _: None, io.StringIO(), lambda: 0.0)
     progress.begin("epoch", 10)
 
-    def dear() -> str:
-        raise AssertionError("asked for a loss that nobody prints")
+    def loss_text() -> str:
+        raise AssertionError("the loss must not be computed")
 
-    progress.step(dear)
+    progress.step(loss_text)
 
 
 def test_a_terminal_gets_a_bar_and_no_lines() -> None:
-    said, terminal = list[str](), Terminal()
-    progress = Progress(said.append, terminal)
+    lines, terminal = list[str](), Terminal()
+    progress = Progress(lines.append, terminal)
     progress.begin("epoch 1/3", 2)
     progress.step()
     progress.end()
-    assert not said
+    assert not lines
     assert "epoch 1/3" in terminal.getvalue()
     hidden = Terminal()
-    progress = Progress(said.append, hidden, hidden=True)
+    progress = Progress(lines.append, hidden, hidden=True)
     progress.begin("epoch 1/3", 2)
     progress.step()
     assert not hidden.getvalue()

@@ -1,4 +1,4 @@
-"""The python backend's file with a stand-in for Triton's utilities: stacking, splitting, errors of one request."""
+"""The python backend with a stand-in for Triton's utilities: stacking, splitting, errors of single requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=1, ffn=8, heads=2, dropout=
 
 @pytest.fixture
 def backend(tmp_path: Path, unit_scale: Scale, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The backend, started as Triton would, beside a small model."""
+    """The backend with a small model, started as Triton would."""
     torch.manual_seed(0)
     served = served_model(build_network(CONFIG).eval(), unit_scale, 6)
     script(served).save(str(tmp_path / "model.pt"))
@@ -31,20 +31,20 @@ def backend(tmp_path: Path, unit_scale: Scale, monkeypatch: pytest.MonkeyPatch) 
     return model
 
 
-def test_every_request_gets_its_own_windows_back_in_order(backend: Any, unit_scale: Scale) -> None:
-    asked, expected = [], []
+def test_every_request_gets_the_answers_for_its_windows_in_order(backend: Any, unit_scale: Scale) -> None:
+    requests, expected = [], []
     for _, values, observed in hard_windows(unit_scale, 24):
-        asked.append(request(VALUES=values.numpy(), OBSERVED=observed.numpy()))
+        requests.append(request(VALUES=values.numpy(), OBSERVED=observed.numpy()))
         with torch.inference_mode():
             expected.append(backend.expected(values, observed).numpy())
-    responses = backend.execute(asked)
+    responses = backend.execute(requests)
     for response, wanted in zip(responses, expected, strict=True):
         assert response.error is None
         assert response.outputs[0].name == "IMPUTED"
         np.testing.assert_allclose(response.outputs[0].array, wanted, atol=1e-3, rtol=1e-5)
 
 
-def test_a_bad_request_fails_alone(backend: Any, unit_scale: Scale) -> None:
+def test_a_bad_request_does_not_affect_the_others(backend: Any, unit_scale: Scale) -> None:
     _, values, observed = hard_windows(unit_scale, 24)[1]
     good = request(VALUES=values.numpy(), OBSERVED=observed.numpy())
     narrow = request(VALUES=values.numpy()[:, :2], OBSERVED=observed.numpy()[:, :2])
@@ -58,7 +58,7 @@ def test_a_bad_request_fails_alone(backend: Any, unit_scale: Scale) -> None:
     assert "expected inputs VALUES and OBSERVED" in responses[3].error.message
 
 
-def test_a_model_that_fails_answers_its_requests_with_an_error(backend: Any, unit_scale: Scale) -> None:
+def test_an_exception_in_the_model_is_returned_as_an_error(backend: Any, unit_scale: Scale) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("out of memory")
 

@@ -1,4 +1,4 @@
-"""The search: its candidates, its continuation after a stop, and its result, a run."""
+"""The search for settings: its candidates, its resumption, and the resulting configuration."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def toml(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_command_line_adds_to_the_file(toml: Path) -> None:
+def test_the_command_line_adds_settings_to_the_search(toml: Path) -> None:
     config = configs.read(toml)
     found = tune.space(config, ["model.d_model=8,16", "model.layers=1..3", "train.schedule=constant,cosine"])
     assert found == {
@@ -59,7 +59,7 @@ def test_the_command_line_adds_to_the_file(toml: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("search", "says"),
+    ("search", "message"),
     [
         ("model.width=8,16", "no setting width"),
         ("model.d_model", "expected a search like"),
@@ -69,18 +69,18 @@ def test_the_command_line_adds_to_the_file(toml: Path) -> None:
         ("epochs=1,2", "expected a setting like"),
     ],
 )
-def test_what_cannot_be_tried_is_refused_before_anything_runs(toml: Path, search: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_invalid_candidates_are_rejected_before_anything_runs(toml: Path, search: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         tune.space(configs.read(toml), [search])
 
 
-def test_a_search_without_anything_to_vary_is_refused() -> None:
+def test_a_search_without_settings_to_vary_is_rejected() -> None:
     with pytest.raises(ConfigError, match="nothing to search for"):
         tune.space(RunConfig(), [])
 
 
 @pytest.mark.slow  # quicker: what a search varies and refuses, above
-def test_a_search_ends_with_a_run_that_fit_takes_and_goes_on_where_it_was_stopped(
+def test_a_search_writes_a_configuration_for_fit_and_can_be_resumed(
     toml: Path, wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     optuna = pytest.importorskip("optuna")
@@ -97,11 +97,11 @@ def test_a_search_ends_with_a_run_that_fit_takes_and_goes_on_where_it_was_stoppe
 
     original, runs = loop.run, [0]
 
-    def stopped(*arguments: Any, **how: Any) -> Checkpoint:
+    def stopped(*arguments: Any, **options: Any) -> Checkpoint:
         runs[0] += 1
         if runs[0] == 3:
             raise KeyboardInterrupt
-        return original(*arguments, **how)
+        return original(*arguments, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "run", stopped)

@@ -1,4 +1,4 @@
-"""A run that begins with another run's weights: a fresh start otherwise, and an error where they do not fit."""
+"""A run that starts with another run's weights; weights that do not fit are an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def config_of(csv: Path, pattern: str, **model: object) -> RunConfig:
     )
 
 
-def test_a_warm_run_starts_where_the_other_ended_and_counts_from_nothing(wide_csv: Path, tmp_path: Path) -> None:
+def test_a_warm_run_starts_with_the_other_runs_weights_at_epoch_0(wide_csv: Path, tmp_path: Path) -> None:
     first = config_of(wide_csv, "block")
     series = load(first.data, wide_csv)
     parts = split(series, first.data, 24)
@@ -52,21 +52,22 @@ def test_a_warm_run_starts_where_the_other_ended_and_counts_from_nothing(wide_cs
 
 
 @pytest.mark.parametrize(
-    ("changed", "says"), [({"model": {"d_model": 16}}, "model"), ({"data": {"split": (0.5, 0.2, 0.3)}}, "data.split")]
+    ("changed", "message"),
+    [({"model": {"d_model": 16}}, "model"), ({"data": {"split": (0.5, 0.2, 0.3)}}, "data.split")],
 )
-def test_weights_of_another_network_or_other_rows_are_refused(
-    wide_csv: Path, tmp_path: Path, changed: dict[str, dict[str, object]], says: str
+def test_weights_of_another_network_or_other_rows_are_rejected(
+    wide_csv: Path, tmp_path: Path, changed: dict[str, dict[str, object]], message: str
 ) -> None:
     first = config_of(wide_csv, "block")
     series = load(first.data, wide_csv)
     before = loop.run(first, series, split(series, first.data, 24), tmp_path, say=lambda _: None)
     ((section, values),) = changed.items()
     other = dataclasses.replace(first, **{section: dataclasses.replace(getattr(first, section), **values)})
-    with pytest.raises(configs.ConfigError, match=f"expected the {says} of the run that gives the weights"):
+    with pytest.raises(configs.ConfigError, match=f"expected the {message} of the run that gives the weights"):
         warmed(before, other)
 
 
-def test_a_run_that_has_begun_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_run_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "last.pt").write_bytes(b"x")
     file = tmp_path / "run.toml"
     file.write_text("[masks]\npattern = 'deployment'\n")

@@ -28,7 +28,7 @@ SEPARATORS = (".", "/", ":", "|")
 
 @dataclasses.dataclass(frozen=True)
 class Guess:
-    """How to read the file; `messages` are the guesses in words, `warnings` are for a person to check."""
+    """How to read the file; `messages` describe the guesses, `warnings` are for a person to check."""
 
     spec: DataSpec
     messages: tuple[str, ...]

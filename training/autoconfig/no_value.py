@@ -1,4 +1,4 @@
-"""Detects what may stand for "no value" in a file: words among numbers, and numbers far from all others."""
+"""Detects words among numbers, and numbers far from all others, that may mean "no value" in a file."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ SHARES = (0.7, 0.15, 0.15)
 NETWORKS = ((64, 2, 128), (32, 2, 128), (32, 1, 96), (16, 1, 64))
 ENOUGH_STEPS = 4000  # the shipped models took 4,800 and 6,400 steps; a larger network with fewer steps is worse
 FEW_WINDOWS = 5000  # below, the largest network and training without dropout overfit
-MOST_PASSES = 60  # over all windows; the gaps are drawn anew in each
+MOST_PASSES = 60  # over all windows, each with new gaps
 BUSY = 0.8  # share of the time for steps; the rest goes into validation and checkpoints
 
 StepTime = Callable[[Mapping[str, Any], int], float]  # ([model], batch size) -> seconds a step
@@ -26,7 +26,7 @@ StepTime = Callable[[Mapping[str, Any], int], float]  # ([model], batch size) ->
 
 @dataclass(frozen=True)
 class Recipe:
-    """Tables of a run's configuration, and the choice in words."""
+    """Tables of a run's configuration, and a description of the choice."""
 
     tables: Mapping[str, Mapping[str, Any]]
     summary: str

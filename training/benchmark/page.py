@@ -13,21 +13,21 @@ INTRODUCTION = """# The paper's tables, with our own numbers beside them
 Errors are MSE / MAE over hidden cells only, standardised by the training part. Windows of 96 steps, stride 1, over all
 test rows; validation and test windows may begin up to 96 rows before their part, as is the convention of the field. ETT
 is split 12/4/4 months. The hidden cells of a test window depend on data set, pattern, rate, window length and index
-alone; those of validation are fixed too, where the paper draws them anew. Blocks: 2 to 16 segments a sensor, lengths a
-uniformly random composition. Weather keeps its -9999, its double stamp and its hole, as the paper must have had them;
-every row is one step.
+alone; those of validation are fixed too, although the paper draws new ones each epoch. Blocks: 2 to 16 segments a
+sensor, lengths a uniformly random composition. Weather keeps its -9999, its double stamp and its hole, as the paper
+must have had them; every row is one step.
 
-An empty cell was not run. A training marked `+` has not come to its end: its line is what its best weights score so
-far, and is replaced when it goes on. `paper` and `paper's best baseline` are what the paper prints; interpolation and
-last value are ours, on the very same hidden cells. The ratio is our MSE over the paper's: under 1 is better than the
-paper. Under 0.01 the paper's third decimal is a coarse measure, and ours are given with four.
+An empty cell was not run. A training marked `+` is not finished: its line has the score of its best weights so far, and
+is replaced when the training continues. `paper` and `paper's best baseline` are what the paper prints; interpolation
+and last value are ours, on the same hidden cells. The ratio is our MSE over the paper's: under 1 is better than the
+paper. Under 0.01 the paper's third decimal is coarse, so ours have four.
 
 Recipes: `paper` is Adam at a constant rate, batches of 16, at most 300 epochs, patience 30, seed 2021, no averaging.
 `ours` takes twice that rate after a warm-up, follows a cosine, averages the weights and clips gradients, and takes far
-fewer iterations: its epochs are of its own length (`training/benchmark/cells.py`). `residual` is that, and the network
-corrects the prior instead of replacing it (`model.residual`). `mixed` is `residual` with the rate of the masks drawn
-anew for every batch, from 0.1 to 0.7: it has met every rate that it is tested at. D is the hidden dimension; the
-paper's tables have 128. `-eN` marks a trial of N epochs. Minutes are of training alone.
+fewer iterations: its epochs have a different length (`training/benchmark/cells.py`). `residual` is that, and the
+network corrects the prior instead of replacing it (`model.residual`). `mixed` is `residual` with a mask rate drawn for
+every batch, from 0.1 to 0.7: it is trained at every rate that it is tested at. D is the hidden dimension; the paper's
+tables have 128. `-eN` marks a trial of N epochs. Minutes are of training alone.
 """
 
 

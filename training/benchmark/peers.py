@@ -8,8 +8,8 @@ provides the windows, the standardisation, the hidden cells, the choice of the b
 score.
 
 The `fit` of PyPOTS would hide a further random 20 % of the cells of every window and train on these alone, never on our
-patterns. So its networks get the same input as from its data set class, with our gaps as target cells, drawn anew for
-every batch as for our own cells. Its loss is unchanged: mean absolute error over the observed cells (ORT) plus over the
+patterns. So its networks get the same input as from its data set class, with our gaps as target cells, drawn for
+every batch as for our models. Its loss is unchanged: mean absolute error over the observed cells (ORT) plus over the
 hidden ones (MIT).
 
 A peer trains on batches of 16 at the data set's learning rate, constant, at most 300 epochs with patience 30, and no

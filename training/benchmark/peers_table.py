@@ -22,15 +22,15 @@ HEADER = (
     "data set", "pattern", "rate", "method", "D", "parameters", "MSE / MAE", "the paper prints", "epochs", "minutes",
     "ended by", "machine", "date",
 )  # fmt: skip
-NOTE = """Same windows, same standardisation, and in every test window the very same hidden cells. PyPOTS's networks
-with its own loss (mean absolute error over observed and hidden cells) and its Adam, batches of 16, constant
-rate; the gaps they are asked for are ours, drawn anew for every batch, and their best epoch is chosen by the
+NOTE = """All methods have the same windows, the same standardisation, and the same hidden cells in every test window.
+PyPOTS's networks train with its loss (mean absolute error over observed and hidden cells) and its Adam, batches
+of 16, constant rate; the training gaps are ours, drawn for every batch, and the best epoch is chosen by the
 validation MSE. D sizes them as it sizes ours (`training/benchmark/peers.py`); it is not always what their
-authors chose. Ours train on the mean squared error. The budgets differ: a training that `minutes` ended had
-not come to its end, and says what that many minutes give, not what the network can do. Minutes are wall
+authors chose. Ours train on the mean squared error. The budgets differ: a training ended by `minutes` is
+incomplete, and shows the result of that many minutes, not what the network can reach. Minutes are wall
 clock, in brackets those of the processor: one thread, on a machine that had other work. PyPOTS's PatchTST
 and iTransformer do not standardise every window by itself, as the networks of that name in the paper's
-comparison may have done; on data that drift, like Illness, that can count.
+comparison may have done; this can matter on drifting data like Illness.
 """
 
 

@@ -225,7 +225,7 @@ def _some_sensors(rng: np.random.Generator, batch: int, variables: int, count: N
 class MaskSpec:
     """A mask pattern with its parameters: a run's [masks] section.
 
-    `rates` bounds the rate of random and block masks, drawn anew for every batch; equal bounds fix it, and none given
+    `rates` bounds the rate of random and block masks, drawn for every batch; equal bounds fix it, and none given
     means 0.3, or 0.05 to 0.6 in the deployment mixture. `weights` is that mixture. `background` is the share of its
     windows other than random and block ones that also lose single cells elsewhere, at a rate up to `background_rate`:
     a real stream seldom has a single fault.

@@ -69,7 +69,7 @@ def expert_weights(
 def blended(answers: Answers, weights: Mapping[int, Weights]) -> Floats:
     """Mix the model and interpolation by the experts' weights, float32 [W, C], standardised.
 
-    Where interpolation has no value the model stands alone, as in a worker.
+    Where interpolation has no value, the blend is the model's value, as in a worker.
     """
     sensors = np.arange(answers.truth.shape[1])
     mixed = np.empty_like(answers.truth)

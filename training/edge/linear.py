@@ -2,10 +2,10 @@
 
     python -m training.edge.linear training/configs/beijing-air.toml --groups 3
 
-For each sensor, from its own last steps, the other sensors up to and with the newest step, and the hour of the day, by
-least absolute deviations on the training part, over all groups. It has no other gaps and a single target, so it shows
-what an aim such as "30 % under the last value" demands of a data set. It prints the MAE on the test part beside the
-last value, standardised, by sensor and on average.
+Each sensor is predicted from its last steps, the other sensors up to and with the newest step, and the hour of the day,
+by least absolute deviations on the training part, over all groups. It has no other gaps and a single target, so it
+shows what an aim such as "30 % under the last value" requires of a data set. It prints the MAE on the test part beside
+the last value, standardised, by sensor and on average.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _errors(by_group: Sequence[Answers], filled: Sequence[Floats]) -> tuple[floa
 
 
 def misses(line: Mapping[str, Any]) -> list[str]:
-    """List how a line misses the aim, in words; empty when it does not.
+    """Describe how a line misses the aim; empty when it does not.
 
     The aim: never worse than the better of last value and interpolation, and at the newest step with one sensor
     missing an MAE at least 30 % under the last value's.

@@ -1,4 +1,4 @@
-"""What stands in the place of a block that an ablation of the paper leaves out; `build.py` chooses."""
+"""Replacements for the blocks that the paper's ablations leave out; `build.py` chooses them."""
 
 from torch import Tensor, nn
 

@@ -1,4 +1,4 @@
-"""The catalogue entry of a trained model, read by the catalogue's own parser."""
+"""The catalogue entry of a trained model, read by the catalogue's parser."""
 
 from __future__ import annotations
 
@@ -25,17 +25,15 @@ def contract(names: list[str], window: int = 96, emitted: int = 16, step_s: floa
 
 @pytest.mark.parametrize(("window", "emitted"), [(96, 16), (48, 16), (24, 16), (12, 4), (4, 1), (2, 2)])
 @pytest.mark.parametrize("step_s", [0.5, 60.0, 604800.0])
-def test_the_worker_takes_the_entry_and_the_model_fits_it(
-    tmp_path: Path, window: int, emitted: int, step_s: float
-) -> None:
-    made = contract(["flow"], window, emitted, step_s)
-    (tmp_path / "groups.yaml").write_text(entry(made, ["mine"]))
+def test_the_entry_is_valid_and_fits_the_model(tmp_path: Path, window: int, emitted: int, step_s: float) -> None:
+    trained = contract(["flow"], window, emitted, step_s)
+    (tmp_path / "groups.yaml").write_text(entry(trained, ["mine"]))
     catalogue = read_catalogue(tmp_path / "groups.yaml")
-    catalogue.models[0].require_contract(made)
+    catalogue.models[0].require_contract(trained)
     assert catalogue.model_of("mine") == 0
 
 
-def test_names_that_yaml_would_read_as_something_else_stay_names(tmp_path: Path) -> None:
+def test_names_that_look_like_other_yaml_types_stay_strings(tmp_path: Path) -> None:
     names = ["on", "1", "no", "PM2.5", "max. PAR (µmol/m²/s)", 'a "b"', "x: y", "#", "~", "null", "1e3", "2026-01-01"]
     (tmp_path / "groups.yaml").write_text(entry(contract(names), ["7", "yes", "pump-1"]))
     catalogue = read_catalogue(tmp_path / "groups.yaml")
@@ -45,10 +43,10 @@ def test_names_that_yaml_would_read_as_something_else_stay_names(tmp_path: Path)
 
 
 @pytest.mark.parametrize("bucket", ["last", "mean"])
-def test_the_worker_settles_a_step_as_training_did(tmp_path: Path, bucket: str) -> None:
+def test_the_entry_keeps_the_bucket_of_the_training(tmp_path: Path, bucket: str) -> None:
     (tmp_path / "groups.yaml").write_text(entry(contract(["flow"]), ["mine"], bucket))
     assert read_catalogue(tmp_path / "groups.yaml").models[0].bucket == bucket
 
 
-def test_the_range_seen_in_training_stands_beside_each_sensor() -> None:
+def test_each_sensor_has_a_comment_with_its_range_in_training() -> None:
     assert "in training -1.5 to 2" in entry(contract(["flow"]), ["p"])

@@ -1,4 +1,4 @@
-"""A plant's CSV with gaps and no configuration: one command makes a model that a worker and Triton can serve."""
+"""One command turns a plant's CSV with gaps into a model that a worker and Triton can serve."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TINY = "model.d_model=8 model.ffn=8 model.heads=2 model.d_psi=8 model.d_g=2 mode
 
 @pytest.fixture
 def plant_csv(tmp_path: Path) -> Path:
-    """Ten hours of one pump: single readings lost, a sensor out for an hour, two steps without a row."""
+    """Ten hours of one pump with lost readings, a sensor silent for an hour, and two steps without a row."""
     plant = simulate(10 / 24, groups=1, seed=5)
     rng = np.random.default_rng(5)
     values = plant.values[0].T.astype(object)
@@ -48,13 +48,13 @@ def test_one_file_becomes_a_report_and_a_served_model(
     monkeypatch.chdir(tmp_path)
     small = [f"--set={setting}" for setting in TINY.split()]
     assert fit.main(["--data", str(plant_csv), "--minutes", "0.02", "--force-export", *small]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for line in (
         "guessed: time is column 'Timestamp'", "a row a time, a column a sensor, one group named 'Pump 7'",
         "guessed: left out: operator (no numbers)", "found: 1 group(s) of 8 sensors, 600 steps of 60 s",
         "deployment masks", "glaim-stream worker --imputer local --catalogue build/runs/Pump-7/groups.yaml",
     ):  # fmt: skip
-        assert line in said
+        assert line in output
     run = tmp_path / "build" / "runs" / "Pump-7"
     assert "<html" in (run / "report.html").read_text()[:500].lower()
 
@@ -76,7 +76,7 @@ def test_one_file_becomes_a_report_and_a_served_model(
     np.testing.assert_allclose(filled.values, answer, rtol=1e-5)
 
 
-def test_the_outcome_can_be_kept_as_a_configuration(
+def test_print_config_writes_the_guesses_as_a_configuration(
     plant_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -93,7 +93,7 @@ def test_the_outcome_can_be_kept_as_a_configuration(
     assert not (tmp_path / "build").exists()
 
 
-def test_what_is_stated_stands(plant_csv: Path) -> None:
+def test_stated_settings_override_guesses(plant_csv: Path) -> None:
     stated = {
         "name": "mine",
         "data": {"file": str(plant_csv), "sensors": ["flow", "speed"]},
@@ -102,15 +102,15 @@ def test_what_is_stated_stands(plant_csv: Path) -> None:
         "train": {"epochs": 1},
         "export": {"version": 4},
     }
-    said: list[str] = []
-    config = from_file.configure(stated, said.append)
+    messages: list[str] = []
+    config = from_file.configure(stated, messages.append)
     assert (config.name, config.data.sensors, config.data.time) == ("mine", ("flow", "speed"), "Timestamp")
     assert (config.masks.pattern, config.model.layers, config.train.epochs, config.export.version) == ("block", 3, 1, 4)
-    assert config.model.residual  # not stated: the recipe's
-    assert not any("left out" in line for line in said)
+    assert config.model.residual  # not stated, so from the recipe
+    assert not any("left out" in line for line in messages)
 
 
-def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(tmp_path: Path) -> None:
+def test_a_spreadsheet_export_with_semicolons_and_decimal_commas_is_read(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     flow, level = rng.normal(20, 2, (2, 900))
     lines = ["Zeit;Durchfluss;Füllstand;Zustand", ";m³/h;m;"]
@@ -120,15 +120,15 @@ def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(
         lines.append(f"{clock};{seen};{f'{level[row]:.2f}'.replace('.', ',')};läuft")
     path = tmp_path / "Pumpe.csv"
     path.write_bytes("\n".join(lines).encode("latin-1"))
-    said: list[str] = []
-    config = from_file.configure({"data": {"file": str(path)}}, said.append, minutes=0.01)
+    messages: list[str] = []
+    config = from_file.configure({"data": {"file": str(path)}}, messages.append, minutes=0.01)
     for line in (
         "guessed: columns separated by semicolons, decimal commas, encoded in latin-1, units in the second line",
         "guessed: no value: 'Bad', among the numbers of Durchfluss",
         "guessed: its first time, 01.11.2026 00:00, is 2026-11-01T00:00:00Z",
         "guessed: left out: Zustand (no numbers)",
     ):  # fmt: skip
-        assert line in said
+        assert line in messages
     assert config.data.no_value == ("Bad",)
     series = load(config.data, path)
     assert (series.sensors, series.step_s, series.rows) == (("Durchfluss", "Füllstand"), 900, 900)
@@ -137,13 +137,13 @@ def test_a_spreadsheets_file_is_read_with_its_semicolons_commas_dates_and_words(
     np.testing.assert_allclose(series.values[0, 1], level, atol=0.006)
 
 
-def test_several_processes_do_not_choose_each_for_itself(plant_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_need_a_stated_configuration(plant_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="--print-config"):
         from_file.configure({"data": {"file": str(plant_csv)}}, print)
 
 
-def test_minutes_are_for_a_file_that_comes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_minutes_are_rejected_beside_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "a.toml"
     config.write_text('[data]\nfile = "a.csv"\n')
     assert fit.main([str(config), "--minutes", "3"]) == 2

@@ -15,7 +15,7 @@ from training.errors import DataError
 DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
 
-def ask(text: str, tmp_path: Path, given: DataSpec | None = None, stated: tuple[str, ...] = ()) -> Guess:
+def guess_layout(text: str, tmp_path: Path, given: DataSpec | None = None, stated: tuple[str, ...] = ()) -> Guess:
     path = tmp_path / "mine.csv"
     path.write_text(text)
     return guess(read_table(path), path, given or DataSpec(), stated)
@@ -27,8 +27,8 @@ WIDE = (
 )
 
 
-def test_a_wide_file_is_read_without_a_word_from_its_owner(tmp_path: Path) -> None:
-    found = ask(WIDE, tmp_path)
+def test_a_wide_file_is_read_without_any_setting(tmp_path: Path) -> None:
+    found = guess_layout(WIDE, tmp_path)
     assert (found.spec.time, found.spec.layout, found.spec.group_name) == ("when", "wide", "mine")
     assert found.spec.sensors == ("flow", "level")
     assert found.messages == (
@@ -41,17 +41,19 @@ def test_a_wide_file_is_read_without_a_word_from_its_owner(tmp_path: Path) -> No
     assert found.warnings == ()
 
 
-def test_what_a_person_states_is_never_changed(tmp_path: Path) -> None:
+def test_stated_settings_are_never_changed(tmp_path: Path) -> None:
     given = DataSpec(time="when", sensors=("flow",), group_name="pump-1", layout="wide")
-    found = ask(WIDE, tmp_path, given, ("time", "sensors", "group_name", "layout"))
+    found = guess_layout(WIDE, tmp_path, given, ("time", "sensors", "group_name", "layout"))
     assert (found.spec, found.messages) == (given, ())
 
 
 def test_columns_of_groups_and_sensors_are_recognised_only_when_complete(tmp_path: Path) -> None:
     rows = "2026-01-01T00:00:00Z,1,2,3,4\n2026-01-01T00:01:00Z,2,3,4,9\n2026-01-01T00:02:00Z,2,3,7,5\n"
-    assert ask("t,p.x,p.y.z,q.x,q.y.z\n" + rows, tmp_path).spec.separator == "."
-    assert ask("t,p.x,p.y,q.x,q.z\n" + rows, tmp_path).spec.separator == ""
-    assert ask("t,p.x,p.y,p.z,p.w\n" + rows, tmp_path).spec.separator == ""  # one group: dots are part of names
+    assert guess_layout("t,p.x,p.y.z,q.x,q.y.z\n" + rows, tmp_path).spec.separator == "."
+    assert guess_layout("t,p.x,p.y,q.x,q.z\n" + rows, tmp_path).spec.separator == ""
+    assert (
+        guess_layout("t,p.x,p.y,p.z,p.w\n" + rows, tmp_path).spec.separator == ""
+    )  # one group: dots are part of names
 
 
 @pytest.mark.parametrize(
@@ -61,34 +63,34 @@ def test_columns_of_groups_and_sensors_are_recognised_only_when_complete(tmp_pat
         ("ts,which,amount", {"layout": "long", "sensor": "which", "value": "amount", "group": ""}),
     ],
 )
-def test_a_reading_a_row_is_a_long_table(tmp_path: Path, header: str, expected: dict[str, str]) -> None:
+def test_one_reading_per_row_is_a_long_table(tmp_path: Path, header: str, expected: dict[str, str]) -> None:
     text = f"{header}\n2026-01-01,a,1\n2026-01-01,b,2\n2026-01-02,a,3\n2026-01-02,b,4\n"
-    found = ask(text, tmp_path).spec
+    found = guess_layout(text, tmp_path).spec
     assert {name: getattr(found, name) for name in expected} == expected
 
 
 def test_a_long_table_of_several_groups(tmp_path: Path) -> None:
     rows = [f"2026-01-0{d},{g},{s},{d}.5" for d in (1, 2) for g in ("p", "q") for s in ("x", "y")]
-    found = ask("\n".join(["time,station,tag,reading", *rows]), tmp_path).spec
+    found = guess_layout("\n".join(["time,station,tag,reading", *rows]), tmp_path).spec
     assert (found.layout, found.group, found.sensor, found.value) == ("long", "station", "tag", "reading")
     with pytest.raises(DataError, match="station, what distinguish the rows of a time"):
-        ask("\n".join(["time,station,what,reading", *rows]), tmp_path)
+        guess_layout("\n".join(["time,station,what,reading", *rows]), tmp_path)
 
 
-def test_a_row_a_time_and_group_is_not_merged_into_one_group(tmp_path: Path) -> None:
+def test_rows_per_time_and_group_are_not_merged_into_one_group(tmp_path: Path) -> None:
     text = "time,pump,flow,level\n2026-01-01,p,1,7\n2026-01-01,q,2,7\n2026-01-02,p,3,8\n2026-01-02,q,4,9\n"
-    found = ask(text, tmp_path)
+    found = guess_layout(text, tmp_path)
     assert (found.spec.layout, found.spec.group) == ("wide", "pump")
     assert found.messages[1] == "wide: a row a time and group; group is 'pump', a column a sensor"
 
 
-def test_text_that_changes_beside_doubled_times_is_no_group(tmp_path: Path) -> None:
+def test_a_text_column_beside_repeated_times_is_no_group_column(tmp_path: Path) -> None:
     text = "time,state,flow\n2026-01-01,ok,1\n2026-01-01,ok,2\n2026-01-02,bad,3\n"
-    assert ask(text, tmp_path).spec.group == ""
+    assert guess_layout(text, tmp_path).spec.group == ""
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("a,b\n1,2\n3,4\n", "expected a column of times .* found columns a, b; where each row is a step"),
         ("ts,b\n1/2/2026,2\n1/3/2026,4\n", "column 'ts': .* say which with --date-order dmy or mdy"),
@@ -96,61 +98,68 @@ def test_text_that_changes_beside_doubled_times_is_no_group(tmp_path: Path) -> N
         ("2026-01-01,2\n2026-01-02,3\n", "expected the names of the columns in the first row, found 2026-01-01"),
     ],
 )
-def test_an_ambiguous_file_is_an_error(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(DataError, match=says):
-        ask(text, tmp_path)
+def test_an_ambiguous_file_is_an_error(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        guess_layout(text, tmp_path)
 
 
-def test_an_unusual_date_order_is_reported_by_an_example(tmp_path: Path) -> None:
-    found = ask("when,a\n1/2/2026 7:05,2\n1/13/2026 7:05,4\n", tmp_path)
+def test_an_unusual_date_order_is_reported_with_an_example(tmp_path: Path) -> None:
+    found = guess_layout("when,a\n1/2/2026 7:05,2\n1/13/2026 7:05,4\n", tmp_path)
     assert found.messages[:2] == (
         "time is column 'when', the first that reads as times",
         "its first time, 1/2/2026 7:05, is 2026-01-02T07:05:00Z",
     )
-    assert "1767225600, is 2026-01-01T00:00:00Z" in ask("n,b\n1767225600,2\n1767225660,4\n", tmp_path).messages[1]
+    assert (
+        "1767225600, is 2026-01-01T00:00:00Z" in guess_layout("n,b\n1767225600,2\n1767225660,4\n", tmp_path).messages[1]
+    )
     given = DataSpec(date_order="dmy")
-    assert "is 2026-02-01" in ask("when,a\n1/2/2026,2\n1/3/2026,4\n", tmp_path, given, ("date_order",)).messages[1]
+    assert (
+        "is 2026-02-01"
+        in guess_layout("when,a\n1/2/2026,2\n1/3/2026,4\n", tmp_path, given, ("date_order",)).messages[1]
+    )
 
 
 @pytest.mark.parametrize(
     "rows",
     [
-        "2026-01-01,00:00:00,2\n2026-01-01,00:01:00,4\n2026-01-02,00:00:00,4\n",  # read as a date and a time of day
+        "2026-01-01,00:00:00,2\n2026-01-01,00:01:00,4\n2026-01-02,00:00:00,4\n",  # a date and a time of day
         "31.12.2025,0:00,2\n31.12.2025,0:01,4\n1.1.2026,0:00,4\n",
         "12/31/2025,1:00 AM,2\n12/31/2025,1:01 AM,4\n1/1/2026,1:00 AM,4\n",
     ],
 )
-def test_a_date_and_a_clock_beside_it_are_one_time(tmp_path: Path, rows: str) -> None:
-    found = ask("day,clock,a\n" + rows, tmp_path)
+def test_a_date_column_and_a_time_of_day_column_are_one_time(tmp_path: Path, rows: str) -> None:
+    found = guess_layout("day,clock,a\n" + rows, tmp_path)
     assert (found.spec.time, found.spec.layout) == ("day+clock", "wide")
     assert found.messages[0] == "time is column 'day+clock', the first that reads as times"
     assert not any("left out" in line for line in found.messages)
 
 
 def test_a_column_that_counts_the_rows_may_have_no_name(tmp_path: Path) -> None:
-    found = ask(",ts,a,b\n0,2026-01-01,5,1\n1,2026-01-02,7,1\n2,2026-01-03,2,3\n", tmp_path)
+    found = guess_layout(",ts,a,b\n0,2026-01-01,5,1\n1,2026-01-02,7,1\n2,2026-01-03,2,3\n", tmp_path)
     assert found.spec.sensors == ("a", "b")
     assert found.messages[-1] == "left out: one without a name (counts the rows)"
 
 
 def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: Path) -> None:
     text = "count,ts,b\n5,1767225600000,2\n7,1767225660000,4\n"
-    assert ask(text, tmp_path).spec.time == "ts"
-    assert ask("count,time,b\n5,0,2\n7,1000,4\n", tmp_path).spec.time == "time"  # its name says so
+    assert guess_layout(text, tmp_path).spec.time == "ts"
+    assert guess_layout("count,time,b\n5,0,2\n7,1000,4\n", tmp_path).spec.time == "time"  # recognised by its name
     counter = "energy,when,b\n2000000000,1.1.2026,2\n2000000009,2.1.2026,4\n"
-    assert ask(counter, tmp_path).spec.time == "when"  # a large counter is no time where something else is
+    assert (
+        guess_layout(counter, tmp_path).spec.time == "when"
+    )  # a large counter is not taken for a time if there is a time column
 
 
-def test_a_number_that_looks_like_no_value_is_pointed_out_and_kept(tmp_path: Path) -> None:
+def test_a_number_that_looks_like_a_sentinel_is_reported_and_kept(tmp_path: Path) -> None:
     rows = [f"2026-01-01 00:0{i},{20 + i},{-9999 if i in (3, 5) else i},{9999 + i},{-99 + i}" for i in range(9)]
     text = "\n".join(["time,a,b,near,low", *rows])
-    assert ask(text, tmp_path).warnings == (
+    assert guess_layout(text, tmp_path).warnings == (
         "-9999 occurs 2 times in 'b', far from all other values: if it stands for no value, declare it with "
         "--sentinel -9999",
     )
     declared = DataSpec(sensor_sentinels={"b": (-9999.0,)})
-    assert ask(text, tmp_path, declared, ("sensor_sentinels",)).warnings == ()
-    assert ask(text, tmp_path, DataSpec(sentinels=(-9999.0,)), ("sentinels",)).warnings == ()
+    assert guess_layout(text, tmp_path, declared, ("sensor_sentinels",)).warnings == ()
+    assert guess_layout(text, tmp_path, DataSpec(sentinels=(-9999.0,)), ("sentinels",)).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -163,7 +172,7 @@ def test_a_number_that_looks_like_no_value_is_pointed_out_and_kept(tmp_path: Pat
         ("beijing_multisite.parquet", "ts", ".", 0),
     ],
 )
-def test_the_fields_files_are_taken_for_what_they_are(name: str, time: str, separator: str, warned: int) -> None:
+def test_the_layouts_of_the_public_data_sets_are_recognised(name: str, time: str, separator: str, warned: int) -> None:
     path = DATA / name
     if not path.is_file():
         pytest.skip(f"no {name} in the folder that GLAIM_DATA names")

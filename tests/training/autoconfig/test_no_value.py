@@ -1,4 +1,4 @@
-"""What seems to stand for "no value": words among numbers are found, names are not."""
+"""Words that seem to mean "no value" are found among numbers; names are not."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from training.autoconfig.no_value import words_among_numbers
     ("cells", "words"),
     [
         (["1", "2,5", " -3e2", "4", "Bad", "No Data", "Bad", None], ["Bad", "No Data"]),
-        (["1", "2", "-", "", "", "NaN"], ["-"]),  # nothing and NaN need no declaration
-        (["1", ".5", "3."], []),  # numbers all of them: nothing to declare
-        (["1", "Bad", "Bad"], []),  # words are not in the minority
+        (["1", "2", "-", "", "", "NaN"], ["-"]),  # empty cells and NaN need no declaration
+        (["1", ".5", "3."], []),  # only numbers
+        (["1", "Bad", "Bad"], []),  # words are not a minority
         (["101", "102", "B3"], []),  # a name with a digit
         (["ok", "off"], []),
-        ([str(number) for number in range(30)] + list("abcdefghi"), []),  # nine different ones are no sign of absence
+        ([str(number) for number in range(30)] + list("abcdefghi"), []),  # nine different words do not mean absence
         ([], []),
     ],
 )

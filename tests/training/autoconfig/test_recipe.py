@@ -1,4 +1,4 @@
-"""The recipe for data without a configuration: by its size and the training time, within bounds."""
+"""The recipe for data without a configuration depends on its size and the training time, within bounds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from training.autoconfig.recipe import ENOUGH_STEPS, MOST_PASSES, NETWORKS, StepTime, choose, window_of
 from training.config import build
 
-STEP_S = 0.03  # of the network of width 32 and one layer
+STEP_S = 0.03  # per step of the network with width 32 and one layer
 
 
 def machine(speed: float = 1.0) -> StepTime:
-    """A step's time in proportion to the network's work."""
+    """A measurement function: the time per step is proportional to the network's work."""
 
     def pace(model: Mapping[str, Any], batch: int) -> float:
         return STEP_S / speed * (model["d_model"] / 32) ** 2 * model["layers"] * batch / 8
@@ -24,22 +24,22 @@ def machine(speed: float = 1.0) -> StepTime:
 
 def settle(windows: int = 50_000, minutes: float = 10.0, speed: float = 1.0, **more: Any) -> dict[str, Any]:
     tables = choose(60_000, windows, 96, machine(speed), minutes=minutes, **more).tables
-    build({"name": "x", **tables})  # a configuration that is accepted
+    build({"name": "x", **tables})  # must be a valid configuration
     return {name: dict(table) for name, table in tables.items()}
 
 
 @pytest.mark.parametrize(("rows", "window"), [(100_000, 96), (1280, 96), (1279, 48), (640, 48), (320, 24), (60, 96)])
-def test_two_windows_must_fit_into_the_parts_that_are_scored(rows: int, window: int) -> None:
+def test_two_windows_fit_into_each_scored_part(rows: int, window: int) -> None:
     assert window_of(rows) == window
 
 
 @pytest.mark.parametrize(("speed", "network"), [(20.0, 0), (1.0, 1), (0.4, 2), (0.05, 3)])
-def test_the_largest_network_for_which_the_time_gives_enough_steps(speed: float, network: int) -> None:
+def test_the_largest_network_that_gets_enough_steps_is_chosen(speed: float, network: int) -> None:
     model = settle(speed=speed)["model"]
     assert (model["d_model"], model["layers"], model["ffn"]) == NETWORKS[network]
 
 
-def test_the_steps_fill_the_time_and_the_rate_falls_to_its_end_with_them() -> None:
+def test_the_steps_fill_the_time_and_the_cosine_schedule_ends_with_them() -> None:
     train = settle(minutes=10)["train"]
     total = train["epochs"] * train["iterations"]
     assert 0.7 * 600 < total * 2 * STEP_S < 600  # two layers
@@ -52,22 +52,22 @@ def test_the_steps_fill_the_time_and_the_rate_falls_to_its_end_with_them() -> No
     assert shorter["train"]["epochs"] * shorter["train"]["iterations"] == pytest.approx(0.7 * total, rel=0.05)
 
 
-def test_little_data_is_not_gone_over_for_ever_nor_by_a_large_network() -> None:
+def test_little_data_gets_few_passes_and_a_small_network() -> None:
     tables = settle(windows=600, speed=1000.0)
     train = tables["train"]
     assert train["epochs"] * train["iterations"] * train["batch_size"] <= MOST_PASSES * 600
-    assert train["iterations"] <= 600 // train["batch_size"]  # an epoch is a pass over the windows at most
+    assert train["iterations"] <= 600 // train["batch_size"]  # an epoch is at most one pass over the windows
     assert tables["model"]["d_model"] == 32
     assert tables["model"]["dropout"] > 0
 
 
 @pytest.mark.parametrize("windows", [1, 7, 50])
-def test_a_handful_of_windows_still_makes_a_run(windows: int) -> None:
+def test_a_few_windows_still_make_a_run(windows: int) -> None:
     train = settle(windows=windows)["train"]
     assert min(train["epochs"], train["iterations"]) >= 1
 
 
-def test_stated_steps_are_not_measured_for() -> None:
+def test_stated_steps_need_no_measurement() -> None:
     def never(*_: object) -> float:
         raise AssertionError
 

@@ -1,4 +1,4 @@
-"""A tiny data set among the paper's, in a folder like the one that GLAIM_DATA names."""
+"""A tiny data set in the benchmark's list, in a temporary GLAIM_DATA folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TINY = Dataset("Tiny", "tiny.csv", 3, (160, 40, 48), time="time")
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder for a benchmark's runs and results; the data lies beside."""
+    """A folder for a benchmark's runs and results, with the data in a subfolder."""
     data = tmp_path / "data"
     data.mkdir()
     rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ def test_the_name_of_a_cells_directory_identifies_the_cell() -> None:
     assert dataclasses.replace(cell, d_model=128, epochs=2).name == "Illness-block-0.3-full-s2021-paper-e2-d128"
 
 
-def test_the_papers_recipe_is_the_papers() -> None:
+def test_the_recipe_of_the_paper_has_its_settings() -> None:
     run = config(Cell("Weather", "random", 0.7))
     assert run.train == TrainSpec(epochs=300, batch_size=16, learning_rate=3e-4, patience=30, seed=2021)
     assert run.train.schedule == "constant"
@@ -31,7 +31,7 @@ def test_the_papers_recipe_is_the_papers() -> None:
     assert config(Cell("ETTh1", "block", 0.1)).train.learning_rate == 1e-3
 
 
-def test_every_place_has_one_cell_and_every_variant_another_network() -> None:
+def test_every_place_has_one_cell_and_every_variant_a_different_network() -> None:
     wanted = list(cells(list(DATASETS), ["random", "block", "shift", "ablation", "sensitivity"]))
     assert len(wanted) == len({cell.name for cell in wanted}) == 9 * 8 + 6 * 4 + 2 * 4 * 5
     filled = [(cell.dataset, cell.variant, cell.pattern, place) for cell in wanted for place in places(cell)]
@@ -45,12 +45,12 @@ def test_every_place_has_one_cell_and_every_variant_another_network() -> None:
     assert len(sizes) == 1 + len(ABLATIONS) + len(SIZES)
 
 
-def test_the_quick_and_telling_cells_come_first() -> None:
+def test_quick_and_informative_cells_come_first() -> None:
     order = [cell.key for cell in cells(list(DATASETS), ["block", "random"])][:3]
     assert order == ["Illness/block/0.3/full", "ETTh1/block/0.3/full", "Exchange/block/0.3/full"]
 
 
-def test_a_model_trained_at_0_3_answers_for_the_shift_too() -> None:
+def test_a_model_trained_at_0_3_also_fills_the_shift_table() -> None:
     rates = [place.rates for place in places(Cell("ETTh1", "random", 0.3)) if place.table == "shift"]
     assert rates == [(0.1,), (0.3,), (0.5,), (0.7,)]
     assert places(Cell("ETTh1", "random", 0.5)) == [Place("random", (0.5,))]
@@ -77,11 +77,11 @@ def test_patterns_name_cells_part_by_part(pattern: str, found: bool) -> None:
     assert matches(cell, [])
 
 
-def test_a_cells_command_makes_the_cell_again() -> None:
+def test_a_cells_command_repeats_the_cell() -> None:
     cell = Cell("ETTh1", "random", 0.3, "layers_3", d_model=64, recipe="ours", epochs=2)
-    words = cell.command.split()
-    assert words[:3] == ["python", "-m", "training.benchmark"]
-    assert dict(zip(words[3::2], words[4::2], strict=True)) == {
+    arguments = cell.command.split()
+    assert arguments[:3] == ["python", "-m", "training.benchmark"]
+    assert dict(zip(arguments[3::2], arguments[4::2], strict=True)) == {
         "--only": "ETTh1/random/0.3/layers_3",
         "--d-model": "64",
         "--recipe": "ours",
@@ -90,14 +90,14 @@ def test_a_cells_command_makes_the_cell_again() -> None:
     }
 
 
-def test_the_residual_recipe_is_ours_but_for_the_network_s_last_step() -> None:
+def test_the_residual_recipe_differs_from_ours_in_the_last_step_only() -> None:
     ours, residual = (config(Cell("Illness", "random", 0.3, recipe=recipe)) for recipe in ("ours", "residual"))
     assert residual.train == ours.train
     assert residual.model == dataclasses.replace(ours.model, residual=True)
     assert not config(Cell("Illness", "random", 0.3)).model.residual
 
 
-def test_the_mixed_recipe_is_the_residual_one_but_for_the_rates_of_its_masks() -> None:
+def test_the_mixed_recipe_differs_from_the_residual_one_in_mask_rates_only() -> None:
     residual, mixed = (config(Cell("Illness", "block", 0.3, recipe=recipe)) for recipe in ("residual", "mixed"))
     assert mixed.masks == dataclasses.replace(residual.masks, rates=(0.1, 0.7))
     assert dataclasses.replace(mixed, name="", masks=residual.masks) == dataclasses.replace(residual, name="")

@@ -1,4 +1,4 @@
-"""Other draws of the hidden cells: different cells, equally many, and the first is that of the tables."""
+"""Repeated draws of the hidden cells: the same share of different cells; the first draw is the tables'."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from training.benchmark.__main__ import main
 from training.benchmark.masks import hidden_cells
 
 
-def test_draws_differ_and_the_first_is_the_tables() -> None:
+def test_draws_differ_and_the_first_equals_the_tables_draw() -> None:
     table, first, second = (hidden_cells("ETTh1", "random", 0.3, 96, 40, 7, draw=draw) for draw in (0, 1, 2))
     np.testing.assert_array_equal(table, hidden_cells("ETTh1", "random", 0.3, 96, 40, 7))
     for one, other in ((table, first), (first, second)):
-        # Of two independent draws 0.3^2 + 0.7^2 of the cells agree; 26,880 cells make a deviation of 0.3 %.
+        # Two independent draws agree in 0.3^2 + 0.7^2 of the cells; with 26,880 cells the deviation is 0.3 %.
         assert np.mean(one == other) == pytest.approx(0.58, abs=0.015)
         assert other.mean() == pytest.approx(0.3, abs=0.015)
 
@@ -26,14 +26,14 @@ def test_a_trained_cell_is_scored_on_every_draw(tiny: Path) -> None:
     assert main([*where, "--only", "Tiny/random/0.3", "--tables", "random,draws"]) == 0
     found = {line["test_rate"]: line for line in lines.read(tiny / draws.FILE)}
     assert set(found) == {0.1, 0.3, 0.5, 0.7}
-    own = {line["test_rate"]: line for line in lines.read(tiny / "paper.jsonl") if line["table"] == "shift"}
+    table_scores = {line["test_rate"]: line for line in lines.read(tiny / "paper.jsonl") if line["table"] == "shift"}
     for rate, line in found.items():
         assert len(line["mse"]) == len(set(line["mse"])) == draws.DRAWS
-        assert (line["mse"][0], line["mae"][0]) == pytest.approx((own[rate]["mse"], own[rate]["mae"]))
+        assert (line["mse"][0], line["mae"][0]) == pytest.approx((table_scores[rate]["mse"], table_scores[rate]["mae"]))
     assert "| Tiny | random | 0.3 | 0.7 |" in (tiny / "paper.md").read_text()
 
 
-def test_what_was_trained_elsewhere_is_named(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_without_weights_are_named(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--results", str(tiny / "paper.jsonl"), "--d-model", "8", "--epochs", "1", "--only", "Tiny/random/0.3"]
     assert main([*where, "--runs", str(tiny / "runs")]) == 0
     assert main([*where, "--runs", str(tiny / "others"), "--tables", "draws"]) == 0

@@ -5,14 +5,14 @@ import pytest
 from training.benchmark import efficiency, lines, paper
 
 
-def test_parameters_and_products_are_the_papers() -> None:
+def test_parameters_and_multiplications_match_the_paper() -> None:
     line = efficiency.measure("ETTh1", batch=1, iterations=1)
     printed = paper.figures()["efficiency"]["ETTh1"]["GLAIM"]
     assert line["parameters"] / 1e6 == pytest.approx(printed["parameters_m"], abs=0.0005)
-    # Folding saves products, and the rest is the paper's: neither half nor more.
+    # Folding saves some multiplications; the others are the paper's.
     assert 0.75 < 16 * line["gflops"] / printed["gflops"] <= 1
     assert line["ms_per_iteration"] > 0
-    assert line["paper_gflops"] is None  # its figures are for batches of 16
+    assert line["paper_gflops"] is None  # the paper states figures for batches of 16 only
 
 
 def test_memory_grows_with_the_batch() -> None:
@@ -20,7 +20,7 @@ def test_memory_grows_with_the_batch() -> None:
     assert 1.3 < many["memory_mib"] / few["memory_mib"] < 2
 
 
-def test_the_section_stands_beside_the_papers(tmp_path: Path) -> None:
+def test_the_section_shows_our_figures_below_the_papers(tmp_path: Path) -> None:
     assert efficiency.section(tmp_path) == ""
     lines.put(tmp_path / efficiency.FILE, [efficiency.measure("ETTh1", batch=1, iterations=1)], efficiency.IDENTITY)
     text = efficiency.section(tmp_path)

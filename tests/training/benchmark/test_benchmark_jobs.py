@@ -12,24 +12,24 @@ from training.benchmark import jobs
 NEVER = float("inf")
 
 
-def test_all_run_at_most_so_many_at_a_time_and_failures_are_named(tmp_path: Path) -> None:
+def test_all_commands_run_and_failures_are_named(tmp_path: Path) -> None:
     script = (
         "import os, sys, time; open(sys.argv[1], 'w').write(os.environ['OMP_NUM_THREADS']); sys.exit(int(sys.argv[2]))"
     )
     commands = [(f"cell {n}", ["-c", script, str(tmp_path / str(n)), str(n % 2)]) for n in range(4)]
-    said: list[str] = []
-    assert sorted(jobs.run(commands, 2, said.append, NEVER)) == ["cell 1", "cell 3"]
-    assert sorted(said) == ["cell 1  ended with exit code 1", "cell 3  ended with exit code 1"]
+    messages: list[str] = []
+    assert sorted(jobs.run(commands, 2, messages.append, NEVER)) == ["cell 1", "cell 3"]
+    assert sorted(messages) == ["cell 1  ended with exit code 1", "cell 3  ended with exit code 1"]
     assert [(tmp_path / str(n)).read_text() for n in range(4)] == ["1"] * 4
 
 
-def test_nothing_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
-    command = ["-c", f"open({str(tmp_path / 'begun')!r}, 'w')"]
+def test_nothing_is_started_after_the_deadline(tmp_path: Path) -> None:
+    command = ["-c", f"open({str(tmp_path / 'started')!r}, 'w')"]
     assert jobs.run([("cell", command)], 1, print, time.monotonic() - 1) == []
-    assert not (tmp_path / "begun").exists()
+    assert not (tmp_path / "started").exists()
 
 
-def test_sigterm_ends_the_children_too() -> None:
+def test_sigterm_also_ends_the_children() -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", "\n".join([
             "from training.benchmark import jobs",

@@ -4,7 +4,7 @@ import pytest
 from training.benchmark.masks import hidden_cells, window_mask
 
 
-def test_a_windows_mask_depends_on_its_index_alone_and_not_on_the_batch_around_it() -> None:
+def test_a_windows_mask_depends_on_its_index_and_not_on_its_batch() -> None:
     for pattern in ("random", "block"):
         many = hidden_cells("ETTh1", pattern, 0.3, 96, 20, 7)
         few = hidden_cells("ETTh1", pattern, 0.3, 96, 5, 7)
@@ -25,12 +25,12 @@ def test_every_part_of_the_seed_changes_the_mask() -> None:
 
 
 def test_masks_are_the_same_on_every_machine() -> None:
-    # The positions of the first sensor's first hidden steps; they move only when the sampler or the seed rule does.
+    # The hidden steps of the first sensor; they change only with the sampler or the seed rule.
     hidden = np.flatnonzero(window_mask("Illness", "random", 0.1, 96, 0, 7)[0])
     assert hidden.tolist() == [19, 24, 33, 43, 48, 61, 65, 71, 78, 85, 86]
 
 
-def test_blocks_hide_the_exact_share_and_random_cells_nearly_so() -> None:
+def test_blocks_hide_the_exact_share_and_random_cells_about_the_share() -> None:
     block = hidden_cells("Illness", "block", 0.3, 96, 50, 7)
     assert (block.sum(axis=-1) == round(0.3 * 96)).all()
     assert hidden_cells("Illness", "random", 0.3, 96, 50, 7).mean() == pytest.approx(0.3, abs=0.01)
@@ -49,6 +49,6 @@ def test_cached_masks_cannot_be_changed() -> None:
         hidden_cells("Illness", "random", 0.3, 96, 2, 7)[0] = True
 
 
-def test_an_unknown_pattern_is_refused() -> None:
+def test_an_unknown_pattern_is_rejected() -> None:
     with pytest.raises(ValueError, match="expected the pattern random or block, found 'tail'"):
         window_mask("Illness", "tail", 0.3, 96, 0, 7)

@@ -8,7 +8,7 @@ from training.benchmark.run import identified, printed
 
 
 def line(cell: Cell, place: Place, mse: float, **other: Any) -> Line:
-    """A line as a run would leave it, with errors of our choosing."""
+    """A result line as a run writes it, with the given error."""
     shown = printed(cell, place)
     return {
         **identified(cell, place), "mse": mse, "mae": 2 * mse, "paper_mse": shown[0], "paper_mae": shown[1],
@@ -19,13 +19,13 @@ def line(cell: Cell, place: Place, mse: float, **other: Any) -> Line:
 
 
 def row(text: str, *begin: str) -> list[str]:
-    """The cells of the only row that begins so."""
+    """The cells of the only row that begins with these."""
     found = [entry for entry in text.splitlines() if entry.startswith(f"| {' | '.join(begin)} |")]
     assert len(found) == 1, found
     return [cell.strip() for cell in found[0].strip("|").split("|")]
 
 
-def test_without_lines_every_figure_of_the_paper_stands_and_ours_are_empty(tmp_path: Path) -> None:
+def test_without_results_the_page_shows_the_papers_figures_only(tmp_path: Path) -> None:
     text = page.text([], tmp_path)
     table = text[text.index("## Block missing") : text.index("## Missing-rate shift, random")]
     assert row(table, "Illness", "0.3") == [
@@ -35,7 +35,7 @@ def test_without_lines_every_figure_of_the_paper_stands_and_ours_are_empty(tmp_p
     assert text.count("| PEMS03 |") == 4 * 4
 
 
-def test_a_line_stands_beside_the_paper_with_its_ratio_and_its_training() -> None:
+def test_a_result_is_shown_beside_the_papers_with_ratio_and_training() -> None:
     lines = [line(Cell("Illness", "block", 0.3, d_model=64), Place("block", (0.3,)), 0.0462)]
     text = tables.accuracy("block", "block", lines, tables.machines(lines))
     assert row(text, "Illness", "0.3")[3:] == [
@@ -48,7 +48,7 @@ def test_a_line_stands_beside_the_paper_with_its_ratio_and_its_training() -> Non
     )
 
 
-def test_recipes_stand_one_below_the_other_and_what_is_far_off_is_named() -> None:
+def test_recipes_have_a_row_each_and_large_deviations_are_named() -> None:
     lines = [
         line(Cell("ETTh1", "random", 0.5, d_model=64, recipe="ours"), Place("random", (0.5,)), 0.05),
         line(Cell("ETTh1", "random", 0.5, d_model=64), Place("random", (0.5,)), 0.06, finished=False),
@@ -62,7 +62,7 @@ def test_recipes_stand_one_below_the_other_and_what_is_far_off_is_named() -> Non
     assert "more than 10 % above it: ETTh1 0.5 (1.20, paper, epochs 7+)." in text
 
 
-def test_what_rounds_to_the_papers_figure_is_not_far_above_it() -> None:
+def test_a_score_that_rounds_to_the_papers_figure_is_not_above_it() -> None:
     lines = [line(Cell("Exchange", "random", 0.3), Place("random", (0.3,)), 0.00245)]
     text = tables.accuracy("random", "random", lines, tables.machines(lines))
     assert "0.0024 / 0.0049" in text
@@ -70,17 +70,17 @@ def test_what_rounds_to_the_papers_figure_is_not_far_above_it() -> None:
     assert "more than 10 % above it: none" in text
 
 
-def test_the_mean_over_the_rates_needs_all_four() -> None:
+def test_the_mean_over_the_rates_needs_all_four_rates() -> None:
     cells = [Cell("Illness", "random", rate) for rate in paper.RATES]
     lines = [line(cell, Place("random", (cell.rate,)), cell.rate / 10) for cell in cells]
     assert "**mean**" not in tables.accuracy("random", "random", lines[:3], tables.machines(lines))
     mean = row(tables.accuracy("random", "random", lines, tables.machines(lines)), "**Illness**", "**mean**")
-    # The paper's main table has 0.051 and 0.110 there; ours is (0.01 + 0.03 + 0.05 + 0.07) / 4.
+    # The paper's main table prints 0.051 and 0.110; ours is (0.01 + 0.03 + 0.05 + 0.07) / 4.
     assert mean[2] == "0.051 / 0.111"
     assert mean[3:5] == ["**0.040 / 0.080**", "0.79"]
 
 
-def test_ablations_stand_under_the_papers() -> None:
+def test_ablations_are_shown_below_the_papers() -> None:
     cells = [Cell("Illness", "block", 0.3, variant) for variant in ("full", "no_prior")]
     lines = [line(cell, Place("ablation", paper.ABLATION_RATES), 0.1) for cell in cells]
     assert [entry["paper_mse"] for entry in lines] == [0.118, 0.150]
@@ -90,7 +90,7 @@ def test_ablations_stand_under_the_papers() -> None:
     assert row(text, "Illness", "ours (paper, D 128)")[2:] == ["0.100", "", "", "0.100", "", "7, 7", "2026-11-21"]
 
 
-def test_the_mean_of_the_sensitivity_needs_all_eight() -> None:
+def test_the_mean_of_the_sensitivity_needs_all_eight_cells() -> None:
     cells = [Cell(dataset, "random", rate, "layers_1") for dataset in ("ETTh1", "Weather") for rate in paper.RATES]
     lines = [line(cell, Place("sensitivity", (cell.rate,)), 0.04) for cell in cells]
     assert row(studies.sensitivity(lines), "layers", "1")[-2:] == ["0.0400", "0.0397"]
@@ -98,16 +98,18 @@ def test_the_mean_of_the_sensitivity_needs_all_eight() -> None:
     assert row(studies.sensitivity([]), "d_model", "256")[-2:] == ["", "0.0383"]
 
 
-def test_the_sampler_shows_its_own_segments_too() -> None:
+def test_the_sampler_table_shows_both_segment_ranges() -> None:
     cell = Cell("Illness", "block", 0.3)
-    own, other = (line(cell, Place(table, (0.3,), pair), 0.1) for table, pair in (("block", None), ("sampler", (2, 7))))
-    text = studies.sampler([own, other])
+    table_line, sampler_line = (
+        line(cell, Place(table, (0.3,), pair), 0.1) for table, pair in (("block", None), ("sampler", (2, 7)))
+    )
+    text = studies.sampler([table_line, sampler_line])
     assert row(text, "Illness", "0.3", "2 to 7")
     assert row(text, "Illness", "0.3", "2 to 16")
-    assert studies.sampler([own]) == ""
+    assert studies.sampler([table_line]) == ""
 
 
-def test_a_new_line_takes_the_place_of_the_old_one_and_of_no_other(tmp_path: Path) -> None:
+def test_a_new_line_replaces_the_old_one_and_no_other(tmp_path: Path) -> None:
     file = tmp_path / "paper.jsonl"
     places = [Place("block", (0.3,)), Place("shift", (0.3,))]
     first = [line(Cell("Illness", "block", 0.3), place, 0.2) for place in places]

@@ -6,7 +6,7 @@ from training.benchmark import paper
 from training.benchmark.datasets import DATASETS
 
 SECTIONS = ("random", "block", "random_shift", "block_shift")
-# A printed figure is off by half of its last digit at most, and so is the printed mean of four of them.
+# A printed figure is off by at most half of its last digit, and so is the printed mean of four of them.
 ROUNDING = 0.001 + 1e-9
 
 
@@ -22,7 +22,7 @@ def test_every_model_has_every_cell(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["random", "block"])
-def test_averages_over_the_rates_are_those_that_the_paper_prints(name: str) -> None:
+def test_averages_over_the_rates_match_the_printed_ones(name: str) -> None:
     table, main = paper.figures()[name], paper.figures()[f"main_{name}"]
     for dataset, rates in table["cells"].items():
         for number, model in enumerate(table["models"]):
@@ -34,7 +34,7 @@ def test_averages_over_the_rates_are_those_that_the_paper_prints(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["random_shift", "block_shift"])
-def test_averages_over_the_data_sets_are_those_that_the_paper_prints(name: str) -> None:
+def test_averages_over_the_data_sets_match_the_printed_ones(name: str) -> None:
     table = paper.figures()[name]
     for rate, printed in table["average"].items():
         for number, model in enumerate(table["models"]):
@@ -51,7 +51,7 @@ def test_the_shift_tables_agree_with_the_matched_rate() -> None:
             assert paper.glaim(pattern, dataset, 0.3) == paper.glaim(pattern, dataset, 0.3, shifted=True)
 
 
-def test_the_ablations_full_model_is_the_mean_of_three_shift_rows() -> None:
+def test_the_full_model_of_the_ablation_is_the_mean_of_three_shift_rows() -> None:
     for dataset in ("ETTh1", "ETTh2", "ETTm1", "ETTm2", "Exchange", "Illness"):
         rows = [paper.glaim("block", dataset, rate, shifted=True) for rate in paper.ABLATION_RATES]
         mean = sum(row.mse for row in rows if row) / len(rows)

@@ -23,7 +23,7 @@ CELL = Cell("Tiny", "block", 0.3, d_model=8)
 
 
 def gapped(seed: int = 0) -> tuple[np.ndarray, np.ndarray, Batch]:
-    """Windows [2, 3, 12] with a real gap, and what a mask makes of them."""
+    """Windows [2, 3, 12] with a real gap, a mask, and the masked batch."""
     rng = np.random.default_rng(seed)
     values = rng.standard_normal((2, 3, 12)).astype(np.float32)
     values[0, 1, 4:6] = np.nan
@@ -34,12 +34,12 @@ def gapped(seed: int = 0) -> tuple[np.ndarray, np.ndarray, Batch]:
 def test_a_network_never_sees_a_hidden_cell() -> None:
     values, hidden, batch = gapped()
     given = peers.inputs(batch)
-    seen, asked = (given[name].transpose(1, 2).numpy().astype(bool) for name in ("missing_mask", "indicating_mask"))
+    seen, scored = (given[name].transpose(1, 2).numpy().astype(bool) for name in ("missing_mask", "indicating_mask"))
     assert given["X"].shape == (2, 12, 3)
     assert (seen == (np.isfinite(values) & ~hidden)).all()
-    assert (asked == (np.isfinite(values) & hidden)).all()
+    assert (scored == (np.isfinite(values) & hidden)).all()
     assert (given["X"].transpose(1, 2).numpy()[~seen] == 0).all()
-    # Another truth under the gaps changes what it is asked for, and nothing of what it sees.
+    # Another truth in the hidden cells changes the target but not the input.
     other = peers.inputs(hide(np.where(hidden, values + 100, values), hidden))
     assert torch.equal(other["X"], given["X"])
     assert torch.equal(other["missing_mask"], given["missing_mask"])
@@ -47,7 +47,7 @@ def test_a_network_never_sees_a_hidden_cell() -> None:
 
 
 @needs_pypots
-def test_the_arrays_are_those_that_pypots_makes_of_cells_marked_nan() -> None:
+def test_the_arrays_equal_those_that_pypots_builds_from_nan_cells() -> None:
     peers.library()
     from pypots.data.dataset.base import BaseDataset
 
@@ -63,7 +63,7 @@ def test_the_arrays_are_those_that_pypots_makes_of_cells_marked_nan() -> None:
             assert torch.equal(tensor.float(), ours[name][index]), name
 
 
-def test_without_pypots_an_error_tells_how_to_install_it(
+def test_the_error_without_pypots_names_the_command_to_install_it(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pypots", None)
@@ -74,24 +74,24 @@ def test_without_pypots_an_error_tells_how_to_install_it(
     assert main([*command, "--minutes", "-1"]) == 2
     assert "expected --minutes of 0 or more, found -1" in capsys.readouterr().err
     assert main(command) == 2
-    said = capsys.readouterr().err
-    assert said.strip() == "error: --peers needs PyPOTS, which is not installed: pip install 'glaim-stream[peers]'"
+    error = capsys.readouterr().err
+    assert error.strip() == "error: --peers needs PyPOTS, which is not installed: pip install 'glaim-stream[peers]'"
     assert not (tiny / peers.FILE).exists()
 
 
-def test_peers_are_named_with_commas_or_all() -> None:
+def test_peers_are_given_by_names_or_all() -> None:
     assert peers.named("all") == list(peers.PEERS)
     assert peers.named("SAITS, ImputeFormer") == ["SAITS", "ImputeFormer"]
     with pytest.raises(ConfigError, match="or all; found saits"):
         peers.named("saits")
 
 
-def test_a_peer_is_trained_once_for_a_pattern_and_rate_and_not_for_ablations() -> None:
+def test_a_peer_is_trained_once_per_pattern_and_rate_and_not_for_ablations() -> None:
     assert peers.cells_of([CELL, CELL, Cell("Tiny", "block", 0.3, "no_prior")]) == [CELL]
 
 
 class Levels(nn.Module):
-    """The simplest network of PyPOTS's shape that learns: one level a sensor."""
+    """The simplest trainable network with PyPOTS's interface: one level per sensor."""
 
     def __init__(self, sensors: int, start: float) -> None:
         super().__init__()
@@ -114,14 +114,14 @@ def quiet(_: str) -> None:
     pass
 
 
-def test_training_keeps_the_best_epoch_and_repeats_to_the_digit(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_keeps_the_best_epoch_and_is_reproducible(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "EPOCHS", 6)
     monkeypatch.setattr(peers, "PATIENCE", 3)
-    said: list[str] = []
+    messages: list[str] = []
     imputer = levels()
-    trained = peers.train(imputer, CELL, 0, say=said.append)
-    scores = [float(text.split("validation MSE ")[1].split(",")[0]) for text in said]
-    assert len(said) == trained.epochs <= 6
+    trained = peers.train(imputer, CELL, 0, say=messages.append)
+    scores = [float(text.split("validation MSE ")[1].split(",")[0]) for text in messages]
+    assert len(messages) == trained.epochs <= 6
     assert trained.ended in ("patience", "epochs")
     assert min(scores) == scores[trained.best_epoch - 1] == round(trained.validation_mse, 4) < scores[0] / 2
     again = levels()
@@ -129,9 +129,7 @@ def test_training_keeps_the_best_epoch_and_repeats_to_the_digit(tiny: Path, monk
     assert torch.equal(again.model.level, imputer.model.level)
 
 
-def test_training_stops_without_progress_and_when_its_minutes_are_over(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_stops_without_progress_or_at_its_time_limit(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "PATIENCE", 3)
     idle = peers.train(levels(rate=0.0), CELL, 0, say=quiet)
     assert (idle.ended, idle.epochs, idle.best_epoch) == ("patience", 4, 1)
@@ -144,7 +142,7 @@ def test_a_diverged_training_is_an_error(tiny: Path) -> None:
         peers.train(levels(start=float("nan")), CELL, 0, say=quiet)
 
 
-def test_what_is_observed_passes_through_a_fill() -> None:
+def test_observed_cells_pass_through_a_fill() -> None:
     _, _, batch = gapped()
     filled = peers.fill_of(levels().model)(batch.values, batch.observed)
     assert filled.shape == batch.values.shape
@@ -152,7 +150,7 @@ def test_what_is_observed_passes_through_a_fill() -> None:
     assert (filled[~batch.observed] == 3.0).all()
 
 
-def test_more_minutes_only_repeat_what_minutes_had_ended() -> None:
+def test_a_longer_time_limit_repeats_only_trainings_ended_by_time() -> None:
     ended = {"minutes": 5.0, "ended": "minutes"}
     assert not peers.is_done(None, 5)
     assert peers.is_done(ended, 5)
@@ -163,7 +161,7 @@ def test_more_minutes_only_repeat_what_minutes_had_ended() -> None:
 
 
 def peer_line(method: str, mse: float) -> Line:
-    """A line as `measure` would leave it, with errors of our choosing."""
+    """A result line as `measure` writes it, with the given error."""
     cell = Cell("Illness", "block", 0.3, d_model=64)
     return {
         **peers.identified(method, cell), "mse": mse, "mae": 2 * mse, "parameters": 136478, "epochs": 17,
@@ -173,7 +171,7 @@ def peer_line(method: str, mse: float) -> Line:
     }  # fmt: skip
 
 
-def test_peers_stand_beside_our_cell_and_the_baselines_of_the_same_gaps(tmp_path: Path) -> None:
+def test_peers_are_shown_with_our_model_and_the_baselines_on_the_same_gaps(tmp_path: Path) -> None:
     assert peers_table.section(tmp_path, []) == ""
     found = [peer_line("SAITS", 0.25), peer_line("ImputeFormer", 0.2)]
     (tmp_path / peers.FILE).write_text("".join(json.dumps(line) + "\n" for line in found))
@@ -197,7 +195,7 @@ def test_peers_stand_beside_our_cell_and_the_baselines_of_the_same_gaps(tmp_path
 
 
 @needs_pypots
-def test_every_peer_trains_is_scored_kept_and_not_run_again(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_peer_is_trained_scored_stored_and_not_run_again(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = tiny / "paper.jsonl"
     command = ["--peers", "--only", "Tiny/block/0.3", "--d-model", "8", "--minutes", "0.0001"]
     command += ["--results", str(results)]

@@ -17,12 +17,12 @@ REQUIRED = {
 
 
 def benchmark(folder: Path, *arguments: str) -> int:
-    """The command line on the tiny data set, one epoch of a tiny network."""
+    """Run the command on the tiny data set, with one epoch of a tiny network."""
     where = ["--runs", str(folder / "runs"), "--results", str(folder / "paper.jsonl")]
     return main([*where, "--d-model", "8", "--epochs", "1", *arguments])
 
 
-def test_a_cell_is_trained_scored_kept_and_not_run_again(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_is_trained_scored_stored_and_not_run_again(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     only = ["--only", "Tiny/block/0.3"]
     assert benchmark(tiny, "--plan", *only) == 0
     assert "Tiny/block/0.3/full  to train" in capsys.readouterr().out
@@ -38,7 +38,7 @@ def test_a_cell_is_trained_scored_kept_and_not_run_again(tiny: Path, capsys: pyt
     assert first["paper_mse"] is None
     assert 0 < first["interpolation_mse"] < first["last_value_mse"]
     assert first["mse"] == lines[2]["mse"]
-    # At a higher rate the gaps are longer: every method must do worse.
+    # At a higher rate the gaps are longer, so interpolation must do worse.
     assert lines[1]["interpolation_mse"] < lines[4]["interpolation_mse"]
 
     capsys.readouterr()
@@ -49,7 +49,7 @@ def test_a_cell_is_trained_scored_kept_and_not_run_again(tiny: Path, capsys: pyt
     assert benchmark(tiny, "--plan", *only) == 0
     assert "1 cells, 1 done" in capsys.readouterr().out
 
-    # Scored again, nothing is trained and nothing doubled; the numbers are the same to the last digit.
+    # Scoring again trains nothing, adds no line, and gives exactly the same numbers.
     assert benchmark(tiny, "--again", *only) == 0
     assert [line["mse"] for line in read(tiny / "paper.jsonl")] == [line["mse"] for line in lines]
     assert next((tiny / "runs").glob("*/last.pt")).stat().st_mtime_ns == trained
@@ -64,11 +64,11 @@ def test_a_cell_is_trained_scored_kept_and_not_run_again(tiny: Path, capsys: pyt
     assert benchmark(tiny, "--sampler", "2..3", *only) == 0
     sampler = [line for line in read(tiny / "paper.jsonl") if line["table"] == "sampler"]
     assert [line["segments"] for line in sampler] == [[2, 3]]
-    # Fewer segments for the same share hidden: longer gaps, harder to interpolate.
+    # Fewer segments with the same hidden share make longer gaps, which are harder to interpolate.
     assert sampler[0]["interpolation_mse"] > first["interpolation_mse"]
 
 
-def test_what_is_not_finished_is_scored_marked_and_replaced(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unfinished_cell_is_scored_marked_and_replaced(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     only = ["--only", "Tiny/random/0.5"]
     assert benchmark(tiny, *only) == 0
     longer = ["--runs", str(tiny / "runs"), "--results", str(tiny / "paper.jsonl"), "--d-model", "8", *only]
@@ -86,17 +86,17 @@ def test_what_is_not_finished_is_scored_marked_and_replaced(tiny: Path, capsys: 
     assert len(read(tiny / "paper.jsonl")) == count
 
 
-def test_a_checkpoint_of_another_cell_is_refused(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_of_another_cell_is_rejected(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmark(tiny, "--only", "Tiny/random/0.5") == 0
     runs = tiny / "runs"
     one, other = (Cell("Tiny", "random", rate, d_model=8, epochs=1) for rate in (0.5, 0.7))
     (runs / one.name).rename(runs / other.name)
     assert benchmark(tiny, "--only", "Tiny/random/0.7") == 2
-    said = capsys.readouterr().err
-    assert "was trained otherwise: masks.rates was (0.5, 0.5), is (0.7, 0.7)" in said
+    error = capsys.readouterr().err
+    assert "was trained otherwise: masks.rates was (0.5, 0.5), is (0.7, 0.7)" in error
 
 
-def test_the_score_is_of_hidden_cells_only_and_of_every_window(tiny: Path) -> None:
+def test_the_score_covers_hidden_cells_only_and_every_window(tiny: Path) -> None:
     perfect = score(lambda values, observed: values, "Tiny", "random", 0.5, 96, (2, 16))
     seen: list[int] = []
 
@@ -105,7 +105,7 @@ def test_the_score_is_of_hidden_cells_only_and_of_every_window(tiny: Path) -> No
         assert (values[~observed] == 0).all()
         return values * 0
 
-    # Observed cells are left as they are by one and ruined by the other: it makes no difference to the score.
+    # One fill keeps observed cells, the other one overwrites them: the score must be the same.
     assert score(zeros, "Tiny", "random", 0.5, 96, (2, 16)) == perfect
     assert sum(seen) == perfect.windows == 48 + 1
 
@@ -125,27 +125,27 @@ def test_bad_input_is_an_error_message(
     assert message in capsys.readouterr().err
 
 
-def test_an_absent_data_set_is_named_and_leaves_its_cells_empty(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_absent_data_set_is_named_and_its_cells_are_left_out(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmark(tiny, "--plan", "--only", "PEMS03/block") == 0
-    said = capsys.readouterr().out
-    assert "PEMS03: expected PEMS03.csv in" in said
-    assert "0 cells" in said
+    output = capsys.readouterr().out
+    assert "PEMS03: expected PEMS03.csv in" in output
+    assert "0 cells" in output
 
 
-def test_wrong_rows_are_refused(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_data_set_with_too_few_rows_is_rejected(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tiny / "data" / "tiny.csv"
     file.write_text("\n".join(file.read_text().splitlines()[:200]) + "\n")
     assert benchmark(tiny, "--only", "Tiny/random/0.5") == 2
     assert "expected 3 sensors and 248 rows or more, found 3 and 199" in capsys.readouterr().err
 
 
-def test_a_line_that_is_no_json_is_named(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_that_is_not_json_is_named(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tiny / "paper.jsonl").write_text(json.dumps({"table": "block"}) + "\n{\n")
     assert benchmark(tiny, "--table") == 2
     assert "paper.jsonl, line 2: expected a JSON object" in capsys.readouterr().err
 
 
-def test_trained_weights_are_the_ones_scored(tiny: Path) -> None:
+def test_a_result_states_the_epochs_and_time_of_its_checkpoint(tiny: Path) -> None:
     assert benchmark(tiny, "--only", "Tiny/random/0.5") == 0
     state = checkpoints.load(next((tiny / "runs").glob("*/best.pt")))
     line = read(tiny / "paper.jsonl")[0]

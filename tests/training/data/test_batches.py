@@ -1,4 +1,4 @@
-"""The draw of an epoch: equal from any position within it, on any device, with or without a thread."""
+"""The batches of an epoch are the same from any position in it, on any device, with or without a thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def values() -> Floats:
     return found
 
 
-def test_a_draw_goes_on_behind_any_batch_as_if_it_had_not_stopped(values: Floats) -> None:
+def test_a_draw_resumes_after_any_batch_without_a_difference(values: Floats) -> None:
     windows = WindowSet(values, 24)
     whole = list(draw(windows, MASKS, 16, 2021, 4))
     assert len(whole) == len(windows) // 16
@@ -38,7 +38,7 @@ def test_a_draw_goes_on_behind_any_batch_as_if_it_had_not_stopped(values: Floats
             np.testing.assert_array_equal(one.hidden, other.hidden)
 
 
-def test_each_epoch_meets_every_window_once_in_an_order_of_its_own(values: Floats) -> None:
+def test_each_epoch_draws_every_window_once_in_a_different_order(values: Floats) -> None:
     windows = WindowSet(values, 24)
     orders = [np.concatenate([batch.windows for batch in draw(windows, MASKS, 1, 2021, epoch)]) for epoch in (0, 1)]
     assert not np.array_equal(*orders)
@@ -52,7 +52,7 @@ def test_a_set_smaller_than_a_batch_is_one_batch(values: Floats) -> None:
 
 
 @pytest.mark.parametrize("rows", [slice(0, 16), slice(5, 11)])
-def test_windows_gathered_on_the_device_equal_those_cut_on_the_host_to_the_bit(values: Floats, rows: slice) -> None:
+def test_windows_on_the_device_equal_windows_cut_on_the_host_to_the_bit(values: Floats, rows: slice) -> None:
     windows, place = WindowSet(values, 24, minimum_observed=0.5), torch.device("cpu")
     host, device = HostWindows(place), DeviceWindows(values, windows, place)
     for drawn in itertools.islice(draw(windows, MASKS, 16, 7, 0), 5):
@@ -61,11 +61,11 @@ def test_windows_gathered_on_the_device_equal_those_cut_on_the_host_to_the_bit(v
             assert torch.equal(one, other)
 
 
-def test_a_thread_beside_makes_the_same_batches_and_passes_on_what_went_wrong(values: Floats) -> None:
+def test_a_thread_makes_the_same_batches_and_passes_errors_on(values: Floats) -> None:
     windows = WindowSet(values, 24)
     plain = draw(windows, MASKS, 16, 7, 0)
-    beside = ahead(draw(windows, MASKS, 16, 7, 0), 3)
-    for one, other in zip(plain, beside, strict=True):
+    threaded = ahead(draw(windows, MASKS, 16, 7, 0), 3)
+    for one, other in zip(plain, threaded, strict=True):
         np.testing.assert_array_equal(one.hidden, other.hidden)
 
     def broken() -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Files to series with their real gaps, and an error message for every wrong file."""
+"""Files become series with their real gaps, and every wrong file has an error message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def csv(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_wide_csv_keeps_its_gaps_and_its_order(tmp_path: Path) -> None:
+def test_a_wide_csv_keeps_its_gaps_and_column_order(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", "time,b,a\n2026-01-01 00:00,1,2\n2026-01-01 00:01,,4\n2026-01-01 00:02,5,6\n")
     series = load(DataSpec(units={"a": "bar"}), path)
     assert series.sensors == ("b", "a")
@@ -60,7 +60,7 @@ def test_a_long_reading_without_a_name_is_ignored(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.values, np.array([[[2, np.nan, 5]]], np.float32))
 
 
-def test_a_row_a_time_and_group_becomes_a_grid(tmp_path: Path) -> None:
+def test_one_row_per_time_and_group_becomes_a_grid(tmp_path: Path) -> None:
     text = "time,pump,x,y\n0,q,1,2\n0,p,3,\n60000,p,5,6\n60000,q,-9,8\n180000,q,9,10\n120000,p,,11\n"
     series = load(DataSpec(group="pump", sentinels=(-9,)), csv(tmp_path / "a.csv", text))
     nan = np.nan
@@ -71,7 +71,7 @@ def test_a_row_a_time_and_group_becomes_a_grid(tmp_path: Path) -> None:
     np.testing.assert_array_equal(only.values, np.array([[[2, 8, nan, 10]]], np.float32))
 
 
-def test_rows_without_a_time_are_the_steps(tmp_path: Path) -> None:
+def test_without_a_time_column_each_row_is_a_step(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", 'a\n1\n2\n""\n4\n')
     series = load(DataSpec(time="", step_s=1800), path)
     np.testing.assert_array_equal(series.values, np.array([[[1, 2, np.nan, 4]]], np.float32))
@@ -80,7 +80,7 @@ def test_rows_without_a_time_are_the_steps(tmp_path: Path) -> None:
         load(DataSpec(time=""), path)
 
 
-def test_missing_rows_and_doubled_times_land_on_the_grid(tmp_path: Path) -> None:
+def test_missing_rows_and_repeated_times_are_placed_on_the_grid(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", "time,a,b\n0,1,1\n60000,2,2\n60000,3,\n240000,5,5\n300000,6,6\n360000,7,7\n")
     values = load(DataSpec(), path).values[0]
     nan = np.nan
@@ -99,7 +99,7 @@ READINGS = [(9_000, 1.0), (10_000, 2.5), (59_999, 4.0), (60_000, 7.0), (190_000,
     ],
 )
 @pytest.mark.parametrize("bucket", ["last", "mean"])
-def test_what_stands_for_a_step_is_what_stands_in_a_worker_s_windows(
+def test_a_step_has_the_value_that_a_workers_window_would_have(
     tmp_path: Path, bucket: str, head: str, row: str, spec: DataSpec
 ) -> None:
     times, values = (np.array(column) for column in zip(*READINGS, strict=True))
@@ -111,7 +111,7 @@ def test_what_stands_for_a_step_is_what_stands_in_a_worker_s_windows(
         np.zeros(count, np.int8),
     )  # fmt: skip
     expected = np.where(rings.observed[0, 0, :4], rings.values[0, 0, :4], np.float32(np.nan))
-    lines = [row.format(time=time, value=value) for time, value in reversed(READINGS)]  # in no order
+    lines = [row.format(time=time, value=value) for time, value in reversed(READINGS)]  # unordered
     path = csv(tmp_path / "a.csv", "\n".join([head, *lines]) + "\n")
     found = load(dataclasses.replace(spec, bucket=bucket, step_s=60), path)
     np.testing.assert_array_equal(found.values, expected[None, None])
@@ -123,7 +123,7 @@ def test_sentinels_become_gaps(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.isnan(series.values[0]), [[False, True, False], [True, True, False]])
 
 
-def test_a_sentinel_does_not_take_the_place_of_a_reading_of_the_same_step(tmp_path: Path) -> None:
+def test_a_sentinel_does_not_replace_a_reading_of_the_same_step(tmp_path: Path) -> None:
     long = "time,sensor,value\n0,a,1\n100,a,-9999\n1000,a,-9999\n2000,a,3\n0,b,-9999\n1000,b,7\n2000,b,8\n"
     spec = DataSpec(layout="long", step_s=1, sensor_sentinels={"a": (-9999,)})
     values = load(spec, csv(tmp_path / "long.csv", long)).values[0]
@@ -148,7 +148,7 @@ def test_a_sentinel_does_not_take_the_place_of_a_reading_of_the_same_step(tmp_pa
     ],
     ids=["slashes", "zone", "iso_z", "text", "timestamp_us", "timestamp_utc", "epoch_ms"],
 )
-def test_times_come_in_many_spellings(tmp_path: Path, column: pa.Array) -> None:
+def test_times_are_read_in_many_formats(tmp_path: Path, column: pa.Array) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"when": column, "a": [1.0, 2.0, 3.0]}), path)
     series = load(DataSpec(time="when"), path)
@@ -157,7 +157,7 @@ def test_times_come_in_many_spellings(tmp_path: Path, column: pa.Array) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "spec", "says"),
+    ("text", "spec", "message"),
     [
         ("when,a\n0,1\n", {}, "expected time column 'time', found columns when, a"),
         ("time,a\n0,1\n1,2\n", {"sensors": ("b",)}, "expected sensor column 'b', found columns time, a"),
@@ -172,14 +172,14 @@ def test_times_come_in_many_spellings(tmp_path: Path, column: pa.Array) -> None:
         ("time,a\n5,1\n5,2\n", {}, "two different times"),
     ],
 )
-def test_a_wrong_file_is_answered_with_what_was_expected_and_found(
-    tmp_path: Path, text: str, spec: dict[str, object], says: str
+def test_the_error_for_a_wrong_file_states_what_was_expected_and_found(
+    tmp_path: Path, text: str, spec: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(DataError, match=message):
         load(DataSpec(**spec), csv(tmp_path / "a.csv", text))  # type: ignore[arg-type]
 
 
-def test_an_absent_file_and_an_unknown_kind_are_named(tmp_path: Path) -> None:
+def test_an_absent_file_and_an_unknown_format_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found none"):
         load(DataSpec(), tmp_path / "none.csv")
     (tmp_path / "a.xlsx").write_text("x")
@@ -187,7 +187,7 @@ def test_an_absent_file_and_an_unknown_kind_are_named(tmp_path: Path) -> None:
         load(DataSpec(), tmp_path / "a.xlsx")
 
 
-def test_the_split_is_in_time_order_and_windows_never_reach_over_it(wide_csv: Path) -> None:
+def test_the_parts_are_in_time_order_and_disjoint(wide_csv: Path) -> None:
     series = load(DataSpec(), wide_csv)
     parts = split(series, DataSpec(split=(0.6, 0.2, 0.2)), 96)
     assert (
@@ -196,12 +196,12 @@ def test_the_split_is_in_time_order_and_windows_never_reach_over_it(wide_csv: Pa
     assert sum(part.rows for part in (parts.train, parts.validation, parts.test)) == series.rows
 
 
-def test_a_window_longer_than_a_part_is_refused(wide_csv: Path) -> None:
+def test_a_window_longer_than_a_part_is_rejected(wide_csv: Path) -> None:
     with pytest.raises(DataError, match="window of 96 steps is longer than the validation part: 45 of the 900 rows"):
         split(load(DataSpec(), wide_csv), DataSpec(split=(0.7, 0.05, 0.25)), 96)
 
 
-def test_the_scale_sees_observed_training_values_only(wide_csv: Path) -> None:
+def test_the_scale_depends_on_observed_training_values_only(wide_csv: Path) -> None:
     series = load(DataSpec(), wide_csv)
     parts = split(series, DataSpec(split=(0.6, 0.2, 0.2)), 96)
     scale = fit_scale(parts.train)
@@ -214,7 +214,7 @@ def test_the_scale_sees_observed_training_values_only(wide_csv: Path) -> None:
     np.testing.assert_allclose(np.nanstd(scaled, axis=-1), 1, atol=1e-3)
 
 
-def test_windows_too_empty_to_teach_are_left_out() -> None:
+def test_windows_with_too_few_observed_cells_are_left_out() -> None:
     values = np.full((1, 2, 50), np.nan, np.float32)
     values[:, :, 30:] = 1.0
     windows = WindowSet(values, 10, minimum_observed=0.5)
@@ -223,8 +223,8 @@ def test_windows_too_empty_to_teach_are_left_out() -> None:
         WindowSet(np.full((1, 2, 50), np.nan, np.float32), 10)
 
 
-def test_hidden_truth_reaches_neither_the_input_nor_the_statistics() -> None:
-    """Changing what is hidden changes nothing the model sees."""
+def test_hidden_values_do_not_reach_the_input() -> None:
+    """Other values in the hidden cells leave the model's input unchanged."""
     rng = np.random.default_rng(0)
     values = rng.standard_normal((3, 4, 30)).astype(np.float32)
     values[rng.random(values.shape) < 0.1] = np.nan
@@ -247,7 +247,7 @@ def test_fixed_batches_are_the_same_every_time() -> None:
     assert all(np.array_equal(a.hidden, b.hidden) for a, b in zip(first, second, strict=True))
 
 
-def test_a_window_keeps_its_gaps_whatever_the_batch_and_the_others_beside_it() -> None:
+def test_the_gaps_of_a_window_do_not_depend_on_its_batch() -> None:
     windows = WindowSet(np.random.default_rng(0).standard_normal((1, 3, 119)).astype(np.float32), 20)
     spec = MaskSpec("block", rates=(0.3, 0.3))
     small, large = (np.concatenate([b.hidden for b in fixed_batches(windows, spec, n, 0, "key")]) for n in (7, 64))
@@ -256,7 +256,7 @@ def test_a_window_keeps_its_gaps_whatever_the_batch_and_the_others_beside_it() -
     assert not np.array_equal(small, other)
 
 
-def test_parts_may_be_given_in_rows_with_the_history_that_the_field_allows(wide_csv: Path) -> None:
+def test_parts_may_be_given_in_rows_with_history_before_them(wide_csv: Path) -> None:
     series = load(DataSpec(), wide_csv)
     parts = split(series, DataSpec(rows=(500, 150, 200), history=96), 96)
     assert (parts.train.rows, parts.validation.rows, parts.test.rows) == (500, 246, 296)
@@ -267,9 +267,9 @@ def test_parts_may_be_given_in_rows_with_the_history_that_the_field_allows(wide_
         split(series, DataSpec(rows=(500, 150, 300)), 96)
 
 
-def test_rows_can_be_taken_as_they_come(tmp_path: Path) -> None:
+def test_without_a_grid_rows_are_taken_in_file_order(tmp_path: Path) -> None:
     times = ["2020-01-01 00:00", "2020-01-01 00:10", "2020-01-01 00:10", "2020-01-01 01:00"]
     (tmp_path / "a.csv").write_text("time,x\n" + "".join(f"{t},{i}\n" for i, t in enumerate(times)))
-    as_they_come = load(DataSpec(grid=False), tmp_path / "a.csv")
-    assert as_they_come.values[0, 0].tolist() == [0, 1, 2, 3]
+    ungridded = load(DataSpec(grid=False), tmp_path / "a.csv")
+    assert ungridded.values[0, 0].tolist() == [0, 1, 2, 3]
     assert load(DataSpec(step_s=600), tmp_path / "a.csv").rows == 7

@@ -1,4 +1,4 @@
-"""Data with gaps: no gap, sentinel or later part influences training or scores."""
+"""Gaps, sentinels and later parts of the data influence neither training nor scores."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def gappy(rows: int = 400, sensors: int = 4, missing: float = 0.2) -> Floats:
     return values
 
 
-def learnt_from(series: Series, masks: MaskSpec = MASKS) -> tuple[Scale, list[Batch]]:
-    """All that a training sees: the statistics and the batches of an epoch."""
+def training_input(series: Series, masks: MaskSpec = MASKS) -> tuple[Scale, list[Batch]]:
+    """The complete input of a training: the statistics and the batches of one epoch."""
     train = split(series, SPEC, WINDOW).train
     scale = fit_scale(train)
     values = scale.apply(train.values)
@@ -69,50 +69,50 @@ def same(first: tuple[Scale, list[Batch]], second: tuple[Scale, list[Batch]]) ->
 
 @pytest.mark.parametrize("part", [slice(240, 320), slice(320, 400), slice(240, 400)])
 @pytest.mark.parametrize("change", [lambda v: v * 0 + 1e6, lambda v: v * np.nan, np.nan_to_num])
-def test_no_value_after_the_training_part_changes_what_is_learnt_from(
+def test_no_value_after_the_training_part_changes_the_training_input(
     part: slice, change: Callable[[Floats], Floats]
 ) -> None:
     values = gappy()
-    before = learnt_from(series_of(values.copy()))
+    before = training_input(series_of(values.copy()))
     values[:, :, part] = change(values[:, :, part])
-    assert same(before, learnt_from(series_of(values)))
+    assert same(before, training_input(series_of(values)))
 
 
-def test_a_value_of_the_training_part_does_change_it() -> None:
-    """The test above can fail."""
+def test_a_value_of_the_training_part_changes_the_training_input() -> None:
+    """Shows that the test above can fail."""
     values = gappy()
-    before = learnt_from(series_of(values.copy()))
+    before = training_input(series_of(values.copy()))
     values[0, 0, np.flatnonzero(np.isfinite(values[0, 0]))[7]] += 1
-    assert not same(before, learnt_from(series_of(values)))
+    assert not same(before, training_input(series_of(values)))
 
 
 def written(path: Path, values: Floats, filler: str) -> Path:
-    """A CSV of one group in which `filler` stands for every gap."""
+    """Write a CSV of one group with `filler` in every gap."""
     rows = (",".join(filler if np.isnan(cell) else repr(float(cell)) for cell in row) for row in values[0].T)
     head = ",".join(["time", *(f"s{index}" for index in range(values.shape[1]))])
     path.write_text("\n".join([head, *(f"{60_000 * step},{row}" for step, row in enumerate(rows))]))
     return path
 
 
-def test_what_stands_under_a_gap_changes_nothing(tmp_path: Path) -> None:
-    """An empty cell, a declared sentinel, a text for it or infinity: the same statistics, batches and truths."""
+def test_the_text_of_a_gap_does_not_matter(tmp_path: Path) -> None:
+    """An empty cell, a declared sentinel, NaN and infinity give the same statistics, batches and truths."""
     values = gappy(rows=200, sensors=3)
     fillers = ("", "-9999", "NaN", "inf")
     read_back = [load(SPEC, written(tmp_path / f"{index}.csv", values, text)) for index, text in enumerate(fillers)]
-    outcomes = [learnt_from(series) for series in read_back]
+    outcomes = [training_input(series) for series in read_back]
     assert all(same(outcomes[0], other) for other in outcomes[1:])
     assert np.isnan(read_back[1].values).sum() == np.isnan(values).sum()
 
 
-def test_an_undeclared_sentinel_wrecks_the_statistics(tmp_path: Path) -> None:
-    """Why they must be declared; and the proof that the test above would see it."""
+def test_an_undeclared_sentinel_distorts_the_statistics(tmp_path: Path) -> None:
+    """Shows why sentinels must be declared, and that the test above can fail."""
     values = gappy(rows=200, sensors=3)
     path = written(tmp_path / "a.csv", values, "-9999")
     assert fit_scale(load(DataSpec(), path)).std.min() > 100 * fit_scale(load(SPEC, path)).std.max()
 
 
 @pytest.mark.parametrize("pattern", ["random", "block", "tail_one", "tail_all", "silent", "deployment"])
-def test_only_cells_whose_truth_is_known_are_hidden_scored_and_learnt_from(pattern: str) -> None:
+def test_only_cells_with_a_known_value_are_hidden_and_scored(pattern: str) -> None:
     values = gappy(missing=0.4)
     windows = WindowSet(values, WINDOW, minimum_observed=0.1)
     masks = MaskSpec(pattern).fitted(np.isfinite(values), WINDOW)
@@ -130,7 +130,7 @@ def test_only_cells_whose_truth_is_known_are_hidden_scored_and_learnt_from(patte
         assert np.isfinite(batch.truth).all()
 
 
-def test_the_loss_ignores_outputs_where_the_truth_is_unknown() -> None:
+def test_the_loss_ignores_outputs_in_cells_without_a_known_value() -> None:
     values = gappy(missing=0.4)
     windows = WindowSet(values, WINDOW, minimum_observed=0.1).take(np.arange(8))
     batch = hide(windows, np.random.default_rng(0).random(windows.shape) < 0.3)
@@ -141,12 +141,12 @@ def test_the_loss_ignores_outputs_where_the_truth_is_unknown() -> None:
     assert torch.isfinite(hidden_loss(filled, truth, torch.zeros_like(hidden)))
 
 
-def test_the_scores_do_not_see_what_lies_under_a_gap() -> None:
-    """A method that is wrong by a million wherever nothing was observed scores as if it were not."""
+def test_scores_ignore_cells_without_a_known_value() -> None:
+    """An error of a million in cells without a known value does not change the score."""
     values = gappy(missing=0.4)
     windows = WindowSet(values, WINDOW, minimum_observed=0.1)
     unit = Scale(np.zeros(4), np.ones(4), -np.ones(4), np.ones(4))
-    told: list[np.ndarray] = []
+    hidden_cells: list[np.ndarray] = []
 
     def zero(values: Floats, observed: np.ndarray) -> Floats:
         return np.zeros_like(values)
@@ -158,10 +158,10 @@ def test_the_scores_do_not_see_what_lies_under_a_gap() -> None:
     for number, case in enumerate(CASES):
         hidden = case.hide(np.random.default_rng([1, number, 0]), 0, known)
         assert not (hidden & ~known).any()
-        told.append(hidden)
+        hidden_cells.append(hidden)
     tally = Tally(4)
     wrong = np.where(known, 0.0, 1e6).astype(np.float32)
-    tally.add(wrong, np.zeros_like(wrong), told[0])
+    tally.add(wrong, np.zeros_like(wrong), hidden_cells[0])
     assert tally.squared.sum() == 0
 
 
@@ -174,7 +174,7 @@ def test_a_sensor_without_a_training_value_is_named() -> None:
 
 REAL = {
     "beijing-air": (132 * 35_064, 72_205),
-    "weather": (21 * 52_704, 81 + 9 * 21),  # the sentinels, and the rows that are not there
+    "weather": (21 * 52_704, 81 + 9 * 21),  # the sentinels and the missing rows
     "birmingham": (29 * 1386, 4_893),
 }
 
@@ -188,7 +188,7 @@ def real(name: str) -> tuple[RunConfig, Series]:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_gaps_are_all_known_as_gaps(name: str) -> None:
+def test_all_real_gaps_are_recognised(name: str) -> None:
     config, series = real(name)
     cells, missing = REAL[name]
     assert (series.values.size, int(np.isnan(series.values).sum())) == (cells, missing)
@@ -217,7 +217,7 @@ def test_real_gaps_are_never_hidden_cells(name: str) -> None:
     assert not (hidden & ~known).any()
 
 
-def test_a_training_on_holes_gives_finite_losses_and_a_report(tmp_path: Path) -> None:
+def test_training_on_data_with_gaps_gives_finite_losses_and_a_report(tmp_path: Path) -> None:
     """Car parks: 12 % missing, four days without any reading."""
     real("birmingham")
     settings = (

@@ -1,4 +1,4 @@
-"""The real outages of a series are found, and nothing else."""
+"""The outages of a series are found, and only those."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_template_is_a_window_of_the_data(seed: int, gaps: float) -> None:
             assert (~template).tobytes() in windows
 
 
-def test_a_set_counts_once_an_occasion_however_long_it_was_out() -> None:
+def test_a_set_counts_once_per_outage_whatever_its_length() -> None:
     known = np.ones((1, 4, 300), np.bool_)
     known[0, :2, 10:200] = False  # long
     known[0, 2:, 220:221] = False  # short
@@ -33,7 +33,7 @@ def test_a_set_counts_once_an_occasion_however_long_it_was_out() -> None:
     assert sets.tolist() == [[True, True, False, False], [False, False, True, True]]
 
 
-def test_a_sensor_that_a_group_does_not_have_is_no_outage() -> None:
+def test_a_sensor_that_a_group_lacks_is_not_an_outage() -> None:
     known = np.ones((2, 3, 100), np.bool_)
     known[0, 1] = False
     outages = Outages.harvest(known, 24)

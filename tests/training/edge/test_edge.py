@@ -1,4 +1,4 @@
-"""The table of `training.edge`: its questions, the experts' weights without look-ahead, and the aim of each row."""
+"""The table of `training.edge`: its questions, expert weights without look-ahead, and the aim of each row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBERS = np.arange(3)
 
 
 def wave(rows: int = 80, sensors: int = 3, groups: int = 1, gaps: float = 0.0) -> Floats:
-    """Sensors that move alike, [G, C, R], a few cells unknown."""
+    """Correlated sensors [G, C, R] with a share of unknown cells."""
     rng = np.random.default_rng(0)
     common = rng.standard_normal((groups, 1, rows)).cumsum(axis=2)
     values = (common + 0.1 * rng.standard_normal((groups, sensors, rows))).astype(np.float32)
@@ -33,14 +33,14 @@ def wave(rows: int = 80, sensors: int = 3, groups: int = 1, gaps: float = 0.0) -
 
 
 def mean_of_others(values: Floats, observed: Bools) -> Floats:
-    """A model: the mean of the group's observed sensors at the step, 0 where there is none."""
+    """A model that fills with the mean of the observed sensors at the step, or 0 without any."""
     count = observed.sum(axis=1, keepdims=True)
     mean = np.where(count > 0, (values * observed).sum(axis=1, keepdims=True) / np.maximum(count, 1), 0.0)
     return np.where(observed, values, mean).astype(np.float32)
 
 
 @pytest.mark.parametrize("case", ["one", "several", "all"])
-def test_a_question_hides_one_step_and_nothing_else(case: str) -> None:
+def test_a_question_hides_one_step_only(case: str) -> None:
     for question in questions(case, KNOWN, NUMBERS, "data"):
         (lag,) = question.lags
         steps = np.flatnonzero(question.hidden.any(axis=(0, 1)))
@@ -52,27 +52,27 @@ def test_a_question_hides_one_step_and_nothing_else(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_sensor_is_scored_at_most_once_at_every_lag(case: str) -> None:
-    asked = {lag: np.zeros((3, 4), int) for lag in LAGS}
+    counts = {lag: np.zeros((3, 4), int) for lag in LAGS}
     for question in questions(case, KNOWN, NUMBERS, "data"):
         for lag in question.lags:
-            asked[lag] += question.hidden[:, :, -1 - lag]
-    for count in asked.values():
+            counts[lag] += question.hidden[:, :, -1 - lag]
+    for count in counts.values():
         assert (count == 1).all() if case != "several" else (count <= 1).all()
 
 
-def test_a_silent_sensor_shows_nothing_in_the_whole_window() -> None:
+def test_a_silent_sensor_is_hidden_in_the_whole_window() -> None:
     for sensor, question in enumerate(questions("silent", KNOWN, NUMBERS, "data")):
         assert question.hidden[:, sensor].all()
         assert question.hidden.sum() == 3 * 24
 
 
-def test_a_window_draws_the_same_set_whatever_other_windows_the_batch_has() -> None:
+def test_the_sensors_drawn_for_a_window_do_not_depend_on_its_batch() -> None:
     both = next(questions("several", KNOWN, NUMBERS, "data")).hidden[2]
     alone = next(questions("several", KNOWN[:1], NUMBERS[2:], "data")).hidden[0]
     assert np.array_equal(both, alone)
 
 
-def test_an_unknown_case_is_refused() -> None:
+def test_an_unknown_case_is_rejected() -> None:
     with pytest.raises(ValueError, match="found 'two'"):
         next(questions("two", KNOWN, NUMBERS, "data"))
 
@@ -102,7 +102,7 @@ def test_cells_without_a_known_value_are_not_scored() -> None:
             assert np.array_equal(np.isfinite(found.truth), known)
 
 
-def test_a_few_windows_are_taken_in_stretches_of_consecutive_steps() -> None:
+def test_a_sample_of_windows_consists_of_consecutive_stretches() -> None:
     windows = WindowSet(wave(rows=500, groups=2), 24)
     index = stretches(windows, 1, 100)
     assert index.size == 100
@@ -123,20 +123,20 @@ def shares(steps: int, share: float) -> dict[int, NDArray[np.float64]]:
     return dict.fromkeys(range(steps), np.full((4, len(AGES), len(Place)), share))
 
 
-def test_every_hidden_cell_has_the_age_and_place_that_a_worker_would_give_it() -> None:
+def test_hidden_cells_have_the_gap_age_and_place_of_a_worker() -> None:
     windows = WindowSet(wave(), 24)
     found = fill_hidden(windows, stretches(windows, 0, 0), mean_of_others, "data")
     for lag in LAGS:
         inside = lag > 0
-        assert (found["one", lag].age == 0).all()  # the step before it was observed
+        assert (found["one", lag].age == 0).all()  # the previous step was observed
         assert (found["one", lag].place == (Place.INTERIOR if inside else Place.EDGE)).all()
         assert (found["all", lag].place == (Place.ROW_INTERIOR if inside else Place.ROW_EDGE)).all()
         assert (found["silent", lag].age == len(AGES) - 1).all()
 
 
-def test_a_gap_before_the_hidden_step_makes_the_cell_older() -> None:
+def test_a_gap_before_the_hidden_step_increases_its_gap_age() -> None:
     values = wave()
-    values[0, 1, 40:43] = np.nan  # the step 43 is hidden: four steps since the last observation, at 39
+    values[0, 1, 40:43] = np.nan  # step 43 is hidden: four steps since the last observation, at step 39
     windows = WindowSet(values, 24)
     found = fill_hidden(windows, stretches(windows, 0, 0), mean_of_others, "data", ("one",))["one", 0]
     row = found.steps.tolist().index(43)
@@ -153,7 +153,7 @@ def test_the_blend_uses_the_weight_of_the_cells_sensor_age_and_place() -> None:
     assert np.array_equal(blended(answers, weights), expected)
 
 
-def test_where_the_baseline_has_no_value_the_model_stands_alone() -> None:
+def test_the_blend_is_the_model_where_the_baseline_has_no_value() -> None:
     answers = answers_of(np.random.default_rng(0), 20, 0.5, 1.0)
     answers.interpolation[:] = np.nan
     assert np.array_equal(blended(answers, shares(20, 0.25)), answers.model)
@@ -167,7 +167,7 @@ def weights_of(values: Floats, fill: Fill, steps: NDArray[np.int64]) -> dict[int
 
 
 def exact(values: Floats) -> Fill:
-    """A model that knows the truth: it finds each window in the data by its newest observed cells."""
+    """A model that returns the truth: it finds each window in the data by its observed cells."""
 
     def fill(seen: Floats, observed: Bools) -> Floats:
         filled = []
@@ -181,7 +181,7 @@ def exact(values: Floats) -> Fill:
     return fill
 
 
-def test_the_experts_follow_a_model_that_is_right_and_leave_one_that_is_wrong() -> None:
+def test_the_weights_favour_an_exact_model_and_avoid_a_wrong_one() -> None:
     values = wave(rows=160, groups=2)
     steps = np.arange(120, 140)
     right = weights_of(values, exact(values), steps)
@@ -202,7 +202,7 @@ def test_the_weights_of_a_step_do_not_depend_on_that_step_or_later_ones() -> Non
     assert any(not np.array_equal(before[step], after[step]) for step in range(121, 140))
 
 
-def test_nothing_older_than_the_horizon_matters() -> None:
+def test_errors_older_than_the_horizon_do_not_matter() -> None:
     values = wave(rows=300, groups=2)
     alone = weights_of(values, mean_of_others, np.arange(280, 300))
     after_another_stretch = weights_of(values, mean_of_others, np.r_[60:80, 280:300])
@@ -223,7 +223,7 @@ def lines_of(model: float, line: float) -> list[dict[str, object]]:
     return score([group], shares(300, 0.75), about)
 
 
-def test_a_line_has_the_errors_and_counts_and_an_empty_case_has_no_line() -> None:
+def test_a_line_has_errors_and_counts_and_an_empty_case_has_no_line() -> None:
     found = lines_of(0.5, 1.0)
     assert [line["method"] for line in found] == ["model", "blend"]
     assert found[0]["mse"] == pytest.approx(0.25, rel=0.1)
@@ -244,7 +244,7 @@ def test_the_aim_is_checked_row_by_row() -> None:
 def test_the_page_shows_every_run_under_its_data_set(tmp_path: Path) -> None:
     file = tmp_path / "edge.jsonl"
     other = [{**line, "run": "other"} for line in lines_of(1.0, 0.9)]
-    for _ in range(2):  # a second time takes the place of the first
+    for _ in range(2):  # the second write replaces the first
         lines.put(file, lines_of(0.5, 1.0), IDENTITY)
         lines.put(file, other, IDENTITY)
     kept = lines.read(file)
@@ -256,7 +256,7 @@ def test_the_page_shows_every_run_under_its_data_set(tmp_path: Path) -> None:
     assert "under last value |" in page
 
 
-def test_without_a_model_the_command_names_what_it_expects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_without_a_model_states_what_is_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([])
     assert "expected a RUN or --served" in capsys.readouterr().err

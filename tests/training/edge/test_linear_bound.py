@@ -1,4 +1,4 @@
-"""The linear bound of the newest step: it finds linear relations in spite of a few wild values."""
+"""The linear bound of the newest step finds linear relations despite a few outliers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from training.edge.linear import OWN_STEPS, features, least_absolute, main
 
 
-def test_coefficients_are_those_the_data_was_made_with_in_spite_of_wild_values() -> None:
+def test_true_coefficients_are_found_despite_outliers() -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2000, 3))
     y = x @ np.array([0.5, -2.0, 1.0]) + 0.01 * rng.standard_normal(2000)
@@ -18,7 +18,7 @@ def test_coefficients_are_those_the_data_was_made_with_in_spite_of_wild_values()
     np.testing.assert_allclose(least_absolute(x, y), [0.5, -2.0, 1.0], atol=0.01)
 
 
-def test_the_missing_sensor_is_known_before_the_newest_step_only() -> None:
+def test_features_have_the_missing_sensor_before_the_newest_step_only() -> None:
     values = np.arange(40, dtype=np.float32).reshape(2, 20)
     steps = np.array([10, 18])
     known = features(values, np.arange(20, dtype=np.int64) * 3_600_000, 0, steps)
@@ -29,7 +29,7 @@ def test_the_missing_sensor_is_known_before_the_newest_step_only() -> None:
     assert known[0, OWN_STEPS] == values[1, 10]
 
 
-def test_a_sensor_that_follows_another_is_better_known_than_by_its_last_value(
+def test_a_sensor_that_follows_another_is_predicted_better_than_by_its_last_value(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Two processes that share each batch train what one process trains; run by torchrun over gloo, as on real machines."""
+"""Two processes that share each batch train the same weights as one process; torchrun starts them over gloo."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTINGS = (
 
 
 @pytest.mark.parametrize("balance", [0.0, 0.5, 1.0])
-def test_the_losses_of_the_shares_add_up_to_the_loss_of_the_batch(balance: float) -> None:
+def test_the_losses_of_the_shares_sum_to_the_loss_of_the_batch(balance: float) -> None:
     values = np.random.default_rng(0).standard_normal((1, 3, 60)).astype(np.float32)
     drawn = next(draw(WindowSet(values, 24), MaskSpec(pattern="deployment"), 7, 1, 0))
     truth, hidden = torch.from_numpy(drawn.values), torch.from_numpy(drawn.hidden)
@@ -44,16 +44,33 @@ def test_the_losses_of_the_shares_add_up_to_the_loss_of_the_batch(balance: float
 
 
 def test_a_single_process_needs_no_communication() -> None:
-    alone = World()
-    assert alone.share(16) == slice(0, 16)
-    assert alone.any(True)
-    assert not alone.any(False)
-    assert alone.total(0.5) == 0.5
-    assert alone.broadcast([1, "a"]) == [1, "a"]
+    world = World()
+    assert world.share(16) == slice(0, 16)
+    assert world.any(True)
+    assert not world.any(False)
+    assert world.total(0.5) == 0.5
+    assert world.broadcast([1, "a"]) == [1, "a"]
 
 
-SCRIPT = """
-import os, signal, sys
+# Without this, torchrun and its two processes would outlive a test run that is killed.
+END_WITH_PARENT = """
+import signal
+from deploy.guard import PR_SET_PDEATHSIG, prctl
+prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+"""
+
+TORCHRUN = (
+    END_WITH_PARENT
+    + """
+from torch.distributed.run import main
+main()
+"""
+)
+
+SCRIPT = (
+    END_WITH_PARENT
+    + """
+import os, sys
 import torch.distributed as dist
 from training.fit import command as fit
 from training.fit import learner
@@ -65,7 +82,7 @@ if os.environ.get("STOP_AFTER"):
         global steps
         steps += 1
         if steps == int(os.environ["STOP_AFTER"]) and self.world.rank == 1:
-            signal.raise_signal(signal.SIGTERM)  # one of them alone is asked; all must stop at the same iteration
+            signal.raise_signal(signal.SIGTERM)  # only one process gets the signal; all must stop at the same iteration
         original(self, *given)
     learner.Learner.step = step
 keep = learner.Learner.capture
@@ -78,15 +95,16 @@ fit.score = fit.write_report_page = lambda *_: {}
 fit.export_run = None
 sys.exit(fit.main([*sys.argv[1:], "--no-export"]))
 """
+)
 
 
 def train(path: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The script in two processes, as torchrun starts them."""
+    """Run the script in two processes, started by torchrun."""
     script, config = out.parent / "script.py", out.parent / "tiny.toml"
     script.write_text(SCRIPT)
     config.touch()
     settings = [f"--set={setting}" for setting in (f"data.file={path}", *SETTINGS.split())]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    torchrun = [sys.executable, "-c", TORCHRUN, "--standalone", "--nproc-per-node", "2"]
     return subprocess.run(
         [*torchrun, str(script), str(config), *settings, "--out", str(out), "--resume"],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[3]), **environment},
@@ -94,8 +112,8 @@ def train(path: Path, out: Path, **environment: str) -> subprocess.CompletedProc
     )  # fmt: skip
 
 
-def alone(path: Path, out: Path) -> None:
-    """The same run in this process."""
+def train_alone(path: Path, out: Path) -> None:
+    """Run the same training in this process alone."""
     config = read(None, SETTINGS.split())
     series = load(config.data, path)
     out.mkdir()
@@ -104,11 +122,11 @@ def alone(path: Path, out: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.slow
-def test_two_processes_train_what_one_trains_and_go_on_where_they_were_stopped(wide_csv: Path, tmp_path: Path) -> None:
+def test_two_processes_train_the_weights_of_one_and_resume_after_a_stop(wide_csv: Path, tmp_path: Path) -> None:
     done = train(wide_csv, tmp_path / "two")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("all 2 epochs are done") == 1
-    alone(wide_csv, tmp_path / "one")
+    train_alone(wide_csv, tmp_path / "one")
     one, two = (checkpoints.load(tmp_path / name / "last.pt") for name in ("one", "two"))
     assert two.epoch == 2
     for name, tensor in one.averaged.items():

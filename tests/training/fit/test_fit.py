@@ -1,4 +1,4 @@
-"""The command: from a data file to a served model in seconds, and error messages that name the remedy."""
+"""The command `training.fit`: from a data file to a served model, and error messages that name the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def arguments(path: Path, tmp_path: Path, *more: str) -> list[str]:
     return ["--name", "mine", *(str(part) for pair in places.items() for part in pair), *SMALL, *more]
 
 
-def test_one_command_from_a_csv_to_a_served_model(
+def test_one_command_turns_a_csv_into_a_served_model(
     wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fit.main(arguments(wide_csv, tmp_path)) == 0
@@ -57,11 +57,11 @@ def test_one_command_from_a_csv_to_a_served_model(
     assert "epoch 2/2" in output
     assert "| newest step, one sensor |" in output
 
-    # Scoring and exporting again from the checkpoint, as an operator would.
+    # Score and export again from the checkpoint, as an operator would.
     assert evaluate.main([str(run), "--windows", "50", "--results", str(tmp_path / "again")]) == 0
     assert (tmp_path / "again" / "mine.md").is_file()
     again = [str(run), "--model-repo", str(tmp_path / "repo2")]
-    assert export.main(again) == 3  # ten iterations beat nothing
+    assert export.main(again) == 3  # ten iterations do not beat the baselines
     assert "refused: mine does not beat the baselines" in capsys.readouterr().err
     assert not (tmp_path / "repo2").exists()
     assert export.main([*again, "--force"]) == 0
@@ -69,7 +69,7 @@ def test_one_command_from_a_csv_to_a_served_model(
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "message"),
     [
         (["--time", "stamp"], "expected time column 'stamp', found columns time, s0, s1, s2"),
         (["--set", 'data.sensors=["s0", "pressure"]'], "expected sensor column 'pressure'"),
@@ -79,18 +79,18 @@ def test_one_command_from_a_csv_to_a_served_model(
         (["--layout", "long"], "expected long-format column"),
     ],
 )
-def test_a_mistake_is_a_sentence_exit_code_2_and_nothing_written(
-    wide_csv: Path, tmp_path: Path, more: list[str], says: str, capsys: pytest.CaptureFixture[str]
+def test_a_mistake_gives_an_error_message_exit_code_2_and_no_files(
+    wide_csv: Path, tmp_path: Path, more: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(tmp_path.iterdir())
     assert fit.main(arguments(wide_csv, tmp_path, *more)) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
-    assert says in error
+    assert message in error
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_file_without_any_reading_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_any_reading_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "empty.csv"
     path.write_text("time,a,b\n" + "".join(f"{step * 1000},,\n" for step in range(500)))
     assert fit.main(arguments(path, tmp_path, "--time", "time")) == 2
@@ -98,7 +98,9 @@ def test_a_file_without_any_reading_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "run").exists()
 
 
-def test_the_configuration_can_be_looked_at_without_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_config_shows_the_configuration_without_running(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "mine.toml").write_text("[train]\nepochs = 5\n")
     assert fit.main([str(tmp_path / "mine.toml"), "--print-config", "--epochs", "7", "--data", "1.csv"]) == 0
     printed = capsys.readouterr().out
@@ -109,7 +111,7 @@ def test_the_configuration_can_be_looked_at_without_running(tmp_path: Path, caps
 
 
 def given_config(path: Path, tmp_path: Path, *more: str) -> list[str]:
-    """The command line of a run from a file of settings, which trains and scores."""
+    """The command line of a run with a configuration file, without export."""
     config = tmp_path / "tiny.toml"
     config.touch()
     return [str(config), "--data", str(path), "--out", str(tmp_path / "run"), *SMALL, "--no-export", *more]
@@ -136,15 +138,15 @@ def test_an_existing_run_is_not_overwritten_without_fresh(
 
 
 @pytest.mark.slow  # quicker: runs that are stopped anywhere and resumed in test_loop.py
-def test_sigterm_writes_where_the_run_is_and_resume_ends_like_an_undisturbed_one(
+def test_a_run_stopped_by_sigterm_and_resumed_equals_an_uninterrupted_one(
     wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A process of its own, as an orchestrator stops it; no sooner than its last.pt shows that it is in an epoch."""
+    """SIGTERM goes to a separate process, as from an orchestrator, once its `last.pt` shows that an epoch has begun."""
     monkeypatch.setattr(fit, "write_report_page", lambda *_: None)
     more = "--set=train.iterations=40"
-    often = "--set=train.checkpoint_minutes=1e-9"  # after every iteration
+    checkpoint_often = "--set=train.checkpoint_minutes=1e-9"  # after every iteration
     process = subprocess.Popen(
-        [sys.executable, "-m", "training.fit", *given_config(wide_csv, tmp_path, more, often)],
+        [sys.executable, "-m", "training.fit", *given_config(wide_csv, tmp_path, more, checkpoint_often)],
         cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     last = tmp_path / "run" / "last.pt"
@@ -167,7 +169,7 @@ def test_sigterm_writes_where_the_run_is_and_resume_ends_like_an_undisturbed_one
         assert {**first, "seconds": 0} == {**second, "seconds": 0}
 
 
-def test_several_seeds_are_averaged_and_the_best_one_is_shown(
+def test_scores_of_several_seeds_are_averaged_and_the_best_run_is_reported(
     wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[Path] = []
@@ -181,11 +183,11 @@ def test_several_seeds_are_averaged_and_the_best_one_is_shown(
     assert pages == [tmp_path / "run" / found["best"]]
     case = found["cases"]["block_0.3"]
     assert case["model"]["mse"]["mean"] == pytest.approx(sum(case["model"]["mse"]["runs"]) / 2)
-    assert case["interpolation"]["mse"]["std"] == 0.0  # the same hidden cells for every seed
+    assert case["interpolation"]["mse"]["std"] == 0.0  # every seed is scored on the same hidden cells
     assert "seed-2" in (tmp_path / "run" / "seeds.md").read_text()
 
 
-def test_tensorboard_gets_the_curves_and_its_absence_is_a_sentence(
+def test_tensorboard_gets_the_curves_and_its_absence_is_an_error_message(
     wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(fit, "write_report_page", lambda *_: None)
@@ -205,7 +207,7 @@ def test_tensorboard_gets_the_curves_and_its_absence_is_a_sentence(
     assert shown == pytest.approx([row["validation_mse"] for row in history])
 
 
-def test_help_is_a_manual(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_the_main_options(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         fit.main(["--help"])
     assert ended.value.code == 0

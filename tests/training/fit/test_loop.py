@@ -1,4 +1,4 @@
-"""The loop: the cells of the loss, exact resumes, and the content of a checkpoint."""
+"""The training loop: the cells of the loss, exact resumes, and the content of a checkpoint."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def tiny(*, dropout: float = 0.1, **train: object) -> RunConfig:
     )  # fmt: skip
 
 
-def run(config: RunConfig, path: Path, directory: Path, **how: Any) -> Checkpoint:
+def run(config: RunConfig, path: Path, directory: Path, **options: Any) -> Checkpoint:
     directory.mkdir(exist_ok=True)
     series = load(config.data, path)
     parts = split(series, config.data, config.model.window)
-    return loop.run(config, series, parts, directory, say=lambda _: None, **how)
+    return loop.run(config, series, parts, directory, say=lambda _: None, **options)
 
 
 def test_the_loss_is_the_papers_mean_over_hidden_cells() -> None:
@@ -70,7 +70,7 @@ def test_cells_that_are_not_hidden_do_not_enter_the_loss() -> None:
     assert (filled.grad != 0).sum() == 1
 
 
-def test_nothing_hidden_is_no_loss_and_no_nan() -> None:
+def test_without_hidden_cells_the_loss_is_zero_and_not_nan() -> None:
     assert float(hidden_loss(torch.randn(2, 2, 2), torch.randn(2, 2, 2), torch.zeros(2, 2, 2, dtype=torch.bool))) == 0.0
 
 
@@ -85,7 +85,7 @@ def test_full_balance_gives_every_window_the_same_weight() -> None:
     assert float(hidden_loss(filled, truth, hidden)) == pytest.approx(4 / 11)
 
 
-def test_the_rate_warms_up_and_comes_down() -> None:
+def test_the_learning_rate_warms_up_and_decays() -> None:
     spec = tiny(warmup=10, learning_rate=1e-2).train
     rates = [learning_rate(spec, iteration, 100) for iteration in range(100)]
     assert rates[0] == pytest.approx(1e-3)
@@ -94,11 +94,11 @@ def test_the_rate_warms_up_and_comes_down() -> None:
 
 
 def stop_after(draws: int, patch: pytest.MonkeyPatch) -> None:
-    """SIGTERM, as an operator sends it, while the gaps of the batch after so many batches are drawn."""
+    """Send SIGTERM while the gaps of this batch are drawn, counted from 1."""
     original, drawn = FittedMasks.sample, [0]
 
     def sample(self: FittedMasks, rng: np.random.Generator, observed: Bools) -> Bools:
-        if observed.shape[0] == BATCH:  # not the fixed gaps of the validation
+        if observed.shape[0] == BATCH:  # skip the fixed gaps of the validation
             drawn[0] += 1
             if drawn[0] == draws:
                 signal.raise_signal(signal.SIGTERM)
@@ -108,7 +108,7 @@ def stop_after(draws: int, patch: pytest.MonkeyPatch) -> None:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """The same weights to the bit, and the same history but for the seconds."""
+    """Assert equal weights to the bit, and an equal history except for the seconds."""
     for name in ("last.pt", "best.pt"):
         first, second = checkpoints.load(one / name), checkpoints.load(other / name)
         assert first.epoch == second.epoch
@@ -126,10 +126,10 @@ def without_seconds(history: list[dict[str, float]]) -> list[dict[str, float]]:
 
 
 @pytest.mark.parametrize("draws", [1, 6, 9, 17])
-def test_a_run_that_is_stopped_anywhere_ends_like_an_undisturbed_one_to_the_bit(
+def test_a_run_stopped_anywhere_and_resumed_equals_an_uninterrupted_one_to_the_bit(
     wide_csv: Path, tmp_path: Path, draws: int
 ) -> None:
-    """Six iterations an epoch: within the first, at its end, within the second, within the last."""
+    """With six iterations per epoch: in the first epoch, at its end, in the second, and in the last."""
     config = tiny()
     run(config, wide_csv, tmp_path / "whole")
     with pytest.MonkeyPatch.context() as patch:
@@ -142,7 +142,9 @@ def test_a_run_that_is_stopped_anywhere_ends_like_an_undisturbed_one_to_the_bit(
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_a_run_killed_between_two_checkpoints_ends_the_same(wide_csv: Path, tmp_path: Path) -> None:
+def test_a_run_killed_between_two_checkpoints_and_resumed_equals_an_uninterrupted_one(
+    wide_csv: Path, tmp_path: Path
+) -> None:
     config = tiny(checkpoint_minutes=1e-9)  # after every iteration
     run(config, wide_csv, tmp_path / "whole")
     original, saved = checkpoints.save, [0]
@@ -183,8 +185,8 @@ def test_a_run_stopped_during_validation_repeats_the_validation(wide_csv: Path, 
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_a_checkpoint_of_the_first_format_goes_on(wide_csv: Path, tmp_path: Path) -> None:
-    """It knew whole epochs only, and fewer settings; both have defaults."""
+def test_a_checkpoint_of_the_first_format_can_be_resumed(wide_csv: Path, tmp_path: Path) -> None:
+    """That format has no position within an epoch and fewer settings; both have defaults."""
     run(tiny(), wide_csv, tmp_path / "whole")
 
     def first_epoch_only(_: Row) -> None:
@@ -205,7 +207,7 @@ def test_a_checkpoint_of_the_first_format_goes_on(wide_csv: Path, tmp_path: Path
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_a_finished_run_that_is_resumed_stays_as_it_is(wide_csv: Path, tmp_path: Path) -> None:
+def test_resuming_a_finished_run_changes_nothing(wide_csv: Path, tmp_path: Path) -> None:
     run(tiny(epochs=1), wide_csv, tmp_path / "run")
     before = (tmp_path / "run" / "last.pt").read_bytes()
     best = run(tiny(epochs=1), wide_csv, tmp_path / "run", resume=True)
@@ -213,7 +215,7 @@ def test_a_finished_run_that_is_resumed_stays_as_it_is(wide_csv: Path, tmp_path:
     assert (tmp_path / "run" / "last.pt").read_bytes() == before
 
 
-def test_what_does_not_change_the_weights_may_change_in_a_resume(wide_csv: Path, tmp_path: Path) -> None:
+def test_settings_that_do_not_affect_the_weights_may_change_in_a_resume(wide_csv: Path, tmp_path: Path) -> None:
     run(tiny(epochs=2, schedule="constant"), wide_csv, tmp_path / "run")
     longer = tiny(epochs=4, schedule="constant", max_minutes=60, checkpoint_minutes=1)
     run(longer, wide_csv, tmp_path / "run", resume=True)
@@ -221,7 +223,7 @@ def test_what_does_not_change_the_weights_may_change_in_a_resume(wide_csv: Path,
     assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
-def test_a_new_run_takes_nothing_of_a_former_one(wide_csv: Path, tmp_path: Path) -> None:
+def test_a_new_run_removes_the_best_weights_of_the_former_one(wide_csv: Path, tmp_path: Path) -> None:
     run(tiny(epochs=1), wide_csv, tmp_path / "run")
     with pytest.MonkeyPatch.context() as patch:
         stop_after(2, patch)
@@ -230,7 +232,7 @@ def test_a_new_run_takes_nothing_of_a_former_one(wide_csv: Path, tmp_path: Path)
     assert not (tmp_path / "run" / "best.pt").exists()
 
 
-def test_a_loss_that_is_no_number_ends_the_run_with_a_sentence(wide_csv: Path, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_ends_the_run_with_an_error_message(wide_csv: Path, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"epoch 1: the (loss|validation MSE) is (nan|inf); try train.clip_norm=1"):
         run(tiny(learning_rate=1e30, schedule="constant"), wide_csv, tmp_path / "run")
     assert not (tmp_path / "run" / "best.pt").exists()
@@ -246,11 +248,11 @@ def test_the_log_records_the_run_and_every_epoch(wide_csv: Path, tmp_path: Path)
     assert [{key: row[key] for key in state.history[0]} for row in epochs] == state.history
     with (tmp_path / "run" / "curves.csv").open() as file:
         assert [float(row["loss"]) for row in csv.DictReader(file)] == [row["loss"] for row in state.history]
-    run(tiny(), wide_csv, tmp_path / "run", resume=True)  # finished: nothing is added
+    run(tiny(), wide_csv, tmp_path / "run", resume=True)  # finished, so nothing is added
 
 
 def test_bf16_learns_with_fp32_weights(wide_csv: Path, tmp_path: Path) -> None:
-    """Half the digits in the passes: the scores of a few epochs differ by little and not by nothing."""
+    """Lower precision changes the scores of a few epochs slightly, but does change them."""
     full, half = (
         run(tiny(precision=kind, iterations=25, learning_rate=1e-2), wide_csv, tmp_path / kind)
         for kind in ("fp32", "bf16")
@@ -260,19 +262,19 @@ def test_bf16_learns_with_fp32_weights(wide_csv: Path, tmp_path: Path) -> None:
     assert half.best_score == pytest.approx(full.best_score, rel=0.2)
 
 
-def test_a_hundred_iterations_leave_the_mean_far_behind(wide_csv: Path, tmp_path: Path) -> None:
-    """The mean of a sensor scores about 1 on standardised data; one sensor tells the others nearly all."""
+def test_a_hundred_iterations_clearly_beat_the_mean(wide_csv: Path, tmp_path: Path) -> None:
+    """Filling with the mean scores about 1 on standardised data; each sensor nearly determines the others."""
     best = run(tiny(epochs=4, iterations=25, learning_rate=1e-2, ema=0.5), wide_csv, tmp_path / "run")
     assert best.best_score < 0.5
 
 
-def test_it_stops_when_the_score_gets_no_better(wide_csv: Path, tmp_path: Path) -> None:
+def test_training_stops_when_the_score_does_not_improve(wide_csv: Path, tmp_path: Path) -> None:
     config = tiny(epochs=50, patience=2, learning_rate=1e-9, ema=0.0, schedule="constant")
     run(config, wide_csv, tmp_path / "run")
     assert checkpoints.load(tmp_path / "run" / "last.pt").epoch < 50
 
 
-def test_resuming_with_another_configuration_is_refused(wide_csv: Path, tmp_path: Path) -> None:
+def test_resuming_with_another_configuration_is_rejected(wide_csv: Path, tmp_path: Path) -> None:
     run(tiny(epochs=1), wide_csv, tmp_path / "run")
     with pytest.raises(ConfigError, match="another configuration"):
         run(tiny(epochs=1, learning_rate=0.5), wide_csv, tmp_path / "run", resume=True)
@@ -280,7 +282,7 @@ def test_resuming_with_another_configuration_is_refused(wide_csv: Path, tmp_path
         run(tiny(), wide_csv, tmp_path / "nowhere", resume=True)
 
 
-def test_a_checkpoint_that_carries_code_is_not_run(tmp_path: Path) -> None:
+def test_code_in_a_checkpoint_is_not_executed(tmp_path: Path) -> None:
     torch.save({"format": 1, "config": Path("x")}, tmp_path / "evil.pt")
     with pytest.raises(Exception, match=r"[Ww]eights"):
         checkpoints.load(tmp_path / "evil.pt")

@@ -20,12 +20,12 @@ def doubles(*shape: int) -> Tensor:
 
 @pytest.fixture
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several chunks, the last of them shorter."""
+    """Make several chunks, the last of them shorter."""
     monkeypatch.setattr(fused, "_SEQUENCES", 3)
 
 
 def seeded(function: object, *inputs: object) -> Tensor:
-    """With the same dropout at each call, as numerical differences need it."""
+    """Call with the same dropout each time, which numerical gradients need."""
     torch.manual_seed(7)
     result: Tensor = function.apply(*inputs)  # type: ignore[attr-defined]
     return result
@@ -39,12 +39,12 @@ def test_a_mask_drops_its_share_of_cells(p: float) -> None:
     assert set(mask.unique().tolist()) == {0, 1}
     share, deviation = 1 - mask.float().mean().item(), math.sqrt(p * (1 - p)) / 333
     assert abs(share - p) < 4 * deviation
-    # Four cells come of one draw; they must not know of each other.
+    # One draw gives four cells, which must be independent.
     neighbours = mask[:, :-1].float() * mask[:, 1:].float()
     assert abs(neighbours.mean().item() - (1 - p) ** 2) < 4 * deviation
 
 
-def test_dropped_cells_keep_their_expectation_and_their_gradient_the_same_cells() -> None:
+def test_dropout_keeps_the_expectation_and_the_gradient_drops_the_same_cells() -> None:
     torch.manual_seed(0)
     cells = torch.ones(200, 200, requires_grad=True)
     dropped = DropCells.apply(cells, 0.25)
@@ -55,7 +55,7 @@ def test_dropped_cells_keep_their_expectation_and_their_gradient_the_same_cells(
     assert torch.equal(cells.grad, dropped.detach())
 
 
-def test_a_kept_layout_changes_nothing_and_gives_a_contiguous_gradient() -> None:
+def test_keep_layout_returns_its_input_and_a_contiguous_gradient() -> None:
     cells = torch.randn(3, 4, 5, requires_grad=True)
     strides = []
     cells.register_hook(lambda gradient: strides.append(gradient.stride()))
@@ -75,7 +75,7 @@ def plain_attention(qkv: Tensor) -> Tensor:
 
 
 @pytest.mark.usefixtures("_small_chunks")
-def test_attention_is_the_plain_formula() -> None:
+def test_attention_equals_the_plain_formula() -> None:
     torch.manual_seed(0)
     qkv = doubles(8, 5, 3, 2, 4)
     torch.testing.assert_close(SensorAttention.apply(qkv, 0.0), plain_attention(qkv))
@@ -83,12 +83,12 @@ def test_attention_is_the_plain_formula() -> None:
 
 @pytest.mark.usefixtures("_small_chunks")
 @pytest.mark.parametrize("p", [0.0, 0.4])
-def test_the_attentions_gradients_are_those_of_its_values(p: float) -> None:
+def test_the_gradients_of_attention_are_exact(p: float) -> None:
     torch.manual_seed(0)
     assert gradcheck(lambda qkv: seeded(SensorAttention, qkv, p), (doubles(4, 3, 3, 2, 2),))
 
 
-def test_dropout_inside_the_attention_is_on_its_weights() -> None:
+def test_dropout_inside_attention_applies_to_its_weights() -> None:
     torch.manual_seed(0)
     qkv = torch.zeros(500, 4, 3, 2, 3)  # every weight is 1/4
     qkv[:, :, 2] = 1.0
@@ -99,7 +99,7 @@ def test_dropout_inside_the_attention_is_on_its_weights() -> None:
 
 
 @pytest.mark.parametrize("function", [SensorAttention, DropCells])
-def test_autocast_keeps_bfloat16_and_comes_near_the_exact_numbers_and_gradients(function: type) -> None:
+def test_autocast_keeps_bfloat16_and_is_close_to_exact_values_and_gradients(function: type) -> None:
     torch.manual_seed(0)
     qkv = torch.randn(40, 5, 3, 2, 8)
     results = []

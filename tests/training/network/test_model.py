@@ -30,7 +30,7 @@ def windows(batch: int, config: GLAIMConfig = SMALL, rate: float = 0.3, seed: in
 
 
 @pytest.mark.parametrize(("variables", "matched", "paper"), [(7, 479_479, 0.479e6), (21, 542_647, 0.543e6)])
-def test_parameter_counts_are_the_papers(variables: int, matched: int, paper: float) -> None:
+def test_parameter_counts_match_the_paper(variables: int, matched: int, paper: float) -> None:
     count = count_parameters(build_network(GLAIMConfig(variables, d_model=64)))
     assert count == matched
     assert abs(count / paper - 1) < 0.01
@@ -45,7 +45,7 @@ def test_every_parameter_of_the_full_model_is_used() -> None:
 
 
 @pytest.mark.parametrize("switch", ["use_staglo", "use_sacoref", "use_prior", "use_gate"])
-def test_each_ablation_removes_parameters_and_still_fills_and_scripts(switch: str) -> None:
+def test_each_ablation_removes_parameters_and_can_still_fill_and_be_scripted(switch: str) -> None:
     ablated = model(dataclasses.replace(SMALL, **{switch: False}))
     assert count_parameters(ablated) < count_parameters(model())
     values, observed = windows(2)
@@ -59,7 +59,7 @@ def test_observed_cells_pass_through_to_the_bit() -> None:
     assert torch.equal(model()(values, observed)[observed], values[observed])
 
 
-def test_what_stands_in_a_missing_cell_does_not_matter() -> None:
+def test_the_value_in_a_missing_cell_does_not_matter() -> None:
     values, observed = windows(3)
     net = model()
     reference = net(values, observed)
@@ -69,7 +69,7 @@ def test_what_stands_in_a_missing_cell_does_not_matter() -> None:
 
 @given(emitted=st.integers(1, SMALL.window), layers=st.integers(1, 3))
 @settings(max_examples=12, deadline=None)
-def test_asking_for_the_newest_steps_only_gives_the_same_numbers(emitted: int, layers: int) -> None:
+def test_computing_only_the_newest_steps_gives_the_same_values(emitted: int, layers: int) -> None:
     net = model(dataclasses.replace(SMALL, layers=layers))
     values, observed = windows(2)
     with torch.inference_mode():
@@ -118,7 +118,7 @@ def priemb() -> PriEmb:
     return build_priemb(GLAIMConfig(1, window=8, d_model=4, heads=1, smoothing_windows=(3, 5)))
 
 
-def test_interpolation_draws_lines_inside_and_carries_at_the_ends() -> None:
+def test_interpolation_is_linear_inside_and_constant_at_the_ends() -> None:
     #           missing  2.0  missing  missing  8.0  missing
     values = torch.tensor([[[0.0, 2.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0]]])
     observed = torch.tensor([[[0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]])
@@ -145,14 +145,14 @@ def test_smoothing_averages_observed_values_and_returns_their_share() -> None:
     torch.testing.assert_close(smooth[0, 1, 0, 1], torch.tensor(2.0))
 
 
-def test_dependency_matrices_are_distributions_and_do_not_see_the_data() -> None:
+def test_dependency_matrices_have_rows_that_sum_to_one() -> None:
     staglo = build_staglo(SMALL)
     matrices = staglo.dependencies(torch.randn(SMALL.d_model, SMALL.d_psi))
     assert matrices.shape == (SMALL.d_model, 4, 4)
     torch.testing.assert_close(matrices.sum(-1), torch.ones(SMALL.d_model, 4))
 
 
-def test_the_merged_convolution_is_the_sum_of_both_branches() -> None:
+def test_the_merged_convolution_equals_the_sum_of_both_branches() -> None:
     staglo = build_staglo(SMALL).eval()
     hidden, tokens = torch.randn(2, SMALL.window, 4, 16), torch.randn(16, SMALL.d_psi)
     normed = staglo.norm_conv(hidden).permute(0, 2, 3, 1).reshape(8, 16, SMALL.window)  # (B*C, D, T)
@@ -182,7 +182,7 @@ def test_attention_pooling_is_multi_head_attention_with_one_query() -> None:
     torch.testing.assert_close(pool(y), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_the_encoder_layer_is_the_librarys_post_norm_layer_in_both_modes() -> None:
+def test_the_encoder_layer_equals_torchs_post_norm_layer_in_both_modes() -> None:
     torch.manual_seed(0)
     ours = EncoderLayer(16, 4, 24, 0.0)
     library = torch.nn.TransformerEncoderLayer(16, 4, 24, 0.0, activation="gelu", batch_first=True)
@@ -194,20 +194,20 @@ def test_the_encoder_layer_is_the_librarys_post_norm_layer_in_both_modes() -> No
     for name, part in pairs.items():
         library.get_submodule(name).load_state_dict(part.state_dict())
     tokens = torch.randn(2, 5, 7, 16)
-    library.train()  # its fast path for evaluation is another algorithm
+    library.train()  # its fast path in evaluation mode uses another algorithm
     expected = library(tokens.view(10, 7, 16)).view(2, 5, 7, 16)
     torch.testing.assert_close(ours.train()(tokens), expected, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(ours.eval()(tokens), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_cell_linear_is_a_linear() -> None:
+def test_cell_linear_equals_linear() -> None:
     linear = CellLinear(6, 5)
     cells = torch.randn(2, 3, 4, 6)
     torch.testing.assert_close(linear(cells), torch.nn.functional.linear(cells, linear.weight, linear.bias))
 
 
 @pytest.mark.parametrize("variables", [3, 20])
-def test_scripted_saved_and_loaded_equals_eager(variables: int, tmp_path: object) -> None:
+def test_a_scripted_saved_and_loaded_model_equals_the_eager_one(variables: int, tmp_path: object) -> None:
     net = model(dataclasses.replace(SMALL, num_variables=variables))
     path = f"{tmp_path}/model.pt"
     torch.jit.script(net).save(path)
@@ -220,7 +220,7 @@ def test_scripted_saved_and_loaded_equals_eager(variables: int, tmp_path: object
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"heads": 5}, "multiple of heads, found 16 and 5"),
         ({"layers": 0}, "layers must be 1 or more"),
@@ -229,6 +229,6 @@ def test_scripted_saved_and_loaded_equals_eager(variables: int, tmp_path: object
         ({"window": 1}, "window must be 2"),
     ],
 )
-def test_impossible_sizes_are_refused_with_what_was_found(changes: dict[str, float], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_the_error_for_impossible_sizes_states_what_was_found(changes: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         dataclasses.replace(SMALL, **changes)

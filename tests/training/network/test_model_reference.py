@@ -15,7 +15,7 @@ from training.network.sizes import GLAIMConfig
 
 SMALL = GLAIMConfig(5, window=24, d_model=16, layers=2, ffn=24, heads=4, dropout=0.0, d_psi=12, d_g=3, large_kernel=11)
 PAPER = GLAIMConfig(7, d_model=64, dropout=0.0)
-WIDE = dataclasses.replace(SMALL, num_variables=20)  # beyond 16 sensors the attention is the library's
+WIDE = dataclasses.replace(SMALL, num_variables=20)  # above 16 sensors the attention is torch's
 
 
 def sizes(config: GLAIMConfig) -> str:
@@ -23,12 +23,12 @@ def sizes(config: GLAIMConfig) -> str:
 
 
 def pair(config: GLAIMConfig) -> tuple[GLAIM, PlainGLAIM]:
-    """Both spellings with the same weights, none of them at a value that hides a mistake."""
+    """Both implementations with the same weights, perturbed so that no weight has a value that hides a mistake."""
     torch.manual_seed(0)
     model = build_network(config)
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() == 1:  # biases, norms and gates begin at 0 or 1
+            if parameter.dim() == 1:  # biases, norms and gates are initialised to 0 or 1
                 parameter.add_(0.2 * torch.randn_like(parameter))
     return model, copied(model, config)
 
@@ -46,23 +46,23 @@ def windows(config: GLAIMConfig, batch: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("config", [SMALL, PAPER, WIDE], ids=sizes)
-def test_both_spellings_have_the_same_number_of_parameters(config: GLAIMConfig) -> None:
+def test_both_implementations_have_the_same_number_of_parameters(config: GLAIMConfig) -> None:
     assert count_parameters(PlainGLAIM(config)) == count_parameters(build_network(config))
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
 @pytest.mark.parametrize("config", [SMALL, PAPER, WIDE], ids=sizes)
-def test_both_spellings_fill_alike(config: GLAIMConfig, mode: str) -> None:
+def test_both_implementations_fill_alike(config: GLAIMConfig, mode: str) -> None:
     model, plain = pair(config)
     values, observed = windows(config, 2)
     model.train(mode == "train")
-    plain.train()  # dropout is 0, and the library's path for evaluation is another algorithm
+    plain.train()  # dropout is 0, and torch's fast path in evaluation mode uses another algorithm
     with torch.no_grad():
         torch.testing.assert_close(model(values, observed), plain(values, observed), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("config", [SMALL, PAPER, WIDE], ids=sizes)
-def test_both_spellings_have_the_same_gradients(config: GLAIMConfig) -> None:
+def test_both_implementations_have_the_same_gradients(config: GLAIMConfig) -> None:
     model, plain = pair(config)
     model.double().train()
     plain.double().train()
@@ -81,7 +81,7 @@ def test_both_spellings_have_the_same_gradients(config: GLAIMConfig) -> None:
     assert gradients == {}
 
 
-def test_an_ablation_has_no_plain_spelling() -> None:
+def test_an_ablation_has_no_plain_implementation() -> None:
     config = dataclasses.replace(SMALL, use_gate=False)
     with pytest.raises(ValueError, match="full model"):
         copied(build_network(config), config)

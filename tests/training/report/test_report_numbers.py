@@ -1,4 +1,4 @@
-"""The numbers behind the page: gaps, coverage, the verdict and the ranks of the examples."""
+"""The numbers of the report page: gaps, coverage, the verdict and the ranks of the examples."""
 
 from __future__ import annotations
 
@@ -44,42 +44,42 @@ def test_a_gap_has_a_length_an_age_and_neighbours() -> None:
     assert gaps.before_observation[0, [0, 3, 5]].tolist() == [True, True, False]
 
 
-def test_lengths_leave_an_observation_on_both_sides() -> None:
+def test_gap_lengths_leave_an_observation_on_both_sides() -> None:
     assert length_bins(24) == [(1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 22)]
     assert length_bins(4) == [(1, 1), (2, 2)]
 
 
-def test_errors_are_those_of_the_gap_and_all_methods_fill_the_same_cells() -> None:
-    """Zeros imputed into a series of ones err by one everywhere; interpolation of a constant never errs."""
+def test_errors_cover_the_gap_and_all_methods_fill_the_same_cells() -> None:
+    """Zeros imputed into ones have an error of one everywhere; interpolation of a constant is exact."""
     windows = WindowSet(np.ones((1, 2, 200), np.float32), T)
     fills: dict[str, Fill] = {"model": zeros, "interpolation": interpolation}
     found = probe(windows, fills, 2, most=20, seed=0)
-    said = summary(found, ["a", "b"], np.array([3.0, 1.0]))
+    found_summary = summary(found, ["a", "b"], np.array([3.0, 1.0]))
     for who in WHO:
         for place in ("interior", "edge"):
-            curve = said["curves"][who][place]
+            curve = found_summary["curves"][who][place]
             assert curve["mae"]["model"] == pytest.approx([1.0] * 6)
             assert curve["mae"]["interpolation"] == [0.0] * 6
-    assert said["curves"]["one"]["edge"]["cells"][:2] == [20, 40]
-    assert said["curves"]["all"]["edge"]["cells"][:2] == [40, 80]
-    assert said["sensors"]["a"]["edge"]["mae_unit"]["model"] == pytest.approx(3.0)
+    assert found_summary["curves"]["one"]["edge"]["cells"][:2] == [20, 40]
+    assert found_summary["curves"]["all"]["edge"]["cells"][:2] == [40, 80]
+    assert found_summary["sensors"]["a"]["edge"]["mae_unit"]["model"] == pytest.approx(3.0)
     one = found.errors["one"]
-    assert one.newest.sum() == 6 * 20  # the newest step alone is published of a gap at the edge
+    assert one.newest.sum() == 6 * 20  # only the newest step of a gap at the edge is published
     assert one.age[one.newest].max() <= 22
 
 
-def test_a_gap_beside_a_real_hole_counts_with_the_length_of_both() -> None:
+def test_a_gap_adjacent_to_a_real_hole_counts_with_the_joint_length() -> None:
     values = walk()
-    values[:, :, 1::2] = np.nan  # every other step is a hole of the data
+    values[:, :, 1::2] = np.nan  # every other step is missing in the data
     found = probe(WindowSet(values, T), {"model": zeros}, 2, most=30, seed=0)
-    said = summary(found, ["a", "b"], np.ones(2))
-    cells = said["curves"]["one"]["interior"]["cells"]
+    found_summary = summary(found, ["a", "b"], np.ones(2))
+    cells = found_summary["curves"]["one"]["interior"]["cells"]
     assert cells[0] == 0
-    assert said["curves"]["one"]["interior"]["mae"]["model"][0] is None
+    assert found_summary["curves"]["one"]["interior"]["mae"]["model"][0] is None
     assert cells[2] > 0
 
 
-def test_the_same_seed_cuts_the_same_gaps() -> None:
+def test_the_same_seed_draws_the_same_gaps() -> None:
     windows, fills = WindowSet(walk(), T), {"model": with_fallback(last_value)}
     first, second = (summary(probe(windows, fills, 2, most=10, seed=4), ["a", "b"], np.ones(2)) for _ in range(2))
     assert first == second
@@ -89,63 +89,67 @@ def test_coverage_is_the_share_of_errors_inside_the_interval_of_their_age() -> N
     def errors(values: list[float], ages: list[int], sensor: list[int]) -> Errors:
         return Errors(np.array(values), np.array([True] * len(values)), np.array(ages), np.array(sensor))
 
-    std = np.array([1.0, 10.0])  # quantiles are in units: the second sensor's are ten times as narrow in deviations
+    std = np.array(
+        [1.0, 10.0]
+    )  # quantiles are in sensor units, so the second sensor's are ten times as narrow in deviations
     found = {"several": errors([0.5, 1.5, 1.5, -3.0, 0.05, 0.5], [1, 1, 3, 99, 2, 2], [0, 0, 0, 0, 1, 1])}
-    said = coverage(found, quantiles(-1.0, 1.0), std, ["a", "b"])
-    edge = said["coverage"]["several"]["edge"]
-    assert said["nominal"] == pytest.approx(0.9)
+    found_summary = coverage(found, quantiles(-1.0, 1.0), std, ["a", "b"])
+    edge = found_summary["coverage"]["several"]["edge"]
+    assert found_summary["nominal"] == pytest.approx(0.9)
     assert [each["cells"] for each in edge["by_age"]] == [4, 2]
     assert edge["by_age"][0]["inside"] == pytest.approx(2 / 4)
     assert edge["by_age"][1]["inside"] == pytest.approx(1 / 2)
     assert edge["by_sensor"]["b"] == {"cells": 2, "inside": 0.5, "width": pytest.approx(0.2)}
-    assert said["coverage"]["several"]["interior"]["inside"] is None
+    assert found_summary["coverage"]["several"]["interior"]["inside"] is None
 
 
-def test_an_interval_of_a_biased_model_is_widened_to_the_value_itself() -> None:
+def test_the_interval_of_a_biased_model_is_widened_to_include_the_value() -> None:
     errors = {"one": Errors(np.array([0.0, 0.4]), np.array([False, False]), np.array([1, 1]), np.array([0, 0]))}
-    said = coverage(errors, quantiles(0.5, 1.0), np.ones(2), ["a", "b"])
-    assert said["coverage"]["one"]["interior"]["inside"] == 1.0
-    assert said["coverage"]["one"]["interior"]["width"] == pytest.approx(1.0)
+    found_summary = coverage(errors, quantiles(0.5, 1.0), np.ones(2), ["a", "b"])
+    assert found_summary["coverage"]["one"]["interior"]["inside"] == 1.0
+    assert found_summary["coverage"]["one"]["interior"]["width"] == pytest.approx(1.0)
 
 
-def case(says: str, model: float, rival: float, mean: float = 9.0) -> dict[str, object]:
+def case(label: str, model: float, rival: float, mean: float = 9.0) -> dict[str, object]:
     scores = {"model": model, "interpolation": rival, "last_value": rival + 0.1, "mean": mean}
     methods = {
         name: {"mae": score, "mse": score, "sensors": {"a": {"cells": 4, "mae": score}, "b": {"cells": 0, "mae": 0.0}}}
         for name, score in scores.items()
     }
-    return {"label": says, "cells": 4, "methods": methods}
+    return {"label": label, "cells": 4, "methods": methods}
 
 
-def test_the_verdict_names_where_the_model_wins_loses_and_is_level() -> None:
-    said = verdict({"x": case("blocks", 0.5, 1.0), "y": case("newest step", 1.2, 1.0), "z": case("tails", 1.005, 1.0)})
-    assert said["sentence"] == (
+def test_the_verdict_names_the_cases_won_lost_and_level() -> None:
+    found_summary = verdict(
+        {"x": case("blocks", 0.5, 1.0), "y": case("newest step", 1.2, 1.0), "z": case("tails", 1.005, 1.0)}
+    )
+    assert found_summary["sentence"] == (
         "By mean absolute error, the model beats the best baseline in 1 of 3 cases (blocks −50 %), "
         "loses in 1 (newest step +20 %) and is level in 1 (tails 0 %)."
     )
-    assert said["cases"]["x"]["sensors"] == {"a": pytest.approx(-0.5), "b": None}
+    assert found_summary["cases"]["x"]["sensors"] == {"a": pytest.approx(-0.5), "b": None}
 
 
-def test_the_verdict_mentions_a_disagreement_of_the_squared_error() -> None:
+def test_the_verdict_mentions_when_the_squared_error_disagrees() -> None:
     cases = {"x": case("blocks", 0.5, 1.0), "y": case("newest step", 1.2, 1.0)}
     assert "squared" not in verdict(cases)["sentence"]
     cases["y"]["methods"]["model"]["mse"] = 0.8  # type: ignore[index]
-    said = verdict(cases)["sentence"]
-    assert said.endswith(" By mean squared error it is better in 2 and worse in 0 of 2 cases.")
+    found_summary = verdict(cases)["sentence"]
+    assert found_summary.endswith(" By mean squared error it is better in 2 and worse in 0 of 2 cases.")
 
 
 def test_the_training_mean_is_a_baseline_too() -> None:
-    said = verdict({"x": case("silent", 0.5, 1.0, mean=0.4)})
-    assert said["cases"]["x"]["best_baseline"] == "mean"
-    assert "none of 1 cases" in said["sentence"]
+    found_summary = verdict({"x": case("silent", 0.5, 1.0, mean=0.4)})
+    assert found_summary["cases"]["x"]["best_baseline"] == "mean"
+    assert "none of 1 cases" in found_summary["sentence"]
 
 
-def test_differences_are_worded_with_a_true_minus() -> None:
+def test_differences_are_formatted_with_a_minus_sign() -> None:
     assert [percent(x) for x in (-0.126, 0.3, 0.001, None)] == ["−13 %", "+30 %", "0 %", "–"]
     assert [standing(x) for x in (-0.2, 0.2, 0.005, None)] == ["better", "worse", "level", "unknown"]
 
 
-def test_drawn_cases_are_the_stated_ranks_of_all_cases_and_in_units() -> None:
+def test_examples_have_the_stated_ranks_and_sensor_units() -> None:
     values = walk(rows=200)
     scale = Scale(np.array([100.0, 0.0]), np.array([2.0, 1.0]), np.zeros(2), np.ones(2))
     part = Series(("g",), ("a", "b"), ("bar", ""), np.arange(200) * 60_000, values, 60.0, "x.csv", "0")
@@ -169,13 +173,13 @@ def test_drawn_cases_are_the_stated_ranks_of_all_cases_and_in_units() -> None:
     assert [each["hidden"][-1] is not None for each in found["edge"]] == [True] * len(RANKS)
 
 
-def test_plain_values_survive_json_exactly() -> None:
+def test_values_are_rounded_and_converted_for_json() -> None:
     kept = tidy({"a": np.float32(0.1), "b": [np.int64(3), float("nan"), True], "c": np.array([1.23456789])})
     assert kept == {"a": 0.1, "b": [3, None, True], "c": [1.23457]}
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.37, 0.55), (0.1, 0.8), (0.01, 40), (1e-4, 1e4), (0.9, 0.95)])
-def test_a_logarithmic_axis_can_be_read(low: float, high: float) -> None:
+def test_a_logarithmic_axis_has_3_to_12_ticks_in_range(low: float, high: float) -> None:
     found = log_ticks(low, high)
     assert 3 <= len(found) <= 12
     assert all(low * 0.999 <= value <= high * 1.001 for value in found)

@@ -1,4 +1,4 @@
-"""The page of a real, tiny run: whole, well formed, without a network, and showing the numbers of its JSON."""
+"""The page of a real, tiny run: well formed, self-contained, and consistent with its JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZES = {"d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2, 
 
 
 class Balanced(HTMLParser):
-    """Fails on a tag that is closed wrongly or not at all; remembers what it saw."""
+    """A parser that fails on unbalanced tags and collects tags, ids and links."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Balanced(HTMLParser):
 
 
 def groups_csv(path: Path, rows: int = 400) -> Path:
-    """Two groups of three coupled sensors, one with a name that HTML could trip over; holes long and short."""
+    """Write two groups of three coupled sensors, one with HTML characters in its name, with short and long gaps."""
     rng = np.random.default_rng(3)
     drive = rng.standard_normal((2, rows)).cumsum(axis=1) / 6
     lines = ["time," + ",".join(f"{g}/{s}" for g in ("north", "south") for s in ("flow", "<p&q>", "temp"))]
@@ -89,12 +89,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def written(run: tuple[Path, Path]) -> tuple[str, dict[str, Any]]:
-    """The page and the numbers."""
+    """The page and the content of its JSON file."""
     target = write(run[0], windows=12, command="python -m training.fit pumps.csv")
     return target.read_text(), json.loads(target.with_name("report.json").read_text())
 
 
-def test_the_page_is_made_from_the_numbers_of_its_json_and_nothing_else(written: tuple[str, dict[str, Any]]) -> None:
+def test_the_page_can_be_reproduced_from_its_json(written: tuple[str, dict[str, Any]]) -> None:
     text, report = written
     assert page(report) == text
 
@@ -113,7 +113,7 @@ def test_the_page_is_well_formed_self_contained_and_small(written: tuple[str, di
     assert "None" not in text
 
 
-def test_names_are_escaped_and_no_folder_of_the_machine_is_shown(
+def test_names_are_escaped_and_no_local_path_is_shown(
     run: tuple[Path, Path], written: tuple[str, dict[str, Any]]
 ) -> None:
     text, report = written
@@ -123,7 +123,7 @@ def test_names_are_escaped_and_no_folder_of_the_machine_is_shown(
     assert report["config"]["data"]["file"] == "pumps.csv"
 
 
-def test_the_scores_of_the_json_stand_on_the_page(written: tuple[str, dict[str, Any]]) -> None:
+def test_the_page_shows_the_scores_of_the_json(written: tuple[str, dict[str, Any]]) -> None:
     text, report = written
     assert report["verdict"]["sentence"] in text
     for case in report["cases"].values():
@@ -152,13 +152,13 @@ def test_the_header_names_the_data_and_the_model(written: tuple[str, dict[str, A
 
 
 def test_only_known_cells_are_scored(written: tuple[str, dict[str, Any]]) -> None:
-    """The 29-row hole of north's second sensor lies in the test part: the newest step, whole group, lacks it."""
+    """The 29-row gap of north's second sensor lies in the test part, so the case `edge_all` has fewer of its cells."""
     _, report = written
     cells = {name: row["cells"] for name, row in report["cases"]["edge_all"]["methods"]["model"]["sensors"].items()}
     assert 0 < cells["<p&q>"] < cells["flow"] <= 12
 
 
-def test_scores_that_lie_beside_the_checkpoint_are_taken_only_if_they_are_of_it(run: tuple[Path, Path]) -> None:
+def test_stored_scores_are_used_only_if_they_belong_to_the_checkpoint(run: tuple[Path, Path]) -> None:
     directory, _ = run
     state = checkpoints.load(directory / "best.pt")
     file = directory / "pumps.json"
@@ -172,7 +172,7 @@ def test_scores_that_lie_beside_the_checkpoint_are_taken_only_if_they_are_of_it(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["{empty}"], "expected a checkpoint"),
         (["{run}", "--contract", "{empty}"], "expected a model contract"),
@@ -180,17 +180,17 @@ def test_scores_that_lie_beside_the_checkpoint_are_taken_only_if_they_are_of_it(
         (["{run}", "--windows", "3"], "expected --windows of 10 or more, found 3"),
     ],
 )
-def test_a_mistake_is_a_sentence_and_exit_code_2(
-    run: tuple[Path, Path], tmp_path: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+def test_a_mistake_gives_an_error_message_and_exit_code_2(
+    run: tuple[Path, Path], tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main([each.format(run=run[0], empty=tmp_path) for each in arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
-    assert says in error
+    assert message in error
 
 
 def widened(report: dict[str, Any], sensors: int) -> dict[str, Any]:
-    """The same report with many sensors, copies of the first."""
+    """The report with many copies of the first sensor."""
     names = [f"sensor-{index}" for index in range(sensors)]
     wide = json.loads(json.dumps(report))
     first = wide["data"]["sensors"][0]
@@ -210,7 +210,7 @@ def widened(report: dict[str, Any], sensors: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sensors", [20, 64, 200])
-def test_many_sensors_fold_their_tables_and_stay_below_two_megabytes(
+def test_tables_of_many_sensors_are_folded_and_the_page_stays_below_two_megabytes(
     written: tuple[str, dict[str, Any]], sensors: int
 ) -> None:
     report = widened(written[1], sensors)
@@ -232,7 +232,7 @@ def test_the_page_of_a_model_without_staglo_states_that(written: tuple[str, dict
 
 
 def test_the_page_can_be_drawn_without_torch() -> None:
-    """What draws knows only numbers: nothing of it reaches for the network or its data."""
+    """The drawing modules import neither torch nor numpy nor the modules of network and data."""
     for name in ("page", "tables", "charts", "matrix", "panels", "verdict"):
         source = (Path(sys.modules["training.report.page"].__file__ or "").parent / f"{name}.py").read_text()
         assert not re.search(r"^(from|import) (torch|numpy|training\.(model|evaluate|data|loop))", source, re.M)

@@ -1,4 +1,4 @@
-"""SVG pieces: round ticks, and numbers with significant digits."""
+"""SVG helpers: round ticks, and numbers with significant digits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def test_ticks_are_round_and_inside() -> None:
     assert [label for _, label in svg.time_ticks(0, 6 * 3_600_000)][:3] == ["1 Jan", "01:00", "02:00"]
 
 
-def test_numbers_keep_the_digits_that_count() -> None:
+def test_numbers_keep_three_significant_digits() -> None:
     assert [svg.number(value) for value in (0.012345, 1.2345, 123.45, 12345.0, 0.0, None, float("nan"))] == [
         "0.0123", "1.23", "123", "12,345", "0", "–", "–",
     ]  # fmt: skip
 
 
-def test_long_spans_are_marked_by_months_and_years() -> None:
+def test_long_time_spans_have_ticks_at_months_and_years() -> None:
     day_ms = 86_400_000
     assert [label for _, label in svg.time_ticks(0, 96 * 7 * day_ms)] == ["1970", "Jul", "1971", "Jul"]
     assert [label for _, label in svg.time_ticks(0, 60 * 7 * day_ms)][:3] == ["1970", "Mar", "May"]

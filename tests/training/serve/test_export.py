@@ -1,4 +1,4 @@
-"""The served model: equal to the trained one, described by its contract, written atomically."""
+"""The exported model equals the trained one, matches its contract, and is written atomically."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_served_module_works_in_sensor_units(model: GLAIM, unit_scale: Scale
     assert torch.equal(answer[observed[:, :, -6:]], values[:, :, -6:][observed[:, :, -6:]])
 
 
-def test_scripted_equals_eager_on_usual_and_on_hard_windows(model: GLAIM, unit_scale: Scale) -> None:
+def test_the_scripted_model_equals_the_eager_one_also_on_hard_windows(model: GLAIM, unit_scale: Scale) -> None:
     served = served_model(model, unit_scale, 6)
     assert check(served, script(served), unit_scale, CONFIG.window) < 1e-5
     names = [name for name, _, _ in hard_windows(unit_scale, CONFIG.window)]
@@ -81,12 +81,12 @@ def test_scripted_equals_eager_on_usual_and_on_hard_windows(model: GLAIM, unit_s
     } <= set(names)
 
 
-def test_a_value_that_is_no_number_counts_as_missing(model: GLAIM, unit_scale: Scale) -> None:
+def test_nan_counts_as_missing(model: GLAIM, unit_scale: Scale) -> None:
     served = served_model(model, unit_scale, 6)
     _, values, observed = hard_windows(unit_scale, CONFIG.window)[1]
-    spoilt = torch.where(observed, values, torch.tensor(float("nan")))
+    with_nan = torch.where(observed, values, torch.tensor(float("nan")))
     with torch.inference_mode():
-        assert torch.equal(served(spoilt, torch.ones_like(observed)), served(values, observed))
+        assert torch.equal(served(with_nan, torch.ones_like(observed)), served(values, observed))
 
 
 def test_the_directory_is_complete_and_its_contract_fits(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_directory_is_complete_and_its_contract_fits(model: GLAIM, unit_scal
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """A configuration as Triton itself reads it: an unknown or misspelt field is an error."""
+    """A configuration parsed with Triton's schema, in which an unknown field is an error."""
     from google.protobuf import json_format, text_format
     from tritonclient.grpc import model_config_pb2
 
@@ -124,7 +124,7 @@ def test_every_configuration_has_the_required_settings(model: GLAIM, unit_scale:
     assert python["backend"] == "python"
     assert gpu["instance_group"] == [{"kind": "KIND_GPU", "count": 1}]
     assert cpu["instance_group"] == python["instance_group"] == [{"kind": "KIND_CPU", "count": 1}]
-    assert cpu["parameters"]["INTRA_OP_THREAD_COUNT"] == {"string_value": "1"}  # libtorch's own name for it
+    assert cpu["parameters"]["INTRA_OP_THREAD_COUNT"] == {"string_value": "1"}  # libtorch's name of the setting
     for config in (gpu, cpu, python):
         assert [(each["name"], each["dims"]) for each in config["input"]] == [
             ("VALUES", ["3", "24"]), ("OBSERVED", ["3", "24"]),
@@ -133,7 +133,7 @@ def test_every_configuration_has_the_required_settings(model: GLAIM, unit_scale:
         assert config["version_policy"] == {"latest": {"num_versions": 2}}
         assert [each["batch_size"] for each in config["model_warmup"]] == [1, 8, 64]
         assert "default_queue_policy" not in config["dynamic_batching"]  # stalls of half a second
-        # They differ in how the model is run, never in what a client sees.
+        # They differ in how the model runs; clients see the same model.
         shared = ("name", "max_batch_size", "input", "output", "dynamic_batching", "model_warmup", "version_policy")
         assert {key: config[key] for key in shared} == {key: gpu[key] for key in shared}
 
@@ -145,7 +145,7 @@ def test_a_new_version_keeps_the_old_one(model: GLAIM, unit_scale: Scale, tmp_pa
     assert read_contract(target).version == 2
 
 
-def test_a_model_that_scripts_wrongly_is_not_written(
+def test_a_model_whose_scripted_output_differs_is_not_written(
     model: GLAIM, unit_scale: Scale, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(model, unit_scale, tmp_path)
@@ -168,14 +168,12 @@ def test_a_model_that_answers_nan_is_not_written(model: GLAIM, unit_scale: Scale
 
 
 @pytest.mark.parametrize("steps", [0, 25])
-def test_more_steps_than_the_window_has_are_refused(model: GLAIM, unit_scale: Scale, steps: int) -> None:
+def test_emitted_steps_outside_the_window_are_rejected(model: GLAIM, unit_scale: Scale, steps: int) -> None:
     with pytest.raises(ExportError, match=r"1\.\.24"):
         served_model(model, unit_scale, steps)
 
 
-def test_the_scripted_file_takes_the_tensor_names_that_triton_uses(
-    model: GLAIM, unit_scale: Scale, tmp_path: Path
-) -> None:
+def test_the_scripted_model_has_the_tensor_names_of_triton(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
     target = write(model, unit_scale, tmp_path)
     schema = torch.jit.load(str(target / "1" / "model.pt")).forward.schema
     assert [argument.name for argument in schema.arguments][1:] == ["VALUES", "OBSERVED"]
@@ -187,20 +185,20 @@ SIZES = {"window": 24, "d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi":
 
 
 def trained(csv: Path, root: Path, **export: object) -> Checkpoint:
-    """An untrained network of `csv`'s three sensors in the clothes of a trained one."""
+    """A checkpoint of an untrained network for the three sensors of `csv`."""
     tables: dict[str, Any] = {"name": "m", "data": {"file": str(csv)}, "model": {"num_variables": 3, **SIZES}}
     config = build({**tables, "export": {"directory": str(root), "emitted_steps": 6, **export}})
     series = load(config.data, csv)
     scale = fit_scale(split(series, config.data, 24).train)
     torch.manual_seed(0)
-    made = state(build_network(config.model), scale)
+    checkpoint = state(build_network(config.model), scale)
     return dataclasses.replace(
-        made, config=config.to_json(), sensors=list(series.sensors), source=csv.name, source_sha256=series.sha256
+        checkpoint, config=config.to_json(), sensors=list(series.sensors), source=csv.name, source_sha256=series.sha256
     )
 
 
 def scored(mae: float, names: tuple[str, ...] = ("s0", "s1", "s2")) -> dict[str, Any]:
-    """An evaluation in which both baselines are off by 1 and the model by `mae`, s0 alone by half of it."""
+    """An evaluation with an error of 1 for both baselines and `mae` for the model, half of it for s0."""
 
     def method(error: float) -> dict[str, Any]:
         rows = {name: {"cells": 10, "mse": error, "mae": error * (0.5 if name == "s0" else 1)} for name in names}
@@ -212,70 +210,70 @@ def scored(mae: float, names: tuple[str, ...] = ("s0", "s1", "s2")) -> dict[str,
     return {"cases": {"edge_one": {"label": "newest step, one sensor", "cells": 30, "methods": methods}}}
 
 
-def test_a_repository_over_three_retrainings(wide_csv: Path, tmp_path: Path) -> None:
-    """One that wins is served; one that loses is refused and changes nothing, unless it is forced."""
-    root, said = tmp_path / "repo", list[str]()
-    made = trained(wide_csv, root, version=0)
-    export_run(made, scored(0.5), most=5, say=said.append)
-    assert said == []
+def test_a_winning_model_is_exported_and_a_losing_one_only_by_force(wide_csv: Path, tmp_path: Path) -> None:
+    """A losing model is rejected and changes nothing in the repository, unless its export is forced."""
+    root, messages = tmp_path / "repo", list[str]()
+    checkpoint = trained(wide_csv, root, version=0)
+    export_run(checkpoint, scored(0.5), most=5, say=messages.append)
+    assert messages == []
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
-    with pytest.raises(ExportRefused) as refused:
-        export_run(made, scored(1.5), most=5, say=said.append)
+    with pytest.raises(ExportRefused) as rejected:
+        export_run(checkpoint, scored(1.5), most=5, say=messages.append)
     for part in (
         "m does not beat the baselines", "newest step, one sensor: MSE 1.500 against 1.000 of interpolation",
         "behind in MAE for s1, s2", f"{root / 'm'} is unchanged",
     ):  # fmt: skip
-        assert part in str(refused.value)
-    assert refused.value.exit_code == 3
-    assert said == []
+        assert part in str(rejected.value)
+    assert rejected.value.exit_code == 3
+    assert messages == []
     with pytest.raises(ExportError, match=r"another export\.name"):
-        export_run(dataclasses.replace(made, sensors=["s0", "s1", "s3"]), scored(0.5), most=5)
+        export_run(dataclasses.replace(checkpoint, sensors=["s0", "s1", "s3"]), scored(0.5), most=5)
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
-    target = export_run(made, scored(1.5), most=5, force=True, say=said.append)
+    target = export_run(checkpoint, scored(1.5), most=5, force=True, say=messages.append)
     contract = read_contract(target)
     assert contract.version == 2
     assert contract.metrics["edge_one"]["model"] == {"mse": 1.5, "mae": 1.5}
     assert (target / "1" / "model.pt").read_bytes() == before[target / "1" / "model.pt"]
-    assert said[0].startswith("forced: m does not beat the baselines")
-    assert said[1:] == [
+    assert messages[0].startswith("forced: m does not beat the baselines")
+    assert messages[1:] == [
         "note: version 1 did better on the same test cells, edge_one: MSE 0.500 against 1.500 now, "
         "MAE 0.500 against 1.500 now"
     ]
-    assert export.worse_than_before(target, made, scored(1.6)) != []
-    assert export.worse_than_before(target, dataclasses.replace(made, source_sha256="other"), scored(1.6)) == []
+    assert export.worse_than_before(target, checkpoint, scored(1.6)) != []
+    assert export.worse_than_before(target, dataclasses.replace(checkpoint, source_sha256="other"), scored(1.6)) == []
 
 
-def test_what_would_fail_after_a_training_fails_before_it(wide_csv: Path, tmp_path: Path) -> None:
-    made = trained(wide_csv, tmp_path)
-    config = build(json.loads(made.config))
+def test_an_export_that_would_fail_after_training_fails_before_it(wide_csv: Path, tmp_path: Path) -> None:
+    checkpoint = trained(wide_csv, tmp_path)
+    config = build(json.loads(checkpoint.config))
     series = load(config.data, wide_csv)
     rehearse(config, series)
     with pytest.raises(ExportError, match="emitted_steps must lie in"):
         rehearse(dataclasses.replace(config, export=dataclasses.replace(config.export, emitted_steps=99)), series)
     assert not list(tmp_path.glob("m*"))  # nothing is written
-    export_run(made, scored(0.5), most=5, say=lambda _: None)
+    export_run(checkpoint, scored(0.5), most=5, say=lambda _: None)
     with pytest.raises(ExportError, match=r"another export\.name"):
         rehearse(dataclasses.replace(config, model=dataclasses.replace(config.model, window=32)), series)
 
 
-def test_intervals_that_rest_on_a_few_windows_are_pointed_out(
+def test_intervals_from_few_windows_are_reported(
     wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     monkeypatch.setattr(export, "FEW_WINDOWS", 10_000)
-    export_run(trained(wide_csv, tmp_path), scored(0.5), most=5, say=said.append)
-    assert any("the intervals rest on" in line for line in said)
+    export_run(trained(wide_csv, tmp_path), scored(0.5), most=5, say=messages.append)
+    assert any("the intervals rest on" in line for line in messages)
 
 
-def test_scores_of_other_weights_are_not_believed(
+def test_stored_scores_of_other_weights_are_not_used(
     wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = trained(wide_csv, tmp_path / "repo")
+    checkpoint = trained(wide_csv, tmp_path / "repo")
     monkeypatch.setattr(export, "evaluate_run", lambda state, data: {"anew": True})
-    assert export.scores(tmp_path, made) == {"anew": True}
-    report = {"best_epoch": made.best_epoch, "data": {"sha256": made.source_sha256}}
+    assert export.scores(tmp_path, checkpoint) == {"anew": True}
+    report = {"best_epoch": checkpoint.best_epoch, "data": {"sha256": checkpoint.source_sha256}}
     (tmp_path / "m.json").write_text(json.dumps(report))
-    assert export.scores(tmp_path, made) == report
-    assert export.scores(tmp_path, dataclasses.replace(made, best_epoch=9)) == {"anew": True}
+    assert export.scores(tmp_path, checkpoint) == report
+    assert export.scores(tmp_path, dataclasses.replace(checkpoint, best_epoch=9)) == {"anew": True}

@@ -1,4 +1,4 @@
-"""A new version in a repository: beside the old one, written atomically, never with other windows."""
+"""A new version in a repository: added atomically beside the old one, never with other windows."""
 
 from __future__ import annotations
 
@@ -35,34 +35,34 @@ def staged(root: Path, version: int, weights: str = "w") -> Path:
     return staging
 
 
-def settle(root: Path, **changes: object) -> ExportSpec:
-    asked: dict[str, object] = {"window": 24, "sensors": SENSORS, "step_s": 60.0, "version": 1, "emitted_steps": 6}
-    asked |= changes
-    spec = ExportSpec("m", asked["version"], str(root), asked["emitted_steps"])  # type: ignore[arg-type]
-    return placed(spec, asked["window"], asked["sensors"], asked["step_s"])  # type: ignore[arg-type]
+def place(root: Path, **changes: object) -> ExportSpec:
+    settings: dict[str, object] = {"window": 24, "sensors": SENSORS, "step_s": 60.0, "version": 1, "emitted_steps": 6}
+    settings |= changes
+    spec = ExportSpec("m", settings["version"], str(root), settings["emitted_steps"])  # type: ignore[arg-type]
+    return placed(spec, settings["window"], settings["sensors"], settings["step_s"])  # type: ignore[arg-type]
 
 
-def test_version_0_is_the_next_one(tmp_path: Path) -> None:
-    assert settle(tmp_path, version=0).version == 1
+def test_version_0_means_the_next_version(tmp_path: Path) -> None:
+    assert place(tmp_path, version=0).version == 1
     put(staged(tmp_path, 1), tmp_path / "m", 1)
-    assert settle(tmp_path, version=0).version == 2
+    assert place(tmp_path, version=0).version == 2
     (tmp_path / "m" / "10").mkdir()
     (tmp_path / "m" / "warmup").mkdir()
     assert versions(tmp_path / "m") == [1, 10]
-    assert settle(tmp_path, version=0).version == 11
+    assert place(tmp_path, version=0).version == 11
 
 
-def test_a_version_below_the_one_that_triton_serves_is_refused(tmp_path: Path) -> None:
+def test_a_version_below_the_served_one_is_rejected(tmp_path: Path) -> None:
     put(staged(tmp_path, 2), tmp_path / "m", 2)
     with pytest.raises(ExportError, match=r"holds version 2 .* give export.version = 3, or 0"):
-        settle(tmp_path, version=1)
-    assert settle(tmp_path, version=2).version == 2
+        place(tmp_path, version=1)
+    assert place(tmp_path, version=2).version == 2
     with pytest.raises(ExportError, match="found -1"):
-        settle(tmp_path, version=-1)
+        place(tmp_path, version=-1)
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"sensors": ("b", "a")}, r"with sensors \['a', 'b'\], found \['b', 'a'\]"),
         ({"sensors": ("a", "b", "c")}, r"found \['a', 'b', 'c'\]"),
@@ -72,28 +72,28 @@ def test_a_version_below_the_one_that_triton_serves_is_refused(tmp_path: Path) -
     ],
 )
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_version_with_other_windows_is_refused_with_what_differs(
-    tmp_path: Path, changes: dict[str, object], says: str, version: int
+def test_the_error_for_a_version_with_other_windows_names_the_difference(
+    tmp_path: Path, changes: dict[str, object], message: str, version: int
 ) -> None:
     put(staged(tmp_path, 1), tmp_path / "m", 1)
-    with pytest.raises(ExportError, match=says):
-        settle(tmp_path, version=version, **changes)
+    with pytest.raises(ExportError, match=message):
+        place(tmp_path, version=version, **changes)
 
 
-def test_a_new_version_goes_beside_the_old_one_whose_files_stay(tmp_path: Path) -> None:
+def test_a_new_version_leaves_the_files_of_the_old_one_unchanged(tmp_path: Path) -> None:
     target = tmp_path / "m"
     put(staged(tmp_path, 1, "old"), target, 1)
     folder = target.stat().st_ino
     old = (target / "1" / "model.pt").stat()
     put(staged(tmp_path, 2, "new"), target, 2)
-    assert target.stat().st_ino == folder  # a mounted or watched folder stays the same one
+    assert target.stat().st_ino == folder  # the folder must stay the same, because it may be mounted or watched
     assert (target / "1" / "model.pt").stat().st_mtime_ns == old.st_mtime_ns
     assert (target / "2" / "model.pt").read_text() == "new"
     assert read_contract(target).version == 2
     assert (target / "config.pbtxt").read_text() == "config of 1"
 
 
-def test_the_contract_never_names_a_version_that_is_not_there_yet(
+def test_the_contract_never_names_a_version_that_does_not_exist_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "m"
@@ -114,7 +114,7 @@ def test_the_contract_never_names_a_version_that_is_not_there_yet(
     assert seen == [("before", 1), ("after", 1), ("before", 1), ("after", 2)]
 
 
-def test_a_version_that_cannot_be_finished_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_cannot_be_completed_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "m"
     put(staged(tmp_path, 1), target, 1)
     staging = staged(tmp_path, 2)
@@ -125,7 +125,7 @@ def test_a_version_that_cannot_be_finished_leaves_no_trace(tmp_path: Path, monke
     assert read_contract(target).version == 1
 
 
-def test_the_same_version_again_replaces_that_one_only(tmp_path: Path) -> None:
+def test_writing_a_version_again_replaces_only_that_version(tmp_path: Path) -> None:
     target = tmp_path / "m"
     put(staged(tmp_path, 1, "first"), target, 1)
     put(staged(tmp_path, 2, "second"), target, 2)
@@ -135,7 +135,7 @@ def test_the_same_version_again_replaces_that_one_only(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_the_next_version_is_not_written_into_the_settings(tmp_path: Path) -> None:
+def test_the_next_version_is_not_stored_in_the_settings(tmp_path: Path) -> None:
     spec = ExportSpec("m", 0, str(tmp_path), 6)
     assert placed(spec, 24, SENSORS, 60.0) == dataclasses.replace(spec, version=1)
     assert spec.version == 0

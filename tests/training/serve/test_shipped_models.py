@@ -1,4 +1,4 @@
-"""The models in model_repo: whole, small, true to their contracts, and better than the baselines."""
+"""The models in model_repo are complete, small, match their contracts, and beat the baselines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_shipped_model_matches_its_contract(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", MODELS, ids=lambda path: path.name)
-def test_a_shipped_model_fills_windows_of_its_own_sensors(directory: Path) -> None:
+def test_a_shipped_model_fills_windows_of_its_sensors(directory: Path) -> None:
     contract = read_contract(directory)
     model = torch.jit.load(str(directory / str(contract.version) / "model.pt"))
     shape = (3, len(contract.sensors), contract.window)
@@ -51,7 +51,7 @@ def test_a_shipped_model_fills_windows_of_its_own_sensors(directory: Path) -> No
     assert torch.isfinite(filled).all()
 
 
-def test_the_plants_model_beats_last_value_on_days_it_never_saw() -> None:
+def test_the_plants_model_beats_last_value_on_unseen_days() -> None:
     contract = read_contract(REPOSITORY / "plant-pump")
     contract.require_sensors([sensor.id for sensor in SENSORS])
     assert contract.step_s == 60
