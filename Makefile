@@ -86,7 +86,7 @@ dist: setup  ## wheel and sdist into dist/, built with what is pinned and checke
 	$(UV) build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist .
 	$(BIN)/check-wheel-contents --package-omit results,__pycache__,*.pyc dist/glaim_stream-*.whl
 
-chart-docs: setup  ## make the chart's README anew from values.yaml and README.md.gotmpl
+chart-docs: setup  ## write the chart's README and the descriptions of its schema from values.yaml
 	$(BIN)/python -m deploy.chart_docs
 
 sbom: setup  ## what the images are made of, as CycloneDX, into dist/
