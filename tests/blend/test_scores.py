@@ -238,3 +238,13 @@ async def test_errors_and_intervals_are_counted_for_the_accuracy_metrics() -> No
 
 def test_a_blend_of_nothing_is_nothing() -> None:
     assert np.isnan(blend(np.array([np.nan]), np.array([np.nan]), np.array([0.5])))[0]
+
+
+def test_an_upgrade_uses_the_weights_of_the_step_after_the_newest_one() -> None:
+    """An error of step 0 counts up to step HORIZON - 1."""
+    scores = ModelScores(1)
+    scores.walk(Answers.none(), answers([0], [1.0], [3.0]), np.array([1.0]))
+    scores.walk(answers([HORIZON - 3, HORIZON - 2], [0.0] * 2, [0.0] * 2), Answers.none(), np.empty(0))
+    assert scores.latest(hole_at(1)).tolist() == [1.0]
+    scores.walk(answers([HORIZON - 2, HORIZON - 1], [0.0] * 2, [0.0] * 2), Answers.none(), np.empty(0))
+    assert scores.latest(hole_at(1)).tolist() == [0.5]

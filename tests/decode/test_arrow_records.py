@@ -358,3 +358,12 @@ def test_no_bytes_raise(value: bytes) -> None:
     readings, rejects = decode(arrow(value))
     assert len(readings) == 0
     assert rejects
+
+
+@pytest.mark.parametrize(
+    ("cells", "cause"), [(1_000_000, DeadLetterCause.MALFORMED), (1_000_001, DeadLetterCause.UNDECODABLE)]
+)
+def test_a_record_is_read_up_to_exactly_a_million_cells(cells: int, cause: DeadLetterCause) -> None:
+    """A record of times alone holds no reading, which is noticed only after it has been read."""
+    _, (reject,) = decode(arrow(stream({"ts": pa.repeat(NOW_MS, cells)}, "zstd"), 0, b"g0"))
+    assert reject.cause is cause

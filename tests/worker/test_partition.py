@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -504,3 +505,18 @@ async def test_a_worker_reports_rebuilding_until_its_windows_are_complete() -> N
         assert it.worker.rebuilding
         Slow.gate.set()
         await until(lambda: not it.worker.rebuilding)
+
+
+async def test_an_error_that_ends_a_task_is_logged_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    async with bench() as it:
+
+        async def broken(*arguments: Any) -> None:
+            raise RuntimeError("cannot publish")
+
+        it.publisher.publish = broken  # type: ignore[method-assign]
+        await it.submit(steps(0, 1))
+        await until(lambda: len(it.crashes) == 1)
+    (entry,) = [record for record in caplog.records if record.levelno == logging.CRITICAL]
+    assert entry.getMessage() == "in-3: processing ended by an error"
+    assert entry.exc_info is not None
+    assert entry.exc_info[1] is it.crashes[0]
