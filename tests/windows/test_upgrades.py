@@ -174,3 +174,14 @@ async def test_catching_up_is_spread_over_batches() -> None:
     second = upgraded(await partition.run([46]))
     assert (len(first), len(first + second)) == (MOST_ROWS, 150 * len(silent))
     assert [row[2] for row in first] == sorted(row[2] for row in first), "the oldest first"
+
+
+async def test_a_final_row_with_a_part_of_its_window_below_one_half_stays_as_it_is() -> None:
+    """Of the 24 steps up to step 42, the right context of step 40, fewer than 12 are still held."""
+    partition = Partition(groups=1)
+    await partition.run(range(30))
+    partition.imputer.there = False
+    await partition.run(range(30, 60), silent=[40, 52])
+    partition.imputer.there = True
+    await partition.run(range(60, 62), silent=[60])
+    assert [row[2] for row in upgraded(await partition.run([62, 63]))] == [52]
