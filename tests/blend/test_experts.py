@@ -111,3 +111,10 @@ def test_the_usual_error_is_measured_per_sensor_and_place() -> None:
     for step, (model, baseline) in enumerate([(0.0, 1.0), (0.0, 1.0), (10.0, 0.0)], 1):
         learn(experts, step, model, baseline, sensor=1)
     assert experts.weights(4)[1, 0, 0] == 1.0
+
+
+def test_the_first_error_after_exact_answers_is_capped_at_zero() -> None:
+    """The usual error is that of the earlier steps, and no multiple of 0 is more than 0."""
+    exact = [(0.0, 0.0)] * 2
+    assert learned([*exact, (1.0, 2.0)]).weights(3)[0, 0, 0] == 0.5
+    assert learned([*exact, (1.0, 2.0), (1.0, 2.0)]).weights(4)[0, 0, 0] == 1.0

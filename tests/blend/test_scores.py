@@ -238,3 +238,29 @@ async def test_errors_and_intervals_are_counted_for_the_accuracy_metrics() -> No
 
 def test_a_blend_without_values_is_nan() -> None:
     assert np.isnan(blend(np.array([np.nan]), np.array([np.nan]), np.array([0.5])))[0]
+
+
+def test_an_upgrade_uses_the_weights_of_the_step_after_the_newest_one() -> None:
+    """An error of step 0 counts up to step HORIZON - 1."""
+    scores = ModelScores(1)
+    scores.walk(Answers.none(), answers([0], [1.0], [3.0]), np.array([1.0]))
+    scores.walk(answers([HORIZON - 3, HORIZON - 2], [0.0] * 2, [0.0] * 2), Answers.none(), np.empty(0))
+    assert scores.latest(hole_at(1)).tolist() == [1.0]
+    scores.walk(answers([HORIZON - 2, HORIZON - 1], [0.0] * 2, [0.0] * 2), Answers.none(), np.empty(0))
+    assert scores.latest(hole_at(1)).tolist() == [0.5]
+
+
+def test_the_errors_of_the_next_step_are_not_known_yet() -> None:
+    """
+    step                     5     6
+    error of the model       0    10
+    error of the baseline    2     0
+    """
+    scores = ModelScores(1)
+    probes = answers([5, 6], [0.0, 10.0], [2.0, 0.0])
+    of_hole, of_probe = scores.walk(hole_at(6), probes, np.array([0.0, 0.0]))
+    assert (of_hole.tolist(), of_probe.tolist()) == ([1.0], [0.5, 1.0])
+
+
+def test_no_answers_are_columns_without_a_row() -> None:
+    assert {getattr(Answers.none(), name).shape for name in Answers.__slots__} == {(0,)}

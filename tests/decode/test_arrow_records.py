@@ -356,3 +356,21 @@ def test_no_bytes_raise(value: bytes) -> None:
     readings, rejects = decode(arrow(value))
     assert len(readings) == 0
     assert rejects
+
+
+@pytest.mark.parametrize(
+    ("cells", "cause"), [(1_000_000, DeadLetterCause.MALFORMED), (1_000_001, DeadLetterCause.UNDECODABLE)]
+)
+def test_a_record_is_read_up_to_exactly_a_million_cells(cells: int, cause: DeadLetterCause) -> None:
+    """A record of times alone holds no reading, which is noticed only after it has been read."""
+    _, (reject,) = decode(arrow(stream({"ts": pa.repeat(NOW_MS, cells)}, "zstd"), 0, b"g0"))
+    assert reject.cause is cause
+
+
+def test_records_with_the_same_columns_and_other_contents_are_parsed_together() -> None:
+    records = [arrow(stream({"ts": [NOW_MS] * rows, "s0": [float(rows)] * rows}), rows, b"g0") for rows in (1, 2, 40)]
+    other = arrow(stream({"ts": [NOW_MS], "s1": [1.0]}), 50, b"g0")
+    rejects: list[Reject] = []
+    parts = parse_arrow([*records, other], range(4), GroupIndex(catalogue()), rejects)
+    assert [part.record.tolist() for part in parts] == [[0] + [1] * 2 + [2] * 40, [3]]
+    assert rejects == []

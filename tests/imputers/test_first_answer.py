@@ -66,3 +66,24 @@ async def test_every_model_is_called_until_it_answers(error: Exception) -> None:
     assert rung.called_models == ["a", "b"] * 3
     assert failures[0] == ("a", f"late has not answered yet: {error}")
     assert len(failures) == 4
+
+
+def test_a_typical_window_holds_each_sensors_own_mean_before_the_newest_step() -> None:
+    """
+    step        0     1     2
+    s0       20.0  20.0     0
+    s1       -3.5  -3.5     0
+    """
+    base = contract(2, window=3)
+    sensors = [
+        sensor.model_copy(update={"mean": mean}) for sensor, mean in zip(base.sensors, (20.0, -3.5), strict=True)
+    ]
+    windows = typical_windows(base.model_copy(update={"sensors": sensors}))
+    assert windows.values.tolist() == [[[20.0, 20.0, 0.0], [-3.5, -3.5, 0.0]]]
+
+
+async def test_the_first_answer_of_each_model_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    contracts = {name: contract(name=name) for name in ("a", "b")}
+    with caplog.at_level("INFO"):
+        await first_answers(LastValue(), contracts, on_answer=lambda name: None, on_failure=lambda name, reason: None)
+    assert caplog.messages == ["last_value answers for model a", "last_value answers for model b"]

@@ -117,3 +117,8 @@ def test_windows_with_a_wrong_shape_are_rejected(
 ) -> None:
     with pytest.raises(WindowShapeError, match=message):
         Windows("m", np.zeros(values, np.float32), np.zeros(observed, np.bool_), steps)
+
+
+async def test_null_answers_have_the_shape_of_the_emitted_steps() -> None:
+    answer = await Ladder([Scripted(bad=(0,))]).impute(windows(1))
+    assert answer.values.shape == answer.method.shape == (1, 2, 3)

@@ -99,7 +99,10 @@ def table(modules: list[Path], tasks: list[Task]) -> str:
 
 def page(command: str, modules: list[Path], tasks: list[Task]) -> str:
     """The document that holds the table."""
-    measured = f"`{command}`, {machine()}, {time.strftime('%Y-%m-%d', time.gmtime())}"
+    known = results()
+    tried = sum(task.key in known for task in tasks)
+    progress = "" if tried == len(tasks) else f", stopped after {tried} of {len(tasks)} mutants"
+    measured = f"`{command}`{progress}, {machine()}, {time.strftime('%Y-%m-%d', time.gmtime())}"
     return f"""# Mutants
 
 A mutant is a copy of a module with one small change: a comparison flipped, a number off by one, `and` for `or`, a `not`

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from glaim_stream.blend.scores import Answers
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.sensor_tables import SensorTable
-from glaim_stream.pipeline.answers import blended, hole_answers, holes_of, probe_answers
+from glaim_stream.pipeline.answers import HoleAnswers, blended, hole_answers, holes_of, probe_answers
 from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.probes import Place, Probes
@@ -140,3 +141,14 @@ def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
     answer[0, 0, 0] = 99
     limited = probe_answers(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
     assert limited.model[0] == 10
+
+
+def test_the_baseline_s_method_follows_from_the_place_of_the_cell() -> None:
+    """A line needs a later reading of the sensor; whether other sensors were observed at the step changes nothing."""
+    ints = np.zeros(4, np.int64)
+    place = np.array([Place.EDGE, Place.INTERIOR, Place.ROW_EDGE, Place.ROW_INTERIOR])
+    cells = Answers(ints, ints, ints, place, np.full(4, 8.0), np.full(4, 2.0))
+    imputed = Imputed(np.full((4, 1, 1), 8, np.float32), np.full((4, 1, 1), MODEL), [""] * 4)
+    mixed = blended(imputed, HoleAnswers(cells, np.arange(4), ints), np.zeros(4))
+    last_value, line = Method.LAST_VALUE, Method.INTERPOLATION
+    assert mixed.method.ravel().tolist() == [last_value, line, last_value, line]

@@ -73,3 +73,14 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path, capsys: pytest.Captu
     file.write_text("[masks]\npattern = 'deployment'\n")
     assert main([str(tmp_path / "other"), str(file), "--out", str(tmp_path)]) == 2
     assert "expected no run at" in capsys.readouterr().err
+
+
+def test_a_warm_run_starts_with_the_averaged_weights(wide_csv: Path, tmp_path: Path) -> None:
+    averaging = {"epochs": 1, "iterations": 2, "batch_size": 4, "stride": 8, "validation_windows": 8, "ema": 0.9}
+    data = {"file": str(wide_csv)}
+    first = configs.build({"name": "averaging", "data": data, "model": TINY, "train": averaging})
+    series = load(first.data, wide_csv)
+    before = loop.run(first, series, split(series, first.data, 24), tmp_path, say=lambda _: None)
+    start = warmed(before, config_of(wide_csv, "deployment"))
+    assert any(not torch.equal(start.weights[name], before.weights[name]) for name in before.weights)
+    assert all(torch.equal(start.weights[name], before.averaged[name]) for name in before.averaged)

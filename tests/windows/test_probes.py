@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import AGES, FEWEST_WINDOWS, MOST_WINDOWS, Place, Probes, age_class, places
+from glaim_stream.windows.probes import AGES, FEWEST_WINDOWS, MOST_WINDOWS, Place, Probes, _mixed, age_class, places
 from tests.support import STEP_MS, Event, catalogue, columns
 
 NAMES = [f"g{n}" for n in range(100)]
@@ -172,3 +172,15 @@ def test_a_rebuild_makes_the_same_probes_for_the_last_96_steps(events: list[Even
 
 def test_gap_ages_share_classes() -> None:
     assert age_class(np.array([1, 2, 3, 4, 5, 16, 17, 90])).tolist() == [0, 1, 2, 2, 3, 4, 4, 4]
+
+
+def test_the_hash_is_the_generator_that_its_source_publishes() -> None:
+    """SplitMix64 from the seed 1234567: each state is the one before plus 0x9E3779B97F4A7C15, modulo 2^64."""
+    states = np.uint64(1234567) + np.arange(5, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    assert _mixed(states).tolist() == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -340,7 +341,7 @@ async def test_output_latency_runs_from_the_last_record_of_a_batch_to_the_acknow
         first, last = steps(1, 2, first_offset=1)
         await it.work([replace(first, timestamp=5_000), replace(last, timestamp=it.now_ms[0] - 2_500)])
         await settle()
-        assert latencies() == (count + 1, pytest.approx(total + 2.5))
+        assert latencies() == (count + 1, pytest.approx(total + 2.5, rel=0, abs=1e-4))
 
 
 async def test_the_wall_clock_is_the_default_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,3 +497,18 @@ async def test_a_worker_reports_rebuilding_until_its_windows_are_complete() -> N
         assert it.worker.rebuilding
         Slow.gate.set()
         await until(lambda: not it.worker.rebuilding)
+
+
+async def test_an_error_that_ends_a_task_is_logged_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    async with bench() as it:
+
+        async def broken(*arguments: Any) -> None:
+            raise RuntimeError("cannot publish")
+
+        it.publisher.publish = broken  # type: ignore[method-assign]
+        await it.submit(steps(0, 1))
+        await until(lambda: len(it.crashes) == 1)
+    (entry,) = [record for record in caplog.records if record.levelno == logging.CRITICAL]
+    assert entry.getMessage() == "in-3: processing ended by an error"
+    assert entry.exc_info is not None
+    assert entry.exc_info[1] is it.crashes[0]

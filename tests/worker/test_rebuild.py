@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -231,3 +232,36 @@ async def test_a_failed_read_closes_the_consumer(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(OSError, match="cannot apply"):
         await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, 30, fail)
     assert sorted(log.stopped) == ["admin", "consumer"]
+
+
+async def test_a_rebuild_logs_its_records_offsets_and_duration(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SimpleNamespace(perf_counter=iter([100.0, 102.5]).__next__)
+    monkeypatch.setattr(rebuild, "time", clock)
+    with caplog.at_level(logging.INFO, rebuild.log.name):
+        await read(Log(commit=made_by_us(30, 17)), 30, monkeypatch)
+    assert caplog.messages == ["in-3: windows rebuilt from 13 records, offsets 17 to 30, in 2.50 s"]
+
+
+async def test_a_rebuild_reads_from_the_broker_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both clients fall back to localhost:9092 when no address is given."""
+    log = Log(commit=made_by_us(30, 17))
+    addresses: list[Any] = []
+
+    def noting(client: type) -> Callable[..., Any]:
+        def make(**options: Any) -> Any:
+            addresses.append(options.get("bootstrap_servers"))
+            return client(**options)
+
+        return make
+
+    consumer, admin = fakes(log)
+    monkeypatch.setattr(rebuild, "AIOKafkaConsumer", noting(consumer))
+    monkeypatch.setattr(rebuild, "AIOKafkaAdminClient", noting(admin))
+
+    async def apply(records: Sequence[InputRecord]) -> None: ...
+
+    settings = Settings(consumer_group="group", imputer="interpolation", kafka="broker-a:9,broker-b:9")
+    await rebuild.KafkaRebuilder(settings, RULES).rebuild("in", 3, 30, apply)
+    assert addresses == [["broker-a:9", "broker-b:9"]] * 2

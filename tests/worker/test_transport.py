@@ -20,6 +20,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
+from mode.utils.trees import Node
 
 from glaim_stream.kafka.offsets import METADATA_PREFIX
 from glaim_stream.worker import transport
@@ -350,3 +351,23 @@ def test_stay_is_passed_to_the_thread() -> None:
     consumer._thread = SimpleNamespace(stay=lambda: calls.append("stay"))
     consumer.stay()
     assert calls == ["stay"]
+
+
+async def test_the_consumer_s_thread_belongs_to_the_consumer_and_its_loop() -> None:
+    settings = SimpleNamespace(
+        producer_partitioner=None, stream_processing_timeout=1.0, broker_commit_livelock_soft_timeout=1.0
+    )
+    consumer = bare_consumer()
+    consumer.app = SimpleNamespace(conf=settings)  # type: ignore[assignment]
+    consumer.transport = SimpleNamespace(app=consumer.app)  # type: ignore[assignment]
+    consumer.loop = loop = asyncio.new_event_loop()
+    consumer.beacon = Node(consumer)
+    made = consumer._new_consumer_thread()
+    try:
+        assert isinstance(made, transport.ConsumerThread)
+        assert made.consumer is consumer
+        assert made.parent_loop is loop, "not the loop that happens to run"
+        assert made.beacon.parent is consumer.beacon, "Faust's tree of services shows it below the consumer"
+    finally:
+        made.thread_loop.close()
+        loop.close()
