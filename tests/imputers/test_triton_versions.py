@@ -42,5 +42,5 @@ async def test_the_contract_of_a_new_version_is_read_with_its_first_answer(tmp_p
 
 
 async def test_values_of_a_version_with_other_windows_are_not_used(tmp_path: Path) -> None:
-    with pytest.raises(ImputerError, match="m version 2 is refused because its windows differ"):
+    with pytest.raises(ImputerError, match="m version 2 is rejected because its windows differ"):
         await answer_of_version_2(tmp_path, step_s=2.0)

@@ -180,9 +180,9 @@ async def test_a_final_row_with_a_part_of_its_window_below_one_half_stays_as_it_
     """Of the 24 steps up to step 42, the right context of step 40, fewer than 12 are still held."""
     partition = Partition(groups=1)
     await partition.run(range(30))
-    partition.imputer.there = False
+    partition.imputer.available = False
     await partition.run(range(30, 60), silent=[40, 52])
-    partition.imputer.there = True
+    partition.imputer.available = True
     await partition.run(range(60, 62), silent=[60])
     assert [row[2] for row in upgraded(await partition.run([62, 63]))] == [52]
 
@@ -191,8 +191,8 @@ async def test_a_final_row_is_upgraded_as_long_as_exactly_half_of_its_window_is_
     """The window of step 48 ends with step 50, 12 before the newest closed one; that of step 47 ends 13 before."""
     partition = Partition(groups=1)
     await partition.run(range(30))
-    partition.imputer.there = False
+    partition.imputer.available = False
     await partition.run(range(30, 60), silent=[47, 48])
-    partition.imputer.there = True
+    partition.imputer.available = True
     await partition.run(range(60, 62), silent=[60])
     assert [row[2] for row in upgraded(await partition.run([62, 63]))] == [48]

@@ -240,13 +240,13 @@ async def test_a_rebuild_logs_its_records_offsets_and_duration(
     clock = SimpleNamespace(perf_counter=iter([100.0, 102.5]).__next__)
     monkeypatch.setattr(rebuild, "time", clock)
     with caplog.at_level(logging.INFO, rebuild.log.name):
-        await read(Log(commit=made_by_us(30, 17)), 30, monkeypatch)
+        await read(Log(commit=worker_commit(30, 17)), 30, monkeypatch)
     assert caplog.messages == ["in-3: windows rebuilt from 13 records, offsets 17 to 30, in 2.50 s"]
 
 
 async def test_a_rebuild_reads_from_the_broker_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both clients fall back to localhost:9092 when no address is given."""
-    log = Log(commit=made_by_us(30, 17))
+    log = Log(commit=worker_commit(30, 17))
     addresses: list[Any] = []
 
     def noting(client: type) -> Callable[..., Any]:
