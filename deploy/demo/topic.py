@@ -6,7 +6,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import KafkaError
 
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.connection import consumer_options, kafka_options
 from glaim_stream.settings import Settings
 
 Records = dict[int, list[ConsumerRecord]]
@@ -14,7 +14,7 @@ Records = dict[int, list[ConsumerRecord]]
 
 def read_topic(settings: Settings, topic: str) -> Records:
     """All records of a topic by partition, ordered by offset."""
-    consumer = KafkaConsumer(**kafka_options(settings), enable_auto_commit=False, max_poll_records=5000)
+    consumer = KafkaConsumer(**consumer_options(settings), max_poll_records=5000)
     try:
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
         consumer.assign(partitions)
@@ -34,7 +34,9 @@ class Progress:
 
     def __init__(self, settings: Settings) -> None:
         self._group = settings.consumer_group
-        self._consumer = KafkaConsumer(**kafka_options(settings), enable_auto_commit=False)
+        self._consumer = KafkaConsumer(
+            **consumer_options(settings),
+        )
         self._admin = KafkaAdminClient(**kafka_options(settings))
         self._partitions = [
             TopicPartition(settings.input_topic, number)

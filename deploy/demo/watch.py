@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from numpy.typing import NDArray
 
 from glaim_stream.decode.dead_letters import HEADER_PREFIX, positions_of
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.connection import consumer_options
 from glaim_stream.records import METHODS, read_rows
 from glaim_stream.settings import Settings
 
@@ -40,7 +40,7 @@ class Watcher:
         self._settings = settings
         self._stop = threading.Event()
         self._failure: Exception | None = None
-        self._consumer = KafkaConsumer(**kafka_options(settings), enable_auto_commit=False, max_poll_records=500)
+        self._consumer = KafkaConsumer(**consumer_options(settings), max_poll_records=500)
         self._partitions = [
             TopicPartition(topic, number)
             for topic in (settings.output_topic, settings.dlq_topic, settings.late_topic)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from typing import Any
+from typing import Any, Final
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.settings import Settings
+
+ISOLATION_LEVEL: Final = "read_committed"  # of every consumer: records of open and aborted transactions do not count
 
 
 def kafka_options(settings: Settings) -> dict[str, Any]:
@@ -29,6 +31,15 @@ def kafka_options(settings: Settings) -> dict[str, Any]:
             "sasl_plain_password": _password(settings),
         }
     return options
+
+
+def consumer_options(settings: Settings) -> dict[str, Any]:
+    """Keyword arguments for a consumer of either client that commits nothing by itself.
+
+    Raises:
+        SettingsError: a TLS file cannot be used.
+    """
+    return kafka_options(settings) | {"enable_auto_commit": False, "isolation_level": ISOLATION_LEVEL}
 
 
 def _context(settings: Settings) -> ssl.SSLContext | None:

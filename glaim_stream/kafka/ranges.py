@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.connection import consumer_options, kafka_options
 from glaim_stream.settings import Settings
 
 _FETCH_BYTES = 8 * 1024**2
@@ -51,8 +51,7 @@ async def reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
         SettingsError: no broker answers.
     """
     consumer = AIOKafkaConsumer(
-        **kafka_options(settings),
-        enable_auto_commit=False,
+        **consumer_options(settings),
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=_FETCH_BYTES,
     )

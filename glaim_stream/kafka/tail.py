@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from glaim_stream.errors import RecordError, SettingsError
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.connection import consumer_options
 from glaim_stream.records import read_rows, without_dictionaries
 from glaim_stream.settings import Settings
 
@@ -88,8 +88,7 @@ def _consumer(settings: Settings, from_beginning: bool) -> Any:
 
     try:
         consumer = KafkaConsumer(
-            **kafka_options(settings),
-            enable_auto_commit=False,
+            **consumer_options(settings),
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=_FETCH_BYTES,
         )

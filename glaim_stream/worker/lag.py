@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from glaim_stream import metrics
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.connection import consumer_options
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -38,9 +38,8 @@ async def watch_lag(
         interval_s: seconds between two updates.
     """
     while True:
-        consumer = AIOKafkaConsumer(
-            **kafka_options(settings), group_id=settings.consumer_group, enable_auto_commit=False
-        )  # without a topic it joins no group and fetches nothing
+        # Without a topic it joins no group and fetches nothing.
+        consumer = AIOKafkaConsumer(**consumer_options(settings), group_id=settings.consumer_group)
         try:
             await consumer.start()
             while True:
