@@ -75,6 +75,7 @@ def create_pipeline(
         score_share=settings.score_share if settings.scored else 0.0,
         score_least=settings.score_least,
         upgrades=upgrades and settings.needs_model,
+        clock_kept=settings.delivery == "exactly_once",
     ), ladder
 
 

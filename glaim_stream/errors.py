@@ -8,6 +8,7 @@
     ├── RecordError          an output message has another format
     ├── MessageTooLarge      a message is larger than its topic accepts
     ├── SendError            a message was not acknowledged; it may be sent again
+    ├── OwnershipLost        a partition may belong to another worker: what is in flight is dropped
     ├── WindowShapeError     windows passed to an imputer have the wrong shape
     └── ImputerError         an imputer cannot impute some windows
         └── ImputerUnavailable   ... now, but may later: its breaker opens
@@ -51,6 +52,10 @@ class MessageTooLarge(GlaimError):
 
 class SendError(GlaimError):
     """A message was not acknowledged; it may be sent again."""
+
+
+class OwnershipLost(GlaimError):
+    """A partition may belong to another worker: what is in flight is dropped, and its offsets stay uncommitted."""
 
 
 class WindowShapeError(GlaimError):

@@ -87,6 +87,10 @@ rebuild_seconds = Histogram("glaim_rebuild_seconds", "Time to rebuild the window
 retention_shortfalls = Counter(
     "glaim_retention_shortfalls", "Rebuilds for which the input topic no longer had all needed records"
 )
+transactions = Counter("glaim_transactions", "Transactions of exactly-once delivery, by how they ended", ["outcome"])
+ownership_losses = Counter(
+    "glaim_ownership_losses", "Times that a partition's work was dropped because it may belong to another worker"
+)
 publish_retries = Counter("glaim_publish_retries", "Publish attempts that the broker did not acknowledge")
 health = Gauge("glaim_health", "State of the pages below /health: 1 passes, 0 fails", ["page"])
 loop_delay_seconds = Histogram(

@@ -128,6 +128,19 @@ class Settings(BaseSettings):
         ge=1,
         description="concurrent batches per partition; more batches hide latency but use more memory",
     )
+    delivery: Literal["at_least_once", "exactly_once"] = Field(
+        default="at_least_once",
+        description="exactly_once: rows, letters and offsets commit in one transaction for each partition, so that "
+        "readers of committed records see every row once. at_least_once: less delay, and after a crash the rows since "
+        "the last commit are published again",
+    )
+    transaction_timeout_s: float = Field(
+        default=20.0,
+        gt=0,
+        description="seconds after which the broker aborts a transaction of a worker that is gone; readers of "
+        "committed records wait that long behind it. Longer survives longer pauses of the worker; the broker's "
+        "transaction.max.timeout.ms bounds it",
+    )
     commit_interval_s: float = Field(
         default=0.5,
         gt=0,

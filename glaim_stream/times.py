@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,6 +12,16 @@ from glaim_stream.errors import SettingsError
 
 # Years 1900 to 2200. A number outside this range is probably in another unit (seconds, microseconds).
 EARLIEST_MS, LATEST_MS = -2_208_988_800_000, 7_258_118_400_000
+
+_START_NS = time.time_ns() - time.monotonic_ns()
+
+
+def steady_ms() -> int:
+    """Wall time in epoch milliseconds without its jumps: it runs on from the time at which the process started.
+
+    A correction of the system's clock and a suspended machine do not move it.
+    """
+    return (_START_NS + time.monotonic_ns()) // 1_000_000
 
 
 def moment_ms(text: str, *, timezone: str = "UTC") -> int:

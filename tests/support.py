@@ -22,6 +22,7 @@ from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.messages import Message, Origin, Output
 from glaim_stream.pipeline.pipeline import Applied, Pipeline
 from glaim_stream.records import Method
+from glaim_stream.windows.clock_closes import ClockClose
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.partition import PartitionWindows
 
@@ -205,12 +206,19 @@ class MemoryRebuilder:
     records: Sequence[InputRecord] = ()
     first: int = 0
     failures: int = 0
+    clock: Sequence[ClockClose] = ()
     calls: list[int] = field(default_factory=list)  # next_offset of each call
 
     async def rebuild(
-        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
+        self,
+        topic: str,
+        partition: int,
+        next_offset: int,
+        apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+        expect_clock: Callable[[Sequence[ClockClose]], None],
     ) -> None:
         self.calls.append(next_offset)
+        expect_clock(self.clock)
         wanted = [record for record in self.records if self.first <= record.offset < next_offset]
         if wanted:
             await apply(wanted)

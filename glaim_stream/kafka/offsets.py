@@ -7,50 +7,62 @@ upstream issue 606), so the transport takes the offset from this ledger instead.
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
+from glaim_stream.windows.clock_closes import ClockClose
+
 METADATA_PREFIX: Final = "glaim/1 rebuild_from="
+CLOCK_PREFIX: Final = " clock="
 
 
 @dataclass(slots=True, eq=False)
 class Delivery:
     """One batch of records handed to the worker: offsets in `[first_offset, next_offset)`.
 
-    `rebuild_from` is the lowest offset that still feeds a window once this batch has been applied. It is set when the
-    batch is answered, and only then may it be committed.
+    `commit` is set when the batch is answered, and only then may it be committed.
     """
 
     first_offset: int
     next_offset: int
-    rebuild_from: int | None = field(default=None)
+    commit: Commit | None = field(default=None)
 
-    def answer(self, rebuild_from: int) -> None:
+    def answer(self, rebuild_from: int, clock: tuple[ClockClose, ...] = ()) -> None:
         """Record that everything this batch caused is acknowledged.
 
         Args:
             rebuild_from: lowest input offset that the windows still need after this batch, at most `next_offset`.
+            clock: what the wall clock has published and a rebuild must repeat.
 
         Raises:
             ValueError: the offset lies outside of this range.
         """
         if not 0 <= rebuild_from <= self.next_offset:
             raise ValueError(f"rebuild_from must lie in 0..{self.next_offset}, found {rebuild_from}")
-        self.rebuild_from = rebuild_from
+        self.commit = Commit(self.next_offset, rebuild_from, clock)
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What to write to the consumer group: everything before `offset` is answered."""
+    """What to write to the consumer group: everything before `offset` is answered.
+
+    `rebuild_from` is the lowest offset that still feeds a window; `clock` is what the wall clock has published.
+    """
 
     offset: int
     rebuild_from: int
+    clock: tuple[ClockClose, ...] = ()
 
     @property
     def metadata(self) -> str:
-        """The commit's metadata string, which carries `rebuild_from` to the next owner of the partition."""
-        return f"{METADATA_PREFIX}{self.rebuild_from}"
+        """The commit's metadata string, which carries the rest to the next owner of the partition."""
+        text = f"{METADATA_PREFIX}{self.rebuild_from}"
+        if self.clock:
+            closes = [[each.offset, each.model, each.through] for each in self.clock]
+            text += CLOCK_PREFIX + json.dumps(closes, separators=(",", ":"))
+        return text
 
 
 class OffsetLedger:
@@ -79,8 +91,8 @@ class OffsetLedger:
 
     def committable(self) -> Commit | None:
         """Return the furthest commit that passes no unanswered record; None until the first delivery is answered."""
-        while self._open and (rebuild_from := self._open[0].rebuild_from) is not None:
-            passed = Commit(self._open.popleft().next_offset, rebuild_from)
+        while self._open and (passed := self._open[0].commit) is not None:
+            self._open.popleft()
             if self._commit is None or passed.offset > self._commit.offset:  # batches delivered again end lower
                 self._commit = passed
         return self._commit
@@ -95,7 +107,16 @@ class OffsetLedger:
 def rebuild_from_metadata(metadata: str | None) -> int | None:
     """Return the `rebuild_from` that a commit carries; None when the commit was not made by a worker."""
     if metadata and metadata.startswith(METADATA_PREFIX):
-        digits = metadata[len(METADATA_PREFIX) :]
+        digits = metadata[len(METADATA_PREFIX) :].partition(CLOCK_PREFIX)[0]
         if digits.isdecimal():
             return int(digits)
     return None
+
+
+def clock_from_metadata(metadata: str | None) -> tuple[ClockClose, ...]:
+    """Return what the wall clock had published when a commit was made, oldest first."""
+    text = (metadata or "").partition(CLOCK_PREFIX)[2]
+    try:
+        return tuple(ClockClose(int(offset), str(model), int(through)) for offset, model, through in json.loads(text))
+    except (ValueError, TypeError):
+        return ()

@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Iterator
 
 from glaim_stream import metrics
-from glaim_stream.decode.dead_letters import HEADER_PREFIX, DeadLetter
 from glaim_stream.errors import MessageTooLarge, SendError
-from glaim_stream.kafka.send import Headers, Send
-from glaim_stream.output.announcements import CONTENT_TYPE as DOCUMENT_TYPE
+from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
+from glaim_stream.kafka.send import Send
 from glaim_stream.output.messages import Output
-from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION, halves
 from glaim_stream.retry import pauses_s
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
-
-# Bytes kept of a dead letter that its topic does not take whole; the input topic holds the complete record.
-_KEPT_BYTES = 500
 
 
 class KafkaPublisher:
@@ -27,99 +23,62 @@ class KafkaPublisher:
 
     def __init__(self, send: Send, settings: Settings) -> None:
         self._send_once = send
-        self._output_topic = settings.output_topic
-        self._dlq_topic = settings.dlq_topic
-        self._late_topic = settings.late_topic
-        self._outage_topic = settings.outage_topic
+        self._settings = settings
         # When there is room in its buffer, aiokafka wakes every sender that waits for it: thousands at once would take
         # quadratic time. With a lock, one waits for room and the others for the lock; acknowledgements still overlap.
         self._turn: defaultdict[tuple[str, int | None], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def publish(self, output: Output) -> None:
         """See output.Publisher. Rows and outages go to the partition of the input's number, in order."""
-        source: Headers = [
-            (HEADER_PREFIX + "input-partition", str(output.partition).encode()),
-            (HEADER_PREFIX + "input-offset", str(output.origin.offset).encode()),
-            (HEADER_PREFIX + "input-timestamp-ms", str(output.origin.timestamp_ms).encode()),
-        ]
-        rows = [
-            ("content-type", CONTENT_TYPE), (HEADER_PREFIX + "schema-version", SCHEMA_VERSION.encode()), *source
-        ]  # fmt: skip
-        outage: Headers = [("content-type", DOCUMENT_TYPE), *source]
-        sends = [
-            self._send_rows(message.value, output.partition, [*rows, (HEADER_PREFIX + "model", message.model.encode())])
-            for message in output.messages
-        ]
-        sends += [self._send_letter(letter) for letter in output.letters]
-        sends += [
-            self._send(self._outage_topic, each.key, each.value, output.partition, outage)
-            for each in output.announcements
-        ]
-        await asyncio.gather(*sends)
+        await asyncio.gather(*(self._send(message) for message in outgoing(output, self._settings)))
 
-    async def _send_rows(self, value: bytes, partition: int, headers: Headers) -> None:
-        """Send rows; a message that is too large for the topic is split in halves.
-
-        One row is 3 to 5 kB, including names of 249 characters. A topic that refuses such a message refuses every row:
-        that is an error in its configuration, and the row is retried as for a broker that is away.
-        """
+    async def _send(self, message: Outgoing) -> None:
+        """Send until the broker acknowledges, in smaller messages where the topic does not take this one."""
         pauses = pauses_s()
         while True:
             try:
-                return await self._send(self._output_topic, None, value, partition, headers)
-            except MessageTooLarge:
-                parts = halves(value)
-                if len(parts) > 1:
-                    break
-            metrics.publish_retries.inc()
-            pause_s = next(pauses)
-            log.error(
-                "%s refuses a single row of %d bytes, retrying in %.1f s: raise its max.message.bytes",
-                self._output_topic, len(value), pause_s,
-            )  # fmt: skip
-            await asyncio.sleep(pause_s)
-        log.warning("%s refuses a message of %d bytes: sending it in halves", self._output_topic, len(value))
-        for part in parts:
-            await self._send_rows(part, partition, headers)
-        return None
-
-    async def _send_letter(self, letter: DeadLetter) -> None:
-        """Send a dead letter, and less of it when it is too large.
-
-        First the whole letter; then its first bytes without the key; then these without the producer's headers, which
-        may be what is large.
-        """
-        topic = self._late_topic if letter.late else self._dlq_topic
-        value = letter.value or b""
-        cut = (HEADER_PREFIX + "cut-from-bytes", str(len(value)).encode())
-        ours = [header for header in letter.headers if header[0].startswith(HEADER_PREFIX)]
-        for key, kept, headers in (
-            (letter.key, letter.value, letter.headers),
-            (None, value[:_KEPT_BYTES], [*letter.headers, cut]),
-        ):
-            try:
-                return await self._send(topic, key, kept, None, headers)
-            except MessageTooLarge as error:
-                log.error("%s: a dead letter is cut: %s", topic, error)
-        return await self._send(topic, None, value[:_KEPT_BYTES], None, [*ours, cut])
-
-    async def _send(
-        self, topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers
-    ) -> None:
-        """Send until the broker acknowledges.
-
-        Raises:
-            MessageTooLarge: the topic does not take a message of this size.
-        """
-        pauses = pauses_s()
-        while True:
-            try:
-                async with self._turn[topic, partition]:
-                    acknowledged = await self._send_once(topic, key, value, partition, headers)
+                async with self._turn[message.topic, message.partition]:
+                    acknowledged = await self._send_once(
+                        message.topic, message.key, message.value, message.partition, message.headers
+                    )
                 await acknowledged
                 return
+            except MessageTooLarge as error:
+                parts = smaller(message, error)
+                if parts:
+                    break
+                await pause_after_refusal(message, pauses)
             except SendError as error:
                 metrics.publish_retries.inc()
                 pause_s = next(pauses)
-                log.warning("%s did not acknowledge a message, retrying in %.1f s: %s", topic, pause_s, error)
-            await asyncio.sleep(pause_s)
+                log.warning(
+                    "%s did not acknowledge a message, retrying in %.1f s: %s", message.topic, pause_s, error
+                )  # fmt: skip
+                await asyncio.sleep(pause_s)
+        for part in parts:
+            await self._send(part)
+
+
+def smaller(message: Outgoing, error: MessageTooLarge) -> list[Outgoing]:
+    """Return the messages to send instead of one that was refused; none where it cannot be smaller."""
+    parts = message.smaller()
+    if len(parts) > 1:
+        log.warning("%s: sending it in halves", error)
+    elif parts:
+        log.error("%s: the dead letter is cut", error)
+    return parts
+
+
+async def pause_after_refusal(message: Outgoing, pauses: Iterator[float]) -> None:
+    """Wait before sending again what the topic does not take although it cannot be smaller.
+
+    A topic that refuses a single row refuses every row: that is an error in its configuration, and the partition waits
+    until it is mended, as for a broker that is away.
+    """
+    metrics.publish_retries.inc()
+    pause_s = next(pauses)
+    log.error(
+        "%s refuses a single %s of %d bytes, retrying in %.1f s: raise its max.message.bytes",
+        message.topic, "row" if message.kind is Kind.ROWS else "message", len(message.value or b""), pause_s,
+    )  # fmt: skip
+    await asyncio.sleep(pause_s)

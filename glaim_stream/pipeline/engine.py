@@ -56,6 +56,11 @@ class Pending:
     scores: Scores
     origin: Origin
 
+    @property
+    def ready(self) -> bool:
+        """Whether `finish` will not wait for the imputer."""
+        return self.query.done() and (self.relearning is None or self.relearning.done())
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -85,7 +90,7 @@ class PartitionEngine:
             restore: gives the windows before a batch, when they are not there or an error has left them half changed.
             topic: the input topic, for dead letters and log lines.
             partition: its number.
-            now_ms: wall time, epoch milliseconds.
+            now_ms: wall time, epoch milliseconds; arrivals and idle time are measured by it, so it must not jump.
             on_fault: called after each internal error, which is logged and counted here.
         """
         self._pipeline, self._restore = pipeline, restore
@@ -125,9 +130,13 @@ class PartitionEngine:
         query = self._start(applied.closed, applied.probes, upgrades)
         return Pending(records, applied, query, relearning, self._scores, self._origin)
 
-    def close_idle(self) -> Pending | None:
-        """Close the steps that are over by the wall clock, once nothing has arrived for the idle timeout."""
-        return self._close(lambda windows: windows.close_idle(self._now_ms()))
+    def close_idle(self, next_offset: int = 0) -> Pending | None:
+        """Close the steps that are over by the wall clock, once nothing has arrived for the idle timeout.
+
+        Args:
+            next_offset: the offset after the last record that was applied.
+        """
+        return self._close(lambda windows: windows.close_idle(self._now_ms(), next_offset))
 
     def close_end(self) -> Pending | None:
         """Close the steps that are still open, at the end of the input."""

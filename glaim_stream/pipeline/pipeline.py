@@ -77,6 +77,7 @@ class Pipeline:
         score_share: float = 0.0,
         score_least: int = FEWEST_WINDOWS,
         upgrades: bool = False,
+        clock_kept: bool = False,
     ) -> None:
         """Build the pipeline.
 
@@ -90,6 +91,7 @@ class Pipeline:
                 by their recent errors; 0 switches off both probing and blending.
             score_least: probe windows at each step, however few groups there are.
             upgrades: fill finals of a lower rung again when the model is back.
+            clock_kept: commits record what the wall clock has published (glaim_stream.windows.clock_closes).
 
         Raises:
             ContractError: a contract does not fit the catalogue.
@@ -102,7 +104,7 @@ class Pipeline:
         self.imputer = imputer
         self._max_message_bytes = max_message_bytes
         self._score_share, self._score_least = score_share, score_least
-        self._upgrades = upgrades
+        self._upgrades, self._clock_kept = upgrades, clock_kept
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index)
         self._tables = SensorTables(catalogue, contracts)
@@ -115,6 +117,7 @@ class Pipeline:
             score_share=self._score_share,
             score_least=self._score_least,
             group_names=self.index.names,
+            clock_kept=self._clock_kept,
         )
 
     def scores(self) -> Scores:

@@ -101,8 +101,9 @@ def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
     """Make rows for readings that arrived after their step was published; None when there are none.
 
     A change to a step that event time has closed is a correction. A step that only the wall clock has published is
-    still open: its cell is published again under the revision PROVISIONAL, and a worker that reads the topic without
-    the wall clock publishes the same row when the step closes.
+    still open. Where commits record the clock (Rules.clock_kept) its change is a correction too. Elsewhere its cell is
+    published again under the revision PROVISIONAL, because a worker that reads the topic without the wall clock
+    publishes the same row when the step closes.
 
     Args:
         rings: state of the model's groups; their counts of corrections are increased.
@@ -115,7 +116,7 @@ def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
     count = len(cells.row)
     if count == 0:
         return None
-    closed = cells.step < (rings.closable or 0)
+    closed = (cells.step < (rings.closable or 0)) | rules.clock_kept
     revision = np.full(count, PROVISIONAL, np.int16)
     revision[closed] = rings.correct(cells.where(closed)) + np.int16(FIRST_CORRECTION - 1)
     place = (cells.row, cells.sensor, rings.slots(cells.step))

@@ -6,7 +6,7 @@ reading is a hole at its last step. A slow sensor's other steps without a readin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ class Rules:
     max_gap: int
     step_ms: int
     model_index: int
+    clock_kept: bool = False  # commits record what the wall clock has published, so a rebuild repeats it
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +113,12 @@ def provisional_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None,
 def settled_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None) -> StepRows:
     """Rows of a step that the wall clock has published: its holes that event time makes final without a revision.
 
-    They carry the revision PROVISIONAL, because a worker without the wall clock publishes the same rows as its first.
+    They carry the revision FINAL, or, where commits do not record the clock, PROVISIONAL: there a worker without the
+    wall clock publishes the same rows as its first.
     """
     rows = provisional_rows(lookback, rules, slow, by_clock=False)
-    return rows.where(rows.final & ~rows.observed)
+    settled = rows.where(rows.final & ~rows.observed)
+    return replace(settled, revision=FINAL) if rules.clock_kept else settled
 
 
 def final_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None) -> StepRows:

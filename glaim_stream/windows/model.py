@@ -32,6 +32,7 @@ class ModelWindows:
         *,
         shared_clock: bool,
         sampling: Sampling | None,
+        clock_kept: bool = False,
     ) -> None:
         """Start empty.
 
@@ -42,6 +43,7 @@ class ModelWindows:
             shared_clock: other models' readings move the clock too.
             sampling: which groups are probed; None: none. A rebuild has to repeat the probes of the last HORIZON
                 steps, so with probes offsets are remembered for longer.
+            clock_kept: see Rules.
         """
         self.model = model
         self.model_index = model_index
@@ -55,7 +57,7 @@ class ModelWindows:
             mean=model.bucket == "mean",
             offsets_back=history_steps(model.window, scored=sampling is not None) - model.window,
         )
-        self.rules = Rules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index)
+        self.rules = Rules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index, clock_kept)
         self._outage_tracker = OutageTracker(self.rings, self.rules)
         cadences = np.array(model.cadences, np.int64)
         self._slow = None
@@ -66,7 +68,7 @@ class ModelWindows:
         self._closing_offsets = None
         if shared_clock:
             self._closing_offsets = ClosingOffsets(model.window, model.step_ms, model.lateness_ms)
-        self._provisional_through: int | None = None  # newest step that the wall clock has published
+        self.published_through: int | None = None  # newest step that was published before event time closed it
         self._prober = None if sampling is None else Prober(self.rings, self.rules, sampling)
         self._probes: list[Probes] = []
         self._outages: list[Outage] = []
@@ -140,14 +142,24 @@ class ModelWindows:
             return None
         if idle_ms is None:
             last = max(last, observed)
-        last = min(last, observed + model.max_gap + 1)  # every group is dark from there on
+        return self.publish_through(min(last, observed + model.max_gap + 1))  # every group is dark from there on
+
+    def publish_through(self, last: int) -> Closed | None:
+        """Make provisional rows of the open steps up to `last`, without waiting for event time to close them."""
+        assert self.rings.closable is not None
+        first = self._unpublished(self.rings.closable)
         parts = [self._close(step, published=False, by_clock=True) for step in range(first, last + 1)]
-        self._provisional_through = max(last, first - 1)
+        self.published_through = max(last, first - 1)
         return concatenate(parts)
+
+    @property
+    def ahead_of_event_time(self) -> bool:
+        """Whether a step is published that event time has not closed yet."""
+        return self.rings.closable is not None and self._unpublished(self.rings.closable) > self.rings.closable
 
     def _unpublished(self, closable: int) -> int:
         """Lowest step that is not published yet."""
-        through = self._provisional_through
+        through = self.published_through
         return closable if through is None else max(closable, through + 1)
 
     def _closable(self, newest_ms: Ints) -> Ints:
@@ -161,7 +173,7 @@ class ModelWindows:
         # Once a whole window behind the last reading is empty there is nothing left to publish: skip the rest.
         busy_until = min(closable, rings.closable + self._ahead + window) if rings.groups else rings.closable
         for step in range(rings.closable, busy_until):
-            published = self._provisional_through is not None and step <= self._provisional_through
+            published = self.published_through is not None and step <= self.published_through
             parts.append(self._close(step, published=published, by_clock=False))
             if self._prober is not None and (probes := self._prober.probe(step)) is not None:
                 self._probes.append(probes)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.readings import Readings, no_readings
 from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
+from glaim_stream.windows.clock_closes import ClockClose, ClockCloses
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import Outage
@@ -50,6 +51,7 @@ class PartitionWindows:
         score_share: float = 0.0,
         score_least: int = FEWEST_WINDOWS,
         group_names: Sequence[str] = (),
+        clock_kept: bool = False,
     ) -> None:
         """Start empty.
 
@@ -58,6 +60,7 @@ class PartitionWindows:
             score_share: share of the groups that are probed at each step (glaim_stream.windows.probes); 0: none.
             score_least: probe windows per step if the share gives fewer.
             group_names: by group code; may grow. Needed for probes only.
+            clock_kept: whether commits record `clock_closes`, so that a rebuild repeats them.
         """
         self.clock = EventClock()
         shared = len(catalogue.models) > 1
@@ -65,9 +68,18 @@ class PartitionWindows:
         self._max_ahead_ms = np.array([catalogue.max_ahead_ms(model) for model in catalogue.models], np.int64)
         sampling = Sampling(score_share, score_least, group_names) if score_share > 0 else None
         self._models = [
-            ModelWindows(model, index, catalogue.max_ahead_ms(model), shared_clock=shared, sampling=sampling)
+            ModelWindows(
+                model,
+                index,
+                catalogue.max_ahead_ms(model),
+                shared_clock=shared,
+                sampling=sampling,
+                clock_kept=clock_kept,
+            )
             for index, model in enumerate(catalogue.models)
         ]
+        self._clock_kept = clock_kept
+        self._clock_closes = ClockCloses()
 
     @property
     def rebuilding(self) -> bool:
@@ -110,17 +122,46 @@ class PartitionWindows:
         result.late_by_ms = newest_ms[late] - self._lateness_ms[result.too_late.model] - result.too_late.event_time_ms
         return result
 
-    def close_idle(self, now_ms: int) -> FeedResult:
+    def is_idle(self, now_ms: int) -> bool:
+        """Whether nothing has arrived for a model's idle timeout."""
+        idle_ms = self.clock.idle_ms(now_ms)
+        return any(idle_ms >= windows.model.idle_timeout_s * 1000 for windows in self._models)
+
+    def close_idle(self, now_ms: int, next_offset: int = 0) -> FeedResult:
         """Close steps provisionally when nothing has arrived for a model's idle timeout.
 
         Event time is assumed to advance with the wall clock from the last arrival, so a blackout yields rows step by
         step until `max_gap` steps have passed. Final rows remain with event time: they are a function of the topic,
         and the topic does not contain the wall clock.
+
+        Args:
+            now_ms: wall time, on the same clock as the arrivals.
+            next_offset: the offset after the last record that was applied.
         """
         idle_ms = self.clock.idle_ms(now_ms)
-        return self._close_open(
-            [windows for windows in self._models if idle_ms >= windows.model.idle_timeout_s * 1000], idle_ms
-        )
+        idle = [windows for windows in self._models if idle_ms >= windows.model.idle_timeout_s * 1000]
+        result = self._close_open(idle, idle_ms)
+        for windows in idle:
+            if windows.ahead_of_event_time:
+                self._clock_closes.add(next_offset, windows.model.name, windows.published_through)
+        return result
+
+    def clock_closes(self, rebuild_from: int) -> tuple[ClockClose, ...]:
+        """What the wall clock has published and a rebuild from this offset must repeat."""
+        if not self._clock_kept:
+            return ()
+        ahead = {windows.model.name for windows in self._models if windows.ahead_of_event_time}
+        return self._clock_closes.needed(rebuild_from, ahead)
+
+    def repeat_clock_close(self, close: ClockClose) -> None:
+        """Publish again, in a rebuild, what the wall clock published at this offset."""
+        if not self._clock_kept:
+            return
+        for windows in self._models:
+            if windows.model.name == close.model and windows.rings.closable is not None:
+                windows.publish_through(close.through)
+                windows.take_outages()
+                self._clock_closes.add(close.offset, close.model, close.through)
 
     def close_end(self) -> FeedResult:
         """Close provisionally the open steps up to the newest reading, and no later ones: the input has ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 import faust
@@ -15,6 +16,7 @@ from glaim_stream.build import ServedRung, create_pipeline
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.kafka.publish import KafkaPublisher
+from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.settings import Settings
 from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send
 from glaim_stream.worker.health import Health
@@ -23,6 +25,7 @@ from glaim_stream.worker.imputer_metrics import count_failure, count_state
 from glaim_stream.worker.lag import watch_lag
 from glaim_stream.worker.logs import prepare_logging
 from glaim_stream.worker.metric_series import create_series
+from glaim_stream.worker.outlet import AtLeastOnce, ExactlyOnce, Outlet
 from glaim_stream.worker.partition import PartitionWorker, Work
 from glaim_stream.worker.rebuild import KafkaRebuilder
 from glaim_stream.worker.transport import Batch, BatchSchema
@@ -78,6 +81,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     )
     topic = app.topic(settings.input_topic, schema=BatchSchema(), acks=True)
     publisher = KafkaPublisher(faust_send(app), settings)
+    exactly_once = settings.delivery == "exactly_once"
     rebuilder = KafkaRebuilder(settings, pipeline.catalogue)
     workers: dict[TP, PartitionWorker] = {}
     crashes: set[asyncio.Future[None]] = set()  # a task without a reference may be collected before it is done
@@ -93,19 +97,32 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
                 batch.topic,
                 batch.partition,
                 pipeline,
-                publisher,
+                outlet_of(tp),
                 rebuilder,
                 batches_in_flight=settings.batches_in_flight,
                 on_crash=crash,
+                confirm=partial(confirm, tp, recently=True),
             )
         return workers[tp]
+
+    def outlet_of(tp: TP) -> Outlet:
+        if not exactly_once:
+            return AtLeastOnce(publisher)
+        transactions = TransactionalPublisher(settings, tp.topic, tp.partition, partial(confirm, tp))
+        return ExactlyOnce(transactions, lambda offset: app.consumer.continue_from(tp, offset))
+
+    async def confirm(tp: TP, *, recently: bool = False) -> bool | None:
+        try:
+            return await app.consumer.confirm(tp, recently=recently)
+        except NotReady:  # the app is stopping
+            return None
 
     @app.agent(topic, name="glaim_stream.impute")  # type: ignore[untyped-decorator]
     async def impute(stream: Any) -> None:
         """Hand each batch to its partition's worker, which answers it once its output is acknowledged."""
         async for event in stream.noack().events():
             batch: Batch = event.value
-            await worker_of(batch).submit(Work(batch.records, batch.delivery, event.ack))
+            await worker_of(batch).submit(Work(batch.records, batch.delivery, event.ack, batch.poll))
 
     @app.on_partitions_assigned.connect(weak=False)  # type: ignore[untyped-decorator]
     async def assigned(app: faust.App, assigned: set[TP], **_: Any) -> None:
@@ -119,6 +136,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     @app.task  # type: ignore[untyped-decorator]
     async def started() -> None:
         prepare_logging(settings.log_level)
+        app.consumer.commits = not exactly_once
         for rung in ladder.rungs:
             if isinstance(rung, ServedRung):
                 await _check_served(rung)

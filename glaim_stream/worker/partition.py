@@ -2,25 +2,28 @@
 
 Two tasks run side by side. The first applies each batch to the windows, in order; the second waits for the imputer,
 publishes in the same order and answers. So several batches wait for the model at a time, and no batch is answered
-before the broker has acknowledged everything that it caused.
+before the broker has acknowledged everything that it caused. When the partition may belong to another worker, both
+tasks drop what they hold and begin again from the last commit.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from glaim_stream import metrics
 from glaim_stream.decode.dead_letters import InputRecord
-from glaim_stream.kafka.offsets import Delivery
-from glaim_stream.output.messages import Publisher
+from glaim_stream.errors import OwnershipLost
+from glaim_stream.kafka.offsets import Commit, Delivery
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
 from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.retry import pauses_s
+from glaim_stream.times import steady_ms
 from glaim_stream.windows.clock import NEVER_MS
 from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.worker.outlet import Outlet
 from glaim_stream.worker.restore import Rebuilder, TopicRestore
 
 log = logging.getLogger(__name__)
@@ -28,22 +31,31 @@ log = logging.getLogger(__name__)
 IDLE_CHECK_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+async def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """A batch to process; `done` is called once it is answered."""
+    """A batch to process; `done` is called once it is answered. `poll` is the number of the poll that gave it."""
 
     records: Sequence[InputRecord]
     delivery: Delivery
     done: Callable[[], object]
+    poll: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """A batch between the two tasks."""
+    """A batch between the two tasks.
 
-    pending: Pending
-    work: Work | None  # None for steps that the wall clock closed
-    rebuild_from: int = 0  # lowest offset that the windows need after this batch
+    `pending` is None for a batch that was applied before, `work` for steps that the wall clock closed. `commit` is what
+    may be committed afterwards; None where the next batch's commit does.
+    """
+
+    pending: Pending | None
+    work: Work | None
+    commit: Commit | None
 
 
 class PartitionWorker:
@@ -54,12 +66,13 @@ class PartitionWorker:
         topic: str,
         partition: int,
         pipeline: Pipeline,
-        publisher: Publisher,
+        outlet: Outlet,
         rebuilder: Rebuilder,
         *,
         batches_in_flight: int,
         on_crash: Callable[[BaseException], None] = lambda error: None,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        confirm: Callable[[], Awaitable[bool | None]] = _always,
+        now_ms: Callable[[], int] = steady_ms,
     ) -> None:
         """Start the tasks.
 
@@ -67,25 +80,29 @@ class PartitionWorker:
             topic: the input topic.
             partition: its number.
             pipeline: shared with the other partitions.
-            publisher: publishes output and dead letters.
+            outlet: publishes output and dead letters.
             rebuilder: reads the input topic again.
             batches_in_flight: most batches that wait between the two tasks.
             on_crash: called with an error that ended a task; the worker must not carry on after it.
-            now_ms: wall time, epoch milliseconds.
+            confirm: whether a broker says that the partition is still ours; None when no broker answers. The wall
+                clock closes no step without it.
+            now_ms: wall time without its jumps, epoch milliseconds.
         """
         self._topic, self._partition = topic, partition
-        self._pipeline, self._publisher = pipeline, publisher
+        self._pipeline, self._outlet, self._confirm = pipeline, outlet, confirm
         self._now_ms = now_ms
         restore = TopicRestore(pipeline, rebuilder, topic=topic, partition=partition, now_ms=now_ms)
         self._engine = PartitionEngine(pipeline, restore, topic=topic, partition=partition, now_ms=now_ms)
         self._next_offset = -1
         self._position_unsure = True
+        self._begun = False  # whether the outlet is ready for this partition
+        self._first_poll = 0  # batches of earlier polls do not continue where the partition does
+        self._outstanding: set[Work] = set()
         self._incoming: asyncio.Queue[Work] = asyncio.Queue(1)
         self._applied: asyncio.Queue[_Applied] = asyncio.Queue(batches_in_flight)
         self._on_crash = on_crash
-        self._tasks = [asyncio.create_task(self._apply_batches()), asyncio.create_task(self._publish_batches())]
-        for task in self._tasks:
-            task.add_done_callback(self._report_crash)
+        self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(self._report_crash)
 
     @property
     def rebuilding(self) -> bool:
@@ -94,6 +111,7 @@ class PartitionWorker:
 
     async def submit(self, work: Work) -> None:
         """Hand over a batch; waits while too many are in flight, which is the back-pressure."""
+        self._outstanding.add(work)
         await self._incoming.put(work)
 
     def check_position(self) -> None:
@@ -102,16 +120,57 @@ class PartitionWorker:
 
     async def stop(self) -> None:
         """Drop everything in flight; batches that were not answered will be delivered again."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
         await self._engine.close()
+        await self._outlet.close()
 
     def _report_crash(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.critical("%s-%d: processing ended by an error", self._topic, self._partition, exc_info=error)
             self._on_crash(error)
+
+    async def _run(self) -> None:
+        while True:
+            tasks = [asyncio.create_task(self._apply_batches()), asyncio.create_task(self._publish_batches())]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                results = await asyncio.gather(*tasks, return_exceptions=True)
+            errors = [each for each in results if isinstance(each, Exception)]
+            lost = [error for error in errors if isinstance(error, OwnershipLost)]
+            for error in errors:
+                if error not in lost:
+                    raise error
+            await self._begin_again(lost[0])
+
+    async def _begin_again(self, lost: OwnershipLost) -> None:
+        """Drop everything in flight, which stays uncommitted, and wait until the partition is confirmed as ours.
+
+        Where it is not ours, this ends when the worker is stopped.
+        """
+        log.warning("%s-%d: everything in flight is dropped: %s", self._topic, self._partition, lost)
+        metrics.ownership_losses.inc()
+        await self._engine.close()
+        self._engine.drop_windows()
+        self._begun = False
+        pauses = pauses_s()
+        while True:
+            for queue in (self._incoming, self._applied):
+                while not queue.empty():
+                    queue.get_nowait()
+            for work in list(self._outstanding):
+                self._done(work)
+            if await self._confirm():
+                return
+            await asyncio.sleep(next(pauses))
+
+    def _done(self, work: Work) -> None:
+        self._outstanding.discard(work)
+        work.done()
 
     async def _apply_batches(self) -> None:
         while True:
@@ -120,13 +179,50 @@ class PartitionWorker:
             except TimeoutError:
                 await self._close_idle()
                 continue
-            if self._has_moved(work.delivery):
-                self._engine.drop_windows()
-            pending = await self._engine.apply(work.records)
+            if not self._begun:
+                await self._begin(work)
+            if work.poll < self._first_poll:
+                self._done(work)
+                continue
+            records = self._new_records(work)
+            if not records:
+                await self._applied.put(_Applied(None, work, None))
+                continue
+            pending = await self._engine.apply(records)
             windows = self._engine.windows
             assert windows is not None
             self._set_gauges(windows)
-            await self._applied.put(_Applied(pending, work, windows.rebuild_from(work.delivery.next_offset)))
+            await self._applied.put(_Applied(pending, work, self._commit(windows, work.delivery.next_offset)))
+
+    async def _begin(self, work: Work) -> None:
+        first, self._first_poll = await self._outlet.begin(work.delivery.first_offset, work.poll)
+        self._begun = True
+        if self._outlet.exactly_once:
+            self._engine.drop_windows()
+            self._next_offset, self._position_unsure = first, False
+
+    def _new_records(self, work: Work) -> Sequence[InputRecord]:
+        """Return the records of a batch that are to be applied; forget the windows when they belong elsewhere.
+
+        At least once, a batch that was delivered before is applied again, to rebuilt windows. Exactly once, its output
+        is in flight, because a commit of another worker would have ended it: what was applied is left out.
+        """
+        if not self._outlet.exactly_once:
+            if self._has_moved(work.delivery):
+                self._engine.drop_windows()
+            return work.records
+        applied_to = self._next_offset
+        if self._position_unsure and work.delivery.first_offset > applied_to:
+            self._engine.drop_windows()
+        self._position_unsure = False
+        self._next_offset = max(applied_to, work.delivery.next_offset)
+        if work.delivery.first_offset >= applied_to:
+            return work.records
+        return [record for record in work.records if record.offset >= applied_to]
+
+    def _commit(self, windows: PartitionWindows, next_offset: int) -> Commit:
+        rebuild_from = windows.rebuild_from(next_offset)
+        return Commit(next_offset, rebuild_from, windows.clock_closes(rebuild_from))
 
     def _has_moved(self, delivery: Delivery) -> bool:
         """Whether a batch does not follow the last one, so that the windows do not belong to it.
@@ -141,21 +237,52 @@ class PartitionWorker:
         return moved
 
     async def _close_idle(self) -> None:
-        pending = self._engine.close_idle()
+        """Close steps by the wall clock, while a broker confirms that the partition is ours.
+
+        A worker that was paused, suspended or cut off wakes up long after its last poll: by the clock everything is
+        idle, and its successor has published these steps with their readings.
+        """
+        windows = self._engine.windows
+        if windows is None or not windows.is_idle(self._now_ms()) or not await self._confirm():
+            return
+        pending = self._engine.close_idle(self._next_offset)
         if pending is not None:
-            await self._applied.put(_Applied(pending, None))
+            commit = self._commit(windows, self._next_offset) if self._outlet.exactly_once else None
+            await self._applied.put(_Applied(pending, None, commit))
 
     async def _publish_batches(self) -> None:
+        following: _Applied | None = None
         while True:
-            applied = await self._applied.get()
-            output = (await self._engine.finish(applied.pending)).output
-            await self._publisher.publish(output)
-            if applied.work is not None:
-                applied.work.delivery.answer(applied.rebuild_from)
-                applied.work.done()
-                if output.messages:
-                    latency_ms = self._now_ms() - applied.work.records[-1].timestamp
-                    metrics.output_latency_seconds.observe(latency_ms / 1000)
+            ready = [following or await self._applied.get()]
+            following = None
+            while self._outlet.exactly_once and not self._applied.empty():  # what is ready shares a transaction
+                following = self._applied.get_nowait()
+                if following.pending is not None and not following.pending.ready:
+                    break
+                ready.append(following)
+                following = None
+            outputs = [
+                (await self._engine.finish(applied.pending)).output for applied in ready if applied.pending is not None
+            ]
+            commits = [applied.commit for applied in ready if applied.commit is not None]
+            if outputs:
+                await self._outlet.publish(outputs, commits[-1] if commits else None)
+            for applied in ready:
+                self._answer(applied)
+
+    def _answer(self, applied: _Applied) -> None:
+        work, commit = applied.work, applied.commit
+        if work is None:
+            return
+        delivery = work.delivery
+        if commit is None:  # applied before, by another batch
+            delivery.answer(delivery.next_offset)
+        else:
+            delivery.answer(min(commit.rebuild_from, delivery.next_offset), commit.clock)
+        self._done(work)
+        if applied.pending is not None and applied.pending.applied.closed:
+            latency_ms = self._now_ms() - work.records[-1].timestamp
+            metrics.output_latency_seconds.observe(latency_ms / 1000)
 
     def _set_gauges(self, windows: PartitionWindows) -> None:
         label = str(self._partition)

@@ -11,14 +11,15 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
-from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.offsets import rebuild_from_metadata
+from glaim_stream.kafka.commits import read_commit
+from glaim_stream.kafka.connection import consumer_options
+from glaim_stream.kafka.offsets import clock_from_metadata, rebuild_from_metadata
 from glaim_stream.settings import Settings
+from glaim_stream.windows.clock_closes import ClockClose
 from glaim_stream.windows.history import history_ms
 
 log = logging.getLogger(__name__)
@@ -34,19 +35,28 @@ class KafkaRebuilder:
         self._span_ms = history_ms(catalogue, scored=settings.scored)
 
     async def rebuild(
-        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
+        self,
+        topic: str,
+        partition: int,
+        next_offset: int,
+        apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+        expect_clock: Callable[[Sequence[ClockClose]], None],
     ) -> None:
         """Pass to `apply` every record from the one that the last commit needs up to, and without, `next_offset`.
 
-        Without a commit, start with the oldest record.
+        Without a commit, start with the oldest record. Before that, pass the commit's clock closes to `expect_clock`.
         """
         if next_offset == 0:
             return
         tp = TopicPartition(topic, partition)
         start_s = time.perf_counter()
-        metadata = await self._commit_metadata(tp)
+        commit = await read_commit(self._settings, tp)
+        metadata = None if commit is None else commit.metadata
+        if commit is not None and commit.offset <= next_offset:  # a later commit's may lie beyond what is rebuilt
+            expect_clock(clock_from_metadata(metadata))
         consumer = AIOKafkaConsumer(
-            **kafka_options(self._settings), enable_auto_commit=False, auto_offset_reset="earliest"
+            **consumer_options(self._settings),
+            auto_offset_reset="earliest",
         )
         await consumer.start()
         try:
@@ -61,17 +71,6 @@ class KafkaRebuilder:
             "%s-%d: windows rebuilt from %d records, offsets %d to %d, in %.2f s",
             topic, partition, count, first, next_offset, time.perf_counter() - start_s,
         )  # fmt: skip
-
-    async def _commit_metadata(self, tp: TopicPartition) -> str | None:
-        """Return the metadata of the consumer group's commit, None when it never committed in this partition."""
-        admin = AIOKafkaAdminClient(**kafka_options(self._settings))
-        await admin.start()
-        try:
-            commits = await admin.list_consumer_group_offsets(self._settings.consumer_group, partitions=[tp])
-        finally:
-            await admin.close()
-        commit = commits.get(tp)
-        return None if commit is None or commit.offset < 0 else (commit.metadata or "")
 
     async def _first_offset(
         self, consumer: AIOKafkaConsumer, tp: TopicPartition, next_offset: int, metadata: str | None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -13,7 +15,9 @@ from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.pipeline import Applied, Pipeline
 from glaim_stream.pipeline.restore import Restore, Restored
 from glaim_stream.retry import pauses_s
+from glaim_stream.windows.clock_closes import ClockClose
 from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import Probes, newest_steps
 
 log = logging.getLogger(__name__)
@@ -23,9 +27,17 @@ class Rebuilder(Protocol):
     """Reads the input topic again, from what the last commit needs up to `next_offset`."""
 
     async def rebuild(
-        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
+        self,
+        topic: str,
+        partition: int,
+        next_offset: int,
+        apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+        expect_clock: Callable[[Sequence[ClockClose]], None],
     ) -> None:
-        """Pass to `apply`, in order, the records below `next_offset` that the windows there are made of."""
+        """Pass to `apply`, in order, the records below `next_offset` that the windows there are made of.
+
+        Before that, pass to `expect_clock` what the last commit says that the wall clock has published.
+        """
         ...
 
 
@@ -49,7 +61,12 @@ class Rebuild:
         self._windows = pipeline.windows()
         self._windows.rebuilding = True
         self._isolation = Isolation(pipeline, self._windows) if isolate else None
+        self._clock: deque[ClockClose] = deque()  # to be repeated, oldest first
         self._probes: list[Probes] = []  # of the newest HORIZON steps, whose errors the scores remember
+
+    def expect_clock(self, closes: Sequence[ClockClose]) -> None:
+        """Repeat these closes between the records, where they happened."""
+        self._clock = deque(closes)
 
     async def apply(self, records: Sequence[InputRecord]) -> None:
         """Apply records without publishing anything.
@@ -59,6 +76,21 @@ class Rebuild:
         Raises:
             CannotApply: a record cannot be applied, and the rebuild does not isolate.
         """
+        start = 0
+        while self._clock and self._clock[0].offset <= records[-1].offset:
+            close = self._clock.popleft()
+            end = bisect_left(records, close.offset, key=lambda record: record.offset)
+            if end > start:
+                await self._apply(records[start:end])
+                start = end
+            self._made.repeat_clock_close(close)
+        await self._apply(records[start:])
+
+    @property
+    def _made(self) -> PartitionWindows:
+        return self._windows if self._isolation is None else self._isolation.windows
+
+    async def _apply(self, records: Sequence[InputRecord]) -> None:
         await asyncio.sleep(0)
         if self._isolation is not None:
             for _ in self._isolation.attempts(records, now_ms=self._now_ms()):
@@ -72,7 +104,9 @@ class Rebuild:
 
     def restored(self) -> Restored:
         """Return the windows after the records so far; what they close from now on is new."""
-        windows = self._windows if self._isolation is None else self._isolation.windows
+        windows = self._made
+        for close in self._clock:
+            windows.repeat_clock_close(close)
         windows.rebuilding = False
         return Restored(windows, self._probes)
 
@@ -106,7 +140,9 @@ class TopicRestore(Restore):
             while True:
                 rebuild = Rebuild(self._pipeline, self._now_ms, isolate=isolate)
                 try:
-                    await self._rebuilder.rebuild(self._topic, self._partition, records[0].offset, rebuild.apply)
+                    await self._rebuilder.rebuild(
+                        self._topic, self._partition, records[0].offset, rebuild.apply, rebuild.expect_clock
+                    )
                     return rebuild.restored()
                 except CannotApply:  # these records failed the first time too, and became dead letters then
                     log.exception(

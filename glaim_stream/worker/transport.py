@@ -9,11 +9,13 @@ changes it fails a test.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, cast
 
+from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import CommitFailedError
 from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
 from faust.serializers.schemas import Schema
@@ -22,8 +24,11 @@ from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
 from mode.utils.futures import notify
 
+from glaim_stream.errors import OwnershipLost
+from glaim_stream.kafka.connection import ISOLATION_LEVEL
 from glaim_stream.kafka.offsets import Delivery, OffsetLedger
 
+_RECENTLY_S = 1.0
 MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them is not split
 
 
@@ -35,6 +40,7 @@ class Batch:
     partition: int
     records: Sequence[ConsumerRecord]
     delivery: Delivery
+    poll: int  # number of the poll that gave it
 
 
 def bounded(records: Sequence[ConsumerRecord]) -> Iterator[Sequence[ConsumerRecord]]:
@@ -81,6 +87,26 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _polled(self) -> None:
         with self._ensure_consumer()._subscription.fetch_context():
             pass
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._isolation_level = ISOLATION_LEVEL  # read when the consumer starts
+        return consumer
+
+    async def confirm(self, tp: TP) -> bool | None:
+        """Whether the group's coordinator says, now, that a partition is ours; None when it does not answer."""
+        return await self.call_thread(self._confirm, tp)
+
+    async def _confirm(self, tp: TP) -> bool | None:
+        consumer = self._ensure_consumer()
+        coordinator = consumer._coordinator
+        generation = coordinator.generation
+        answered = await coordinator._do_heartbeat()
+        if coordinator.generation != generation or tp not in self.assignment():
+            return False
+        # While the group rebalances, the partition is still ours, but its next owner may be chosen already.
+        rebalances = coordinator.need_rejoin(consumer._subscription.subscription)
+        return True if answered and not rebalances else None
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         consumer = self._ensure_consumer()
@@ -133,6 +159,10 @@ class Consumer(driver.Consumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.ledgers: dict[TP, OffsetLedger] = {}
         self.commit_metadata: dict[tuple[TP, int], str] = {}  # of pending commits; read by the thread
+        self.commits = True  # False: offsets are committed elsewhere, in the transactions that hold their output
+        self._polls = 0
+        self._confirmed_s = -_RECENTLY_S  # when a broker was asked that confirmed our membership
+        self._seeks: dict[TP, tuple[int, asyncio.Future[int]]] = {}  # to do before the next poll
         super().__init__(*args, **kwargs)
         self._read_offset = NoReadOffsets()
 
@@ -140,11 +170,44 @@ class Consumer(driver.Consumer):
         """See ConsumerThread."""
         cast(ConsumerThread, self._thread).stay()
 
+    async def confirm(self, tp: TP, *, recently: bool = False) -> bool | None:
+        """See ConsumerThread; `recently`: a confirmation of any partition in the last second is enough."""
+        if recently and monotonic() - self._confirmed_s < _RECENTLY_S:
+            return tp in self.assignment()
+        asked_s = monotonic()
+        confirmed = await cast(ConsumerThread, self._thread).confirm(tp)
+        if confirmed:
+            self._confirmed_s = asked_s
+        return confirmed
+
+    async def continue_from(self, tp: TP, offset: int) -> int:
+        """Move a partition's position and return the number of the first poll there.
+
+        The seek happens between two polls: one that was under way could still give records of the old position.
+        """
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._seeks[tp] = (offset, done)
+        return await done
+
+    async def _seek_before_poll(self) -> None:
+        for tp, (offset, done) in list(self._seeks.items()):
+            del self._seeks[tp]
+            try:
+                await self._thread.seek_wait({tp: offset})
+            except Exception as error:  # the partition was revoked in the meantime, or no broker answers
+                if not done.done():
+                    done.set_exception(OwnershipLost(f"{tp.topic}-{tp.partition}: cannot seek to {offset}: {error!r}"))
+            else:
+                if not done.done():
+                    done.set_result(self._polls)
+
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:  # noqa: ASYNC109  Faust names it
         """Yield the records of a poll, as messages whose values are Batches."""
+        self._polls += 1
+        await self._seek_before_poll()
         records, active = await self._wait_next_records(timeout)
         generation = self.app.consumer_generation_id
         if records is None or self.should_stop:
@@ -177,7 +240,7 @@ class Consumer(driver.Consumer):
             last.timestamp_type,
             None,
             None,
-            Batch(tp.topic, tp.partition, records, delivery),
+            Batch(tp.topic, tp.partition, records, delivery, self._polls),
             None,
             None,
             None,
@@ -198,7 +261,7 @@ class Consumer(driver.Consumer):
         return [tp for tp in self.ledgers if topics is None or tp in topics or tp.topic in topics]
 
     def _new_offset(self, tp: TP) -> int | None:
-        ledger = self.ledgers.get(tp)
+        ledger = self.ledgers.get(tp) if self.commits else None
         commit = ledger.committable() if ledger is not None else None
         if commit is None:
             return None

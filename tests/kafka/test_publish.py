@@ -217,6 +217,10 @@ async def test_a_dead_letter_without_a_value_can_be_cut_too() -> None:
     assert (sent.value, sent.headers) == (b"", [("glaim-cut-from-bytes", b"0")])
 
 
-async def test_a_dead_letter_that_does_not_fit_even_when_cut_is_an_error() -> None:
-    with pytest.raises(MessageTooLarge, match="refuses a message of 500 bytes"):
-        await published(Broker(fits=lambda sent: False), letters=[LETTER])
+async def test_a_dead_letter_that_does_not_fit_even_when_cut_is_retried_until_the_topic_accepts_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fits = iter([False, False, False, False, True])
+    (sent,) = await published(Broker(fits=lambda sent: next(fits)), letters=[LETTER])
+    assert sent.headers == [("glaim-cause", b"malformed"), ("glaim-cut-from-bytes", b"2000")]
+    assert caplog.text.count(f"{SETTINGS.dlq_topic} refuses a single message of 500 bytes, retrying in 0.0 s") == 2

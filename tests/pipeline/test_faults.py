@@ -22,6 +22,7 @@ from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.pipeline import Answer, Pipeline, Scores
 from glaim_stream.records import Rows, read_rows
 from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.worker.outlet import AtLeastOnce
 from glaim_stream.worker.partition import PartitionWorker, Work
 from tests.support import (
     POISON,
@@ -97,7 +98,7 @@ async def published(
 
     def worker() -> PartitionWorker:
         return PartitionWorker(
-            "in", 0, pipeline, publisher, MemoryRebuilder(records), batches_in_flight=2,
+            "in", 0, pipeline, AtLeastOnce(publisher), MemoryRebuilder(records), batches_in_flight=2,
             on_crash=crashes.append, now_ms=lambda: 1_000_000,
         )  # fmt: skip
 
@@ -239,7 +240,7 @@ async def test_processing_continues_after_a_fault_in_idle_closing() -> None:
     publisher, crashes, done = MemoryPublisher(), list[BaseException](), list[int]()
     publisher.gate.set()
     worker = PartitionWorker(
-        "in", 0, pipeline, publisher, MemoryRebuilder(records), batches_in_flight=2,
+        "in", 0, pipeline, AtLeastOnce(publisher), MemoryRebuilder(records), batches_in_flight=2,
         on_crash=crashes.append, now_ms=lambda: 1_000_000,
     )  # fmt: skip
     ledger = OffsetLedger()

@@ -124,7 +124,7 @@ def overridden(ours: type, theirs: type) -> Iterator[str]:
                 "_add_gap", "on_partitions_revoked",
             },
         ),
-        (transport.ConsumerThread, driver.AIOKafkaConsumerThread, {"_commit"}),
+        (transport.ConsumerThread, driver.AIOKafkaConsumerThread, {"_commit", "_create_worker_consumer"}),
         (transport.BatchSchema, faust.Schema, {"compile"}),
     ],
 )  # fmt: skip
@@ -175,6 +175,8 @@ class Bare:
     _unacked_messages: set[Message] = field(default_factory=set)
     _waiting_for_ack: asyncio.Future[None] | None = None
     app: FakeApp = field(default_factory=FakeApp)
+    commits: bool = True
+    _polls: int = 0
 
     _batch_message = transport.Consumer._batch_message
     _new_offset = transport.Consumer._new_offset

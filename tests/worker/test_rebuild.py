@@ -14,6 +14,7 @@ from aiokafka.structs import OffsetAndMetadata, OffsetAndTimestamp
 from prometheus_client import REGISTRY
 
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.kafka import commits
 from glaim_stream.kafka.offsets import METADATA_PREFIX
 from glaim_stream.settings import Settings
 from glaim_stream.windows.history import history_ms
@@ -115,14 +116,14 @@ async def read(log: Log, next_offset: int, monkeypatch: pytest.MonkeyPatch) -> l
     """Offsets that a rebuild up to `next_offset` applies."""
     consumer, admin = fakes(log)
     monkeypatch.setattr(rebuild, "AIOKafkaConsumer", consumer)
-    monkeypatch.setattr(rebuild, "AIOKafkaAdminClient", admin)
+    monkeypatch.setattr(commits, "AIOKafkaAdminClient", admin)
     applied: list[int] = []
 
     async def apply(records: Sequence[InputRecord]) -> None:
         assert records
         applied.extend(record.offset for record in records)
 
-    await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, next_offset, apply)
+    await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, next_offset, apply, lambda closes: None)
     return applied
 
 
@@ -224,13 +225,13 @@ async def test_a_failed_read_closes_the_consumer(monkeypatch: pytest.MonkeyPatch
     log = Log(commit=worker_commit(30, 10))
     consumer, admin = fakes(log)
     monkeypatch.setattr(rebuild, "AIOKafkaConsumer", consumer)
-    monkeypatch.setattr(rebuild, "AIOKafkaAdminClient", admin)
+    monkeypatch.setattr(commits, "AIOKafkaAdminClient", admin)
 
     async def fail(records: Sequence[InputRecord]) -> None:
         raise OSError("cannot apply")
 
     with pytest.raises(OSError, match="cannot apply"):
-        await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, 30, fail)
+        await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, 30, fail, lambda closes: None)
     assert sorted(log.stopped) == ["admin", "consumer"]
 
 

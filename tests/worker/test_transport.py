@@ -108,8 +108,11 @@ class Poll:
     app: App = field(default_factory=App)
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("test"))
     _buffered_partitions: set[TP] = field(default_factory=set)
+    _polls: int = 0
+    _seeks: dict[TP, Any] = field(default_factory=dict)
 
     getmany = transport.Consumer.getmany
+    _seek_before_poll = transport.Consumer._seek_before_poll
     _batch_message = transport.Consumer._batch_message
 
     async def _wait_next_records(self, timeout: float) -> Any:  # noqa: ASYNC109  Faust names it

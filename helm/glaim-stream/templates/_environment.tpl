@@ -18,6 +18,10 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.kafka.pollRecords | int64 | quote }}
 - name: GLAIM_COMMIT_INTERVAL_S
   value: {{ .Values.kafka.commitIntervalSeconds | quote }}
+- name: GLAIM_DELIVERY
+  value: {{ .Values.kafka.delivery | quote }}
+- name: GLAIM_TRANSACTION_TIMEOUT_S
+  value: {{ .Values.kafka.transactionTimeoutSeconds | quote }}
 - name: GLAIM_SESSION_TIMEOUT_S
   value: {{ .Values.kafka.sessionTimeoutSeconds | quote }}
 - name: GLAIM_LINGER_MS

@@ -1,0 +1,25 @@
+"""What a consumer group has committed for a partition."""
+
+from __future__ import annotations
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.structs import OffsetAndMetadata
+
+from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.settings import Settings
+
+
+async def read_commit(settings: Settings, tp: TopicPartition) -> OffsetAndMetadata | None:
+    """Return the commit of the settings' consumer group, None where it never committed in this partition.
+
+    A transaction that is open does not count.
+    """
+    admin = AIOKafkaAdminClient(**kafka_options(settings))
+    await admin.start()
+    try:
+        commits = await admin.list_consumer_group_offsets(settings.consumer_group, partitions=[tp])
+    finally:
+        await admin.close()
+    commit = commits.get(tp)
+    return None if commit is None or commit.offset < 0 else OffsetAndMetadata(commit.offset, commit.metadata or "")

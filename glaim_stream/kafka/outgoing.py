@@ -1,0 +1,81 @@
+"""The messages that an output becomes, and smaller ones in place of one that its topic does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from glaim_stream.decode.dead_letters import HEADER_PREFIX, DeadLetter
+from glaim_stream.kafka.send import Headers
+from glaim_stream.output.announcements import CONTENT_TYPE as DOCUMENT_TYPE
+from glaim_stream.output.messages import Output
+from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION, halves
+from glaim_stream.settings import Settings
+
+# Bytes kept of a dead letter that its topic does not take whole; the input topic holds the complete record.
+_KEPT_BYTES = 500
+
+
+class Kind(Enum):
+    """How a message is made smaller."""
+
+    ROWS = "rows"  # in halves
+    LETTER = "letter"  # to the head of its value, without the key
+    HEAD = "head of a letter"  # without the producer's headers, which may be what is large
+    WHOLE = "whole"  # not at all
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message for a topic; `partition` None lets the client choose one by the key."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None
+    headers: Headers
+    kind: Kind = Kind.WHOLE
+
+    def smaller(self) -> list[Outgoing]:
+        """Return the messages to send instead; none where this one cannot be smaller.
+
+        One row is 3 to 5 kB, including names of 249 characters. A topic that refuses such a message refuses every row.
+        """
+        value = self.value or b""
+        cut = (HEADER_PREFIX + "cut-from-bytes", str(len(value)).encode())
+        match self.kind:
+            case Kind.ROWS:
+                parts = halves(value)
+                return [replace(self, value=part) for part in parts] if len(parts) > 1 else []
+            case Kind.LETTER:
+                headers = [*self.headers, cut]
+                return [replace(self, key=None, value=value[:_KEPT_BYTES], headers=headers, kind=Kind.HEAD)]
+            case Kind.HEAD:
+                ours = [header for header in self.headers if header[0].startswith(HEADER_PREFIX)]
+                return [replace(self, headers=ours, kind=Kind.WHOLE)]
+            case Kind.WHOLE:
+                return []
+
+
+def outgoing(output: Output, settings: Settings) -> Iterator[Outgoing]:
+    """Yield the messages of an output. Rows and outages go to the partition of the input's number."""
+    source: Headers = [
+        (HEADER_PREFIX + "input-partition", str(output.partition).encode()),
+        (HEADER_PREFIX + "input-offset", str(output.origin.offset).encode()),
+        (HEADER_PREFIX + "input-timestamp-ms", str(output.origin.timestamp_ms).encode()),
+    ]
+    rows = [("content-type", CONTENT_TYPE), (HEADER_PREFIX + "schema-version", SCHEMA_VERSION.encode()), *source]
+    for message in output.messages:
+        headers = [*rows, (HEADER_PREFIX + "model", message.model.encode())]
+        yield Outgoing(settings.output_topic, None, message.value, output.partition, headers, Kind.ROWS)
+    for letter in output.letters:
+        yield _letter(letter, settings)
+    for each in output.announcements:
+        headers = [("content-type", DOCUMENT_TYPE), *source]
+        yield Outgoing(settings.outage_topic, each.key, each.value, output.partition, headers)
+
+
+def _letter(letter: DeadLetter, settings: Settings) -> Outgoing:
+    topic = settings.late_topic if letter.late else settings.dlq_topic
+    return Outgoing(topic, letter.key, letter.value, None, letter.headers, Kind.LETTER)

@@ -1,0 +1,230 @@
+"""Exactly-once delivery of one input partition: its output and its offset commit in one transaction.
+
+Each partition has a transactional producer of its own, whose id is made of consumer group, topic and partition. A new
+owner initialises it and thereby fences every earlier owner: an open transaction of that one is aborted, and all that it
+sends from then on is refused. So what a reader of committed records sees of a partition comes from one owner at a time.
+
+A transaction opens when all its messages are ready, so that it never waits for a model. When it fails, it is aborted as
+a whole, and the same messages go into another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import (
+    InvalidProducerEpoch,
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerFenced,
+    RecordListTooLargeError,
+)
+from aiokafka.structs import OffsetAndMetadata
+
+from glaim_stream import metrics
+from glaim_stream.errors import MessageTooLarge, OwnershipLost
+from glaim_stream.kafka.commits import read_commit
+from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.offsets import Commit
+from glaim_stream.kafka.outgoing import Outgoing, outgoing
+from glaim_stream.kafka.publish import pause_after_refusal, smaller
+from glaim_stream.output.messages import Output
+from glaim_stream.retry import pauses_s
+from glaim_stream.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_FENCED = (ProducerFenced, InvalidProducerEpoch)
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_CLOSE_S = 5.0  # an abandoned producer may wait for a broker that is away; the next one's init aborts its transaction
+
+# True: a broker has confirmed just now that the partition is ours. False: it is not. None: no broker answers.
+Confirm = Callable[[], Awaitable[bool | None]]
+
+
+class _Refused(Exception):
+    """Messages of a transaction that their topics do not take, by their index."""
+
+    def __init__(self, errors: dict[int, MessageTooLarge]) -> None:
+        super().__init__(str(errors))
+        self.errors = errors
+
+
+class TransactionalPublisher:
+    """Publishes the output of one input partition together with its commit."""
+
+    def __init__(self, settings: Settings, topic: str, partition: int, confirm: Confirm) -> None:
+        """Prepare; `begin` connects.
+
+        Args:
+            settings: of the worker.
+            topic: the input topic.
+            partition: its number.
+            confirm: whether the broker still counts the partition as ours. It is called before a producer is
+                initialised, because an owner that is no longer one would fence its successor.
+        """
+        self._settings = settings
+        self._tp = TopicPartition(topic, partition)
+        self._confirm = confirm
+        self._producer: AIOKafkaProducer | None = None
+        self._committed: OffsetAndMetadata | None = None
+
+    @property
+    def transactional_id(self) -> str:
+        """The id of the partition's producer, the same in every worker."""
+        return f"{self._settings.consumer_group}-{self._tp.topic}-{self._tp.partition}"
+
+    async def begin(self) -> int | None:
+        """Fence earlier owners; return the offset from which the partition continues, None where none is committed.
+
+        Raises:
+            OwnershipLost: the partition belongs to another worker.
+        """
+        await self._initialise()
+        self._committed = await self._read_commit()
+        return None if self._committed is None else self._committed.offset
+
+    async def publish(self, outputs: Sequence[Output], commit: Commit) -> None:
+        """Publish outputs and the commit in one transaction; return when it is committed.
+
+        Raises:
+            OwnershipLost: another worker has taken over, or the broker has ended the transaction. Nothing of it is
+                visible, and the partition continues from its last commit, after `begin`.
+        """
+        messages = [message for output in outputs for message in outgoing(output, self._settings)]
+        wanted = OffsetAndMetadata(commit.offset, commit.metadata)
+        pauses = pauses_s()
+        while True:
+            try:
+                await self._attempt(messages, wanted)
+                break
+            except _FENCED as error:
+                raise OwnershipLost(f"{self.transactional_id} was fenced: {error!r}") from error
+            except _Refused as refused:
+                parts = {index: smaller(messages[index], error) for index, error in refused.errors.items()}
+                for index in [index for index, those in parts.items() if not those][:1]:
+                    await pause_after_refusal(messages[index], pauses)
+                messages = [
+                    part for index, message in enumerate(messages) for part in parts.get(index) or [message]
+                ]  # fmt: skip
+            except KafkaError as error:
+                metrics.publish_retries.inc()
+                pause_s = next(pauses)
+                log.warning(
+                    "%s: a transaction of %d messages failed, retrying in %.1f s: %r",
+                    self.transactional_id, len(messages), pause_s, error,
+                )  # fmt: skip
+                await asyncio.sleep(pause_s)
+            metrics.transactions.labels("aborted").inc()
+            if await self._went_through(wanted):
+                break
+        metrics.transactions.labels("committed").inc()
+        self._committed = wanted
+
+    async def close(self) -> None:
+        """Disconnect; a transaction that is open stays so until the next owner or the broker aborts it."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        try:
+            await asyncio.wait_for(producer.stop(), _CLOSE_S)
+        except Exception as error:
+            log.debug("%s: its producer did not stop in time: %r", self.transactional_id, error)
+            with suppress(Exception):
+                await producer.client.close()
+
+    async def _attempt(self, messages: Sequence[Outgoing], wanted: OffsetAndMetadata) -> None:
+        producer = self._producer
+        if producer is None:
+            raise OwnershipLost(f"{self.transactional_id} is closed")
+        await producer.begin_transaction()
+        errors: dict[int, MessageTooLarge] = {}
+        sent: list[tuple[int, Awaitable[object]]] = []
+        for index, message in enumerate(messages):
+            try:
+                future = await producer.send(
+                    message.topic, message.value, message.key, message.partition, headers=message.headers
+                )
+                sent.append((index, future))
+            except _TOO_LARGE:
+                errors[index] = _too_large(message)
+        results = await asyncio.gather(*(future for _, future in sent), return_exceptions=True)
+        failed: list[BaseException] = []
+        for (index, _), result in zip(sent, results, strict=True):
+            if isinstance(result, _TOO_LARGE):
+                errors[index] = _too_large(messages[index])
+            elif isinstance(result, BaseException):
+                failed.append(result)
+        for error in sorted(failed, key=lambda each: not isinstance(each, _FENCED))[:1]:
+            raise error
+        if errors:
+            raise _Refused(errors)
+        await producer.send_offsets_to_transaction({self._tp: wanted}, self._settings.consumer_group)
+        await producer.commit_transaction()
+
+    async def _went_through(self, wanted: OffsetAndMetadata) -> bool:
+        """Replace the producer after a failure; return whether the transaction was committed all the same.
+
+        Raises:
+            OwnershipLost: somebody else has committed in the meantime.
+        """
+        await self._initialise()
+        found = await self._read_commit()
+        if found == wanted:
+            return True
+        if found != self._committed:
+            raise OwnershipLost(f"{self.transactional_id}: expected the commit {self._committed}, found {found}")
+        return False
+
+    async def _initialise(self) -> None:
+        """Start a new producer, which aborts an open transaction of the last one."""
+        await self.close()
+        pauses = pauses_s()
+        while True:
+            confirmed = await self._confirm()
+            if confirmed is False:
+                raise OwnershipLost(f"{self.transactional_id}: the partition is not assigned to this worker")
+            if confirmed:
+                producer = self._new_producer()
+                try:
+                    await producer.start()
+                    self._producer = producer
+                    return
+                except KafkaError as error:
+                    pause_s = next(pauses)
+                    log.warning(
+                        "%s: cannot begin transactions, retrying in %.1f s: %r", self.transactional_id, pause_s, error
+                    )
+                    with suppress(Exception):
+                        await producer.client.close()
+            else:
+                pause_s = next(pauses)
+            await asyncio.sleep(pause_s)
+
+    async def _read_commit(self) -> OffsetAndMetadata | None:
+        pauses = pauses_s()
+        while True:
+            try:
+                return await read_commit(self._settings, self._tp)
+            except KafkaError as error:
+                pause_s = next(pauses)
+                log.warning("%s: cannot read the commit, retrying in %.1f s: %r", self._tp, pause_s, error)
+            await asyncio.sleep(pause_s)
+
+    def _new_producer(self) -> AIOKafkaProducer:
+        settings = self._settings
+        return AIOKafkaProducer(
+            **kafka_options(settings),
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=int(settings.transaction_timeout_s * 1000),
+            linger_ms=0,  # the messages of a transaction are all there, and their acknowledgements are waited for
+            max_request_size=settings.max_message_bytes,
+        )
+
+
+def _too_large(message: Outgoing) -> MessageTooLarge:
+    return MessageTooLarge(f"{message.topic} refuses a message of {len(message.value or b'')} bytes")

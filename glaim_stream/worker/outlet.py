@@ -1,0 +1,101 @@
+"""Where the output of a partition goes, and what is said about its input at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from glaim_stream.kafka.offsets import Commit
+from glaim_stream.kafka.transactions import TransactionalPublisher
+from glaim_stream.output.messages import Output, Publisher
+
+
+class Outlet(Protocol):
+    """The output side of one partition."""
+
+    exactly_once: bool
+
+    async def begin(self, first_offset: int, poll: int) -> tuple[int, int]:
+        """Become the only publisher of the partition.
+
+        Args:
+            first_offset: of the batch at hand.
+            poll: the number of the poll that gave it.
+
+        Returns:
+            The offset from which the partition continues, and the lowest number of a poll whose batches count: earlier
+            ones began elsewhere.
+
+        Raises:
+            OwnershipLost: the partition belongs to another worker.
+        """
+        ...
+
+    async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
+        """Publish outputs in order; return when the broker has acknowledged all of them.
+
+        Raises:
+            OwnershipLost: the partition may belong to another worker.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Disconnect."""
+        ...
+
+
+class AtLeastOnce:
+    """Output that is acknowledged before its offsets may be committed, by the consumer."""
+
+    exactly_once = False
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    async def begin(self, first_offset: int, poll: int) -> tuple[int, int]:
+        """See Outlet. The consumer's position counts."""
+        return first_offset, poll
+
+    async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
+        """See Outlet."""
+        for output in outputs:
+            await self._publisher.publish(output)
+
+    async def close(self) -> None:
+        """See Outlet. The publisher is shared with the other partitions."""
+
+
+class ExactlyOnce:
+    """Output that commits together with its offsets, in transactions."""
+
+    exactly_once = True
+
+    def __init__(self, publisher: TransactionalPublisher, continue_from: Callable[[int], Awaitable[int]]) -> None:
+        """Prepare.
+
+        Args:
+            publisher: of this partition alone.
+            continue_from: moves the consumer to an offset and returns the number of its first poll there.
+        """
+        self._publisher = publisher
+        self._continue_from = continue_from
+
+    async def begin(self, first_offset: int, poll: int) -> tuple[int, int]:
+        """See Outlet.
+
+        The consumer may have fetched its position before the last owner's commit was visible, so the commit is read
+        after that owner is fenced, and the consumer goes there.
+        """
+        committed = await self._publisher.begin()
+        if committed is None or committed == first_offset:
+            return first_offset, poll
+        return committed, await self._continue_from(committed)
+
+    async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
+        """See Outlet."""
+        assert commit is not None
+        await self._publisher.publish(outputs, commit)
+
+    async def close(self) -> None:
+        """See Outlet."""
+        await self._publisher.close()

@@ -1,0 +1,262 @@
+"""A partition whose output and commits are one transaction: what is published once stays the only time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from glaim_stream.errors import OwnershipLost
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.kafka.offsets import Commit, OffsetLedger
+from glaim_stream.output.messages import Output
+from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.records import read_rows
+from glaim_stream.worker import partition
+from glaim_stream.worker.partition import PartitionWorker, Work
+from tests.support import MemoryRebuilder, Record, catalogue, json_record
+
+RULES = catalogue(sensors=2, revise_after=2, idle_timeout_s=10.0, window=12, max_gap=4)
+
+
+@dataclass
+class Broker:
+    """What is committed of a partition: its rows and its commit, of one transaction after the other."""
+
+    outputs: list[Output] = field(default_factory=list)
+    commit: Commit | None = None
+    owner: object = None
+
+    @property
+    def rows(self) -> list[tuple[str, int, int, float, bool]]:
+        """(sensor, step, revision, value, observed) of every row, in the order of publication."""
+        return [
+            (row["sensor"], ts // 1000, row["revision"], row["value"], row["observed"])
+            for output in self.outputs
+            for message in output.messages
+            for table in [read_rows(message.value)]
+            for ts, row in zip(table["ts"].cast(pa.int64()).to_pylist(), table.to_pylist(), strict=True)
+        ]
+
+
+class MemoryOutlet:
+    """An outlet for a Broker: a later `begin` fences the earlier owner."""
+
+    exactly_once = True
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.moved_to: list[int] = []
+        self.next_poll = 100
+
+    async def begin(self, first_offset: int, poll: int) -> tuple[int, int]:
+        self._broker.owner = self
+        commit = self._broker.commit
+        if commit is None or commit.offset == first_offset:
+            return first_offset, poll
+        self.moved_to.append(commit.offset)
+        return commit.offset, self.next_poll
+
+    async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
+        await asyncio.sleep(0)
+        if self._broker.owner is not self:
+            raise OwnershipLost("fenced")
+        assert commit is not None
+        self._broker.outputs += outputs
+        self._broker.commit = commit
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class Bench:
+    """A worker on a broker, and the wall clock."""
+
+    worker: PartitionWorker
+    outlet: MemoryOutlet
+    now_ms: list[int]
+    ledger: OffsetLedger = field(default_factory=OffsetLedger)
+    done: int = 0
+    crashes: list[BaseException] = field(default_factory=list)
+
+    async def work(self, records: Sequence[Record], *, poll: int = 0) -> None:
+        def answered() -> None:
+            self.done += 1
+
+        expected = self.done + 1
+        delivery = self.ledger.deliver(records[0].offset, records[-1].offset + 1)
+        await self.worker.submit(Work(records, delivery, answered, poll))
+        await until(lambda: self.done >= expected)
+
+    async def idle(self, passed_ms: int) -> None:
+        """Let the wall clock pass without an arrival."""
+        self.now_ms[0] += passed_ms
+        await self.worker._close_idle()
+        await until(lambda: self.worker._applied.empty())
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def bench(
+    broker: Broker, topic: Sequence[Record] = (), *, ours: list[bool | None] | None = None, start_ms: int = 1_000_000
+) -> AsyncIterator[Bench]:
+    confirmed = [True] if ours is None else ours
+
+    async def confirm() -> bool | None:
+        return confirmed[0]
+
+    commit, now_ms, outlet = broker.commit, [start_ms], MemoryOutlet(broker)
+    rebuilder = MemoryRebuilder(topic, *() if commit is None else (commit.rebuild_from, 0, commit.clock))
+    worker = PartitionWorker(
+        "in", 3, Pipeline(RULES, {}, Ladder([Interpolation()]), clock_kept=True), outlet, rebuilder,
+        batches_in_flight=2, confirm=confirm, now_ms=lambda: now_ms[0],
+    )  # fmt: skip
+    it = Bench(worker, outlet, now_ms)
+    worker._on_crash = it.crashes.append
+    try:
+        yield it
+        assert not it.crashes
+    finally:
+        await worker.stop()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110  the condition has no event to wait for
+            await asyncio.sleep(0.001)
+
+
+def reading(offset: int, step: int, sensor: str = "s0", value: float | None = None) -> Record:
+    return json_record(
+        offset, group="g0", sensor=sensor, ts=step * 1000, value=float(step) if value is None else value
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "IDLE_CHECK_S", 3600.0)  # the tests move the clock
+
+
+def keys(rows: Sequence[tuple[str, int, int, float, bool]]) -> list[tuple[str, int, int]]:
+    return [row[:3] for row in rows]
+
+
+async def test_a_batch_fetched_before_the_fence_continues_from_the_commit() -> None:
+    topic = [reading(n, n) for n in range(8)]
+    broker = Broker(commit=Commit(4, 0))
+    async with bench(broker, topic) as it:
+        await it.work(topic[2:6])  # its position was fetched when the commit stood at 2
+        assert it.outlet.moved_to == [4]
+        assert broker.outputs == [], "what was polled before the seek does not count"
+        await it.work(topic[4:8], poll=it.outlet.next_poll)
+        assert broker.commit is not None
+        assert broker.commit.offset == 8
+        assert min(step for _, step, revision, *_ in broker.rows if revision == 0) == 3, "the step that 4 closes"
+
+
+async def test_what_is_delivered_again_is_not_published_again() -> None:
+    topic = [reading(n, n) for n in range(8)]
+    broker = Broker()
+    async with bench(broker, topic) as it:
+        await it.work(topic[:5])
+        it.worker.check_position()  # a rebalance: the consumer goes back to an earlier commit
+        await it.work(topic[2:5])
+        await it.work(topic[2:8])
+        assert it.ledger.answered_to == 8
+    assert len(keys(broker.rows)) == len(set(keys(broker.rows)))
+    assert {step for _, step, *_ in broker.rows} == set(range(7))
+
+
+async def test_a_fenced_owner_publishes_nothing_and_begins_again_from_the_commit() -> None:
+    topic = [reading(n, n) for n in range(9)]
+    broker = Broker()
+    ours: list[bool | None] = [True]
+    async with bench(broker, topic, ours=ours) as first, bench(broker, topic) as second:
+        await first.work(topic[:3])
+        await second.work(topic[:3])  # polled from the start, because its consumer knew no commit
+        await second.work(topic[3:6], poll=second.outlet.next_poll)
+        ours[0] = None
+        await first.work(topic[3:5])  # answered without output: it was fenced
+        assert broker.owner is second.outlet
+        await asyncio.sleep(0.2)
+        assert broker.owner is second.outlet, "no broker confirms that the partition is its own"
+        ours[0] = True
+        await until(lambda: first.worker._begun is False and first.worker._incoming.empty())
+        await first.work(topic[5:7])
+        await first.work(topic[6:9], poll=first.outlet.next_poll)
+        assert broker.owner is first.outlet
+    assert len(keys(broker.rows)) == len(set(keys(broker.rows)))
+    assert {step for _, step, *_ in broker.rows} == set(range(8))
+
+
+async def test_a_worker_that_is_not_confirmed_closes_nothing_by_the_clock() -> None:
+    topic = [reading(0, 0), reading(1, 1)]
+    broker = Broker()
+    ours: list[bool | None] = [False]
+    async with bench(broker, topic, ours=ours) as it:
+        await it.work(topic)
+        before = broker.rows
+        await it.idle(60_000)
+        assert broker.rows == before
+        ours[0] = True
+        await it.idle(0)
+        assert len(broker.rows) > len(before)
+
+
+Event = tuple[str, Any]
+# Readings, and pauses of the wall clock between them; readings of steps that the clock has published are among them.
+STORY: list[Event] = [
+    ("read", (0, "s0")), ("read", (1, "s1")), ("idle", 13_000), ("read", (2, "s0")), ("idle", 12_000), ("idle", 3_000),
+    ("read", (2, "s1")), ("read", (3, "s0")), ("read", (3, "s0", 9.5)), ("idle", 14_000), ("read", (5, "s1")),
+    ("read", (4, "s0")), ("read", (9, "s0")), ("read", (3, "s1")), ("idle", 20_000), ("read", (12, "s0")),
+    ("read", (11, "s0", 4.25)), ("read", (30, "s0")),
+]  # fmt: skip
+
+
+async def told(story: Sequence[Event], *, killed_after: frozenset[int] = frozenset()) -> Broker:
+    """The broker after a story whose worker is killed after some of the events."""
+    broker = Broker()
+    topic: list[Record] = []
+    place, start_ms = 0, 1_000_000
+    while place < len(story):
+        async with bench(broker, topic, start_ms=start_ms) as it:
+            while place < len(story):
+                kind, detail = story[place]
+                if kind == "read":
+                    topic.append(reading(len(topic), *detail))
+                    await it.work(topic[-1:])
+                else:
+                    await it.idle(detail)
+                place += 1
+                if place - 1 in killed_after:
+                    break
+            start_ms = it.now_ms[0]
+    return broker
+
+
+async def test_steps_closed_by_the_clock_are_published_once() -> None:
+    rows = (await told(STORY)).rows
+    assert len(keys(rows)) == len(set(keys(rows)))
+    newest: dict[tuple[str, int], tuple[int, float]] = {}
+    for sensor, step, revision, value, _ in rows:
+        newest[sensor, step] = max(newest.get((sensor, step), (-1, 0.0)), (revision, value))
+    assert newest["s0", 3][1] == 9.5, "the highest revision holds the reading that came last"
+    assert newest["s0", 11][1] == 4.25
+
+
+@pytest.mark.parametrize("killed", range(len(STORY) - 1))
+async def test_a_worker_killed_anywhere_numbers_the_clocks_steps_as_if_it_had_not_been(killed: int) -> None:
+    """After a kill that follows a pause, the clock starts anew: only readings close steps until the next pause."""
+    undisturbed = await told(STORY)
+    disturbed = await told(STORY, killed_after=frozenset([killed]))
+    assert len(keys(disturbed.rows)) == len(set(keys(disturbed.rows)))
+    if STORY[killed + 1][0] == "read":
+        assert sorted(disturbed.rows) == sorted(undisturbed.rows)
