@@ -259,7 +259,7 @@ async def test_a_rebuild_reads_from_the_broker_of_the_settings(monkeypatch: pyte
 
     consumer, admin = fakes(log)
     monkeypatch.setattr(rebuild, "AIOKafkaConsumer", noting(consumer))
-    monkeypatch.setattr(rebuild, "AIOKafkaAdminClient", noting(admin))
+    monkeypatch.setattr(commits, "AIOKafkaAdminClient", noting(admin))
 
     async def apply(records: Sequence[InputRecord]) -> None: ...
 
