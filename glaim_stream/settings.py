@@ -83,13 +83,14 @@ class Settings(BaseSettings):
         "and equal to Triton's max_batch_size",
     )
     triton_in_flight: int = Field(
-        default=8, ge=1, description="concurrent calls; more calls hide latency but use more memory"
+        default=8, ge=1, description="concurrent calls for each model; more calls hide latency but use more memory"
     )
 
     breaker_rest_s: float = Field(
         default=5.0,
         gt=0,
-        description="seconds without calls after an imputer failed to respond, before one batch tries it again; "
+        description="seconds without calls for a model after an imputer failed to respond for it, before one batch "
+        "tries it again; "
         "shorter "
         "detects its return sooner but delays more batches while it is down",
     )

@@ -107,7 +107,7 @@ async def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 async def test_while_one_batch_tries_the_others_pass_on(pass_time: Callable[[float], None]) -> None:
-    rung, states = Flaky(), list[tuple[str, State]]()
+    rung, states = Flaky(), list[tuple[str, str, State]]()
     ladder = Ladder([rung, Interpolation()], batch=1, rest_s=600, on_state=lambda *said: states.append(said))
     rung.error = ImputerUnavailable("away")
     await ladder.impute(WINDOWS.slice(0, 1))
@@ -126,7 +126,7 @@ async def test_while_one_batch_tries_the_others_pass_on(pass_time: Callable[[flo
     assert (await trying).method[:, 0, 0].tolist().count(Method.LAST_VALUE) == 1
     await ladder.impute(WINDOWS)
     assert rung.asked == 8
-    assert states == [("flaky", State.OPEN), ("flaky", State.HALF_OPEN), ("flaky", State.CLOSED)]
+    assert states == [("flaky", "m", state) for state in (State.OPEN, State.HALF_OPEN, State.CLOSED)]
 
 
 async def test_a_refusal_is_an_answer_and_leaves_the_breaker_closed() -> None:

@@ -62,7 +62,7 @@ async def test_every_model_is_called_until_it_answers_and_no_longer(error: Excep
         ),
         10,
     )
-    assert answered == ["a", "b"]
-    assert rung.asked == ["a", "b"] * 3
+    assert sorted(answered) == ["a", "b"]
+    assert sorted(rung.asked) == ["a"] * 3 + ["b"] * 3
     assert failures[0] == ("a", f"late has not answered yet: {error}")
     assert len(failures) == 4
