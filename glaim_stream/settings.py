@@ -158,6 +158,14 @@ class Settings(BaseSettings):
         "stuck "
         "worker sooner, but also one that is only busy",
     )
+    stop_grace_s: float = Field(
+        default=55,
+        gt=0,
+        description="seconds after SIGTERM, SIGINT or a failure after which the process ends even if it cannot finish "
+        "what is in flight, because broker, Triton or a disk do not answer; what it had not answered is delivered "
+        "again. Shorter repeats more work, longer is cut off by the supervisor's SIGKILL, without a log line: keep it "
+        "some seconds below the supervisor's grace period",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("triton_fixed_batch")
