@@ -213,11 +213,21 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         panel(
-            "Circuit breaker", "0 closed: in use, 1 half open: tried with one batch, 2 open: not in use.", "none",
-            ("max by (imputer) (glaim_imputer_state{{of}})", "{{imputer}}"),
-            ("sum by (imputer) (rate(glaim_imputer_failures_total{{of}}[$__rate_interval]))", "{{imputer}} failures/s"),
-            ("sum by (imputer) (rate(glaim_imputer_openings_total{{of}}[$__rate_interval]))", "{{imputer}} openings/s"),
-            ("sum by (imputer) (rate(glaim_imputer_probes_total{{of}}[$__rate_interval]))", "{{imputer}} probes/s"),
+            "Circuit breaker of each model", "0 closed: in use, 1 half open: tried with one batch, 2 open: not in use.",
+            "none",
+            ("max by (imputer, model) (glaim_imputer_state{{of}})", "{{imputer}} {{model}}"),
+            (
+                "sum by (imputer, model) (rate(glaim_imputer_failures_total{{of}}[$__rate_interval]))",
+                "{{imputer}} {{model}} failures/s",
+            ),
+            (
+                "sum by (imputer, model) (rate(glaim_imputer_openings_total{{of}}[$__rate_interval]))",
+                "{{imputer}} {{model}} openings/s",
+            ),
+            (
+                "sum by (imputer, model) (rate(glaim_imputer_probes_total{{of}}[$__rate_interval]))",
+                "{{imputer}} {{model}} probes/s",
+            ),
             warn=2,
         ),
     ),

@@ -21,8 +21,8 @@ from glaim_stream.settings import Settings
 _WITHOUT_MODEL: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}
 _ENVELOPE_BYTES = 2_000  # headers and framing of a message, which count towards the broker's limit
 
-OnFailure = Callable[[str], None]  # name of a rung that could not answer
-OnState = Callable[[str, State], None]  # name of a rung, and its breaker's new state
+OnFailure = Callable[[str, str], None]  # names of a rung that could not answer and of the model
+OnState = Callable[[str, str, State], None]  # names of a rung and a model, and the new state of their breaker
 
 
 @runtime_checkable
@@ -49,8 +49,8 @@ def create_pipeline(
     catalogue: Catalogue | None = None,
     *,
     upgrades: bool = True,
-    on_failure: OnFailure = lambda rung: None,
-    on_state: OnState = lambda rung, state: None,
+    on_failure: OnFailure = lambda rung, model: None,
+    on_state: OnState = lambda rung, model, state: None,
 ) -> tuple[Pipeline, Ladder]:
     """Build a pipeline, and the ladder in it, which the caller must close.
 
@@ -59,7 +59,7 @@ def create_pipeline(
         catalogue: the settings' one, where it has been read already.
         upgrades: let the model fill again what a lower rung has filled, where a model is used at all.
         on_failure: called for every batch that a rung could not answer.
-        on_state: called whenever a rung's breaker changes its state.
+        on_state: called whenever the breaker of a rung for a model changes its state.
 
     Raises:
         GlaimError: the catalogue, a contract or a model cannot be used.
@@ -83,8 +83,8 @@ def create_ladder(
     settings: Settings,
     contracts: Mapping[str, Contract],
     *,
-    on_failure: OnFailure = lambda rung: None,
-    on_state: OnState = lambda rung, state: None,
+    on_failure: OnFailure = lambda rung, model: None,
+    on_state: OnState = lambda rung, model, state: None,
 ) -> Ladder:
     """Build the rungs that the settings ask for, with interpolation as the last one."""
     rungs: list[Rung] = []

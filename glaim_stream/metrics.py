@@ -45,10 +45,18 @@ score_intervals = Counter("glaim_score_intervals", "Hidden observations with an 
 score_intervals_holding = Counter(
     "glaim_score_intervals_holding", "Hidden observations within their interval", ["model", "position"]
 )
-imputer_failures = Counter("glaim_imputer_failures", "Batches that an imputer failed to impute", ["imputer"])
-imputer_state = Gauge("glaim_imputer_state", "Breaker of a rung: 0 closed, 1 half open, 2 open", ["imputer"])
-imputer_openings = Counter("glaim_imputer_openings", "Times that the breaker of a rung opened", ["imputer"])
-imputer_probes = Counter("glaim_imputer_probes", "Batches that tried a rung after its breaker's rest", ["imputer"])
+imputer_failures = Counter(
+    "glaim_imputer_failures", "Batches of a model that an imputer failed to impute", ["imputer", "model"]
+)
+imputer_state = Gauge(
+    "glaim_imputer_state", "Breaker of a rung for a model: 0 closed, 1 half open, 2 open", ["imputer", "model"]
+)
+imputer_openings = Counter(
+    "glaim_imputer_openings", "Times that the breaker of a rung for a model opened", ["imputer", "model"]
+)
+imputer_probes = Counter(
+    "glaim_imputer_probes", "Batches of a model that tried a rung after its breaker's rest", ["imputer", "model"]
+)
 contract_reads = Counter(
     "glaim_contract_reads",
     "Lookups of the contract of an unknown model version: read, absent or refused",

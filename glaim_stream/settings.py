@@ -83,13 +83,14 @@ class Settings(BaseSettings):
         "and equal to Triton's max_batch_size",
     )
     triton_in_flight: int = Field(
-        default=8, ge=1, description="concurrent calls; more calls hide latency but use more memory"
+        default=8, ge=1, description="concurrent calls for each model; more calls hide latency but use more memory"
     )
 
     breaker_rest_s: float = Field(
         default=5.0,
         gt=0,
-        description="seconds without calls after an imputer failed to respond, before one batch tries it again; "
+        description="seconds without calls for a model after an imputer failed to respond for it, before one batch "
+        "tries it again; "
         "shorter "
         "detects its return sooner but delays more batches while it is down",
     )
@@ -169,6 +170,14 @@ class Settings(BaseSettings):
         description="seconds without progress of the event loop after which /health/live fails; shorter restarts a "
         "stuck "
         "worker sooner, but also one that is only busy",
+    )
+    stop_grace_s: float = Field(
+        default=55,
+        gt=0,
+        description="seconds after SIGTERM, SIGINT or a failure after which the process ends even if it cannot finish "
+        "what is in flight, because broker, Triton or a disk do not answer; what it had not answered is delivered "
+        "again. Shorter repeats more work, longer is cut off by the supervisor's SIGKILL, without a log line: keep it "
+        "some seconds below the supervisor's grace period",
     )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

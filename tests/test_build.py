@@ -78,17 +78,17 @@ def test_only_a_rung_served_by_triton_can_be_checked(tmp_path: Path) -> None:
 
 
 async def test_failures_and_states_of_a_rung_are_reported() -> None:
-    failures, states = list[str](), list[tuple[str, State]]()
+    failures, states = list[tuple[str, str]](), list[tuple[str, str, State]]()
     ladder = create_ladder(
         read_settings(imputer="triton", triton="localhost:1", triton_deadline_s=0.2),
         {},
-        on_failure=failures.append,
-        on_state=lambda rung, state: states.append((rung, state)),
+        on_failure=lambda *names: failures.append(names),
+        on_state=lambda *said: states.append(said),
     )
     values = np.ones((1, 1, 6), np.float32)
     await ladder.impute(Windows("m", values, values > 0, 1))
     await ladder.close()
-    assert failures == ["triton"]
+    assert failures == [("triton", "m")]
     assert states == [], "a model without a contract is rejected, which does not open the breaker"
 
 

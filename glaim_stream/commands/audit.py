@@ -89,6 +89,7 @@ def _print(report: AuditReport) -> None:
 
     from glaim_stream.audit.report import PROBLEMS
     from glaim_stream.commands.console import result_console
+    from glaim_stream.printable import printable
 
     console = result_console()
     print(f"{report.input_topic} -> {report.output_topic}, consumer group {report.consumer_group}")
@@ -96,7 +97,7 @@ def _print(report: AuditReport) -> None:
     for name, count in report.counts.items():
         counts.add_row(name.replace("_", " "), f"{count:,}")
     for cause, count in report.dead_letters.items():
-        counts.add_row(f"dead letters: {cause}", f"{count:,}")
+        counts.add_row(printable(f"dead letters: {cause}"), f"{count:,}")
     console.print(counts)
     problems = Table("problem", "count", "meaning")
     for name, finding in report.problems.items():
@@ -105,9 +106,9 @@ def _print(report: AuditReport) -> None:
     console.print(problems)
     for name, finding in report.problems.items():
         for offence in finding.first:
-            print(f"{name}: {offence}")
+            print(printable(f"{name}: {offence}"))
     for warning in report.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(printable(f"warning: {warning}"), file=sys.stderr)
     for part in report.partitions:
         committed = "nothing" if part.committed is None else f"{part.committed}, rebuild from {part.rebuild_from}"
         print(f"partition {part.partition}: read {part.begin} to {part.end}, committed {committed}")

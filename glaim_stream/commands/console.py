@@ -15,7 +15,12 @@ _LINE_EVERY_S = 5.0
 
 def result_console() -> Console:
     """The console of results: as wide as the terminal, and wide without one."""
-    return Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
+    return plain_console(None if sys.stdout.isatty() else _FILE_COLUMNS)
+
+
+def plain_console(width: int | None) -> Console:
+    """A console that shows text as it is: a group may be named `pump-[/]` or `:warning:`."""
+    return Console(width=width, markup=False, emoji=False, highlight=False)
 
 
 @contextmanager

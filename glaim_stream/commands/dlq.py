@@ -109,7 +109,7 @@ def show(
 ) -> None:
     """Show whole letters: cause, headers, place in the input, and the original record.
 
-    The record comes from the input topic where the letter holds only a part of it.
+    The record comes from the input topic where the letter holds only a part of it. No other topic is read.
     """
     from glaim_stream.dlq.letters import Filter, place_of
 
@@ -168,13 +168,14 @@ def _print_counts(topic: str, found: Survey) -> None:
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
+    from glaim_stream.printable import printable
     from glaim_stream.times import text_of_ms
 
     table = Table("cause", "partition", "letters", "readings", "came back", "requeued", "first written", "last written")
     for (cause, partition), count in sorted(found.counts.items()):
         counts = (count.letters, count.readings, count.came_back, count.requeued)
         times = (text_of_ms(count.first_ms), text_of_ms(count.last_ms))
-        table.add_row(cause, str(partition), *(f"{each:,}" for each in counts), *times)
+        table.add_row(printable(cause), str(partition), *(f"{each:,}" for each in counts), *times)
     if found.counts:
         result_console().print(table)
     print(f"{topic}: {found.letters} letters")
@@ -188,6 +189,7 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
     from glaim_stream.commands.console import result_console
     from glaim_stream.dlq.letters import Letter
     from glaim_stream.dlq.survey import read_letters
+    from glaim_stream.printable import printable
     from glaim_stream.times import text_of_ms
 
     table = Table("letter", "written", "cause", "group", "original", "detail")
@@ -201,10 +203,10 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
         table.add_row(
             "{}:{}".format(*letter.place),
             text_of_ms(letter.timestamp_ms),
-            letter.cause,
-            letter.group or "",
-            f"{letter.topic} {letter.partition}:{letter.offset}",
-            letter.detail[:60],
+            printable(letter.cause),
+            printable(letter.group or ""),
+            printable(f"{letter.topic} {letter.partition}:{letter.offset}"),
+            printable(letter.detail)[:60],
         )
     result_console().print(table)
     if more:
@@ -232,7 +234,12 @@ async def _show(settings: Settings, topic: str, chosen: Filter) -> None:
             record = await find_original(consumer, settings, letter)
             whole = record.value if letter.cut_from_bytes is not None and record is not None else letter.value
             lines = describe_letter(
-                letter, topic, whole=whole, held=record is not None, sent_back=letter.place in sent_back
+                letter,
+                topic,
+                settings.input_topic,
+                whole=whole,
+                held=record is not None,
+                sent_back=letter.place in sent_back,
             )
             print(("\n" if number else "") + "\n".join(lines))
 

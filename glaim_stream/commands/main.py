@@ -22,8 +22,10 @@ from glaim_stream.commands import (
     worker,
 )
 from glaim_stream.errors import GlaimError
+from glaim_stream.printable import printable
 
 EXIT_UNUSABLE = 2  # settings, files or a broker cannot be used; 1 means that a check failed
+_LINE_END = "\n"
 
 app = typer.Typer(
     name="glaim-stream",
@@ -53,7 +55,7 @@ def main() -> None:
     try:
         app()
     except GlaimError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error), keep=_LINE_END)}", file=sys.stderr)
         sys.exit(EXIT_UNUSABLE)
     except BrokenPipeError:
         # The reader of stdout is gone, as with `| head`.

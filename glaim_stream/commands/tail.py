@@ -64,6 +64,7 @@ def tail(
     from glaim_stream.errors import SettingsError
     from glaim_stream.kafka.tail import Filter, follow
     from glaim_stream.output.row_files import RowFile
+    from glaim_stream.printable import printable
     from glaim_stream.settings import read_settings
 
     if newest_only and out is None:
@@ -75,7 +76,7 @@ def tail(
     def report(reason: str) -> None:
         nonlocal foreign
         foreign += 1
-        print(f"not in the schema: {reason}", file=sys.stderr)
+        print(f"not in the schema: {printable(reason)}", file=sys.stderr)
 
     # On SIGTERM from a service manager the file must be finished, too, as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -114,9 +115,24 @@ class _CsvPrinter:
     def __call__(self, table: pa.Table) -> None:
         from pyarrow import csv
 
+        if sys.stdout.isatty():  # a file or a program gets the names as they are
+            table = _shown(table)
         csv.write_csv(table, sys.stdout.buffer, csv.WriteOptions(include_header=self._first))
         sys.stdout.buffer.flush()
         self._first = False
+
+
+def _shown(table: pa.Table) -> pa.Table:
+    """The table with its texts as a terminal may get them."""
+    import pyarrow as pa
+
+    from glaim_stream.printable import printable
+
+    for number, column in enumerate(table.schema):
+        if pa.types.is_string(column.type):
+            texts = [None if text is None else printable(text) for text in table[number].to_pylist()]
+            table = table.set_column(number, column, pa.array(texts, column.type))
+    return table
 
 
 def _print_jsonl(table: pa.Table) -> None:
@@ -149,14 +165,15 @@ class _TablePrinter:
     """Printer of tables that together form one: equal widths, and one header."""
 
     def __init__(self) -> None:
-        from rich.console import Console
+        from glaim_stream.commands.console import plain_console
 
-        self._console = Console(width=None if sys.stdout.isatty() else sum(_WIDTHS.values()) + 2 * len(_WIDTHS))
+        self._console = plain_console(None if sys.stdout.isatty() else sum(_WIDTHS.values()) + 2 * len(_WIDTHS))
         self._first = True
 
     def __call__(self, table: pa.Table) -> None:
         from rich.table import Table
 
+        from glaim_stream.printable import printable
         from glaim_stream.times import text_of_ms
 
         shown = Table(box=None, show_header=self._first, padding=(0, 2, 0, 0), pad_edge=False)
@@ -172,11 +189,11 @@ class _TablePrinter:
                 has_status = row["value"] is None or (row["observed"] and row["quality"] != "good")
                 trust = _symbol(row["status"]) if has_status else ""
             shown.add_row(
-                row["group"],
-                row["sensor"],
+                printable(row["group"]),
+                printable(row["sensor"]),
                 text_of_ms(row["ts"]),
                 "null" if row["value"] is None else f"{row['value']:.6g}",
-                row["method"],
+                printable(row["method"]),
                 trust,
                 str(row["gap_age"]),
                 str(row["revision"]),

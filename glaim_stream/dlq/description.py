@@ -9,32 +9,48 @@ import pyarrow as pa
 
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.dlq.letters import Letter
+from glaim_stream.printable import printable
 from glaim_stream.times import text_of_ms
 
 _MAX_HEX_BYTES = 512
 _MAX_TEXT_CHARS = 4000
 
 
-def describe_letter(letter: Letter, topic: str, *, whole: bytes | None, held: bool, sent_back: bool) -> Iterator[str]:
-    """Everything that is known of a letter, line by line.
+def describe_letter(
+    letter: Letter, topic: str, input_topic: str, *, whole: bytes | None, held: bool, sent_back: bool
+) -> Iterator[str]:
+    """Everything that is known of a letter, line by line, with nothing in it that a terminal would obey.
 
     Args:
         letter: the letter.
         topic: the letters' topic.
+        input_topic: where originals are looked up.
         whole: the original value, from the letter or from the input topic; None where there is none.
         held: the input topic still has the original.
         sent_back: a receipt names the letter.
     """
+    facts = _facts(letter, topic, input_topic, whole=whole, held=held, sent_back=sent_back)
+    yield from map(printable, facts)
+    if whole is not None:
+        yield printable(value_text(whole, letter.headers), keep="\n\t")
+
+
+def _facts(
+    letter: Letter, topic: str, input_topic: str, *, whole: bytes | None, held: bool, sent_back: bool
+) -> Iterator[str]:
     partition, offset = letter.place
     yield f"{topic} {partition}:{offset}, written {text_of_ms(letter.timestamp_ms)}"
     yield f"cause      {letter.cause}: {letter.detail}"
-    here = "the input topic still holds it" if held else "the input topic no longer holds it"
+    if letter.topic != input_topic:
+        here = f"not looked up, since the input topic is {input_topic}"
+    else:
+        here = "the input topic still holds it" if held else "the input topic no longer holds it"
     when = text_of_ms(letter.produced_ms) if letter.produced_ms >= 0 else "at an unknown time"
     yield f"original   {letter.topic} {letter.partition}:{letter.offset}, produced {when}; {here}"
     if letter.positions is not None:
         yield f"readings   {', '.join(map(str, letter.positions))} of the record, counted from 0"
     if letter.late_by_ms:
-        yield f"late by    {', '.join(f'{late / 1000:.0f} s' for late in letter.late_by_ms)}"
+        yield f"late by    {', '.join(f'{round(late, -3) // 1000} s' for late in letter.late_by_ms)}"
     if letter.requeued:
         yield f"came back  after it had been sent back {letter.requeued} times"
     if sent_back:
@@ -46,8 +62,6 @@ def describe_letter(letter: Letter, topic: str, *, whole: bytes | None, held: bo
     for name, text in letter.headers:
         yield f"header     {name}: {_short(text)}"
     yield f"value      {'none' if whole is None else f'{len(whole)} bytes'}"
-    if whole is not None:
-        yield value_text(whole, letter.headers)
 
 
 def value_text(value: bytes, headers: Sequence[tuple[str, bytes]]) -> str:

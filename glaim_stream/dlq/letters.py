@@ -88,9 +88,9 @@ def read_letter(record: Any) -> Letter | None:
             text("cause"),
             text("detail"),
             text("topic"),
-            int(text("partition")),
-            int(text("offset")),
-            int(text("timestamp-ms")),
+            _number(text("partition")),
+            _number(text("offset")),
+            _number(text("timestamp-ms")),
             [int(position) for position in json.loads(text("positions"))] if _has(texts, "positions") else None,
             int(text("cut-from-bytes")) if _has(texts, "cut-from-bytes") else None,
             _count(texts.get(REQUEUED_HEADER, b"")),
@@ -99,7 +99,7 @@ def read_letter(record: Any) -> Letter | None:
             record.value,
             [header for header in record.headers if not header[0].startswith(HEADER_PREFIX)],
         )
-    except (KeyError, ValueError, TypeError, AttributeError):
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 
@@ -114,7 +114,7 @@ def read_receipt(record: Any) -> list[Place] | None:
         return None
     try:
         return [(int(partition), int(offset)) for partition, offset in json.loads(record.value)["requeued"]]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return []
 
 
@@ -128,6 +128,18 @@ def place_of(text: str) -> Place:
     if not (partition.isdecimal() and offset.isdecimal()):
         raise SettingsError(f"expected a letter as PARTITION:OFFSET, found {text!r}")
     return int(partition), int(offset)
+
+
+def _number(text: str) -> int:
+    """A number of Kafka's.
+
+    Raises:
+        ValueError: the text is none.
+    """
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"expected a number of 64 bits, found {len(text)} digits")
+    return number
 
 
 def _count(text: bytes) -> int:

@@ -94,9 +94,14 @@ async def survey(
 
 
 async def find_original(consumer: Any, settings: Settings, letter: Letter) -> Any | None:
-    """The record that a letter came from; None when the input topic no longer holds it."""
+    """The record that a letter came from; None when the input topic does not hold it.
+
+    Whatever topic a letter names, only the input topic of the settings is read: anybody may write a letter.
+    """
+    if letter.topic != settings.input_topic:
+        return None
     try:
-        (held,) = await ranges_of(settings, consumer, letter.topic, partitions=[letter.partition])
+        (held,) = await ranges_of(settings, consumer, settings.input_topic, partitions=[letter.partition])
     except SettingsError:  # the topic or the partition is no longer there
         return None
     if not held.begin <= letter.offset < held.end:

@@ -1,4 +1,4 @@
-"""A circuit breaker for an imputer. Pure: the caller passes the time in.
+"""A circuit breaker for one model of an imputer. Pure: the caller passes the time in.
 
 Closed: every batch calls the imputer. One failure opens the breaker, because the imputer has already retried until its
 deadline. Open: batches go to the next rung at once. After a rest, one batch calls the imputer as a trial while the
@@ -20,7 +20,7 @@ class State(IntEnum):
 
 
 class Breaker:
-    """The circuit breaker of one imputer."""
+    """The circuit breaker of one imputer for one model."""
 
     def __init__(self, rest_s: float, on_state: Callable[[State], None] = lambda state: None) -> None:
         """Create a closed breaker.
@@ -50,7 +50,7 @@ class Breaker:
         return self._state is State.CLOSED
 
     def answered(self) -> None:
-        """Record that an admitted batch got a response. Any response, even an error, shows that the imputer is up.
+        """Record that an admitted batch got a response. Any response, even an error, shows that the model is served.
 
         A response to a batch from before the breaker opened changes nothing.
         """

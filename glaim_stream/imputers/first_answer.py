@@ -51,27 +51,28 @@ async def first_answers(
     on_failure: Callable[[str, str], object],
     first_pause_s: float = FIRST_PAUSE_S,
 ) -> None:
-    """Query every model until each has answered once.
+    """Query all models side by side until each has answered once, so that a missing model delays no other.
 
     Args:
-        rung: called directly, without its breaker, so a failed attempt delays no batch.
+        rung: called directly, without its breakers, so a failed attempt delays no batch.
         contracts: contracts of the models to query, by model name.
         on_answer: called with the name of each model that has answered.
         on_failure: called with the model's name and the reason after every failed attempt.
-        first_pause_s: pause after the first round of failed attempts, in seconds; each further pause is twice as long,
-            up to 5 s.
+        first_pause_s: pause after a model's first failed attempt, in seconds; each further pause is twice as long, up
+            to 5 s.
     """
-    waiting = dict(contracts)
-    pauses = pauses_s(first_pause_s, LONGEST_PAUSE_S)
-    while waiting:
-        for name, contract in list(waiting.items()):
+
+    async def first_answer(name: str, windows: Windows) -> None:
+        pauses = pauses_s(first_pause_s, LONGEST_PAUSE_S)
+        while True:
             try:
-                await rung.impute(typical_windows(contract))
+                await rung.impute(windows)
             except GlaimError as error:
                 on_failure(name, f"{rung.name} has not answered yet: {error}")
+                await asyncio.sleep(next(pauses))
                 continue
-            del waiting[name]
             on_answer(name)
             log.info("%s answers for model %s", rung.name, name)
-        if waiting:
-            await asyncio.sleep(next(pauses))
+            return
+
+    await asyncio.gather(*(first_answer(name, typical_windows(contract)) for name, contract in contracts.items()))

@@ -1,10 +1,14 @@
-"""The ladder: calls the best imputer that is available, for batches of windows with several calls in flight."""
+"""The ladder: calls the best imputer that is available, for batches of windows with several calls in flight.
+
+Every model has breakers and a queue of its own, so that a model which is missing, wrong or slow leaves the answers of
+the others as they are.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 
 import numpy as np
@@ -15,6 +19,10 @@ from glaim_stream.imputers.protocol import Imputed, Rung, Windows
 from glaim_stream.vocabulary import Method
 
 log = logging.getLogger(__name__)
+
+# How long a batch waits for its own trial of a rung that was unavailable. A model that is back answers within it; one
+# that is not would delay the rows of the other models in the batch by a deadline at every trial.
+TRIAL_WAIT_S = 0.5
 
 
 class Ladder:
@@ -30,25 +38,26 @@ class Ladder:
         batch: int = 64,
         in_flight: int = 8,
         rest_s: float = 5.0,
-        on_failure: Callable[[str], None] = lambda rung: None,
-        on_state: Callable[[str, State], None] = lambda rung, state: None,
+        on_failure: Callable[[str, str], None] = lambda rung, model: None,
+        on_state: Callable[[str, str, State], None] = lambda rung, model, state: None,
     ) -> None:
         """Build a ladder.
 
         Args:
             rungs: best first.
             batch: most windows in one call; larger batches use the accelerator better and wait longer.
-            in_flight: most calls at a time; more calls hide latency and hold more memory.
-            rest_s: how long a rung is skipped after it was unavailable, before one batch tries it again, so that an
-                imputer that is down does not delay every batch (see Breaker).
-            on_failure: called with the name of a rung that failed.
-            on_state: called with the name of a rung and the new state of its breaker.
+            in_flight: most calls for one model at a time; more calls hide latency and hold more memory.
+            rest_s: how long a rung is skipped for a model after it was unavailable, before one batch tries it again, so
+                that an imputer that is down does not delay every batch (see Breaker).
+            on_failure: called with the names of the rung that failed and of the model.
+            on_state: called with the names of a rung and a model and the new state of their breaker.
         """
         self.rungs = list(rungs)
         self._batch = batch
-        self._gate = asyncio.Semaphore(in_flight)
-        self._breakers = [Breaker(rest_s, partial(on_state, rung.name)) for rung in self.rungs]
-        self._on_failure = on_failure
+        self._in_flight, self._rest_s = in_flight, rest_s
+        self._on_failure, self._on_state = on_failure, on_state
+        self._lanes: dict[str, _Lane] = {}
+        self._trials: set[asyncio.Task[Imputed | None]] = set()
 
     async def impute(self, windows: Windows) -> Imputed:
         """Impute; windows that no rung could impute get NaN with method NONE."""
@@ -62,30 +71,79 @@ class Ladder:
 
     async def close(self) -> None:
         """Release every rung."""
+        trials = list(self._trials)
+        for trial in trials:
+            trial.cancel()
+        await asyncio.gather(*trials, return_exceptions=True)
         for rung in self.rungs:
             await rung.close()
 
     async def _answer(self, windows: Windows) -> Imputed:
-        async with self._gate:
-            for rung, breaker in zip(self.rungs, self._breakers, strict=True):
+        lane = self._lane(windows.model)
+        async with lane.gate:
+            for rung, breaker in zip(self.rungs, lane.breakers, strict=True):
                 if not breaker.admits(asyncio.get_running_loop().time()):
                     continue
-                responded = False
-                try:
-                    answer = await rung.impute(windows)
-                    responded = True
+                call = self._call(rung, breaker, windows)
+                answer = await (self._trial(call) if breaker.state is State.HALF_OPEN else call)
+                if answer is not None:
                     return answer
-                except ImputerError as error:
-                    responded = not isinstance(error, ImputerUnavailable)
-                    self._on_failure(rung.name)
-                    log.warning(
-                        "%s failed to impute %d windows of model %s: %s", rung.name, len(windows), windows.model, error
-                    )
-                finally:  # also when cancelled or on another error: without a report the breaker would stay half open
-                    if responded:
-                        breaker.answered()
-                    else:
-                        breaker.failed(asyncio.get_running_loop().time())
         shape = (*windows.values.shape[:2], windows.steps)
         nothing = np.full(shape, np.nan, np.float32)
         return Imputed(nothing, np.full(shape, Method.NONE, np.int8), [""] * len(windows))
+
+    def _lane(self, model: str) -> _Lane:
+        if model not in self._lanes:
+            breakers = [Breaker(self._rest_s, partial(self._on_state, rung.name, model)) for rung in self.rungs]
+            self._lanes[model] = _Lane(breakers, self._in_flight)
+        return self._lanes[model]
+
+    async def _call(self, rung: Rung, breaker: Breaker, windows: Windows) -> Imputed | None:
+        """Call a rung and report the outcome to its breaker; None if it could not impute."""
+        responded = False
+        try:
+            answer = await rung.impute(windows)
+            responded = True
+            return answer
+        except ImputerError as error:
+            responded = not isinstance(error, ImputerUnavailable)
+            self._on_failure(rung.name, windows.model)
+            log.warning("%s failed to impute %d windows of model %s: %s", rung.name, len(windows), windows.model, error)
+            return None
+        finally:  # also when cancelled or on another error: without a report the breaker would stay half open
+            if responded:
+                breaker.answered()
+            else:
+                breaker.failed(asyncio.get_running_loop().time())
+
+    async def _trial(self, call: Coroutine[None, None, Imputed | None]) -> Imputed | None:
+        """Wait TRIAL_WAIT_S for a call; a slower one goes on for its breaker's sake while the batch goes one rung down.
+
+        Such a call is no longer in the queue of its model, but a breaker admits one trial at a time.
+        """
+        trial = asyncio.create_task(call)
+        self._trials.add(trial)
+        trial.add_done_callback(self._trials.discard)
+        try:
+            await asyncio.wait({trial}, timeout=TRIAL_WAIT_S)
+        except asyncio.CancelledError:
+            trial.cancel()
+            raise
+        if trial.done():
+            return trial.result()
+        trial.add_done_callback(_log_error)
+        return None
+
+
+class _Lane:
+    """Breakers, one for each rung, and queue of one model."""
+
+    def __init__(self, breakers: list[Breaker], in_flight: int) -> None:
+        self.breakers = breakers
+        self.gate = asyncio.Semaphore(in_flight)
+
+
+def _log_error(trial: asyncio.Task[Imputed | None]) -> None:
+    """Log an internal error for which no batch waits any more."""
+    if not trial.cancelled() and trial.exception() is not None:
+        log.error("internal error in a trial of an imputer", exc_info=trial.exception())

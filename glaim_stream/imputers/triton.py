@@ -18,8 +18,8 @@ from glaim_stream.models.versions import Contracts
 from glaim_stream.retry import pauses_s
 from glaim_stream.vocabulary import Method
 
-# UNAVAILABLE: restarting or unreachable. NOT_FOUND: the server is draining, or still loading the model.
-_RETRIED = ("StatusCode.UNAVAILABLE", "StatusCode.NOT_FOUND")
+_UNREACHABLE = "StatusCode.UNAVAILABLE"  # or restarting
+_NOT_SERVED = "StatusCode.NOT_FOUND"  # the server is draining, or still loading the model, or does not have it
 _FIRST_PAUSE_S = 0.05
 # INTERNAL: the process behind a model is dead. Triton does not restart it and reports it after some 2 s (2.51). With
 # several Tritons the next one may be alive: it is called at once, and twice more after a pause, because concurrent
@@ -60,7 +60,7 @@ class TritonImputer:
         Args:
             url: host:port of Triton's gRPC endpoint; calls to a name with several addresses go to all of them.
             contracts: contracts of the served models, by model name; a `Contracts` also records versions served later.
-            deadline_s: maximum time for one batch, retries included, before the ladder calls the next rung.
+            deadline_s: maximum time for one batch of a model, retries included, before the ladder calls the next rung.
             fixed_batch: every call to a model has exactly this many windows (see Windows.padded); `check` then
                 compares it with the served configuration.
         """
@@ -99,20 +99,31 @@ class TritonImputer:
     async def check(self) -> None:
         """Compare each served model's tensors with its contract, and its batch size with `fixed_batch`.
 
+        Every model is looked at, whatever is wrong with another.
+
         Raises:
-            ContractError: a served model does not fit its contract, or would get batches of another size.
-            ImputerUnavailable: the server does not answer.
+            ContractError: served models do not fit their contracts, or would get batches of another size.
+            ImputerUnavailable: the server does not answer, or does not serve some models.
         """
-        for name, contract in self._contracts.items():
-            try:
-                client = self._connected()
-                metadata = await client.get_model_metadata(name, as_json=True, client_timeout=self._deadline_s)
-                _require_tensors(name, contract, metadata)
-                if self._fixed_batch is not None:
-                    config = await client.get_model_config(name, as_json=True, client_timeout=self._deadline_s)
-                    _require_batch(name, self._fixed_batch, config["config"])
-            except InferenceServerException as error:
-                raise ImputerUnavailable(f"{self._url} does not serve {name}: {error}") from error
+        checks = (self._check_model(name, contract) for name, contract in self._contracts.items())
+        problems = [problem for problem in await asyncio.gather(*checks) if problem is not None]
+        if problems:
+            kind = ContractError if any(isinstance(each, ContractError) for each in problems) else ImputerUnavailable
+            raise kind("; ".join(map(str, problems)))
+
+    async def _check_model(self, name: str, contract: Contract) -> ContractError | ImputerUnavailable | None:
+        try:
+            client = self._connected()
+            metadata = await client.get_model_metadata(name, as_json=True, client_timeout=self._deadline_s)
+            _require_tensors(name, contract, metadata)
+            if self._fixed_batch is not None:
+                config = await client.get_model_config(name, as_json=True, client_timeout=self._deadline_s)
+                _require_batch(name, self._fixed_batch, config["config"])
+        except InferenceServerException as error:
+            return ImputerUnavailable(f"{self._url} does not serve {name}: {error}")
+        except ContractError as error:
+            return error
+        return None
 
     async def close(self) -> None:
         """Close the connection."""
@@ -150,12 +161,13 @@ class TritonImputer:
                 elsewhere = error.status() == _RETRIED_ELSEWHERE and tries < _MAX_TRIES
                 if elsewhere and tries == 1:
                     continue
-                if error.status() not in _RETRIED and not elsewhere:
+                if error.status() not in (_UNREACHABLE, _NOT_SERVED) and not elsewhere:
                     kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
                     raise kind(f"{self._url}: {error}") from error
                 pause_s = next(pauses)
                 if loop.time() + pause_s >= end_s:
-                    self._forget(client)
+                    if error.status() == _UNREACHABLE:  # otherwise the connection works, and serves the other models
+                        self._forget(client)
                     raise ImputerUnavailable(f"{self._url} did not answer in {self._deadline_s} s: {error}") from error
             await asyncio.sleep(pause_s)
 

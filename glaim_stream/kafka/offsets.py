@@ -103,6 +103,12 @@ class OffsetLedger:
         commit = self.committable()
         return None if commit is None else commit.offset
 
+    @property
+    def unanswered(self) -> tuple[int, int] | None:
+        """The offsets `[first, next)` that hold everything delivered and not answered; None where there is nothing."""
+        open_ = [each for each in self._open if each.commit is None]
+        return (open_[0].first_offset, open_[-1].next_offset) if open_ else None
+
 
 def rebuild_from_metadata(metadata: str | None) -> int | None:
     """Return the `rebuild_from` that a commit carries; None when the commit was not made by a worker."""

@@ -48,7 +48,7 @@ class Contracts(Mapping[str, Contract]):
         self._known = {(name, str(contract.version)): contract for name, contract in at_start.items()}
         self._rejected: dict[tuple[str, str], str] = {}
         self._attempted_s: dict[tuple[str, str], float] = {}
-        self._reading = asyncio.Lock()
+        self._reading = {name: asyncio.Lock() for name in self._at_start}
 
     def __getitem__(self, model: str) -> Contract:
         return self._at_start[model]
@@ -76,7 +76,7 @@ class Contracts(Mapping[str, Contract]):
         key = (model, version)
         if self._repository is None or key in self._known or model not in self._at_start:
             return
-        async with self._reading:
+        async with self._reading[model]:
             if key not in self._known and key not in self._rejected and self._due(key):
                 await self._read(self._repository, key)
         if key in self._rejected:

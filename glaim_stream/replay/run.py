@@ -122,7 +122,7 @@ async def _running(
     start_s = time.monotonic()
     report = ReplayReport()
 
-    def count_failure(rung: str) -> None:
+    def count_failure(rung: str, model: str) -> None:
         report.failures[rung] += 1
 
     # Without upgrades: they depend on when a model is back, and a replay reports a model that was away.

@@ -57,7 +57,8 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     """
     health = health or Health()
     pipeline, ladder = create_pipeline(settings, catalogue, on_failure=count_failure, on_state=count_state)
-    create_series(pipeline.catalogue, pipeline.contracts, [rung.name for rung in ladder.rungs], scored=pipeline.scored)
+    unsure = [rung.name for rung in ladder.rungs[:-1]]  # the last one needs nothing but the window
+    create_series(pipeline.catalogue, pipeline.contracts, unsure, scored=pipeline.scored)
     app = WorkerApp(
         settings.consumer_group,
         broker=faust_broker(settings),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
@@ -29,7 +30,7 @@ def create_series(
     Args:
         catalogue: the models and sensors that become labels.
         contracts: contracts by model name; `glaim_model_info` shows their versions.
-        rungs: names of the ladder's imputers.
+        rungs: names of the ladder's imputers that may be unavailable.
         scored: whether probe windows are imputed, which measures live accuracy.
     """
     metrics.build_info.labels(_program_version()).set(1)
@@ -44,10 +45,10 @@ def create_series(
         metrics.withheld_rows.labels(withheld)
     for kind in ("dark", "speaks"):
         metrics.outages.labels(kind)
-    for rung in rungs:
-        metrics.imputer_state.labels(rung).set(State.CLOSED)
+    for rung, model in product(rungs, catalogue.models):
+        metrics.imputer_state.labels(rung, model.name).set(State.CLOSED)
         for counter in (metrics.imputer_failures, metrics.imputer_openings, metrics.imputer_probes):
-            counter.labels(rung)
+            counter.labels(rung, model.name)
     for model in catalogue.models:
         if model.name in contracts:
             metrics.model_info.labels(model.name, str(contracts[model.name].version)).set(1)

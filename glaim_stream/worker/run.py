@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
+from functools import partial
+from typing import Any
 
 import faust
 
@@ -15,6 +17,8 @@ from glaim_stream.windows.history import history_ms
 from glaim_stream.worker.app import create_app
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_pages import serve_pages
+from glaim_stream.worker.stop_watch import StopWatch
+from glaim_stream.worker.unanswered import unanswered
 
 log = logging.getLogger(__name__)
 _app: faust.App | None = None
@@ -31,11 +35,30 @@ def __getattr__(name: str) -> faust.App:
 
 
 def run(settings: Settings) -> None:
-    """Run until SIGTERM or Ctrl-C; then finish the batches in flight, commit and return."""
+    """Run until SIGTERM or Ctrl-C; then finish the batches in flight, commit and return.
+
+    Where that takes longer than the grace period, or at a second signal, the process ends without it (see StopWatch).
+    """
     app = _prepared(settings)
-    faust.Worker(
-        app, loglevel=settings.log_level.upper(), redirect_stdouts=False, quiet=True
-    ).execute_from_commandline()
+    app.Worker(loglevel=settings.log_level.upper(), redirect_stdouts=False, quiet=True).execute_from_commandline()
+
+
+class WatchedWorker(faust.Worker):
+    """Faust's worker, whose stop takes a limited time."""
+
+    def __init__(self, watch: StopWatch, *args: Any, **kwargs: Any) -> None:
+        self._watch = watch
+        super().__init__(*args, **kwargs)
+
+    def install_signal_handlers(self) -> None:
+        """Receive signals in the event loop, beside the watch."""
+        super().install_signal_handlers()
+        self._watch.share()
+
+    def on_worker_shutdown(self) -> None:
+        """Limit the time of a stop after an error too, for which there is no signal."""
+        self._watch.stopping()
+        super().on_worker_shutdown()
 
 
 def quieten_garbage_collector() -> None:
@@ -50,9 +73,13 @@ def quieten_garbage_collector() -> None:
 
 def _prepared(settings: Settings) -> faust.App:
     quieten_garbage_collector()
+    app: faust.App | None = None
+    watch = StopWatch(settings.stop_grace_s, unanswered=lambda: unanswered(app))
+    watch.start()
     health = Health(silence_s=settings.loop_silence_s)
     catalogue = read_catalogue(settings.catalogue)
     app = create_app(settings, health, catalogue)
+    app.conf.Worker = partial(WatchedWorker, watch)  # also for Faust's own command
     port = serve_pages(health, settings.metrics_host, settings.metrics_port)
     log.info("metrics and health on port %d", port)
     ensure_topics(settings)

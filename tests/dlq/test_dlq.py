@@ -208,7 +208,7 @@ def test_values_are_shown_according_to_their_format() -> None:
 
 def test_a_plain_letter_is_described_line_by_line() -> None:
     letter = letter_of(Record(b"[1]", 5, None, [("trace", b"\xff")], -1), Reject(5, DeadLetterCause.MALFORMED, "x"))
-    assert list(describe_letter(letter, "in-dlq", whole=b"[1]", held=True, sent_back=False)) == [
+    assert list(describe_letter(letter, "in-dlq", "in", whole=b"[1]", held=True, sent_back=False)) == [
         "in-dlq 3:17, written 1970-01-01T00:00:00.099Z",
         "cause      malformed: x",
         "original   in 2:5, produced at an unknown time; the input topic still holds it",
@@ -217,13 +217,15 @@ def test_a_plain_letter_is_described_line_by_line() -> None:
         "value      3 bytes",
         "[\n  1\n]",
     ]
-    assert list(describe_letter(letter, "in-dlq", whole=None, held=True, sent_back=False))[-1] == "value      none"
+    assert (
+        list(describe_letter(letter, "in-dlq", "in", whole=None, held=True, sent_back=False))[-1] == "value      none"
+    )
 
 
 def test_the_description_of_a_cut_letter_states_where_the_rest_is() -> None:
     letter = letter_of(Record(b"ab", 5, b"g", [], 0), Reject(5, DeadLetterCause.MALFORMED, "x", 4))
     cut = replace(letter, cut_from_bytes=70)
-    lines = list(describe_letter(cut, "in-dlq", whole=b"ab", held=True, sent_back=False))
+    lines = list(describe_letter(cut, "in-dlq", "in", whole=b"ab", held=True, sent_back=False))
     assert lines[2] == "original   in 2:5, produced 1970-01-01T00:00:00Z; the input topic still holds it"
     assert lines[3] == "readings   4 of the record, counted from 0"
     assert lines[4].endswith("holds only 2 of 70 bytes; the rest is from the input topic")
@@ -249,7 +251,7 @@ def test_a_letter_is_described_with_all_known_details() -> None:
         Record(b"\xff", 5, b"g1", [("glaim-requeued", b"1")], 42), Reject(5, DeadLetterCause.MALFORMED, "x", 0)
     )
     cut = replace(letter, cut_from_bytes=70, late_by_ms=[90_000])
-    text = "\n".join(describe_letter(cut, "in-dlq", whole=None, held=False, sent_back=True))
+    text = "\n".join(describe_letter(cut, "in-dlq", "in", whole=None, held=False, sent_back=True))
     for part in (
         "in-dlq 3:17",
         "in 2:5",
@@ -261,3 +263,64 @@ def test_a_letter_is_described_with_all_known_details() -> None:
     ):
         assert part in text
     assert "this letter has been sent back" in text
+
+
+def test_nothing_that_a_producer_wrote_reaches_the_terminal_as_a_command() -> None:
+    hostile = "\x1b]0;mine\x07\x9b2J\u202e\r\n"
+    record = Record(json.dumps({hostile: hostile}, ensure_ascii=False).encode(), 5, hostile.encode(), [], 0)
+    letter = letter_of(record, Reject(5, DeadLetterCause.MALFORMED, hostile))
+    letter = replace(letter, cause=hostile, topic=hostile, headers=[(hostile, hostile.encode())])
+    lines = list(describe_letter(letter, "in-dlq", "in", whole=record.value, held=False, sent_back=False))
+    assert all(char.isprintable() or char == "\n" for line in lines for char in line)
+    assert all("\n" not in line for line in lines[:-1]), "no header can pretend to be another line"
+    shown = r"\x1b]0;mine\x07\x9b2J\u202e\r\n"
+    assert f"key        {shown}" in lines
+    assert f"header     {shown}: {shown}" in lines
+    arrow = stream(**{hostile: [hostile], "ts": pa.array([-(2**62)], pa.timestamp("ms", "UTC"))})
+    (*_, value) = describe_letter(
+        replace(letter, headers=ARROW), "in-dlq", "in", whole=arrow, held=False, sent_back=False
+    )
+    assert all(char.isprintable() or char in "\n\t" for char in value)
+
+
+def test_an_original_of_another_topic_is_not_looked_up() -> None:
+    letter = replace(letter_of(Record(b"x", 5), Reject(5, DeadLetterCause.MALFORMED, "x")), topic="payroll")
+    lines = list(describe_letter(letter, "in-dlq", "in", whole=b"x", held=False, sent_back=False))
+    assert lines[2].startswith("original   payroll 2:5, ")
+    assert lines[2].endswith("; not looked up, since the input topic is in")
+
+
+DEEP = b"[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"positions": b"[Infinity]"},
+        {"positions": DEEP},
+        {"late-by-ms": b'{"0": Infinity}'},
+        {"late-by-ms": DEEP},
+        {"offset": b"9" * 30},
+        {"partition": b"9" * 5000},
+        {"timestamp-ms": str(2**63).encode()},
+    ],
+    ids=str,
+)
+def test_headers_that_no_worker_writes_make_no_letter(headers: dict[str, bytes]) -> None:
+    letter = dead_letter(Record(b"x", 5), [Reject(5, DeadLetterCause.MALFORMED, "x", 0)], topic="in", partition=2)
+    names = {f"glaim-{name}" for name in headers}
+    kept = [header for header in letter.headers if header[0] not in names]
+    forged = [(f"glaim-{name}", text) for name, text in headers.items()]
+    assert read_letter(Stored(b"x", 17, None, [*kept, *forged], 99)) is None
+
+
+def test_numbers_of_any_size_are_described() -> None:
+    letter = letter_of(Record(b"x", 5), Reject(5, DeadLetterCause.MALFORMED, "x"))
+    huge = replace(letter, late_by_ms=[10**400, 1_499, 1_500], produced_ms=2**63 - 1)
+    text = "\n".join(describe_letter(huge, "in-dlq", "in", whole=None, held=True, sent_back=False))
+    assert f"late by    {10**397} s, 1 s, 2 s" in text
+
+
+@pytest.mark.parametrize("value", [b'{"requeued": [[Infinity, 1]]}', DEEP, b'{"requeued": 1}', b"x"])
+def test_a_receipt_that_cannot_be_read_names_no_letter(value: bytes) -> None:
+    assert read_receipt(Stored(value, 1, None, receipt([])[1], 0)) == []

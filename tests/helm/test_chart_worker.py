@@ -49,6 +49,14 @@ def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> N
     assert not missing, "give it a value in values.yaml and a line in _environment.tpl"
 
 
+@pytest.mark.parametrize(("grace_s", "own_s"), [(60, 55), (30, 25), (5, 1)])
+def test_a_worker_ends_itself_before_the_kubelet_does(
+    grace_s: int, own_s: int, chart: Chart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = chart.render(merged(SMALLEST, {"worker": {"terminationGracePeriodSeconds": grace_s}}))
+    assert from_pod(objects, monkeypatch).stop_grace_s == own_s
+
+
 def test_defaults_equal_those_of_the_worker_with_two_documented_exceptions(
     chart: Chart, monkeypatch: pytest.MonkeyPatch
 ) -> None:

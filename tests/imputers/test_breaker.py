@@ -109,7 +109,7 @@ async def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 async def test_while_one_batch_probes_the_others_use_the_next_rung(pass_time: Callable[[float], None]) -> None:
-    rung, states = Flaky(), list[tuple[str, State]]()
+    rung, states = Flaky(), list[tuple[str, str, State]]()
     ladder = Ladder([rung, Interpolation()], batch=1, rest_s=600, on_state=lambda *change: states.append(change))
     rung.error = ImputerUnavailable("unavailable")
     await ladder.impute(WINDOWS.slice(0, 1))
@@ -128,7 +128,7 @@ async def test_while_one_batch_probes_the_others_use_the_next_rung(pass_time: Ca
     assert (await probe).method[:, 0, 0].tolist().count(Method.LAST_VALUE) == 1
     await ladder.impute(WINDOWS)
     assert rung.calls == 8
-    assert states == [("flaky", State.OPEN), ("flaky", State.HALF_OPEN), ("flaky", State.CLOSED)]
+    assert states == [("flaky", "m", state) for state in (State.OPEN, State.HALF_OPEN, State.CLOSED)]
 
 
 async def test_an_error_response_leaves_the_breaker_closed() -> None:

@@ -62,8 +62,8 @@ async def test_every_model_is_called_until_it_answers(error: Exception) -> None:
         ),
         10,
     )
-    assert answered == ["a", "b"]
-    assert rung.called_models == ["a", "b"] * 3
+    assert sorted(answered) == ["a", "b"]
+    assert sorted(rung.called_models) == ["a"] * 3 + ["b"] * 3
     assert failures[0] == ("a", f"late has not answered yet: {error}")
     assert len(failures) == 4
 

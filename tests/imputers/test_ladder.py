@@ -69,22 +69,23 @@ async def test_by_default_batches_have_64_windows_and_8_calls_are_in_flight() ->
 
 
 async def test_a_failed_batch_is_counted_and_passed_to_the_next_rung() -> None:
-    failed: list[str] = []
-    answer = await Ladder([Scripted(bad=(4,)), Interpolation()], batch=2, on_failure=failed.append).impute(windows(6))
+    failed: list[tuple[str, str]] = []
+    ladder = Ladder([Scripted(bad=(4,)), Interpolation()], batch=2, on_failure=lambda *names: failed.append(names))
+    answer = await ladder.impute(windows(6))
     methods = answer.method[:, 0, 0].tolist()
     assert methods == [1, 1, 1, 1, Method.INTERPOLATION, Method.INTERPOLATION]
     assert answer.version == ["1", "1", "1", "1", "", ""]
-    assert failed == ["scripted"]
+    assert failed == [("scripted", "m")]
 
 
 async def test_windows_that_no_rung_imputes_are_null() -> None:
-    failed: list[str] = []
+    failed: list[tuple[str, str]] = []
     rungs = [Scripted("a", bad=(0,)), Scripted("b", bad=(0,), error=ImputerError)]
-    answer = await Ladder(rungs, on_failure=failed.append).impute(windows(1))
+    answer = await Ladder(rungs, on_failure=lambda *names: failed.append(names)).impute(windows(1))
     assert np.isnan(answer.values).all()
     assert (answer.method == Method.NONE).all()
     assert answer.version == [""]
-    assert failed == ["a", "b"]
+    assert failed == [("a", "m"), ("b", "m")]
 
 
 async def test_other_exceptions_than_imputer_errors_are_raised() -> None:

@@ -59,6 +59,16 @@ async def test_the_client_reconnects_after_a_call_without_an_answer(closed_port:
     await imputer.close()
 
 
+async def test_a_model_that_is_not_served_leaves_the_connection_to_the_others() -> None:
+    async with served(NOT_FOUND) as (url, _):
+        imputer = TritonImputer(url, {"m": contract()}, deadline_s=0.2)
+        first = imputer._connected()
+        with pytest.raises(ImputerUnavailable):
+            await imputer.impute(WINDOWS)
+        assert imputer._connected() is first
+        await imputer.close()
+
+
 async def test_a_model_without_a_contract_is_rejected_before_any_call() -> None:
     with pytest.raises(ImputerError, match=r"no contract for model m, known are \['other'\]"):
         await TritonImputer("nowhere:1", {"other": contract()}).impute(WINDOWS)

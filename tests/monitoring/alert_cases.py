@@ -44,8 +44,9 @@ LABELS = {
     "undecodable": W0 + ',cause="undecodable"',
     "dark": W0 + ',kind="dark"',
     "speaks": W0 + ',kind="speaks"',
-    "rung": W0 + ',imputer="triton"',
-    "rung1": W1 + ',imputer="triton"',
+    "rung": W0 + ',imputer="triton",model="pump"',
+    "rung1": W1 + ',imputer="triton",model="pump"',
+    "other_model": W0 + ',imputer="triton",model="fan"',
     "by_model": W0 + ',method="model"',
     "by_blend": W0 + ',method="blend"',
     "by_interpolation": W0 + ',method="interpolation"',
@@ -241,6 +242,10 @@ CASES = (
     fires(
         "GlaimImputerUnavailable", "one of two workers cannot reach it", "20m",
         glaim_imputer_state__rung="0x30", glaim_imputer_state__rung1="2x30",
+    ),
+    fires(
+        "GlaimImputerUnavailable", "one of two models is missing", "20m",
+        glaim_imputer_state__rung="0x30", glaim_imputer_state__other_model="2x30",
     ),
     fires(
         "GlaimFallbackShareHigh", "interpolation fills nearly everything", "40m",

@@ -24,7 +24,7 @@ def value(name: str, **labels: str) -> float | None:
 def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
     catalogue = read_catalogue(CHECKOUT / "deploy" / "catalogues" / "plant.yaml")
     contract = read_contract(CHECKOUT / "model_repo" / "plant-pump")
-    create_series(catalogue, {"plant-pump": contract}, ["triton", "interpolation"], scored=True)
+    create_series(catalogue, {"plant-pump": contract}, ["triton"], scored=True)
     for cause in DeadLetterCause:
         counted_elsewhere = cause is DeadLetterCause.TOO_LATE
         assert (value("glaim_dead_letters_total", cause=cause.value) is None) == counted_elsewhere
@@ -34,7 +34,7 @@ def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
         for method in ("model", "baseline", "blend"):
             known = {"model": "plant-pump", "sensor": sensor, "method": method, "position": "edge"}
             assert value("glaim_score_error_total", **known) is not None
-    assert value("glaim_imputer_failures_total", imputer="triton") is not None
+    assert value("glaim_imputer_failures_total", imputer="triton", model="plant-pump") is not None
     assert value("glaim_model_info", model="plant-pump", version="1") == 1
 
 

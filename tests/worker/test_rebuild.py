@@ -264,5 +264,5 @@ async def test_a_rebuild_reads_from_the_broker_of_the_settings(monkeypatch: pyte
     async def apply(records: Sequence[InputRecord]) -> None: ...
 
     settings = Settings(consumer_group="group", imputer="interpolation", kafka="broker-a:9,broker-b:9")
-    await rebuild.KafkaRebuilder(settings, RULES).rebuild("in", 3, 30, apply)
+    await rebuild.KafkaRebuilder(settings, RULES).rebuild("in", 3, 30, apply, lambda closes: None)
     assert addresses == [["broker-a:9", "broker-b:9"]] * 2

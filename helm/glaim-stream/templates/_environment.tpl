@@ -53,6 +53,9 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.metrics.host | quote }}
 - name: GLAIM_LOOP_SILENCE_S
   value: {{ .Values.worker.loopSilenceSeconds | quote }}
+# The process ends by itself, and says what is unanswered, 5 s before the kubelet kills it.
+- name: GLAIM_STOP_GRACE_S
+  value: {{ max 1 (sub (int64 .Values.worker.terminationGracePeriodSeconds) 5) | quote }}
 - name: GLAIM_LOG_LEVEL
   value: {{ .Values.worker.logLevel }}
 {{- end }}

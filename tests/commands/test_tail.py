@@ -1,0 +1,51 @@
+"""Rows on a terminal: a group or a sensor may be named anything."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from glaim_stream.commands.tail import TextFormat, _printer
+from glaim_stream.records import PLAIN_SCHEMA
+
+HOSTILE = ["pump-[/]", "[red]x[/red]", ":warning:", "\x1b[2J", "\x9b2J", "a\nb", "\u202eb", "\x1b]0;x\x07"]
+TIME = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def rows(names: list[str]) -> pa.Table:
+    """An observed row of each group, whose sensor is named alike."""
+    row = {
+        "ts": TIME, "event_time": TIME, "value": 1.0, "observed": True, "quality": "good", "method": "observed",
+        "status": 0, "gap_age": 0, "revision": 0, "final": True, "model_version": "",
+    }  # fmt: skip
+    return pa.Table.from_pylist([row | {"group": name, "sensor": name} for name in names], schema=PLAIN_SCHEMA)
+
+
+def test_a_table_shows_names_as_they_are_and_obeys_none(capsys: pytest.CaptureFixture[str]) -> None:
+    _printer(TextFormat.TABLE)(rows(HOSTILE))
+    text = capsys.readouterr().out
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert len(text.splitlines()) == 1 + len(HOSTILE)
+    for shown in ("pump-[/]", "[red]x[/red]", ":warning:", r"\x1b[2J", r"\x9b2J", r"a\nb", r"\u202eb", r"\x1b]0;x\x07"):
+        assert text.count(shown) == 2, shown
+
+
+@pytest.mark.parametrize(("terminal", "shown"), [(True, rb"\x1b[2J"), (False, b"\x1b[2J")])
+def test_csv_is_exact_for_a_program_and_harmless_on_a_terminal(
+    terminal: bool, shown: bytes, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    _printer(TextFormat.CSV)(rows(["\x1b[2J"]))
+    text = capsysbinary.readouterr().out
+    assert text.count(shown) == 2
+    assert (b"\x1b" in text) is not terminal
+
+
+def test_json_lines_escape_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    _printer(TextFormat.JSONL)(rows(HOSTILE))
+    text = capsys.readouterr().out
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert len(text.splitlines()) == len(HOSTILE)
