@@ -17,6 +17,7 @@ from glaim_stream.decode.groups import NO_GROUP, GroupIndex
 from glaim_stream.decode.json_records import parse_json
 from glaim_stream.decode.parsed import Parsed, joined
 from glaim_stream.decode.readings import Readings, no_readings
+from glaim_stream.decode.time_units import TimeUnit, found_units
 from glaim_stream.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.vocabulary import Quality
 
@@ -70,15 +71,24 @@ class Decoder:
         known = (parsed.group >= 0) & (sensor >= 0)
         # NaN compares false both ways: a missing time is rejected here, and a dropout exceeds no limit below.
         timed = (parsed.time_ms >= EARLIEST_MS) & (parsed.time_ms <= LATEST_MS)
+        unit = _stated_units(parsed, produced_ms)
         # Ahead of the record's time, not of the wall clock: a rebuild reads the same records later and must reject the
         # same readings.
         ahead = parsed.time_ms >= produced_ms + (self._max_ahead_ms[model] + 1)
         outside = (value < index.limits_low[model, sensor]) | (value > index.limits_high[model, sensor])
         outside |= np.abs(value) > FLOAT32_MAX
         good = known & timed & ~ahead & ~outside
+        if unit is not None:
+            good &= unit == TimeUnit.MILLISECONDS
         all_good = bool(good.all())
         for row in [] if all_good else np.flatnonzero(~good).tolist():
-            cause, detail = self._cause(parsed, row, bool(timed[row]), bool(ahead[row]))
+            cause, detail = self._cause(
+                parsed,
+                row,
+                timed=bool(timed[row]),
+                ahead=bool(ahead[row]),
+                unit=TimeUnit.MILLISECONDS if unit is None else TimeUnit(unit[row]),
+            )
             rejects.append(Reject(int(offset[row]), cause, detail, int(parsed.position[row])))
         readings = Readings(
             model,
@@ -94,7 +104,9 @@ class Decoder:
         )
         return readings if all_good else readings.where(good)
 
-    def _cause(self, parsed: Parsed, row: int, timed: bool, ahead: bool) -> tuple[DeadLetterCause, str]:
+    def _cause(
+        self, parsed: Parsed, row: int, *, timed: bool, ahead: bool, unit: TimeUnit
+    ) -> tuple[DeadLetterCause, str]:
         group, sensor, time = parsed.said(row)
         code = int(parsed.group[row])
         if code == NO_GROUP or group is None or sensor is None:
@@ -106,12 +118,29 @@ class Decoder:
         found = next((each for each in model.sensors if each.id == sensor), None)
         if found is None:
             return DeadLetterCause.UNKNOWN_SENSOR, f"sensor {sensor!r} is not one of group {group!r}"
+        if unit is not TimeUnit.MILLISECONDS:
+            return DeadLetterCause.TS_UNIT, f"expected epoch milliseconds, found {unit.text}: {time!r}"
         if not timed:
             return DeadLetterCause.BAD_TIME, f"expected epoch milliseconds or ISO 8601 with a zone, found {time!r}"
         if ahead:
             return DeadLetterCause.FUTURE, f"{time!r} is too far ahead of when it was produced"
         low, high = found.limits
         return DeadLetterCause.OUT_OF_LIMITS, f"{parsed.value[row].item()!r} of {sensor} is outside [{low}, {high}]"
+
+
+def _stated_units(parsed: Parsed, produced_ms: NDArray[np.int64]) -> NDArray[np.int8] | None:
+    """The TimeUnit of each reading's time; None if all are milliseconds.
+
+    Text and Arrow's timestamps state their unit, so a time of long ago can be sent in them.
+    """
+    unit = found_units(parsed.time_ms, produced_ms)
+    if unit is None:
+        return None
+    unit[np.broadcast_to(parsed.typed_time, len(unit))] = TimeUnit.MILLISECONDS
+    suspected = np.flatnonzero(unit)
+    stated = [row for row in suspected.tolist() if isinstance(parsed.said(row).time, str)]
+    unit[stated] = TimeUnit.MILLISECONDS
+    return unit if len(stated) < len(suspected) else None
 
 
 def _requeued(records: Sequence[InputRecord], headed: Sequence[int]) -> NDArray[np.bool_]:
