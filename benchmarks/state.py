@@ -77,7 +77,10 @@ async def rebuilt(
     pipeline = Pipeline(catalogue, {}, Ladder([Echo()], batch=64, in_flight=8))
     making = [Rebuild(pipeline, lambda: time.time_ns() // 1_000_000, isolate=False) for _ in ends]
     await asyncio.gather(
-        *(rebuilder.rebuild(topic, number, end, making[number].apply) for number, end in enumerate(ends))
+        *(
+            rebuilder.rebuild(topic, number, end, making[number].apply, making[number].recall)
+            for number, end in enumerate(ends)
+        )
     )
     windows = [each.restored().windows for each in making]
     return windows, [each.rebuild_from(end) for each, end in zip(windows, ends, strict=True)]

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.decode.dead_letters import DeadLetter, InputRecord
 from glaim_stream.decode.readings import Readings
+from glaim_stream.decode.stamps import Tick
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.models.contract import Contract, sensors_digest
 from glaim_stream.output.announcements import Announcement
@@ -203,11 +204,19 @@ class MemoryRebuilder:
     records: Sequence[InputRecord] = ()
     first: int = 0
     calls: list[int] = field(default_factory=list)  # next_offset of each call
+    recalled: tuple[Sequence[Tick], int] | None = None  # of a commit
 
     async def rebuild(
-        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
+        self,
+        topic: str,
+        partition: int,
+        next_offset: int,
+        apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+        recall: Callable[[Sequence[Tick], int], None],
     ) -> None:
         self.calls.append(next_offset)
+        if self.recalled is not None:
+            recall(*self.recalled)
         wanted = [record for record in self.records if self.first <= record.offset < next_offset]
         if wanted:
             await apply(wanted)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 METADATA_PREFIX: Final = "glaim/1 rebuild_from="
+STAMPS_PREFIX: Final = " stamps="
 
 
 @dataclass(slots=True, eq=False)
@@ -25,32 +26,38 @@ class Delivery:
     first_offset: int
     next_offset: int
     rebuild_from: int | None = field(default=None)
+    stamps: str = ""
 
-    def answer(self, rebuild_from: int) -> None:
+    def answer(self, rebuild_from: int, stamps: str = "") -> None:
         """Record that everything this batch caused is acknowledged.
 
         Args:
             rebuild_from: lowest input offset that the windows still need after this batch, at most `next_offset`.
+            stamps: see Commit.
 
         Raises:
             ValueError: the offset lies outside of this range.
         """
         if not 0 <= rebuild_from <= self.next_offset:
             raise ValueError(f"rebuild_from must lie in 0..{self.next_offset}, found {rebuild_from}")
-        self.rebuild_from = rebuild_from
+        self.rebuild_from, self.stamps = rebuild_from, stamps
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What to write to the consumer group: everything before `offset` is answered."""
+    """What to write to the consumer group: everything before `offset` is answered.
+
+    `stamps` is the text of the ticks by which a rebuild judges the records' times (glaim_stream.decode.stamps).
+    """
 
     offset: int
     rebuild_from: int
+    stamps: str = ""
 
     @property
     def metadata(self) -> str:
         """The commit's metadata string, which carries `rebuild_from` to the next owner of the partition."""
-        return f"{METADATA_PREFIX}{self.rebuild_from}"
+        return f"{METADATA_PREFIX}{self.rebuild_from}" + (f"{STAMPS_PREFIX}{self.stamps}" if self.stamps else "")
 
 
 class OffsetLedger:
@@ -80,7 +87,8 @@ class OffsetLedger:
     def committable(self) -> Commit | None:
         """Return the furthest commit that passes no unanswered record; None until the first delivery is answered."""
         while self._open and (rebuild_from := self._open[0].rebuild_from) is not None:
-            passed = Commit(self._open.popleft().next_offset, rebuild_from)
+            delivery = self._open.popleft()
+            passed = Commit(delivery.next_offset, rebuild_from, delivery.stamps)
             if self._commit is None or passed.offset > self._commit.offset:  # batches delivered again end lower
                 self._commit = passed
         return self._commit
@@ -95,7 +103,12 @@ class OffsetLedger:
 def rebuild_from_metadata(metadata: str | None) -> int | None:
     """Return the `rebuild_from` that a commit carries; None when the commit was not made by a worker."""
     if metadata and metadata.startswith(METADATA_PREFIX):
-        digits = metadata[len(METADATA_PREFIX) :]
+        digits = metadata[len(METADATA_PREFIX) :].partition(STAMPS_PREFIX)[0]
         if digits.isdecimal():
             return int(digits)
     return None
+
+
+def stamps_from_metadata(metadata: str | None) -> str:
+    """Return the text of the ticks that a commit carries; empty when there are none."""
+    return (metadata or "").partition(STAMPS_PREFIX)[2].partition(" ")[0]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from glaim_stream import metrics
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.decode.stamps import ticks_text
 from glaim_stream.kafka.offsets import Delivery
 from glaim_stream.output.messages import Publisher
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
@@ -44,6 +45,7 @@ class _Applied:
     pending: Pending
     work: Work | None  # None for steps that the wall clock closed
     rebuild_from: int = 0  # lowest offset that the windows need after this batch
+    stamps: str = ""  # by which a rebuild from there judges the records' times
 
 
 class PartitionWorker:
@@ -126,7 +128,9 @@ class PartitionWorker:
             windows = self._engine.windows
             assert windows is not None
             self._set_gauges(windows)
-            await self._applied.put(_Applied(pending, work, windows.rebuild_from(work.delivery.next_offset)))
+            rebuild_from = windows.rebuild_from(work.delivery.next_offset)
+            stamps = ticks_text(windows.stamps.needed(rebuild_from))
+            await self._applied.put(_Applied(pending, work, rebuild_from, stamps))
 
     def _has_moved(self, delivery: Delivery) -> bool:
         """Whether a batch does not follow the last one, so that the windows do not belong to it.
@@ -151,7 +155,7 @@ class PartitionWorker:
             output = (await self._engine.finish(applied.pending)).output
             await self._publisher.publish(output)
             if applied.work is not None:
-                applied.work.delivery.answer(applied.rebuild_from)
+                applied.work.delivery.answer(applied.rebuild_from, applied.stamps)
                 applied.work.done()
                 if output.messages:
                     latency_ms = self._now_ms() - applied.work.records[-1].timestamp

@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.structs import OffsetAndMetadata
 
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.decode.stamps import Tick, ticks_of
 from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.offsets import rebuild_from_metadata
+from glaim_stream.kafka.offsets import rebuild_from_metadata, stamps_from_metadata
 from glaim_stream.settings import Settings
 from glaim_stream.windows.history import history_ms
 
@@ -34,7 +36,12 @@ class KafkaRebuilder:
         self._span_ms = history_ms(catalogue, scored=settings.scored)
 
     async def rebuild(
-        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
+        self,
+        topic: str,
+        partition: int,
+        next_offset: int,
+        apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+        recall: Callable[[Sequence[Tick], int], None],
     ) -> None:
         """Pass to `apply` every record from the one that the last commit needs up to, and without, `next_offset`.
 
@@ -44,7 +51,10 @@ class KafkaRebuilder:
             return
         tp = TopicPartition(topic, partition)
         start_s = time.perf_counter()
-        metadata = await self._commit_metadata(tp)
+        commit = await self._commit(tp)
+        metadata = None if commit is None else commit.metadata
+        if commit is not None:
+            recall(ticks_of(stamps_from_metadata(metadata)), commit.offset)
         consumer = AIOKafkaConsumer(
             **kafka_options(self._settings), enable_auto_commit=False, auto_offset_reset="earliest"
         )
@@ -62,8 +72,8 @@ class KafkaRebuilder:
             topic, partition, count, first, next_offset, time.perf_counter() - start_s,
         )  # fmt: skip
 
-    async def _commit_metadata(self, tp: TopicPartition) -> str | None:
-        """Return the metadata of the consumer group's commit, None when it never committed in this partition."""
+    async def _commit(self, tp: TopicPartition) -> OffsetAndMetadata | None:
+        """Return the consumer group's commit, None when it never committed in this partition."""
         admin = AIOKafkaAdminClient(**kafka_options(self._settings))
         await admin.start()
         try:
@@ -71,7 +81,7 @@ class KafkaRebuilder:
         finally:
             await admin.close()
         commit = commits.get(tp)
-        return None if commit is None or commit.offset < 0 else (commit.metadata or "")
+        return None if commit is None or commit.offset < 0 else OffsetAndMetadata(commit.offset, commit.metadata or "")
 
     async def _first_offset(
         self, consumer: AIOKafkaConsumer, tp: TopicPartition, next_offset: int, metadata: str | None

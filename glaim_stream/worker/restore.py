@@ -9,6 +9,7 @@ from typing import Protocol
 
 from glaim_stream import metrics
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.decode.stamps import Tick
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.pipeline import Applied, Pipeline
 from glaim_stream.pipeline.restore import Restore, Restored
@@ -23,9 +24,17 @@ class Rebuilder(Protocol):
     """Reads the input topic again, from what the last commit needs up to `next_offset`."""
 
     async def rebuild(
-        self, topic: str, partition: int, next_offset: int, apply: Callable[[Sequence[InputRecord]], Awaitable[None]]
+        self,
+        topic: str,
+        partition: int,
+        next_offset: int,
+        apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+        recall: Callable[[Sequence[Tick], int], None],
     ) -> None:
-        """Pass to `apply`, in order, the records below `next_offset` that the windows there are made of."""
+        """Pass to `apply`, in order, the records below `next_offset` that the windows there are made of.
+
+        Before, `recall` is given the ticks by which their times are judged, and the offset up to which they suffice.
+        """
         ...
 
 
@@ -70,6 +79,11 @@ class Rebuild:
         except Exception as error:
             raise CannotApply from error
 
+    def recall(self, ticks: Sequence[Tick], until: int) -> None:
+        """See Stamps.recall."""
+        windows = self._windows if self._isolation is None else self._isolation.windows
+        windows.stamps.recall(ticks, until)
+
     def restored(self) -> Restored:
         """Return the windows after the records so far; what they close from now on is new."""
         windows = self._windows if self._isolation is None else self._isolation.windows
@@ -106,7 +120,9 @@ class TopicRestore(Restore):
             while True:
                 rebuild = Rebuild(self._pipeline, self._now_ms, isolate=isolate)
                 try:
-                    await self._rebuilder.rebuild(self._topic, self._partition, records[0].offset, rebuild.apply)
+                    await self._rebuilder.rebuild(
+                        self._topic, self._partition, records[0].offset, rebuild.apply, rebuild.recall
+                    )
                     return rebuild.restored()
                 except CannotApply:  # these records failed the first time too, and became dead letters then
                     log.exception(

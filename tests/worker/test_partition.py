@@ -18,6 +18,7 @@ from prometheus_client import REGISTRY
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.decode.stamps import Tick, ticks_of
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
@@ -296,8 +297,9 @@ async def test_an_input_that_cannot_be_read_is_tried_again() -> None:
             partition: int,
             next_offset: int,
             apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+            recall: Callable[[Sequence[Tick], int], None],
         ) -> None:
-            await super().rebuild(topic, partition, next_offset, apply)
+            await super().rebuild(topic, partition, next_offset, apply, recall)
             if len(self.calls) < 3:
                 raise OSError("the broker is away")
 
@@ -484,8 +486,9 @@ async def test_a_worker_reports_rebuilding_until_its_windows_are_complete() -> N
             partition: int,
             next_offset: int,
             apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+            recall: Callable[[Sequence[Tick], int], None],
         ) -> None:
-            await super().rebuild(topic, partition, next_offset, apply)
+            await super().rebuild(topic, partition, next_offset, apply, recall)
             await self.gate.wait()
 
     async with bench(rebuilder=Slow(steps(0, 1))) as it:
@@ -504,3 +507,18 @@ async def test_a_worker_reports_rebuilding_until_its_windows_are_complete() -> N
         assert it.worker.rebuilding
         Slow.gate.set()
         await until(lambda: not it.worker.rebuilding)
+
+
+async def test_what_the_wall_clock_said_of_a_record_is_committed_and_a_rebuild_repeats_it() -> None:
+    topic = [*steps(999, 1000), json_record(2, group="g0", sensor="s0", ts=1_100_000, value=9)]
+    topic = [replace(record, timestamp=1_000_000 if record.offset < 2 else 1_100_000) for record in topic]
+    async with bench(topic=topic) as it:
+        await it.work(topic)
+        assert [header(letter.headers, "glaim-cause") for letter in it.publisher.letters] == ["future"]
+        commit = it.ledger.committable()
+        assert commit == Commit(3, 0, "0:1000000")
+    later = MemoryRebuilder(topic, recalled=(ticks_of(commit.stamps), 3))
+    async with bench(rebuilder=later) as it:
+        it.now_ms[0] = 2_000_000  # by now the clock has passed the record's time
+        await it.work([replace(record, timestamp=1_002_000) for record in steps(1001, 1002, first_offset=3)])
+        assert it.values == [(1000, 1000.0, 0), (1001, 1001.0, 0)], "the rebuilt watermark stands at 1000"

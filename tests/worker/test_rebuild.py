@@ -13,7 +13,8 @@ from aiokafka.structs import OffsetAndMetadata, OffsetAndTimestamp
 from prometheus_client import REGISTRY
 
 from glaim_stream.decode.dead_letters import InputRecord
-from glaim_stream.kafka.offsets import METADATA_PREFIX
+from glaim_stream.decode.stamps import Tick, ticks_text
+from glaim_stream.kafka.offsets import METADATA_PREFIX, Commit
 from glaim_stream.settings import Settings
 from glaim_stream.windows.history import history_ms
 from glaim_stream.worker import rebuild
@@ -41,6 +42,7 @@ class Log:
     assigned: bool = False
     started: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
+    recalled: list[tuple[list[Tick], int]] = field(default_factory=list)
 
     def record(self, offset: int) -> Record:
         return Record(b"", offset, timestamp=offset * self.step_ms)
@@ -121,7 +123,11 @@ async def read(log: Log, next_offset: int, monkeypatch: pytest.MonkeyPatch) -> l
         assert records
         applied.extend(record.offset for record in records)
 
-    await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, next_offset, apply)
+    def recall(ticks: Sequence[Tick], until: int) -> None:
+        assert not applied, "the records are judged by what is recalled"
+        log.recalled.append((list(ticks), until))
+
+    await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, next_offset, apply, recall)
     return applied
 
 
@@ -229,5 +235,18 @@ async def test_a_failed_read_closes_the_consumer(monkeypatch: pytest.MonkeyPatch
         raise OSError("cannot apply")
 
     with pytest.raises(OSError, match="cannot apply"):
-        await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, 30, fail)
+        await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, 30, fail, lambda ticks, until: None)
     assert sorted(log.stopped) == ["admin", "consumer"]
+
+
+async def test_what_the_wall_clock_said_is_recalled_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = [Tick(12, 1_000_000), Tick(20, 1_300_000)]
+    log = Log(commit=OffsetAndMetadata(30, Commit(30, 12, ticks_text(ticks)).metadata))
+    assert (await read(log, 30, monkeypatch))[0] == 12
+    assert log.recalled == [(ticks, 30)]
+
+
+async def test_without_a_commit_the_wall_clock_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    await read(log, 30, monkeypatch)
+    assert log.recalled == []

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.decode.stamps import Tick
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Applied, Pipeline
@@ -113,8 +114,9 @@ async def test_a_topic_that_cannot_be_read_is_retried_with_pauses_that_grow(
             partition: int,
             next_offset: int,
             apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+            recall: Callable[[Sequence[Tick], int], None],
         ) -> None:
-            await super().rebuild(topic, partition, next_offset, apply)
+            await super().rebuild(topic, partition, next_offset, apply, recall)
             if len(self.calls) < 3:
                 raise OSError("the broker is away")
 
