@@ -95,8 +95,10 @@ def _access(subject: str, facts: TopicFacts, needed: str) -> Iterator[Finding]:
 
 def _partitions(subject: str, facts: TopicFacts, source: TopicFacts, of: str) -> Iterator[Finding]:
     expected = f"the {source.partitions} partitions of {of}"
-    if facts.partitions < source.partitions:
-        yield failed(subject, expected=expected, found=str(facts.partitions))
+    if facts.partitions < source.partitions and facts.operations is not None and "ALTER" not in facts.operations:
+        yield failed(subject, expected=expected, found=f"{facts.partitions}, and this user may not ALTER it to add any")
+    elif facts.partitions < source.partitions:
+        yield warning(subject, expected=expected, found=f"{facts.partitions}: a worker adds the others when it starts")
     elif facts.partitions > source.partitions:
         yield warning(subject, expected=expected, found=f"{facts.partitions}: the additional ones stay empty")
 

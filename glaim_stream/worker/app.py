@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _BUFFERED_BATCHES = 4  # events in the agent's buffer; here an event is a whole batch
 _REQUEST_TIMEOUT_S = 40.0
+_METADATA_AGE_MS = 30_000  # partitions that are added to the input are noticed within this time
 _STAYS_PER_POLL_INTERVAL = 10  # how often a paused worker reports to the group before it would be given up
 
 
@@ -67,6 +68,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         consumer_auto_offset_reset="earliest",
         consumer_group_instance_id=settings.instance_id,
         consumer_max_fetch_size=8 * 1024**2,
+        consumer_metadata_max_age_ms=_METADATA_AGE_MS,
         producer_acks=-1,
         producer_linger=settings.linger_ms / 1000,
         producer_max_request_size=settings.max_message_bytes,
@@ -77,7 +79,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         web_enabled=False,
     )
     topic = app.topic(settings.input_topic, schema=BatchSchema(), acks=True)
-    publisher = KafkaPublisher(faust_send(app), settings)
+    publisher = KafkaPublisher(faust_send(app, settings), settings)
     rebuilder = KafkaRebuilder(settings, pipeline.catalogue)
     workers: dict[TP, PartitionWorker] = {}
     crashes: set[asyncio.Future[None]] = set()  # a task without a reference may be collected before it is done

@@ -58,6 +58,13 @@ def test_good_topics_are_one_line_each() -> None:
         ("letters", replace(GOOD, leaderless=2), Outcome.FAILED, ["a leader", "none for 2 of 4"]),
         ("output", replace(GOOD, partitions=3), Outcome.FAILED, [f"the 4 partitions of {INPUT}", "found 3"]),
         ("outages", replace(GOOD, partitions=1), Outcome.FAILED, [f"the 4 partitions of {INPUT}", "found 1"]),
+        (
+            "output",
+            replace(GOOD, partitions=3, operations=frozenset({"WRITE", "ALTER"})),
+            Outcome.WARNING,
+            [f"the 4 partitions of {INPUT}", "found 3: a worker adds the others"],
+        ),
+        ("outages", replace(GOOD, partitions=3, operations=None), Outcome.WARNING, ["a worker adds the others"]),
         ("output", replace(GOOD, partitions=6), Outcome.WARNING, ["found 6", "stay empty"]),
         ("output", replace(GOOD, config={}), Outcome.WARNING, ["DESCRIBE_CONFIGS"]),
         ("source", configured(message_timestamp_type="CreateTime"), Outcome.WARNING, ["LogAppendTime", "CreateTime"]),
