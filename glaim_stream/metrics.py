@@ -87,6 +87,9 @@ rebuild_seconds = Histogram("glaim_rebuild_seconds", "Time to rebuild the window
 retention_shortfalls = Counter(
     "glaim_retention_shortfalls", "Rebuilds for which the input topic no longer had all needed records"
 )
+lost_offsets = Counter(
+    "glaim_lost_offsets", "Offsets of the input that were removed, or cut off after a commit, before they were answered"
+)
 publish_retries = Counter("glaim_publish_retries", "Publish attempts that the broker did not acknowledge")
 health = Gauge("glaim_health", "State of the pages below /health: 1 passes, 0 fails", ["page"])
 loop_delay_seconds = Histogram(

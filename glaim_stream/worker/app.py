@@ -22,6 +22,7 @@ from glaim_stream.worker.health_watch import watch
 from glaim_stream.worker.imputer_metrics import count_failure, count_state
 from glaim_stream.worker.lag import watch_lag
 from glaim_stream.worker.logs import prepare_logging
+from glaim_stream.worker.lost_offsets import LostOffsets
 from glaim_stream.worker.metric_series import create_series
 from glaim_stream.worker.partition import PartitionWorker, Work
 from glaim_stream.worker.rebuild import KafkaRebuilder
@@ -79,7 +80,8 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         web_enabled=False,
     )
     topic = app.topic(settings.input_topic, schema=BatchSchema(), acks=True)
-    publisher = KafkaPublisher(faust_send(app, settings), settings)
+    send = faust_send(app, settings)
+    publisher = KafkaPublisher(send, settings)
     rebuilder = KafkaRebuilder(settings, pipeline.catalogue)
     workers: dict[TP, PartitionWorker] = {}
     crashes: set[asyncio.Future[None]] = set()  # a task without a reference may be collected before it is done
@@ -136,6 +138,10 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     @app.task  # type: ignore[untyped-decorator]
     async def lag() -> None:
         await watch_lag(settings, lambda: _answered(app))
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def lost() -> None:
+        await LostOffsets(settings, send).watch(app.consumer.gaps, lambda: _answered(app))
 
     return app
 

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from glaim_stream.kafka.offsets import METADATA_PREFIX
 from glaim_stream.worker import transport
+from glaim_stream.worker.lost_offsets import Gap, Gaps
 from glaim_stream.worker.transport import MAX_BATCH_BYTES, Batch, NoReadOffsets, bounded
 
 ONE, TWO = TP("in", 1), TP("in", 2)
@@ -107,6 +108,8 @@ class Poll:
     app: App = field(default_factory=App)
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("test"))
     _buffered_partitions: set[TP] = field(default_factory=set)
+    _committed_offset: dict[TP, int] = field(default_factory=dict)
+    gaps: Gaps = field(default_factory=Gaps)
 
     getmany = transport.Consumer.getmany
     _batch_message = transport.Consumer._batch_message
@@ -158,6 +161,14 @@ async def test_a_batch_tells_faust_its_last_offset_and_generation() -> None:
     ((_, message),) = [each async for each in poll.getmany(2.5)]
     assert (message.offset, message.timestamp, message.generation_id) == (4, 5.0, 6)
     assert (message.value.delivery.first_offset, message.value.delivery.next_offset) == (3, 5)
+
+
+async def test_a_batch_that_does_not_begin_at_the_commit_is_noted_and_those_that_follow_are_not() -> None:
+    poll = Poll(BOTH, _committed_offset={ONE: 2, TWO: 8})
+    await poll.batches()
+    poll.records = {TopicPartition("in", 1): polled(5, 6)}
+    await poll.batches()
+    assert [poll.gaps.found.get_nowait() for _ in range(poll.gaps.found.qsize())] == [Gap(1, 2, 3)]
 
 
 @pytest.mark.parametrize("poll", [Poll(None), Poll(BOTH, should_stop=True)], ids=["nothing", "stopping"])
@@ -289,7 +300,7 @@ async def test_any_other_failure_of_a_commit_ends_the_consumer() -> None:
 def bare_consumer() -> transport.Consumer:
     """Our consumer without Faust's constructor."""
     consumer = object.__new__(transport.Consumer)
-    consumer.ledgers, consumer.commit_metadata = {}, {}
+    consumer.ledgers, consumer.commit_metadata, consumer.gaps = {}, {}, Gaps()
     return consumer
 
 
