@@ -78,7 +78,7 @@ async def rebuilt(
     making = [Rebuild(pipeline, lambda: time.time_ns() // 1_000_000, isolate=False) for _ in ends]
     await asyncio.gather(
         *(
-            rebuilder.rebuild(topic, number, end, making[number].apply, making[number].expect_clock)
+            rebuilder.rebuild(topic, number, end, making[number].apply, making[number].recall)
             for number, end in enumerate(ends)
         )
     )

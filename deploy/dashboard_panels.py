@@ -257,6 +257,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ("sum(increase(glaim_rebuilds_total{{of}}[$__rate_interval]))", "rebuilds"),
             ("sum(increase(glaim_rebuilt_records_total{{of}}[$__rate_interval]))", "records"),
             ("sum(increase(glaim_retention_shortfalls_total{{of}}[$__rate_interval]))", "short of history"),
+            ("sum(increase(glaim_lost_offsets_total{{of}}[$__rate_interval]))", "offsets lost unread"),
         ),
         panel(
             "Internal errors", "Batches on which the worker itself failed, and contracts that could not be used.",

@@ -99,6 +99,9 @@ transactions = Counter("glaim_transactions", "Transactions of exactly-once deliv
 ownership_losses = Counter(
     "glaim_ownership_losses", "Times that a partition's work was dropped because it may belong to another worker"
 )
+lost_offsets = Counter(
+    "glaim_lost_offsets", "Offsets of the input that were removed, or cut off after a commit, before they were answered"
+)
 publish_retries = Counter("glaim_publish_retries", "Publish attempts that the broker did not acknowledge")
 health = Gauge("glaim_health", "State of the pages below /health: 1 passes, 0 fails", ["page"])
 loop_delay_seconds = Histogram(

@@ -17,12 +17,12 @@ from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.decode.dead_letters import DeadLetter, InputRecord
 from glaim_stream.decode.readings import Readings
 from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.kafka.offsets import Commit
 from glaim_stream.models.contract import Contract, sensors_digest
 from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.messages import Message, Origin, Output
 from glaim_stream.pipeline.pipeline import Applied, Pipeline
 from glaim_stream.records import Method
-from glaim_stream.windows.clock_closes import ClockClose
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.partition import PartitionWindows
 
@@ -206,7 +206,7 @@ class MemoryRebuilder:
     records: Sequence[InputRecord] = ()
     first: int = 0
     failures: int = 0
-    clock: Sequence[ClockClose] = ()
+    recalled: Commit | None = None
     calls: list[int] = field(default_factory=list)  # next_offset of each call
 
     async def rebuild(
@@ -215,10 +215,11 @@ class MemoryRebuilder:
         partition: int,
         next_offset: int,
         apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
-        expect_clock: Callable[[Sequence[ClockClose]], None],
+        recall: Callable[[Commit], None],
     ) -> None:
         self.calls.append(next_offset)
-        expect_clock(self.clock)
+        if self.recalled is not None:
+            recall(self.recalled)
         wanted = [record for record in self.records if self.first <= record.offset < next_offset]
         if wanted:
             await apply(wanted)

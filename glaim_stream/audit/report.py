@@ -16,6 +16,7 @@ PROBLEMS = {
     "outages_absent": "groups that went dark or spoke again without an event on the outage topic",
     "outages_invented": "events of the outage topic that the readings do not explain",
     "committed_beyond_input": "number of offsets by which the commit lies beyond the end of the input",
+    "lost_offsets": "offsets of the input that were gone before a worker had answered them",
     "rebuild_too_late": "number of offsets that the windows need and the commit's rebuild_from leaves out",
     "unreadable_output": "messages of the output topic that are not in the schema of the rows",
 }

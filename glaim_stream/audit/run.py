@@ -12,6 +12,7 @@ from aiokafka import TopicPartition
 
 from glaim_stream.audit.commits import Commit
 from glaim_stream.audit.letters import Letters
+from glaim_stream.audit.losses import check_losses, current_losses
 from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.audit.output_rows import OutputReader
 from glaim_stream.audit.partition import PartitionTopics, audit_partition
@@ -95,7 +96,7 @@ async def _audit(
             if output in outputs:
                 await topics.rows(rows, output, oldest[output], output_ends[output])
             has_outages = number in numbers.get(settings.outage_topic, [])
-            outages = await topics.outages(number) if has_outages else None
+            outages, losses = await topics.outages(number) if has_outages else (None, [])
             if has_outages and outages is None:
                 incomplete_outages.append(number)
             given = PartitionTopics(
@@ -111,6 +112,8 @@ async def _audit(
                 at_partition(until_offset, number),
                 outages,
             )
+            losses += current_losses(tp, commits[tp], oldest[tp])
+            total.add(check_losses(losses, partition=number, from_offset=at_partition(from_offset, number) or 0))
             total.add(await asyncio.to_thread(audit_partition, given, columns, examples=examples))
             total.add(Findings({"records": records}, {"unreadable_output": _unreadable(number, rows.unreadable)}))
             foreign_rows += rows.foreign

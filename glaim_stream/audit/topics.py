@@ -23,6 +23,7 @@ from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.readings import Readings, no_readings
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.losses import Loss, read_losses
 from glaim_stream.kafka.offsets import rebuild_from_metadata
 from glaim_stream.kafka.ranges import Range, read_range
 from glaim_stream.settings import Settings
@@ -150,21 +151,23 @@ class TopicReader:
             for record in records:
                 rows.add(record.value or b"")
 
-    async def outages(self, number: int) -> set[OutageEvent] | None:
-        """Events by event time on a partition of the outage topic.
+    async def outages(self, number: int) -> tuple[set[OutageEvent] | None, list[Loss]]:
+        """Events by event time on a partition of the outage topic, and the losses of input that it reports.
 
         Its end is looked up after the commits, so that the events of everything committed are there. None where
         retention or compaction has removed some: an absent event then means nothing.
         """
         tp = TopicPartition(self._settings.outage_topic, number)
         events: set[OutageEvent] = set()
+        losses: list[Loss] = []
         begin = (await self._consumer.beginning_offsets([tp]))[tp]
         end = (await self._consumer.end_offsets([tp]))[tp]
         count = 0
         async for records in self._read(tp, begin, end):
             events |= read_outages([record.value for record in records], self._columns)
+            losses += read_losses(record.value for record in records)
             count += len(records)
-        return events if count == end else None
+        return (events if count == end else None), [loss for loss in losses if loss.topic == self._settings.input_topic]
 
     async def _read(self, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[list[Any]]:
         """Records of `[begin, end)`, a poll at a time."""

@@ -83,6 +83,7 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
             subject, expected="DESCRIBE_CONFIGS on it", found="no configuration: settings of the topic are not checked"
         )
         return
+    yield from _durability(subject, facts)
     yield from _input(subject, facts.config, span_ms) if is_input else _output(settings, name, facts, source)
 
 
@@ -95,10 +96,42 @@ def _access(subject: str, facts: TopicFacts, needed: str) -> Iterator[Finding]:
 
 def _partitions(subject: str, facts: TopicFacts, source: TopicFacts, of: str) -> Iterator[Finding]:
     expected = f"the {source.partitions} partitions of {of}"
-    if facts.partitions < source.partitions:
-        yield failed(subject, expected=expected, found=str(facts.partitions))
+    if facts.partitions < source.partitions and facts.operations is not None and "ALTER" not in facts.operations:
+        yield failed(subject, expected=expected, found=f"{facts.partitions}, and this user may not ALTER it to add any")
+    elif facts.partitions < source.partitions:
+        yield warning(subject, expected=expected, found=f"{facts.partitions}: a worker adds the others when it starts")
     elif facts.partitions > source.partitions:
         yield warning(subject, expected=expected, found=f"{facts.partitions}: the additional ones stay empty")
+
+
+def _durability(subject: str, facts: TopicFacts) -> Iterator[Finding]:
+    """What an acknowledged record survives: the commit says that it was answered, and nothing sends it again."""
+    config = facts.config or {}
+    in_sync = int(config.get("min.insync.replicas", 1))
+    if in_sync > facts.replicas:
+        yield failed(
+            subject,
+            expected=f"at least the {in_sync} replicas of min.insync.replicas",
+            found=f"{facts.replicas}: no write to it is ever acknowledged",
+        )
+    elif in_sync == facts.replicas > 1:
+        yield warning(
+            subject,
+            expected=f"min.insync.replicas below its {facts.replicas} replicas",
+            found=f"{in_sync}: no write to it is acknowledged while one broker is away",
+        )
+    elif in_sync == 1 < facts.replicas:
+        yield warning(
+            subject,
+            expected="min.insync.replicas of at least 2",
+            found=f"1 of {facts.replicas} replicas: what one broker alone has acknowledged is lost with it",
+        )
+    if config.get("unclean.leader.election.enable", "false") == "true":
+        yield warning(
+            subject,
+            expected="unclean.leader.election.enable false",
+            found="true: a replica that lags may become leader, and what it lacks is lost though it was acknowledged",
+        )
 
 
 def _input(subject: str, config: Mapping[str, str], span_ms: int) -> Iterator[Finding]:
@@ -136,13 +169,6 @@ def _output(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts
     if config.get("cleanup.policy", "delete") == "compact" and name != settings.outage_topic:
         yield failed(
             subject, expected="cleanup.policy delete", found="compact: it rejects messages without a key, such as rows"
-        )
-    in_sync = int(config.get("min.insync.replicas", 1))
-    if in_sync > facts.replicas:
-        yield failed(
-            subject,
-            expected=f"at least the {in_sync} replicas of min.insync.replicas",
-            found=f"{facts.replicas}: no write to it is ever acknowledged",
         )
     largest = int(config.get("max.message.bytes", 0))
     if name == settings.output_topic and largest < settings.max_message_bytes:

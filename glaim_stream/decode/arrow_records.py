@@ -104,6 +104,7 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
     record = np.array([stream.place for stream in streams], np.int64)[stream_of_row]
     names = set(table.column_names)
     time = _times_ms(table["ts"])
+    typed = pa.types.is_timestamp(table["ts"].type)
     if "group" in names:
         group = _codes(table["group"], index.groups, NO_GROUP)
     else:
@@ -125,6 +126,7 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
             positions(counts),
             _qualities(table["quality"]) if "quality" in names else None,
             lambda row: Said(stated_group(row), _text(table["sensor"][row]), stated_time(row)),
+            typed,
         )
     sensors = [name for name in table.column_names if name not in ("group", "ts")]
     width = len(sensors)
@@ -137,6 +139,7 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
         positions([count * width for count in counts]),
         None,
         lambda cell: Said(stated_group(cell // width), sensors[cell % width], stated_time(cell // width)),
+        typed,
     )
 
 

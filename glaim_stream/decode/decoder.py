@@ -17,6 +17,8 @@ from glaim_stream.decode.groups import NO_GROUP, GroupIndex
 from glaim_stream.decode.json_records import parse_json
 from glaim_stream.decode.parsed import Parsed, joined
 from glaim_stream.decode.readings import Readings, no_readings
+from glaim_stream.decode.stamps import Stamps
+from glaim_stream.decode.time_units import TimeUnit, found_units
 from glaim_stream.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.vocabulary import Quality
 
@@ -30,12 +32,15 @@ class Decoder:
         self._index = index
         self._max_ahead_ms = np.array([index.catalogue.max_ahead_ms(model) for model in index.catalogue.models])
 
-    def decode(self, records: Sequence[InputRecord], *, now_ms: int) -> tuple[Readings, list[Reject]]:
+    def decode(
+        self, records: Sequence[InputRecord], *, now_ms: int, stamps: Stamps | None = None
+    ) -> tuple[Readings, list[Reject]]:
         """Decode records of one partition in order.
 
         Args:
             records: Kafka records.
             now_ms: wall time, epoch milliseconds, used for records without a time of production.
+            stamps: judges the times of the records; None: all are believed, as in a topic that was read before.
 
         Returns:
             The usable readings in order of arrival, and the rejects.
@@ -49,7 +54,7 @@ class Decoder:
             parts += parse_json(records, rest, self._index, rejects)
         if not parts:
             return no_readings(), rejects
-        return self._usable(joined(parts), records, headed, now_ms, rejects), rejects
+        return self._usable(joined(parts), records, headed, now_ms, stamps, rejects), rejects
 
     def _usable(
         self,
@@ -57,28 +62,47 @@ class Decoder:
         records: Sequence[InputRecord],
         headed: Sequence[int],
         now_ms: int,
+        stamps: Stamps | None,
         rejects: list[Reject],
     ) -> Readings:
         """Select the usable readings and add the others to the rejects."""
         index = self._index
-        offset = np.array([record.offset for record in records], np.int64)[parsed.record]
+        record_offset = np.array([record.offset for record in records], np.int64)
+        offset = record_offset[parsed.record]
         produced = np.array([record.timestamp for record in records], np.int64)
-        produced_ms = np.where(produced < 0, now_ms, produced)[parsed.record]
+        produced = np.where(produced < 0, now_ms, produced)
+        believed_ms = None if stamps is None else stamps.believed_until(records, record_offset, produced, now_ms)
+        if believed_ms is not None:
+            produced = np.minimum(produced, believed_ms)
+        produced_ms = produced[parsed.record]
         value, quality = _agreeing(parsed)
         model = index.models(parsed.group)
         sensor = index.rows(model, parsed.sensor)
         known = (parsed.group >= 0) & (sensor >= 0)
         # NaN compares false both ways: a missing time is rejected here, and a dropout exceeds no limit below.
         timed = (parsed.time_ms >= EARLIEST_MS) & (parsed.time_ms <= LATEST_MS)
-        # Ahead of the record's time, not of the wall clock: a rebuild reads the same records later and must reject the
-        # same readings.
+        unit = _stated_units(parsed, produced_ms)
+        # Ahead of the record's time: a rebuild reads the same records later and must reject the same readings.
         ahead = parsed.time_ms >= produced_ms + (self._max_ahead_ms[model] + 1)
+        # A record that lies beyond the wall clock is believed up to it, and allows no reading further ahead.
+        doubted = None if believed_ms is None else parsed.time_ms > believed_ms[parsed.record]
+        if doubted is not None:
+            ahead |= doubted
         outside = (value < index.limits_low[model, sensor]) | (value > index.limits_high[model, sensor])
         outside |= np.abs(value) > FLOAT32_MAX
         good = known & timed & ~ahead & ~outside
+        if unit is not None:
+            good &= unit == TimeUnit.MILLISECONDS
         all_good = bool(good.all())
         for row in [] if all_good else np.flatnonzero(~good).tolist():
-            cause, detail = self._cause(parsed, row, bool(timed[row]), bool(ahead[row]))
+            cause, detail = self._cause(
+                parsed,
+                row,
+                timed=bool(timed[row]),
+                ahead=bool(ahead[row]),
+                doubted=doubted is not None and bool(doubted[row]),
+                unit=TimeUnit.MILLISECONDS if unit is None else TimeUnit(unit[row]),
+            )
             rejects.append(Reject(int(offset[row]), cause, detail, int(parsed.position[row])))
         readings = Readings(
             model,
@@ -94,7 +118,9 @@ class Decoder:
         )
         return readings if all_good else readings.where(good)
 
-    def _cause(self, parsed: Parsed, row: int, timed: bool, ahead: bool) -> tuple[DeadLetterCause, str]:
+    def _cause(
+        self, parsed: Parsed, row: int, *, timed: bool, ahead: bool, doubted: bool, unit: TimeUnit
+    ) -> tuple[DeadLetterCause, str]:
         group, sensor, time = parsed.said(row)
         code = int(parsed.group[row])
         if code == NO_GROUP or group is None or sensor is None:
@@ -106,12 +132,30 @@ class Decoder:
         found = next((each for each in model.sensors if each.id == sensor), None)
         if found is None:
             return DeadLetterCause.UNKNOWN_SENSOR, f"sensor {sensor!r} is not one of group {group!r}"
+        if unit is not TimeUnit.MILLISECONDS:
+            return DeadLetterCause.TS_UNIT, f"expected epoch milliseconds, found {unit.text}: {time!r}"
         if not timed:
             return DeadLetterCause.BAD_TIME, f"expected epoch milliseconds or ISO 8601 with a zone, found {time!r}"
         if ahead:
-            return DeadLetterCause.FUTURE, f"{time!r} is too far ahead of when it was produced"
+            of = "the wall clock, as is its record" if doubted else "when it was produced"
+            return DeadLetterCause.FUTURE, f"{time!r} is too far ahead of {of}"
         low, high = found.limits
         return DeadLetterCause.OUT_OF_LIMITS, f"{parsed.value[row].item()!r} of {sensor} is outside [{low}, {high}]"
+
+
+def _stated_units(parsed: Parsed, produced_ms: NDArray[np.int64]) -> NDArray[np.int8] | None:
+    """The TimeUnit of each reading's time; None if all are milliseconds.
+
+    Text and Arrow's timestamps state their unit, so a time of long ago can be sent in them.
+    """
+    unit = found_units(parsed.time_ms, produced_ms)
+    if unit is None:
+        return None
+    unit[np.broadcast_to(parsed.typed_time, len(unit))] = TimeUnit.MILLISECONDS
+    suspected = np.flatnonzero(unit)
+    stated = [row for row in suspected.tolist() if isinstance(parsed.said(row).time, str)]
+    unit[stated] = TimeUnit.MILLISECONDS
+    return unit if len(stated) < len(suspected) else None
 
 
 def _requeued(records: Sequence[InputRecord], headed: Sequence[int]) -> NDArray[np.bool_]:

@@ -37,6 +37,7 @@ class Parsed:
     position: NDArray[np.int64]  # of the reading inside its record
     quality: NDArray[np.int8] | None  # None if no reading states one
     said: Callable[[int], Said]  # by row
+    typed_time: bool | NDArray[np.bool_] = False  # the times are of a type that states their unit
 
     def __len__(self) -> int:
         return len(self.record)
@@ -69,6 +70,8 @@ def joined(parts: Sequence[Parsed]) -> Parsed:
         if all(part.quality is None for part in parts)
         else column(np.zeros(len(part), np.int8) if part.quality is None else part.quality for part in parts),
         said,
+        any(np.any(part.typed_time) for part in parts)
+        and column(np.full(len(part), part.typed_time, np.bool_) for part in parts),
     )
 
 

@@ -8,6 +8,7 @@ upstream issue 606), so the transport takes the offset from this ledger instead.
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +16,12 @@ from typing import Final
 from glaim_stream.windows.clock_closes import ClockClose
 
 METADATA_PREFIX: Final = "glaim/1 rebuild_from="
+STAMPS_PREFIX: Final = " stamps="
 CLOCK_PREFIX: Final = " clock="
+_METADATA: Final = re.compile(
+    rf"{METADATA_PREFIX}(?P<rebuild_from>[0-9]+)({STAMPS_PREFIX}(?P<stamps>\S*))?({CLOCK_PREFIX}(?P<clock>.*))?"
+)
+_MOST_METADATA_BYTES = 3500  # a broker takes 4,096
 
 
 @dataclass(slots=True, eq=False)
@@ -29,39 +35,45 @@ class Delivery:
     next_offset: int
     commit: Commit | None = field(default=None)
 
-    def answer(self, rebuild_from: int, clock: tuple[ClockClose, ...] = ()) -> None:
+    def answer(self, rebuild_from: int, clock: tuple[ClockClose, ...] = (), stamps: str = "") -> None:
         """Record that everything this batch caused is acknowledged.
 
         Args:
             rebuild_from: lowest input offset that the windows still need after this batch, at most `next_offset`.
-            clock: what the wall clock has published and a rebuild must repeat.
+            clock: see Commit.
+            stamps: see Commit.
 
         Raises:
             ValueError: the offset lies outside of this range.
         """
         if not 0 <= rebuild_from <= self.next_offset:
             raise ValueError(f"rebuild_from must lie in 0..{self.next_offset}, found {rebuild_from}")
-        self.commit = Commit(self.next_offset, rebuild_from, clock)
+        self.commit = Commit(self.next_offset, rebuild_from, clock, stamps)
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
     """What to write to the consumer group: everything before `offset` is answered.
 
-    `rebuild_from` is the lowest offset that still feeds a window; `clock` is what the wall clock has published.
+    `rebuild_from` is the lowest offset that still feeds a window. What the wall clock has decided is not in the topic:
+    `clock` is what it has published, and `stamps` the text of the ticks by which it judged the records' times
+    (glaim_stream.decode.stamps). A rebuild repeats both.
     """
 
     offset: int
     rebuild_from: int
     clock: tuple[ClockClose, ...] = ()
+    stamps: str = ""
 
     @property
     def metadata(self) -> str:
         """The commit's metadata string, which carries the rest to the next owner of the partition."""
-        text = f"{METADATA_PREFIX}{self.rebuild_from}"
-        if self.clock:
-            closes = [[each.offset, each.model, each.through] for each in self.clock]
-            text += CLOCK_PREFIX + json.dumps(closes, separators=(",", ":"))
+        text = f"{METADATA_PREFIX}{self.rebuild_from}" + (f"{STAMPS_PREFIX}{self.stamps}" if self.stamps else "")
+        for oldest in range(len(self.clock)):  # the oldest closes are left out where they do not fit
+            closes = [[each.offset, each.model, each.through] for each in self.clock[oldest:]]
+            clock = CLOCK_PREFIX + json.dumps(closes, separators=(",", ":"))
+            if len(text) + len(clock) <= _MOST_METADATA_BYTES:
+                return text + clock
         return text
 
 
@@ -112,16 +124,19 @@ class OffsetLedger:
 
 def rebuild_from_metadata(metadata: str | None) -> int | None:
     """Return the `rebuild_from` that a commit carries; None when the commit was not made by a worker."""
-    if metadata and metadata.startswith(METADATA_PREFIX):
-        digits = metadata[len(METADATA_PREFIX) :].partition(CLOCK_PREFIX)[0]
-        if digits.isdecimal():
-            return int(digits)
-    return None
+    found = _METADATA.fullmatch(metadata or "")
+    return None if found is None else int(found["rebuild_from"])
 
 
-def clock_from_metadata(metadata: str | None) -> tuple[ClockClose, ...]:
-    """Return what the wall clock had published when a commit was made, oldest first."""
-    text = (metadata or "").partition(CLOCK_PREFIX)[2]
+def commit_from_metadata(offset: int, metadata: str | None) -> Commit:
+    """Return the commit that this offset and metadata were made of; what they do not say is empty or 0."""
+    found = _METADATA.fullmatch(metadata or "")
+    if found is None:
+        return Commit(offset, 0)
+    return Commit(offset, int(found["rebuild_from"]), _clock_of(found["clock"] or "[]"), found["stamps"] or "")
+
+
+def _clock_of(text: str) -> tuple[ClockClose, ...]:
     try:
         return tuple(ClockClose(int(offset), str(model), int(through)) for offset, model, through in json.loads(text))
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Creates the topics that the worker needs where they are absent, and checks their partitions."""
+"""Creates the topics that the worker needs where they are absent, and gives them the partitions of the input."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ _BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; the supervi
 def ensure_topics(settings: Settings) -> dict[str, int]:
     """Create the topics of a worker where they are absent; returns the number of partitions of each.
 
+    Rows and outages go to the partition number that their readings came from, so their topics get partitions where
+    they have fewer than the input.
+
     Raises:
-        SettingsError: the broker cannot be reached, or the topic of the output or of the outages has fewer partitions
-            than the input: rows and outages go to the partition number that their readings came from.
+        SettingsError: the broker cannot be reached, or adds no partitions to the topic of the output or of the outages.
     """
     with connected_admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
@@ -34,12 +36,9 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
                 configs = {"message.timestamp.type": "LogAppendTime"} if topic == settings.input_topic else {}
                 _create(admin, topic, partitions, settings.replication_factor, configs)
         counts = {topic: _partitions(admin, topic) or partitions for topic in settings.topics}
-    for topic in (settings.output_topic, settings.outage_topic):
-        if counts[topic] < counts[settings.input_topic]:
-            raise SettingsError(
-                f"{topic} needs at least the {counts[settings.input_topic]} partitions of {settings.input_topic}, "
-                f"found {counts[topic]}"
-            )
+        for topic in (settings.output_topic, settings.outage_topic):
+            if counts[topic] < counts[settings.input_topic]:
+                counts[topic] = _extend(admin, topic, counts, settings.input_topic)
     return counts
 
 
@@ -86,3 +85,19 @@ def _create(
     except TopicAlreadyExistsError:
         return  # another worker created it meanwhile
     log.info("created topic %s with %d partitions, %d replicas", topic, partitions, replicas)
+
+
+def _extend(admin: KafkaAdminClient, topic: str, counts: Mapping[str, int], source: str) -> int:
+    """Add partitions to a topic until it has those of `source`; returns their number."""
+    try:
+        admin.create_partitions({topic: counts[source]})
+    except KafkaError as error:
+        found = _partitions(admin, topic) or 0  # another worker may have added them meanwhile
+        if found < counts[source]:
+            raise SettingsError(
+                f"{topic} needs at least the {counts[source]} partitions of {source}, found {found}, and the broker "
+                f"adds none: {type(error).__name__}"
+            ) from error
+        return found
+    log.warning("%s has %d partitions now, as %s has; it had %d", topic, counts[source], source, counts[topic])
+    return counts[source]

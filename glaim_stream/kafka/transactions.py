@@ -26,11 +26,12 @@ from aiokafka.errors import (
 from aiokafka.structs import OffsetAndMetadata
 
 from glaim_stream import metrics
-from glaim_stream.errors import MessageTooLarge, OwnershipLost
+from glaim_stream.errors import MessageTooLarge, OwnershipLost, SendError
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.offsets import Commit
 from glaim_stream.kafka.outgoing import Outgoing, outgoing
+from glaim_stream.kafka.partitions import require_partition
 from glaim_stream.kafka.publish import pause_after_refusal, smaller
 from glaim_stream.output.messages import Output
 from glaim_stream.retry import pauses_s
@@ -111,7 +112,7 @@ class TransactionalPublisher:
                 messages = [
                     part for index, message in enumerate(messages) for part in parts.get(index) or [message]
                 ]  # fmt: skip
-            except KafkaError as error:
+            except (KafkaError, SendError) as error:
                 metrics.publish_retries.inc()
                 pause_s = next(pauses)
                 log.warning(
@@ -145,6 +146,8 @@ class TransactionalPublisher:
         errors: dict[int, MessageTooLarge] = {}
         sent: list[tuple[int, Awaitable[object]]] = []
         for index, message in enumerate(messages):
+            if message.partition is not None:
+                await require_partition(producer.client, self._settings, message.topic, message.partition)
             try:
                 future = await producer.send(
                     message.topic, message.value, message.key, message.partition, headers=message.headers

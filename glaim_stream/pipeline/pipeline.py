@@ -127,7 +127,7 @@ class Pipeline:
     def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
         """Decode records of one partition and apply them to its windows."""
         with metrics.apply_seconds.time():
-            readings, rejects = self._decoder.decode(records, now_ms=now_ms)
+            readings, rejects = self._decoder.decode(records, now_ms=now_ms, stamps=windows.stamps)
             fed = windows.feed(readings, arrival_ms=now_ms)
         late = fed.too_late
         for offset, position, late_by_ms in zip(

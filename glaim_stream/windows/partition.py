@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.readings import Readings, no_readings
+from glaim_stream.decode.stamps import Stamps, bound_ms
 from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
 from glaim_stream.windows.clock_closes import ClockClose, ClockCloses
 from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.history import history_ms
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, Sampling
@@ -66,6 +68,9 @@ class PartitionWindows:
         shared = len(catalogue.models) > 1
         self._lateness_ms = np.array([model.lateness_ms for model in catalogue.models], np.int64)
         self._max_ahead_ms = np.array([catalogue.max_ahead_ms(model) for model in catalogue.models], np.int64)
+        self.stamps = Stamps(
+            bound_ms(int(self._max_ahead_ms.max()), history_ms(catalogue, scored=score_share > 0))
+        )  # judges the records' times before they are fed
         sampling = Sampling(score_share, score_least, group_names) if score_share > 0 else None
         self._models = [
             ModelWindows(

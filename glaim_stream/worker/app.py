@@ -24,6 +24,7 @@ from glaim_stream.worker.health_watch import watch
 from glaim_stream.worker.imputer_metrics import count_failure, count_state
 from glaim_stream.worker.lag import watch_lag
 from glaim_stream.worker.logs import prepare_logging
+from glaim_stream.worker.lost_offsets import LostOffsets
 from glaim_stream.worker.metric_series import create_series
 from glaim_stream.worker.outlet import AtLeastOnce, ExactlyOnce, Outlet
 from glaim_stream.worker.partition import PartitionWorker, Work
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _BUFFERED_BATCHES = 4  # events in the agent's buffer; here an event is a whole batch
 _REQUEST_TIMEOUT_S = 40.0
+_METADATA_AGE_MS = 30_000  # partitions that are added to the input are noticed within this time
 _STAYS_PER_POLL_INTERVAL = 10  # how often a paused worker reports to the group before it would be given up
 
 
@@ -71,6 +73,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         consumer_auto_offset_reset="earliest",
         consumer_group_instance_id=settings.instance_id,
         consumer_max_fetch_size=8 * 1024**2,
+        consumer_metadata_max_age_ms=_METADATA_AGE_MS,
         producer_acks=-1,
         producer_linger=settings.linger_ms / 1000,
         producer_max_request_size=settings.max_message_bytes,
@@ -81,7 +84,8 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         web_enabled=False,
     )
     topic = app.topic(settings.input_topic, schema=BatchSchema(), acks=True)
-    publisher = KafkaPublisher(faust_send(app), settings)
+    send = faust_send(app, settings)
+    publisher = KafkaPublisher(send, settings)
     exactly_once = settings.delivery == "exactly_once"
     rebuilder = KafkaRebuilder(settings, pipeline.catalogue)
     workers: dict[TP, PartitionWorker] = {}
@@ -153,6 +157,10 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     @app.task  # type: ignore[untyped-decorator]
     async def lag() -> None:
         await watch_lag(settings, lambda: _answered(app))
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def lost() -> None:
+        await LostOffsets(settings, send).watch(app.consumer.gaps, lambda: _answered(app))
 
     return app
 

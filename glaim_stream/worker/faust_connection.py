@@ -9,6 +9,7 @@ import faust
 from faust.exceptions import NotReady, ProducerSendError
 
 from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.partitions import require_partition
 from glaim_stream.kafka.send import Headers, Send, send_errors
 from glaim_stream.settings import Settings
 
@@ -34,8 +35,8 @@ def faust_credentials(settings: Settings) -> Any:
     return faust.SSLCredentials(context) if context is not None else None
 
 
-def faust_send(app: Any) -> Send:
-    """Send through the producer of a Faust app."""
+def faust_send(app: Any, settings: Settings) -> Send:
+    """Send through the producer of a Faust app; a partition of a number that its topic lacks is added to it."""
 
     async def send(
         topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers
@@ -45,6 +46,9 @@ def faust_send(app: Any) -> Send:
                 await sent
 
         with send_errors(topic, value, *_FAUST_ERRORS):
+            producer = getattr(app.producer, "_producer", None)  # None before the start
+            if partition is not None and producer is not None:
+                await require_partition(producer.client, settings, topic, partition)
             sent = await app.producer.send(topic, key, value, partition, None, headers)
         return acknowledgement()
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from glaim_stream import metrics
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.decode.stamps import ticks_text
 from glaim_stream.errors import OwnershipLost
 from glaim_stream.kafka.offsets import Commit, Delivery
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
@@ -222,7 +223,8 @@ class PartitionWorker:
 
     def _commit(self, windows: PartitionWindows, next_offset: int) -> Commit:
         rebuild_from = windows.rebuild_from(next_offset)
-        return Commit(next_offset, rebuild_from, windows.clock_closes(rebuild_from))
+        stamps = ticks_text(windows.stamps.needed(rebuild_from))
+        return Commit(next_offset, rebuild_from, windows.clock_closes(rebuild_from), stamps)
 
     def _has_moved(self, delivery: Delivery) -> bool:
         """Whether a batch does not follow the last one, so that the windows do not belong to it.
@@ -278,7 +280,7 @@ class PartitionWorker:
         if commit is None:  # applied before, by another batch
             delivery.answer(delivery.next_offset)
         else:
-            delivery.answer(min(commit.rebuild_from, delivery.next_offset), commit.clock)
+            delivery.answer(min(commit.rebuild_from, delivery.next_offset), commit.clock, commit.stamps)
         self._done(work)
         if applied.pending is not None and applied.pending.applied.closed:
             latency_ms = self._now_ms() - work.records[-1].timestamp

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -17,9 +18,8 @@ from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import consumer_options
-from glaim_stream.kafka.offsets import clock_from_metadata, rebuild_from_metadata
+from glaim_stream.kafka.offsets import Commit, commit_from_metadata, rebuild_from_metadata
 from glaim_stream.settings import Settings
-from glaim_stream.windows.clock_closes import ClockClose
 from glaim_stream.windows.history import history_ms
 
 log = logging.getLogger(__name__)
@@ -40,11 +40,11 @@ class KafkaRebuilder:
         partition: int,
         next_offset: int,
         apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
-        expect_clock: Callable[[Sequence[ClockClose]], None],
+        recall: Callable[[Commit], None],
     ) -> None:
         """Pass to `apply` every record from the one that the last commit needs up to, and without, `next_offset`.
 
-        Without a commit, start with the oldest record. Before that, pass the commit's clock closes to `expect_clock`.
+        Without a commit, start with the oldest record. Before that, pass the commit to `recall`.
         """
         if next_offset == 0:
             return
@@ -52,8 +52,10 @@ class KafkaRebuilder:
         start_s = time.perf_counter()
         commit = await read_commit(self._settings, tp)
         metadata = None if commit is None else commit.metadata
-        if commit is not None and commit.offset <= next_offset:  # a later commit's may lie beyond what is rebuilt
-            expect_clock(clock_from_metadata(metadata))
+        if commit is not None:
+            known = commit_from_metadata(commit.offset, metadata)
+            # What was published beyond the records that are rebuilt is not repeated.
+            recall(known if commit.offset <= next_offset else replace(known, clock=()))
         consumer = AIOKafkaConsumer(
             **consumer_options(self._settings),
             auto_offset_reset="earliest",

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from glaim_stream import metrics
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.decode.stamps import ticks_of
+from glaim_stream.kafka.offsets import Commit
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.pipeline import Applied, Pipeline
 from glaim_stream.pipeline.restore import Restore, Restored
@@ -32,11 +34,11 @@ class Rebuilder(Protocol):
         partition: int,
         next_offset: int,
         apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
-        expect_clock: Callable[[Sequence[ClockClose]], None],
+        recall: Callable[[Commit], None],
     ) -> None:
         """Pass to `apply`, in order, the records below `next_offset` that the windows there are made of.
 
-        Before that, pass to `expect_clock` what the last commit says that the wall clock has published.
+        Before that, pass the last commit to `recall`: it says what the wall clock has decided.
         """
         ...
 
@@ -64,9 +66,10 @@ class Rebuild:
         self._clock: deque[ClockClose] = deque()  # to be repeated, oldest first
         self._probes: list[Probes] = []  # of the newest HORIZON steps, whose errors the scores remember
 
-    def expect_clock(self, closes: Sequence[ClockClose]) -> None:
-        """Repeat these closes between the records, where they happened."""
-        self._clock = deque(closes)
+    def recall(self, commit: Commit) -> None:
+        """Judge the records' times as before this commit, and repeat between them what the wall clock published."""
+        self._made.stamps.recall(ticks_of(commit.stamps), commit.offset)
+        self._clock = deque(commit.clock)
 
     async def apply(self, records: Sequence[InputRecord]) -> None:
         """Apply records without publishing anything.
@@ -141,7 +144,7 @@ class TopicRestore(Restore):
                 rebuild = Rebuild(self._pipeline, self._now_ms, isolate=isolate)
                 try:
                     await self._rebuilder.rebuild(
-                        self._topic, self._partition, records[0].offset, rebuild.apply, rebuild.expect_clock
+                        self._topic, self._partition, records[0].offset, rebuild.apply, rebuild.recall
                     )
                     return rebuild.restored()
                 except CannotApply:  # these records failed the first time too, and became dead letters then

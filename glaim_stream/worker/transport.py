@@ -27,6 +27,7 @@ from mode.utils.futures import notify
 from glaim_stream.errors import OwnershipLost
 from glaim_stream.kafka.connection import ISOLATION_LEVEL
 from glaim_stream.kafka.offsets import Delivery, OffsetLedger
+from glaim_stream.worker.lost_offsets import Gaps
 
 _RECENTLY_S = 1.0
 MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them is not split
@@ -158,6 +159,7 @@ class Consumer(driver.Consumer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.ledgers: dict[TP, OffsetLedger] = {}
+        self.gaps = Gaps()
         self.commit_metadata: dict[tuple[TP, int], str] = {}  # of pending commits; read by the thread
         self.commits = True  # False: offsets are committed elsewhere, in the transactions that hold their output
         self._polls = 0
@@ -232,6 +234,7 @@ class Consumer(driver.Consumer):
         ledger = self.ledgers.setdefault(tp, OffsetLedger())
         first, last = records[0], records[-1]
         delivery = ledger.deliver(first.offset, last.offset + 1)
+        self.gaps.deliver(tp.partition, first.offset, last.offset + 1, self._committed_offset.get(tp))
         return ConsumerMessage(
             tp.topic,
             tp.partition,
@@ -286,6 +289,7 @@ class Consumer(driver.Consumer):
         await super().on_partitions_revoked(revoked)
         for tp in revoked:
             self.ledgers.pop(tp, None)
+            self.gaps.forget(tp.partition)
 
 
 class Transport(driver.Transport):

@@ -58,94 +58,94 @@ def test_a_worker_whose_broker_is_gone_ends_within_its_grace(
     gone: Callable[[LocalKafka], Iterator[None]], scenario: MakeScenario, tmp_path: Path
 ) -> None:
     with LocalKafka(tmp_path / "kafka", jvm_options=QUICK_START) as broker:
-        it = scenario(
+        run = scenario(
             broker.bootstrap_servers,
             f"worker stopped (SIGTERM) while the broker is {gone.__name__}",
             stop_grace_s=GRACE_S,
         )
         sent = messages(steps=150, seed=21)
-        worker = it.worker()
-        with it.streaming(sent, rate_per_s=10_000):
-            it.wait(more=len(sent) // 4)
+        worker = run.worker()
+        with run.streaming(sent, rate_per_s=10_000):
+            run.wait(additional=len(sent) // 4)
             with gone(broker):
                 time.sleep(2)  # what it has read is now waiting for acknowledgements
                 status, seconds = ended(worker)
             assert status == 1
             assert GRACE_S <= seconds < GRACE_S + SLACK_S
-            assert it.said("did not stop in 6 s (GLAIM_STOP_GRACE_S)") == 1
-            assert it.said("Nothing is lost") == 1
-            it.again(worker)
-            it.wait(all_of=len(sent))
-        it.stop()
-        it.end(recompute=True)
+            assert run.count_in_logs("did not stop in 6 s (GLAIM_STOP_GRACE_S)") == 1
+            assert run.count_in_logs("Nothing is lost") == 1
+            run.restart(worker)
+            run.wait(total=len(sent))
+        run.stop()
+        run.end(recompute=True)
 
 
 def test_a_second_sigterm_ends_it_at_once(scenario: MakeScenario, tmp_path: Path) -> None:
     with LocalKafka(tmp_path / "kafka", jvm_options=QUICK_START) as broker:
-        it = scenario(broker.bootstrap_servers, "worker stopped twice while the broker is paused", stop_grace_s=3600)
+        run = scenario(broker.bootstrap_servers, "worker stopped twice while the broker is paused", stop_grace_s=3600)
         sent = messages(steps=60, seed=22)
-        worker = it.worker()
-        with it.streaming(sent, rate_per_s=10_000):
-            it.wait(more=len(sent) // 4)
+        worker = run.worker()
+        with run.streaming(sent, rate_per_s=10_000):
+            run.wait(additional=len(sent) // 4)
             with paused(broker):
                 time.sleep(1)
                 os.kill(worker.pid, signal.SIGTERM)
-                wait_for(lambda: it.said("Signal received") == 1, "the first signal to be seen", [worker])
+                wait_for(lambda: run.count_in_logs("Signal received") == 1, "the first signal to be seen", [worker])
                 time.sleep(1)
                 assert worker.running, "the grace is an hour"
                 status, _ = ended(worker)
             assert status == 128 + signal.SIGTERM
-            it.again(worker, stop_grace_s=GRACE_S)
-            it.wait(all_of=len(sent))
-        it.stop()
-        it.end(recompute=True)
+            run.restart(worker, stop_grace_s=GRACE_S)
+            run.wait(total=len(sent))
+        run.stop()
+        run.end(recompute=True)
 
 
 def test_a_worker_whose_triton_hangs_ends_in_order(
-    kafka: LocalKafka | ExternalKafka, plant_scenario: MakeScenario, own_triton: LocalTriton
+    kafka: LocalKafka | ExternalKafka, plant_scenario: MakeScenario, disposable_triton: LocalTriton
 ) -> None:
     """Longer than the deadline of a call, the grace suffices: interpolation fills what is in flight."""
-    it = plant_scenario(
+    run = plant_scenario(
         kafka.bootstrap_servers,
         "worker stopped (SIGTERM) while Triton is paused",
-        triton=own_triton.grpc_url,
+        triton=disposable_triton.grpc_url,
         triton_deadline_s=2,
         stop_grace_s=60,
     )
     source = plant_source(groups=4, days=1 / 24, seed=3)
-    worker = it.worker()
-    with it.replaying(source):
-        it.wait(more=len(source) // 10)
-        with paused(own_triton):
-            it.stop(worker)
-        it.again(worker)
-        it.wait(all_of=len(source))
-    it.stop()
-    it.end()
-    assert it.said("did not stop in") == 0
+    worker = run.worker()
+    with run.replaying(source):
+        run.wait(additional=len(source) // 10)
+        with paused(disposable_triton):
+            run.stop(worker)
+        run.restart(worker)
+        run.wait(total=len(source))
+    run.stop()
+    run.end()
+    assert run.count_in_logs("did not stop in") == 0
 
 
 def test_a_triton_that_hangs_longer_than_the_grace_does_not_hold_a_worker(
-    kafka: LocalKafka | ExternalKafka, plant_scenario: MakeScenario, own_triton: LocalTriton
+    kafka: LocalKafka | ExternalKafka, plant_scenario: MakeScenario, disposable_triton: LocalTriton
 ) -> None:
-    it = plant_scenario(
+    run = plant_scenario(
         kafka.bootstrap_servers,
         "worker stopped (SIGTERM) while Triton is paused and its deadline is an hour",
-        triton=own_triton.grpc_url,
+        triton=disposable_triton.grpc_url,
         triton_deadline_s=3600,
         stop_grace_s=GRACE_S,
     )
     source = plant_source(groups=4, days=1 / 24, seed=3)
-    worker = it.worker()
-    with it.replaying(source, speed=400):
-        it.wait(more=len(source) // 10)
-        with paused(own_triton):
+    worker = run.worker()
+    with run.replaying(source, speed=400):
+        run.wait(additional=len(source) // 10)
+        with paused(disposable_triton):
             time.sleep(2)
             status, seconds = ended(worker)
         assert status == 1
         assert GRACE_S <= seconds < GRACE_S + SLACK_S
-        assert it.said("Not answered: ") == 1
-        it.again(worker)
-        it.wait(all_of=len(source))
-    it.stop()
-    it.end()
+        assert run.count_in_logs("Not answered: ") == 1
+        run.restart(worker)
+        run.wait(total=len(source))
+    run.stop()
+    run.end()

@@ -58,6 +58,13 @@ def test_good_topics_are_one_line_each() -> None:
         ("letters", replace(GOOD, leaderless=2), Outcome.FAILED, ["a leader", "none for 2 of 4"]),
         ("output", replace(GOOD, partitions=3), Outcome.FAILED, [f"the 4 partitions of {INPUT}", "found 3"]),
         ("outages", replace(GOOD, partitions=1), Outcome.FAILED, [f"the 4 partitions of {INPUT}", "found 1"]),
+        (
+            "output",
+            replace(GOOD, partitions=3, operations=frozenset({"WRITE", "ALTER"})),
+            Outcome.WARNING,
+            [f"the 4 partitions of {INPUT}", "found 3: a worker adds the others"],
+        ),
+        ("outages", replace(GOOD, partitions=3, operations=None), Outcome.WARNING, ["a worker adds the others"]),
         ("output", replace(GOOD, partitions=6), Outcome.WARNING, ["found 6", "stay empty"]),
         ("output", replace(GOOD, config={}), Outcome.WARNING, ["DESCRIBE_CONFIGS"]),
         ("source", configured(message_timestamp_type="CreateTime"), Outcome.WARNING, ["LogAppendTime", "CreateTime"]),
@@ -66,6 +73,15 @@ def test_good_topics_are_one_line_each() -> None:
         ("source", configured(retention_bytes="1000"), Outcome.WARNING, ["retention.bytes", "1000 bytes"]),
         ("output", configured(cleanup_policy="compact"), Outcome.FAILED, ["without a key"]),
         ("letters", configured(min_insync_replicas="4"), Outcome.FAILED, ["4 replicas", "found 3", "acknowledged"]),
+        ("source", configured(min_insync_replicas="4"), Outcome.FAILED, ["4 replicas", "found 3", "acknowledged"]),
+        ("source", configured(min_insync_replicas="1"), Outcome.WARNING, ["of at least 2", "found 1 of 3 replicas"]),
+        ("outages", configured(min_insync_replicas="3"), Outcome.WARNING, ["below its 3 replicas", "broker is away"]),
+        (
+            "late",
+            configured(unclean_leader_election_enable="true"),
+            Outcome.WARNING,
+            ["unclean.leader.election.enable false", "lags may become leader"],
+        ),
         ("output", configured(max_message_bytes="500000"), Outcome.WARNING, ["1000000", "500000", "halves"]),
         ("late", configured(max_message_bytes="500000"), Outcome.WARNING, ["1048588", "500000", "only the beginning"]),
     ],
@@ -92,11 +108,14 @@ def test_unlimited_or_unknown_is_no_problem(facts: TopicFacts) -> None:
 @pytest.mark.parametrize(
     ("topic", "facts"),
     [
-        ("output", configured(min_insync_replicas="3")),  # as many as the replicas
+        ("output", replace(configured(min_insync_replicas="2"), replicas=3)),
         ("output", configured(max_message_bytes=str(SETTINGS.max_message_bytes))),
         ("late", configured(max_message_bytes="1048588")),  # as large as in the input
         ("letters", replace(GOOD, partitions=1)),  # letters may go to any partition
-        ("output", replace(GOOD, config={name: GOOD_CONFIG[name] for name in ("max.message.bytes",)})),
+        (
+            "output",
+            replace(GOOD, config={name: GOOD_CONFIG[name] for name in ("max.message.bytes", "min.insync.replicas")}),
+        ),
     ],
 )
 def test_a_configuration_that_just_suffices_is_no_problem(topic: str, facts: TopicFacts) -> None:
@@ -105,7 +124,7 @@ def test_a_configuration_that_just_suffices_is_no_problem(topic: str, facts: Top
 
 def test_retention_without_limits_may_be_absent() -> None:
     assert findings(source=replace(GOOD, config={
-        "message.timestamp.type": "LogAppendTime", "max.message.bytes": "1"
+        "message.timestamp.type": "LogAppendTime", "max.message.bytes": "1", "min.insync.replicas": "2"
     })) == []  # fmt: skip
 
 
@@ -123,3 +142,13 @@ def test_the_outage_topic_may_be_compacted_since_its_events_have_keys() -> None:
 
 def test_without_an_input_topic_other_partition_counts_are_not_checked() -> None:
     assert [outcome for outcome, _ in findings(source=TopicFacts(absent=True))] == [Outcome.WARNING]
+
+
+def test_a_single_replica_is_a_choice_and_no_finding() -> None:
+    alone = replace(configured(min_insync_replicas="1"), replicas=1)
+    assert findings(source=alone, output=alone) == []
+
+
+def test_defaults_that_a_broker_does_not_name_are_those_of_kafka() -> None:
+    bare = replace(GOOD, replicas=1, config={name: GOOD_CONFIG[name] for name in GOOD_CONFIG if "insync" not in name})
+    assert findings(late=bare) == []

@@ -163,7 +163,7 @@ def test_null_and_nan_are_dropouts(text: str) -> None:
         (b'{"group":"g0","sensor":"s0","ts":"tomorrow","value":1}', DeadLetterCause.BAD_TIME),
         (b'{"group":"g0","sensor":"s0","ts":1e300,"value":1}', DeadLetterCause.BAD_TIME),
         (b'{"group":"g0","sensor":"s0","ts":99999999999999999999999999,"value":1}', DeadLetterCause.BAD_TIME),
-        (b'{"group":"g0","sensor":"s0","ts":1700000000000000,"value":1}', DeadLetterCause.BAD_TIME),
+        (b'{"group":"g0","sensor":"s0","ts":1700000000000000,"value":1}', DeadLetterCause.TS_UNIT),
         (b'{"group":"g0","sensor":"s0","ts":NaN,"value":1}', DeadLetterCause.BAD_TIME),
         (b'{"group":"g0","sensor":"s0","ts":1700000300001,"value":1}', DeadLetterCause.FUTURE),
         (b'{"group":"g0","sensor":"s0","ts":0,"value":10.5}', DeadLetterCause.OUT_OF_LIMITS),

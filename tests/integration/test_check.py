@@ -131,12 +131,12 @@ def test_problems_with_topics_and_permissions_are_reported(kafka_with_acls: Loca
     found = "\n".join(failures(lines))
     assert f"topic {settings.input_topic}: expected this user to have READ, found " in found
     assert f"topic {settings.dlq_topic}: expected the broker to describe it, found TopicAuthorizationFailed" in found
-    assert f"topic {settings.output_topic}: expected the 3 partitions of {settings.input_topic}, found 2" in found
     assert f"topic {settings.output_topic}: expected cleanup.policy delete, found compact" in found
     group = f"consumer group {settings.consumer_group}"
     assert f"{group}: expected the broker to describe it, found GroupAuthorizationFailedError" in found
     warnings = "\n".join(line for line in lines if line.startswith("warning"))
     assert "expected message.timestamp.type LogAppendTime, found CreateTime" in warnings
+    assert f"topic {settings.output_topic}: expected the 3 partitions of {settings.input_topic}, found 2: " in warnings
     # A window of 96 one-minute steps, the open step after it, and the allowed lead of stamps. Interpolation alone needs
     # no history of expert errors, because it is not blended.
     assert f"expected retention.ms of at least {(96 + 1) * 60_000 + 300_000}" in warnings

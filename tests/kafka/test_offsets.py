@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.kafka.offsets import METADATA_PREFIX, Commit, OffsetLedger, rebuild_from_metadata
+from glaim_stream.kafka.offsets import (
+    METADATA_PREFIX,
+    Commit,
+    OffsetLedger,
+    commit_from_metadata,
+    rebuild_from_metadata,
+)
+from glaim_stream.windows.clock_closes import ClockClose
 
 
 def test_nothing_is_committed_before_the_first_answer() -> None:
@@ -123,3 +130,24 @@ def test_metadata_of_other_tools_is_ignored(metadata: str | None) -> None:
 def test_metadata_is_an_offset_in_digits_or_none(text: str) -> None:
     expected = int(text) if text.isdecimal() else None
     assert rebuild_from_metadata(METADATA_PREFIX + text) == expected
+
+
+def test_what_the_wall_clock_decided_is_read_back() -> None:
+    clock = (ClockClose(7, "a model", 12), ClockClose(9, "b", -3))
+    commit = Commit(9, 4, clock, "0:1000000,5:1100000")
+    assert commit_from_metadata(9, commit.metadata) == commit
+    assert rebuild_from_metadata(commit.metadata) == 4
+
+
+def test_metadata_leaves_out_the_oldest_closes_that_a_broker_would_not_take() -> None:
+    clock = tuple(ClockClose(offset, "m" * 200, offset) for offset in range(64))
+    kept = commit_from_metadata(99, Commit(99, 0, clock, "1:2").metadata)
+    assert len(Commit(99, 0, clock, "1:2").metadata) <= 3500
+    assert 10 < len(kept.clock) < 64
+    assert kept.clock == clock[-len(kept.clock) :]
+    assert kept.stamps == "1:2"
+
+
+@pytest.mark.parametrize("text", ["x", "[1]", '[["a","m",1]]', "[[1,2]]", "5", ""])
+def test_an_unreadable_clock_is_left_out(text: str) -> None:
+    assert commit_from_metadata(9, f"{METADATA_PREFIX}4 clock={text}") == Commit(9, 4)

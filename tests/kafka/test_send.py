@@ -13,6 +13,7 @@ from faust.exceptions import NotReady, ProducerSendError
 from glaim_stream.errors import MessageTooLarge, SendError
 from glaim_stream.kafka.send import Send
 from glaim_stream.replay.sinks import producer_send
+from glaim_stream.settings import Settings
 from glaim_stream.worker.faust_connection import faust_send
 
 HEADERS = [("name", b"text")]
@@ -39,7 +40,7 @@ class Client:
 
 def sends(client: Client) -> dict[str, Send]:
     return {
-        "faust": faust_send(SimpleNamespace(producer=client)),
+        "faust": faust_send(SimpleNamespace(producer=client), Settings()),
         "aiokafka": producer_send(client),  # type: ignore[arg-type]
     }
 

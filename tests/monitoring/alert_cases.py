@@ -194,6 +194,18 @@ CASES = (
         "GlaimRetentionShort", "hours ago", "200m",
         glaim_retention_shortfalls_total="2x250", process_start_time_seconds="0x250",
     ),
+    fires(
+        "GlaimInputLost", "found at the start, before the first scrape", "10m",
+        glaim_lost_offsets_total="200x60", process_start_time_seconds="-60x60",
+    ),
+    fires(
+        "GlaimInputLost", "retention overtook a partition that waits", "200m",
+        glaim_lost_offsets_total="0x190 50x60", process_start_time_seconds="0x250",
+    ),
+    silent(
+        "GlaimInputLost", "hours ago", "200m",
+        glaim_lost_offsets_total="200x250", process_start_time_seconds="0x250",
+    ),
     # --- readings
     fires(
         "GlaimDeadLettersRising", "a gateway with a new format", "30m",

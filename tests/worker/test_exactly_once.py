@@ -114,7 +114,7 @@ async def bench(
         return confirmed[0]
 
     commit, now_ms, outlet = broker.commit, [start_ms], MemoryOutlet(broker)
-    rebuilder = MemoryRebuilder(topic, *() if commit is None else (commit.rebuild_from, 0, commit.clock))
+    rebuilder = MemoryRebuilder(topic, *() if commit is None else (commit.rebuild_from, 0, commit))
     worker = PartitionWorker(
         "in", 3, Pipeline(RULES, {}, Ladder([Interpolation()]), clock_kept=True), outlet, rebuilder,
         batches_in_flight=2, confirm=confirm, now_ms=lambda: now_ms[0],

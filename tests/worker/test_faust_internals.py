@@ -30,6 +30,7 @@ from faust.types.tuples import ConsumerMessage, Message
 
 from glaim_stream.kafka.offsets import METADATA_PREFIX
 from glaim_stream.worker import transport
+from glaim_stream.worker.lost_offsets import Gaps
 
 # Function, fingerprint of its code in the tested version, and how the transport uses it.
 PINNED: list[tuple[Callable[..., Any], str, str]] = [
@@ -56,7 +57,11 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
     ),
     (base.Consumer.force_commit, "9915874ab4f5", "calls _filter_tps_with_pending_acks"),
     (base.Consumer._add_gap, "13260a7e377d", "overridden: nothing to do"),
-    (base.Consumer.perform_seek, "ad378ba620dc", "seeks to the commits; sets read offsets, which we ignore"),
+    (
+        base.Consumer.perform_seek,
+        "ad378ba620dc",
+        "seeks to the commits; notes them in _committed_offset, which we compare; read offsets are ignored",
+    ),
     (base.Consumer.on_partitions_revoked, "300755751685", "overridden: calls this, then drops the revoked ledgers"),
     (
         base.Consumer._drain_messages,
@@ -174,6 +179,8 @@ class Bare:
     commit_metadata: dict[tuple[TP, int], str] = field(default_factory=dict)
     _unacked_messages: set[Message] = field(default_factory=set)
     _waiting_for_ack: asyncio.Future[None] | None = None
+    _committed_offset: dict[TP, int] = field(default_factory=dict)
+    gaps: Gaps = field(default_factory=Gaps)
     app: FakeApp = field(default_factory=FakeApp)
     commits: bool = True
     _polls: int = 0

@@ -510,3 +510,18 @@ async def test_an_error_that_ends_a_task_is_logged_with_its_cause(caplog: pytest
     assert entry.getMessage() == "in-3: processing ended by an error"
     assert entry.exc_info is not None
     assert entry.exc_info[1] is it.crashes[0]
+
+
+async def test_the_clocks_judgement_of_a_record_is_committed_and_repeated_by_a_rebuild() -> None:
+    topic = [*steps(999, 1000), json_record(2, group="g0", sensor="s0", ts=1_100_000, value=9)]
+    topic = [replace(record, timestamp=1_000_000 if record.offset < 2 else 1_100_000) for record in topic]
+    async with bench(topic=topic) as it:
+        await it.work(topic)
+        assert [header(letter.headers, "glaim-cause") for letter in it.publisher.letters] == ["future"]
+        commit = it.ledger.committable()
+        assert commit == Commit(3, 0, stamps="0:1000000")
+    later = MemoryRebuilder(topic, recalled=commit)
+    async with bench(rebuilder=later) as it:
+        it.now_ms[0] = 2_000_000  # by now the clock has passed the record's time
+        await it.work([replace(record, timestamp=1_002_000) for record in steps(1001, 1002, first_offset=3)])
+        assert it.values == [(1000, 1000.0, 0), (1001, 1001.0, 0)], "the rebuilt watermark stands at 1000"

@@ -14,8 +14,9 @@ from aiokafka.structs import OffsetAndMetadata, OffsetAndTimestamp
 from prometheus_client import REGISTRY
 
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.decode.stamps import Tick, ticks_text
 from glaim_stream.kafka import commits
-from glaim_stream.kafka.offsets import METADATA_PREFIX
+from glaim_stream.kafka.offsets import METADATA_PREFIX, Commit
 from glaim_stream.settings import Settings
 from glaim_stream.windows.history import history_ms
 from glaim_stream.worker import rebuild
@@ -43,6 +44,7 @@ class Log:
     assigned: bool = False
     started: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
+    recalled: list[Commit] = field(default_factory=list)
 
     def record(self, offset: int) -> Record:
         return Record(b"", offset, timestamp=offset * self.step_ms)
@@ -123,7 +125,11 @@ async def read(log: Log, next_offset: int, monkeypatch: pytest.MonkeyPatch) -> l
         assert records
         applied.extend(record.offset for record in records)
 
-    await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, next_offset, apply, lambda closes: None)
+    def recall(commit: Commit) -> None:
+        assert not applied, "the records are judged by what is recalled"
+        log.recalled.append(commit)
+
+    await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, next_offset, apply, recall)
     return applied
 
 
@@ -231,7 +237,7 @@ async def test_a_failed_read_closes_the_consumer(monkeypatch: pytest.MonkeyPatch
         raise OSError("cannot apply")
 
     with pytest.raises(OSError, match="cannot apply"):
-        await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, 30, fail, lambda closes: None)
+        await rebuild.KafkaRebuilder(SETTINGS, RULES).rebuild("in", 3, 30, fail, lambda commit: None)
     assert sorted(log.stopped) == ["admin", "consumer"]
 
 
@@ -264,5 +270,18 @@ async def test_a_rebuild_reads_from_the_broker_of_the_settings(monkeypatch: pyte
     async def apply(records: Sequence[InputRecord]) -> None: ...
 
     settings = Settings(consumer_group="group", imputer="interpolation", kafka="broker-a:9,broker-b:9")
-    await rebuild.KafkaRebuilder(settings, RULES).rebuild("in", 3, 30, apply, lambda closes: None)
+    await rebuild.KafkaRebuilder(settings, RULES).rebuild("in", 3, 30, apply, lambda commit: None)
     assert addresses == [["broker-a:9", "broker-b:9"]] * 2
+
+
+async def test_the_clocks_judgement_is_read_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = [Tick(12, 1_000_000), Tick(20, 1_300_000)]
+    log = Log(commit=OffsetAndMetadata(30, Commit(30, 12, stamps=ticks_text(ticks)).metadata))
+    assert (await read(log, 30, monkeypatch))[0] == 12
+    assert log.recalled == [Commit(30, 12, stamps=ticks_text(ticks))]
+
+
+async def test_without_a_commit_the_wall_clock_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    await read(log, 30, monkeypatch)
+    assert log.recalled == []

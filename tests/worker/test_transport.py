@@ -24,6 +24,7 @@ from mode.utils.trees import Node
 
 from glaim_stream.kafka.offsets import METADATA_PREFIX
 from glaim_stream.worker import transport
+from glaim_stream.worker.lost_offsets import Gap, Gaps
 from glaim_stream.worker.transport import MAX_BATCH_BYTES, Batch, NoReadOffsets, bounded
 
 ONE, TWO = TP("in", 1), TP("in", 2)
@@ -110,6 +111,8 @@ class Poll:
     _buffered_partitions: set[TP] = field(default_factory=set)
     _polls: int = 0
     _seeks: dict[TP, Any] = field(default_factory=dict)
+    _committed_offset: dict[TP, int] = field(default_factory=dict)
+    gaps: Gaps = field(default_factory=Gaps)
 
     getmany = transport.Consumer.getmany
     _seek_before_poll = transport.Consumer._seek_before_poll
@@ -162,6 +165,14 @@ async def test_a_batch_message_has_the_last_offset_and_the_generation() -> None:
     ((_, message),) = [each async for each in poll.getmany(2.5)]
     assert (message.offset, message.timestamp, message.generation_id) == (4, 5.0, 6)
     assert (message.value.delivery.first_offset, message.value.delivery.next_offset) == (3, 5)
+
+
+async def test_a_batch_that_does_not_begin_at_the_commit_is_noted_and_those_that_follow_are_not() -> None:
+    poll = Poll(BOTH, _committed_offset={ONE: 2, TWO: 8})
+    await poll.batches()
+    poll.records = {TopicPartition("in", 1): polled(5, 6)}
+    await poll.batches()
+    assert [poll.gaps.found.get_nowait() for _ in range(poll.gaps.found.qsize())] == [Gap(1, 2, 3)]
 
 
 @pytest.mark.parametrize("poll", [Poll(None), Poll(BOTH, should_stop=True)], ids=["nothing", "stopping"])
@@ -293,7 +304,7 @@ async def test_any_other_failed_commit_crashes_the_consumer() -> None:
 def bare_consumer() -> transport.Consumer:
     """Our consumer without Faust's constructor."""
     consumer = object.__new__(transport.Consumer)
-    consumer.ledgers, consumer.commit_metadata = {}, {}
+    consumer.ledgers, consumer.commit_metadata, consumer.gaps = {}, {}, Gaps()
     return consumer
 
 
