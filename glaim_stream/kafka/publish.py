@@ -87,7 +87,8 @@ class KafkaPublisher:
         """Send a dead letter, and less of it when it is too large.
 
         First the whole letter; then its first bytes without the key; then these without the producer's headers, which
-        may be what is large.
+        may be what is large. What is left takes less than 10,000 bytes, the least that max_message_bytes may be. A
+        topic that refuses even that is configured wrongly, and the letter is retried as for a broker that is away.
         """
         topic = self._late_topic if letter.late else self._dlq_topic
         value = letter.value or b""
@@ -101,7 +102,18 @@ class KafkaPublisher:
                 return await self._send(topic, key, kept, None, headers)
             except MessageTooLarge as error:
                 log.error("%s: a dead letter is cut: %s", topic, error)
-        return await self._send(topic, None, value[:_KEPT_BYTES], None, [*ours, cut])
+        pauses = pauses_s()
+        while True:
+            try:
+                return await self._send(topic, None, value[:_KEPT_BYTES], None, [*ours, cut])
+            except MessageTooLarge:
+                metrics.publish_retries.inc()
+                pause_s = next(pauses)
+                log.error(
+                    "%s refuses a dead letter cut to its first bytes, retrying in %.1f s: raise its max.message.bytes",
+                    topic, pause_s,
+                )  # fmt: skip
+            await asyncio.sleep(pause_s)
 
     async def _send(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers

@@ -15,6 +15,7 @@ from glaim_stream.build import ServedRung, create_pipeline
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.kafka.publish import KafkaPublisher
+from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.settings import Settings
 from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send
 from glaim_stream.worker.health import Health
@@ -53,6 +54,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         GlaimError: the settings, the catalogue or a contract cannot be used; nothing has been started.
     """
     health = health or Health()
+    read_every_record(settings.max_unpacked_bytes)
     pipeline, ladder = create_pipeline(settings, catalogue, on_failure=count_failure, on_state=count_state)
     create_series(pipeline.catalogue, pipeline.contracts, [rung.name for rung in ladder.rungs], scored=pipeline.scored)
     app = WorkerApp(

@@ -18,6 +18,7 @@ from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.offsets import rebuild_from_metadata
+from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.settings import Settings
 from glaim_stream.windows.history import history_ms
 
@@ -45,6 +46,7 @@ class KafkaRebuilder:
         tp = TopicPartition(topic, partition)
         start_s = time.perf_counter()
         metadata = await self._commit_metadata(tp)
+        read_every_record(self._settings.max_unpacked_bytes)
         consumer = AIOKafkaConsumer(
             **kafka_options(self._settings), enable_auto_commit=False, auto_offset_reset="earliest"
         )
