@@ -80,7 +80,9 @@ def _checked(positions: list[int]) -> Positions:
 
 
 def shown(positions: Sequence[int]) -> str:
-    """The positions as text for people, cut after some of them."""
+    """The positions as text for people: a list, or for more than MAX_LISTED ranges, cut after some of them."""
+    if len(positions) <= MAX_LISTED:
+        return ", ".join(map(str, positions))
     pieces = list(islice(_pieces(np.array(positions, np.int64)), MAX_LISTED + 1))
     return ", ".join(pieces[:MAX_LISTED]) + (" and more" if len(pieces) > MAX_LISTED else "")
 

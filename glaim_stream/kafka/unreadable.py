@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from aiokafka.consumer import fetcher
-from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 from aiokafka.structs import TopicPartition
 
@@ -74,16 +73,16 @@ class EveryRecord(_BaseRecords):  # type: ignore[misc, valid-type]  # aiokafka h
                 yield from self._old_format(raw)
                 continue
             reader = BatchReader(self._tp, raw, self.max_unpacked_bytes)
-            batch = DefaultRecordBatch(raw)
+            batch = reader.parsed
             if self._check_crcs and not batch.validate_crc():
-                if self.refetched.get(self._tp) != reader.header.base_offset:
+                if self.refetched.get(self._tp) != batch.base_offset:
                     # Once may be the network's fault; the position stays, so the batch is fetched again.
-                    self.refetched[self._tp] = reader.header.base_offset
+                    self.refetched[self._tp] = batch.base_offset
                     return
                 yield from self._new([reader.whole("its checksum is wrong")])
             elif not self._is_hidden(batch):
-                yield from self._new(reader)
-            self.next_fetch_offset = reader.header.next_offset
+                yield from reader.records(self)
+            self.next_fetch_offset = batch.next_offset
 
     def _is_hidden(self, batch: Any) -> bool:
         """Whether a batch holds no records for the reader: a control batch, or one of an aborted transaction."""

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from functools import cached_property
+from typing import Protocol, Self, TypeAlias
 
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from glaim_stream.decode.unreadable import UnreadableRecord
+from glaim_stream.kafka.record_fields import MAX_HEADERS, Damaged, RecordFields, varint
 from glaim_stream.kafka.unpack import UnpackError, unpack
 
 log = logging.getLogger(__name__)
 
 Record: TypeAlias = ConsumerRecord | UnreadableRecord
 
-MAX_HEADERS = 10_000  # of one record; each takes 100 bytes of memory, and a record may hold half a million in 1 MB
 UNREADABLE_HEADER = "glaim-unreadable"
 _LARGE_BYTES = 1 << 20  # a record above this is read by the slow parser, which counts its headers first
 _HEADER = struct.Struct(">qiibIhiqqqhii")  # the fields before the records, in the order of `BatchHeader.read`
@@ -35,10 +36,6 @@ def unreadable_message(tp: TopicPartition, message: memoryview, offset: int, rea
     """A message of an older format, which is a batch by itself, as one unreadable record with its bytes."""
     marked = [(UNREADABLE_HEADER, reason.encode(errors="backslashreplace"))]
     return UnreadableRecord(tp.topic, tp.partition, offset, -1, 0, None, bytes(message), marked, reason, offset)
-
-
-class Damaged(Exception):
-    """Bytes that are no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,47 +66,70 @@ class BatchHeader:
         return int(bool(self.attributes & _APPEND_TIME_BIT))
 
 
+class Position(Protocol):
+    """Where a consumer continues to read."""
+
+    next_fetch_offset: int
+
+
 class BatchReader:
     """The records of one batch."""
 
-    def __init__(self, tp: TopicPartition, batch: memoryview, max_unpacked_bytes: int) -> None:
-        self._tp, self._batch, self._limit = tp, batch, max_unpacked_bytes
-        self.header = BatchHeader.read(batch)
+    def __init__(self, tp: TopicPartition, raw: memoryview, max_unpacked_bytes: int) -> None:
+        self._tp, self._batch, self._limit = tp, raw, max_unpacked_bytes
+        self.parsed = DefaultRecordBatch(raw)  # takes any buffer
 
-    def __iter__(self) -> Iterator[Record]:
-        """Yield each record in order; offsets ascend, and every offset of a damaged part is in one of its records."""
-        header = self.header
+    @cached_property
+    def header(self) -> BatchHeader:
+        """The fields before the records."""
+        return BatchHeader.read(self._batch)
+
+    def records(self, position: Position) -> Iterator[Record]:
+        """Yield each record from the position on, and move it.
+
+        Offsets ascend, and every offset of a damaged part is in one of its records. aiokafka's parser takes 2 us for a
+        record and the slow one 20 us, so the latter reads only what the former cannot.
+        """
+        topic, partition = self._tp
         try:
-            plain = self._unpacked()
+            plain = self._plain()
         except UnpackError as error:
-            yield self.whole(str(error))
+            yield from _moving(position, [self.whole(str(error))])
             return
-        number, next_offset = 0, header.base_offset
-        if _is_simple(plain):
-            try:
-                for record in DefaultRecordBatch(plain):
-                    if len(record.headers) > MAX_HEADERS or not self._is_at(record.offset, number, next_offset):
-                        break
-                    number, next_offset = number + 1, record.offset + 1
-                    yield _consumer_record(self._tp, record)
-                else:
-                    return
-            except Exception as error:  # the slow parser names what is wrong, and reads on after it
-                log.debug("%s-%d: a batch is read slowly: %r", *self._tp, error)
-        yield from self._slowly(plain[_HEADER.size :], number, next_offset)
+        batch = self.parsed if plain is self._batch else DefaultRecordBatch(plain)
+        number, expected = 0, batch.base_offset
+        try:
+            for record in batch if _is_simple(plain) else ():
+                offset, headers = record.offset, record.headers
+                if (offset != expected and not self._is_at(offset, number, expected)) or len(headers) > MAX_HEADERS:
+                    break
+                number += 1
+                expected = offset + 1
+                if offset < position.next_fetch_offset:
+                    continue
+                position.next_fetch_offset = expected
+                key, value = record.key, record.value
+                yield ConsumerRecord(
+                    topic, partition, offset, record.timestamp, record.timestamp_type, key, value, None,
+                    -1 if key is None else len(key), -1 if value is None else len(value), tuple(headers),
+                )  # fmt: skip
+        except Exception as error:  # the slow parser names what is wrong, and reads on after it
+            log.debug("%s-%d: a batch is read slowly: %r", topic, partition, error)
+        if expected < batch.next_offset:
+            yield from _moving(position, self._slowly(plain[_HEADER.size :], number, expected))
 
     def whole(self, reason: str) -> UnreadableRecord:
         """The whole batch as one unreadable record, with its bytes."""
         header = self.header
         return self._unreadable(header.base_offset, header.next_offset - 1, bytes(self._batch), reason)
 
-    def _unpacked(self) -> memoryview:
+    def _plain(self) -> memoryview:
         """The batch without compression.
 
         Raises:
             UnpackError: see unpack.
         """
-        codec = self.header.attributes & _CODEC_BITS
+        codec = self.parsed.compression_type
         if not codec:
             return self._batch
         out = bytearray(self._batch[: _HEADER.size])
@@ -133,7 +153,7 @@ class BatchReader:
         dense = header.count == header.next_offset - header.base_offset
         for current in range(header.count):
             try:
-                length, start = _varint(body, place)
+                length, start = varint(body, place)
                 end = start + length
                 if length < 0 or end > len(body):
                     raise Damaged(f"a record of {length} bytes, where {len(body) - start} are left")
@@ -143,7 +163,12 @@ class BatchReader:
             place = end
             if current < number:
                 continue  # done before
-            fields = _Fields(body[start:end], header)
+            fields = RecordFields(
+                body[start:end],
+                base_offset=header.base_offset,
+                time_ms=header.max_timestamp,
+                from_time_ms=None if header.timestamp_type else header.first_timestamp,
+            )
             fields.read()
             reason = fields.reason
             if not reason and not self._is_at(fields.offset, current, next_offset):
@@ -182,69 +207,12 @@ class BatchReader:
         return UnreadableRecord(topic, partition, max(first, last), time, kind, key, value, marked, reason, first)
 
 
-class _Fields:
-    """The fields of one record, as far as they can be read; `reason` says what is wrong."""
-
-    def __init__(self, record: memoryview, header: BatchHeader) -> None:
-        self._record, self._header = record, header
-        self.offset = -1
-        self.timestamp = header.max_timestamp
-        self.key: bytes | None = None
-        self.value: bytes | None = None
-        self.has_value = False
-        self.headers: list[tuple[str, bytes]] = []
-        self.reason = ""
-
-    def read(self) -> None:
-        """Read all fields."""
-        record, header = self._record, self._header
-        try:
-            delta, place = _varint(record, 1)  # after the attributes, one byte
-            if not header.timestamp_type:
-                self.timestamp = max(-(2**63), min(header.first_timestamp + delta, 2**63 - 1))
-            delta, place = _varint(record, place)
-            self.offset = header.base_offset + delta
-            self.key, place = _text(record, place, "key")
-            self.value, place = _text(record, place, "value")
-            self.has_value = True
-            count, place = _varint(record, place)
-            if not 0 <= count <= MAX_HEADERS:
-                raise Damaged(f"{count} headers, where at most {MAX_HEADERS} are read")
-            for number in range(count):
-                name, place = _text(record, place, "header's name")
-                if name is None:
-                    raise Damaged(f"header {number} has no name")
-                text, place = _text(record, place, "header's value")
-                self._add(number, name, text)
-            if place != len(record):
-                raise Damaged(f"{len(record) - place} bytes follow the last header")
-        except Damaged as error:
-            self.reason = str(error)
-
-    def _add(self, number: int, name: bytes, text: bytes | None) -> None:
-        try:
-            readable = name.decode()
-        except UnicodeDecodeError:
-            readable = name.decode(errors="backslashreplace")
-            self.reason = self.reason or f"the name of header {number} is not UTF-8: {readable[:100]}"
-        self.headers.append((readable, text))  # type: ignore[arg-type]  # aiokafka gives None, too
-
-
-def _consumer_record(tp: TopicPartition, record: object) -> ConsumerRecord:
-    key, value = record.key, record.value  # type: ignore[attr-defined]
-    return ConsumerRecord(
-        tp.topic,
-        tp.partition,
-        record.offset,  # type: ignore[attr-defined]
-        record.timestamp,  # type: ignore[attr-defined]
-        record.timestamp_type,  # type: ignore[attr-defined]
-        key,
-        value,
-        None,
-        -1 if key is None else len(key),
-        -1 if value is None else len(value),
-        tuple(record.headers),  # type: ignore[attr-defined]
-    )
+def _moving(position: Position, records: Iterable[Record]) -> Iterator[Record]:
+    """The records from the position on, moving it."""
+    for record in records:
+        if record.offset >= position.next_fetch_offset:
+            position.next_fetch_offset = record.offset + 1
+            yield record
 
 
 def _is_simple(plain: memoryview) -> bool:
@@ -254,38 +222,10 @@ def _is_simple(plain: memoryview) -> bool:
     place = _HEADER.size
     try:
         while place < len(plain):
-            length, start = _varint(plain, place)
+            length, start = varint(plain, place)
             if length > _LARGE_BYTES or length < 0:
                 return False
             place = start + length
     except Damaged:
         return False
     return True
-
-
-def _text(record: memoryview, place: int, name: str) -> tuple[bytes | None, int]:
-    """(text, place after it); None for a length of -1."""
-    length, place = _varint(record, place)
-    if length == -1:
-        return None, place
-    if length < 0 or place + length > len(record):
-        raise Damaged(f"a {name} of {length} bytes, where {len(record) - place} are left")
-    return bytes(record[place : place + length]), place + length
-
-
-def _varint(text: memoryview, place: int) -> tuple[int, int]:
-    """(number, place after it): seven bits a byte, the lowest first, zigzag.
-
-    Raises:
-        Damaged: the number has more than 64 bits or is cut short.
-    """
-    number = 0
-    for shift in range(0, 70, 7):
-        if place >= len(text):
-            break
-        byte = text[place]
-        place += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), place
-    raise Damaged("a number that is cut short or has more than 64 bits")

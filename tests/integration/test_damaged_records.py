@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer.sender import ProduceRequest
 
@@ -121,6 +123,7 @@ def producer_partitions(producer: AIOKafkaProducer, topic: str) -> list[object]:
     return [TopicPartition(topic, number) for number in producer.client.cluster.partitions_for_topic(topic) or ()]
 
 
+@pytest.mark.slow  # quicker: tests/kafka/test_wire.py and tests/kafka/test_unreadable.py
 def test_records_that_no_client_can_read_are_dead_letters_and_the_rest_flows(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -186,5 +189,11 @@ def test_records_that_no_client_can_read_are_dead_letters_and_the_rest_flows(
     assert "cannot rebuild" not in log.read_text()
     report = audit(settings)
     assert report.clean, report.problems
+    causes_of_letters = Counter(each["glaim-cause"].decode() for each in letters)
+    assert report.dead_letters == causes_of_letters | {"unknown-sensor": 333_000}
     shown = call_command(settings, "dlq", "list")
     assert (shown.returncode, "unreadable" in shown.stdout) == (0, True)
+    asyncio.run(produce(settings.model_copy(update={"input_topic": settings.output_topic}), list(named.values())))
+    followed = call_command(settings, "tail", "--from-beginning", "--timeout", "3", "--format", "jsonl")
+    assert len(followed.stdout.splitlines()) >= sum(table.num_rows for table in rows)
+    assert f"{settings.output_topic}-0 offset" in followed.stderr

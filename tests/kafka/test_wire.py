@@ -10,15 +10,20 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from glaim_stream.decode.unreadable import UnreadableRecord
-from glaim_stream.kafka.wire import MAX_HEADERS, BatchReader, Record
+from glaim_stream.kafka.record_fields import MAX_HEADERS
+from glaim_stream.kafka.wire import BatchReader, Record
 from tests.kafka.batches import GZIP, PACK, batch, fields, record, sized, varint
 
 TP = TopicPartition("in", 3)
 LIMIT = 4 << 20
 
 
+class Position:
+    next_fetch_offset = 0
+
+
 def read(data: bytes, limit_bytes: int = LIMIT) -> list[Record]:
-    return list(BatchReader(TP, memoryview(data), limit_bytes))
+    return list(BatchReader(TP, memoryview(data), limit_bytes).records(Position()))
 
 
 def described(records: list[Record]) -> list[tuple[int, int, str]]:
@@ -63,7 +68,7 @@ def test_an_unknown_codec_is_named(codec: int) -> None:
 @pytest.mark.parametrize("codec", PACK)
 def test_a_body_above_the_limit_is_refused_before_it_takes_memory(codec: str) -> None:
     attributes, pack = PACK[codec]
-    body = pack(record(0, bytes(64 << 20)))
+    body = pack(record(0, bytes(24 << 20)))
     data = batch([b""], attributes=attributes, body=body)
     tracemalloc.start()
     try:
@@ -131,7 +136,7 @@ def test_a_compacted_batch_keeps_its_offsets() -> None:
 
 
 def test_a_record_with_too_many_headers_is_unreadable_whatever_its_size() -> None:
-    for count in (MAX_HEADERS + 1, 700_000):
+    for count in (MAX_HEADERS + 1, 600_000):
         many = record(0, b"v", headers=[(b"", b"")] * count)
         attributes, pack = PACK["gzip"]
         first, last = read(batch([many, record(1, b"c")], attributes=attributes, body=pack(many + record(1, b"c"))))
@@ -149,7 +154,7 @@ def test_a_large_record_with_few_headers_is_read() -> None:
 @pytest.mark.parametrize("packed", [False, True])
 def test_whatever_bytes_change_every_offset_is_answered_once(packed: bool) -> None:
     rng = random.Random(4)
-    for _ in range(2000):
+    for _ in range(500):
         body = bytearray(
             b"".join(
                 record(place, b"v" * rng.randrange(30), key=b"k", headers=[(b"h", b"x"), (b"content-type", b"y")])
