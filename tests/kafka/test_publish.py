@@ -215,6 +215,13 @@ async def test_a_dead_letter_without_a_value_keeps_none_and_can_be_cut_all_the_s
     assert (sent.value, sent.headers) == (b"", [("glaim-cut-from-bytes", b"0")])
 
 
-async def test_a_dead_letter_that_no_topic_takes_is_an_error() -> None:
-    with pytest.raises(MessageTooLarge, match="refuses a message of 500 bytes"):
-        await published(Broker(fits=lambda sent: False), letters=[LETTER])
+async def test_a_dead_letter_that_no_topic_takes_waits_until_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    refusals = iter([False] * 4 + [True])
+    before = retries()
+    (sent,) = await published(Broker(fits=lambda sent: next(refusals)), letters=[LETTER])
+    assert (sent.key, sent.value) == (None, b"x" * 500)
+    assert retries() - before == 2
+    assert caplog.records[-1].getMessage() == (
+        f"{SETTINGS.dlq_topic} refuses a dead letter cut to its first bytes, retrying in 0.0 s: "
+        "raise its max.message.bytes"
+    )
