@@ -124,6 +124,13 @@ class Settings(BaseSettings):
         ge=1,
         description="maximum records per poll; more records are faster but use more memory and add latency",
     )
+    max_unpacked_bytes: int = Field(
+        default=32 * 1024**2,
+        ge=1_000_000,
+        description="largest unpacked size of one compressed batch of Kafka records, and of the records of a poll; a "
+        "larger batch becomes one dead letter. Larger takes batches that compress better, but each partition may need "
+        "twice as much memory; smaller rejects honest batches of producers that compress well",
+    )
     batches_in_flight: int = Field(
         default=4,
         ge=1,

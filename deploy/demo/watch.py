@@ -90,7 +90,7 @@ class Watcher:
                 if tp.topic == self._settings.output_topic:
                     self._take(tp.partition, record.value, record.timestamp, record.headers)
                 else:
-                    self.seen.dead_letters += len(positions_of(record.headers) or {0})
+                    self.seen.dead_letters += _readings(record.headers)
 
     def _take(self, partition: int, value: bytes, timestamp_ms: int, headers: list[tuple[str, bytes]]) -> None:
         seen = self.seen
@@ -108,6 +108,11 @@ class Watcher:
         source_ms = next(int(text) for name, text in headers if name == HEADER_PREFIX + "input-timestamp-ms")
         seen.latency_ms.append(timestamp_ms - source_ms)
         seen.latency_rows.append(table.num_rows)
+
+
+def _readings(headers: list[tuple[str, bytes]]) -> int:
+    positions = positions_of(headers)
+    return 1 if positions is None else len(positions)
 
 
 def latency_percentiles(latency_ms: list[int], rows: list[int], levels: tuple[float, ...]) -> list[float]:

@@ -54,13 +54,13 @@ def collect_letter(record: InputRecord, letters: dict[int, Letters], *, topic: s
         offset = int(texts[HEADER_PREFIX + "offset"])
         cause = texts[HEADER_PREFIX + "cause"].decode()
         positions = positions_of(record.headers)
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, AttributeError):  # a forged header may have no value
         return False
     of_partition = letters.setdefault(partition, Letters())
     if positions is None:
         of_partition.whole[offset] = cause
     else:
-        of_partition.single.update({(offset, position): cause for position in positions})
+        of_partition.single.update({(offset, position): cause for position in positions.tolist()})
     return True
 
 
@@ -86,9 +86,11 @@ def check_letters(
         examples: the most offences of a finding.
     """
     below = [reject for reject in rejects if reject.offset < committed]
-    places = np.array([(r.offset, -1 if r.position is None else r.position) for r in below], np.int64).reshape(-1, 2)
-    held = letters.holds(places[:, 0], places[:, 1])
-    lost = [below[row] for row in np.flatnonzero(~held).tolist()]
+    counts = np.array([reject.count for reject in below], np.int64)
+    offsets = np.repeat(np.array([reject.offset for reject in below], np.int64), counts)
+    positions = np.concatenate([np.empty(0, np.int64), *(reject.positions for reject in below)])
+    reject_of = np.repeat(np.arange(len(below)), counts)
+    lost = [below[number] for number in reject_of[~letters.holds(offsets, positions)].tolist()]
     offences = [
         Offence(partition, offset=reject.offset, detail=f"{reject.cause.value}: {reject.detail}")
         for reject in lost[:examples]
@@ -98,6 +100,6 @@ def check_letters(
         event_time_ms, offset = int(too_late.event_time_ms[row]), int(too_late.offset[row])
         offences.append(Offence(partition, group, sensor, event_time_ms, offset, detail="too late for its window"))
     return Findings(
-        {"rejected": len(rejects), "dead_letters": len(letters)},
+        {"rejected": sum(reject.count for reject in rejects), "dead_letters": len(letters)},
         {"missing_dead_letters": Finding(len(lost) + len(too_late), offences)},
     )

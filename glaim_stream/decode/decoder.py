@@ -11,14 +11,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.decode.alike import alike
 from glaim_stream.decode.arrow_records import is_arrow, parse_arrow
-from glaim_stream.decode.dead_letters import REQUEUED_HEADER, DeadLetterCause, InputRecord, Reject
+from glaim_stream.decode.dead_letters import (
+    MAX_DETAIL_CHARS,
+    REQUEUED_HEADER,
+    DeadLetterCause,
+    InputRecord,
+    MoreReadings,
+    Reject,
+)
 from glaim_stream.decode.groups import NO_GROUP, GroupIndex
 from glaim_stream.decode.json_records import parse_json
 from glaim_stream.decode.parsed import Parsed, joined
 from glaim_stream.decode.readings import Readings, no_readings
 from glaim_stream.decode.stamps import Stamps
 from glaim_stream.decode.time_units import TimeUnit, found_units
+from glaim_stream.decode.unreadable import UnreadableRecord
 from glaim_stream.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.vocabulary import Quality
 
@@ -47,10 +56,12 @@ class Decoder:
         """
         rejects: list[Reject] = []
         headed = [place for place, record in enumerate(records) if record.headers]
-        arrow = [place for place in headed if is_arrow(records[place])]
+        unreadable = _reject_unreadable(records, headed, rejects)
+        arrow = [place for place in headed if is_arrow(records[place]) and place not in unreadable]
         parts = parse_arrow(records, arrow, self._index, rejects) if arrow else []
-        if len(arrow) < len(records):
-            rest = np.delete(np.arange(len(records)), arrow).tolist() if arrow else range(len(records))
+        others = [*arrow, *unreadable]
+        if len(others) < len(records):
+            rest = np.delete(np.arange(len(records)), others).tolist() if others else range(len(records))
             parts += parse_json(records, rest, self._index, rejects)
         if not parts:
             return no_readings(), rejects
@@ -94,16 +105,24 @@ class Decoder:
         if unit is not None:
             good &= unit == TimeUnit.MILLISECONDS
         all_good = bool(good.all())
-        for row in [] if all_good else np.flatnonzero(~good).tolist():
-            cause, detail = self._cause(
-                parsed,
-                row,
-                timed=bool(timed[row]),
-                ahead=bool(ahead[row]),
-                doubted=doubted is not None and bool(doubted[row]),
-                unit=TimeUnit.MILLISECONDS if unit is None else TimeUnit(unit[row]),
-            )
-            rejects.append(Reject(int(offset[row]), cause, detail, int(parsed.position[row])))
+        if not all_good:
+            bad = np.flatnonzero(~good)
+            reason: NDArray[np.int64] = np.select([parsed.group < 0, ~known, ~timed, ahead], [parsed.group, 0, 1, 2], 3)
+            # Readings of one record that fail alike share a detail; the unit and the doubt are part of it.
+            reason = reason * len(TimeUnit) + (0 if unit is None else unit)
+            reason = reason * 2 + (0 if doubted is None else doubted)
+            for rows in alike(bad, parsed.record[bad], reason[bad]):
+                row = int(rows[0])
+                cause, detail = self._cause(
+                    parsed,
+                    row,
+                    timed=bool(timed[row]),
+                    ahead=bool(ahead[row]),
+                    doubted=doubted is not None and bool(doubted[row]),
+                    unit=TimeUnit.MILLISECONDS if unit is None else TimeUnit(unit[row]),
+                )
+                more = MoreReadings(parsed.position[rows[1:]]) if len(rows) > 1 else None
+                rejects.append(Reject(int(offset[row]), cause, detail, int(parsed.position[row]), more=more))
         readings = Readings(
             model,
             parsed.group.astype(np.int32),
@@ -127,11 +146,13 @@ class Decoder:
             missing = "group, neither in the record nor as its key" if group is None else "sensor"
             return DeadLetterCause.MALFORMED, f"no {missing}"
         if code < 0:
-            return DeadLetterCause.UNKNOWN_GROUP, f"group {group!r} is not in the catalogue"
+            return DeadLetterCause.UNKNOWN_GROUP, f"group {group[:MAX_DETAIL_CHARS]!r} is not in the catalogue"
         model = self._index.catalogue.models[self._index.model_of_group[code]]
         found = next((each for each in model.sensors if each.id == sensor), None)
+        sensor = sensor[:MAX_DETAIL_CHARS]
         if found is None:
             return DeadLetterCause.UNKNOWN_SENSOR, f"sensor {sensor!r} is not one of group {group!r}"
+        time = time[:MAX_DETAIL_CHARS] if isinstance(time, str) else time
         if unit is not TimeUnit.MILLISECONDS:
             return DeadLetterCause.TS_UNIT, f"expected epoch milliseconds, found {unit.text}: {time!r}"
         if not timed:
@@ -156,6 +177,17 @@ def _stated_units(parsed: Parsed, produced_ms: NDArray[np.int64]) -> NDArray[np.
     stated = [row for row in suspected.tolist() if isinstance(parsed.said(row).time, str)]
     unit[stated] = TimeUnit.MILLISECONDS
     return unit if len(stated) < len(suspected) else None
+
+
+def _reject_unreadable(records: Sequence[InputRecord], headed: Sequence[int], rejects: list[Reject]) -> set[int]:
+    """The places of the records that the driver could not read; each becomes a reject."""
+    unreadable = set()
+    for place in headed:
+        record = records[place]
+        if isinstance(record, UnreadableRecord):
+            rejects.append(Reject(record.offset, DeadLetterCause.UNREADABLE, record.reason))
+            unreadable.add(place)
+    return unreadable
 
 
 def _requeued(records: Sequence[InputRecord], headed: Sequence[int]) -> NDArray[np.bool_]:

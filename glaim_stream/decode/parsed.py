@@ -97,9 +97,14 @@ def qualities(stated: Sequence[Stated]) -> NDArray[np.int8] | None:
 
 
 def _by_distinct(stated: Sequence[Any], convert: Callable[[Any], float], dtype: type[Any]) -> NDArray[Any]:
-    """Convert each value; a repeated value, such as a step's time or `good`, is converted once."""
-    converted = {each: convert(each) for each in set(stated)}
-    return np.fromiter(map(converted.__getitem__, stated), dtype, len(stated))
+    """Convert each value; a repeated text, such as a step's time or `good`, is converted once.
+
+    No number is a key: the hash of an integer is its remainder by 2**61 - 1, so a producer could choose a hundred
+    thousand integers with the same hash, whose dictionary takes 11 s. The hash of a text depends on a secret.
+    """
+    converted = {text: convert(text) for text in {each for each in stated if isinstance(each, str)}}
+    values = [converted[each] if isinstance(each, str) else convert(each) for each in stated]
+    return np.array(values, dtype)
 
 
 def _time_ms(time: Time) -> float:

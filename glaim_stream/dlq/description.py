@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode.positions import shown
 from glaim_stream.dlq.letters import Letter
 from glaim_stream.printable import printable
 from glaim_stream.times import text_of_ms
@@ -48,9 +49,10 @@ def _facts(
     when = text_of_ms(letter.produced_ms) if letter.produced_ms >= 0 else "at an unknown time"
     yield f"original   {letter.topic} {letter.partition}:{letter.offset}, produced {when}; {here}"
     if letter.positions is not None:
-        yield f"readings   {', '.join(map(str, letter.positions))} of the record, counted from 0"
+        yield f"readings   {shown(letter.positions)} of the record, counted from 0"
     if letter.late_by_ms:
-        yield f"late by    {', '.join(f'{round(late, -3) // 1000} s' for late in letter.late_by_ms)}"
+        dash = " to " if len(letter.late_by_ms) == 2 < len(letter.positions or ()) else ", "
+        yield f"late by    {dash.join(f'{round(late, -3) // 1000} s' for late in letter.late_by_ms)}"
     if letter.requeued:
         yield f"came back  after it had been sent back {letter.requeued} times"
     if sent_back:

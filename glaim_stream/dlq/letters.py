@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from glaim_stream.decode.dead_letters import HEADER_PREFIX, RECEIPT_HEADER, REQUEUED_HEADER, DeadLetterCause
+from glaim_stream.decode.dead_letters import (
+    HEADER_PREFIX,
+    RECEIPT_HEADER,
+    REQUEUED_HEADER,
+    DeadLetterCause,
+    positions_of,
+)
 from glaim_stream.errors import SettingsError
 
 Place = tuple[int, int]  # partition and offset in the letters' topic
@@ -29,7 +35,7 @@ class Letter:
     positions: list[int] | None  # of the rejected readings in the record; None: the whole record
     cut_from_bytes: int | None  # size of the original value, of which `value` is the beginning; None: all of it
     requeued: int  # how often the record had been sent back before it was rejected
-    late_by_ms: list[int]
+    late_by_ms: list[int]  # of each reading; the least and the greatest where the letter has more than a hundred
     key: bytes | None
     value: bytes | None
     headers: list[Header]
@@ -82,6 +88,7 @@ def read_letter(record: Any) -> Letter | None:
         return texts[HEADER_PREFIX + name].decode(errors="replace")
 
     try:
+        positions = positions_of(record.headers)
         return Letter(
             (record.partition, record.offset),
             record.timestamp,
@@ -91,16 +98,23 @@ def read_letter(record: Any) -> Letter | None:
             _number(text("partition")),
             _number(text("offset")),
             _number(text("timestamp-ms")),
-            [int(position) for position in json.loads(text("positions"))] if _has(texts, "positions") else None,
+            None if positions is None else positions.tolist(),
             int(text("cut-from-bytes")) if _has(texts, "cut-from-bytes") else None,
             _count(texts.get(REQUEUED_HEADER, b"")),
-            [int(late) for late in json.loads(text("late-by-ms")).values()] if _has(texts, "late-by-ms") else [],
+            _late_by_ms(texts),
             record.key,
             record.value,
             [header for header in record.headers if not header[0].startswith(HEADER_PREFIX)],
         )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _late_by_ms(texts: dict[str, bytes]) -> list[int]:
+    if _has(texts, "late-by-ms-range"):
+        return [int(late) for late in texts[HEADER_PREFIX + "late-by-ms-range"].split(b"-")]
+    found = json.loads(texts.get(HEADER_PREFIX + "late-by-ms", b"{}"))
+    return [int(late) for late in found.values()]
 
 
 def receipt(places: Sequence[Place]) -> tuple[bytes, list[Header]]:

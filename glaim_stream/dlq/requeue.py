@@ -24,6 +24,7 @@ from glaim_stream.kafka.ranges import Progress, partitions_of, reader
 from glaim_stream.settings import Settings
 
 _CHUNK = 200  # letters between receipts
+_CHUNK_READINGS = 1_000_000  # or so many readings in them, since each takes 40 bytes of memory
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ async def requeue(
                 report.lost.append(letter.place)
             else:
                 chunk.append((letter, *record))
-            if len(chunk) == _CHUNK:
+            if len(chunk) == _CHUNK or sum(len(each.positions or ()) for each, _, _ in chunk) > _CHUNK_READINGS:
                 await _send(producer, settings, topic, partitions, chunk, report, send=send)
                 chunk = []
                 on_progress(seen, known.letters)

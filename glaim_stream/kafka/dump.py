@@ -90,7 +90,8 @@ async def dump(
             for part in ranges:
                 async for records in read_range(consumer, part, most=settings.poll_records):
                     readings, rejects = decoder.decode(records, now_ms=time.time_ns() // 1_000_000)
-                    report.rejects.update(reject.cause.value for reject in rejects)
+                    for reject in rejects:
+                        report.rejects[reject.cause.value] += reject.count
                     kept = _readings_of_model(readings, model_index, report)
                     seen.update(np.unique(kept.group).tolist())
                     file.add(_table(kept, index.names, sensor_names))

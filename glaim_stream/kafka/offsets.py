@@ -19,7 +19,7 @@ METADATA_PREFIX: Final = "glaim/1 rebuild_from="
 STAMPS_PREFIX: Final = " stamps="
 CLOCK_PREFIX: Final = " clock="
 _METADATA: Final = re.compile(
-    rf"{METADATA_PREFIX}(?P<rebuild_from>[0-9]+)({STAMPS_PREFIX}(?P<stamps>\S*))?({CLOCK_PREFIX}(?P<clock>.*))?"
+    rf"{METADATA_PREFIX}(?P<rebuild_from>\d+)({STAMPS_PREFIX}(?P<stamps>\S*))?({CLOCK_PREFIX}(?P<clock>.*))?"
 )
 _MOST_METADATA_BYTES = 3500  # a broker takes 4,096
 

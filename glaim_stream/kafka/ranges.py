@@ -14,6 +14,7 @@ from aiokafka.errors import KafkaError
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import consumer_options, kafka_options
+from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.settings import Settings
 
 _FETCH_BYTES = 8 * 1024**2
@@ -50,6 +51,7 @@ async def reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
     Raises:
         SettingsError: no broker answers.
     """
+    read_every_record(settings.max_unpacked_bytes)
     consumer = AIOKafkaConsumer(
         **consumer_options(settings),
         auto_offset_reset="earliest",

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from glaim_stream.errors import RecordError, SettingsError
-from glaim_stream.kafka.connection import consumer_options
+from glaim_stream.kafka.ranges import partitions_of, reader
 from glaim_stream.records import read_rows, without_dictionaries
 from glaim_stream.settings import Settings
 
 _POLL_MS = 200
-_FETCH_BYTES = 8 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,14 @@ def follow(
         SettingsError: the broker or the topic is not there.
     """
     chosen = chosen or Filter()
-    consumer = _consumer(settings, from_beginning)
     remaining = limit
-    try:
-        last_s = time.monotonic()
-        while timeout_s is None or time.monotonic() - last_s < timeout_s:
-            for records in consumer.poll(timeout_ms=_POLL_MS).values():
-                last_s = time.monotonic()
-                for record in records:
+    with asyncio.Runner() as runner:
+        reading = runner.run(_reader(settings, from_beginning))
+        try:
+            last_s = time.monotonic()
+            while timeout_s is None or time.monotonic() - last_s < timeout_s:
+                for record in runner.run(_poll(reading)):
+                    last_s = time.monotonic()
                     try:
                         table = chosen.apply(without_dictionaries(read_rows(record.value or b"")))
                     except RecordError as error:
@@ -78,29 +80,30 @@ def follow(
                         yield table
                     if remaining == 0:
                         return
-    finally:
-        consumer.close()
+        finally:
+            runner.run(reading.stack.aclose())
 
 
-def _consumer(settings: Settings, from_beginning: bool) -> Any:
-    from kafka import KafkaConsumer, TopicPartition
-    from kafka.errors import KafkaError
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    consumer: AIOKafkaConsumer
+    stack: AsyncExitStack  # stops the consumer
 
-    try:
-        consumer = KafkaConsumer(
-            **consumer_options(settings),
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=_FETCH_BYTES,
-        )
-    except KafkaError as error:
-        raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
+
+async def _poll(reading: _Reading) -> list[Any]:
+    polled = await reading.consumer.getmany(timeout_ms=_POLL_MS)
+    return [record for records in polled.values() for record in records]
+
+
+async def _reader(settings: Settings, from_beginning: bool) -> _Reading:
     topic = settings.output_topic
-    if topic not in consumer.topics():
-        consumer.close()
-        raise SettingsError(f"expected the topic {topic} at {settings.kafka}, found none of that name")
-    partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
-    consumer.assign(partitions)
-    (consumer.seek_to_beginning if from_beginning else consumer.seek_to_end)(*partitions)
-    for each in partitions:
-        consumer.position(each)  # fixes the end now and not at the first poll
-    return consumer
+    async with AsyncExitStack() as stack:
+        consumer = await stack.enter_async_context(reader(settings))
+        partitions = [TopicPartition(topic, number) for number in await partitions_of(settings, topic)]
+        if not partitions:
+            raise SettingsError(f"expected the topic {topic} at {settings.kafka}, found none of that name")
+        consumer.assign(partitions)
+        offsets = consumer.beginning_offsets if from_beginning else consumer.end_offsets
+        for partition, offset in (await offsets(partitions)).items():
+            consumer.seek(partition, offset)  # fixes the end now and not at the first poll
+        return _Reading(consumer, stack.pop_all())

@@ -241,7 +241,10 @@ def _count(records: Sequence[InputRecord], applied: Applied) -> None:
 
 
 def _count_rejects(rejects: Sequence[Reject]) -> None:
-    for cause, count in Counter(reject.cause for reject in rejects).items():
+    counts: Counter[DeadLetterCause] = Counter()
+    for reject in rejects:
+        counts[reject.cause] += reject.count
+    for cause, count in counts.items():
         if cause is DeadLetterCause.TOO_LATE:
             metrics.late_readings.inc(count)
         else:

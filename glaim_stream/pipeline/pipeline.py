@@ -17,7 +17,8 @@ from glaim_stream import metrics
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers, Scores
 from glaim_stream.catalogue import Catalogue
-from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject
+from glaim_stream.decode.alike import alike
+from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, MoreReadings, Reject
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
@@ -130,11 +131,13 @@ class Pipeline:
             readings, rejects = self._decoder.decode(records, now_ms=now_ms, stamps=windows.stamps)
             fed = windows.feed(readings, arrival_ms=now_ms)
         late = fed.too_late
-        for offset, position, late_by_ms in zip(
-            late.offset.tolist(), late.position.tolist(), fed.late_by_ms.tolist(), strict=True
-        ):
+        for rows in alike(np.arange(len(late)), late.offset):
+            row = int(rows[0])
+            late_by_ms = int(fed.late_by_ms[row])
             detail = f"{late_by_ms / 1000:.0f} s behind the watermark of its partition, older than the window"
-            rejects.append(Reject(offset, DeadLetterCause.TOO_LATE, detail, position, late_by_ms))
+            more = MoreReadings(late.position[rows[1:]], fed.late_by_ms[rows[1:]]) if len(rows) > 1 else None
+            offset, position = int(late.offset[row]), int(late.position[row])
+            rejects.append(Reject(offset, DeadLetterCause.TOO_LATE, detail, position, late_by_ms, more))
         return Applied(
             fed.closed,
             rejects,

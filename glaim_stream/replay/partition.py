@@ -97,7 +97,8 @@ class PartitionReplay:
         output = finished.output
         self._counts.messages += len(output.messages)
         self._counts.rows += sum(message.rows for message in output.messages)
-        self._counts.rejects.update(reject.cause.value for reject in finished.rejects)
+        for reject in finished.rejects:
+            self._counts.rejects[reject.cause.value] += reject.count
         self._counts.outages += len(output.announcements)
         await self._publisher.publish(output)
 

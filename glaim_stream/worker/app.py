@@ -17,6 +17,7 @@ from glaim_stream.catalogue import Catalogue
 from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.kafka.publish import KafkaPublisher
 from glaim_stream.kafka.transactions import TransactionalPublisher
+from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.settings import Settings
 from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send
 from glaim_stream.worker.health import Health
@@ -58,6 +59,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         GlaimError: the settings, the catalogue or a contract cannot be used; nothing has been started.
     """
     health = health or Health()
+    read_every_record(settings.max_unpacked_bytes)
     pipeline, ladder = create_pipeline(settings, catalogue, on_failure=count_failure, on_state=count_state)
     unsure = [rung.name for rung in ladder.rungs[:-1]]  # the last one needs nothing but the window
     create_series(pipeline.catalogue, pipeline.contracts, unsure, scored=pipeline.scored)

@@ -19,6 +19,7 @@ from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import consumer_options
 from glaim_stream.kafka.offsets import Commit, commit_from_metadata, rebuild_from_metadata
+from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.settings import Settings
 from glaim_stream.windows.history import history_ms
 
@@ -56,6 +57,7 @@ class KafkaRebuilder:
             known = commit_from_metadata(commit.offset, metadata)
             # What was published beyond the records that are rebuilt is not repeated.
             recall(known if commit.offset <= next_offset else replace(known, clock=()))
+        read_every_record(self._settings.max_unpacked_bytes)
         consumer = AIOKafkaConsumer(
             **consumer_options(self._settings),
             auto_offset_reset="earliest",

@@ -20,7 +20,7 @@ from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputReader, Outpu
 from glaim_stream.audit.partition import PartitionTopics, audit_partition
 from glaim_stream.audit.report import Findings
 from glaim_stream.catalogue import Catalogue, parse_catalogue
-from glaim_stream.decode.dead_letters import dead_letter
+from glaim_stream.decode.dead_letters import letters_of
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
@@ -125,7 +125,7 @@ def case(
         outages |= read_outages([each.value for each in pipeline.announcements(applied.outages)], columns)
         for offset in {reject.offset for reject in applied.rejects}:
             rejects = [reject for reject in applied.rejects if reject.offset == offset]
-            letter = dead_letter(records[offset], rejects, topic="in", partition=0)
+            (letter,) = letters_of(records[offset], rejects, topic="in", partition=0)
             assert collect_letter(Record(0, letter.value, headers=letter.headers), letters, topic="in")
     readings, rejects = Decoder(columns.index).decode(records, now_ms=NOW_MS)
     committed = Commit(len(records), windows.rebuild_from(len(records))) if commit == -1 else None

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_letter
+from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, letters_of
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.dlq.description import describe_letter, value_text
@@ -29,7 +29,7 @@ class Stored(Record):
 
 
 def letter_of(record: Record, *rejects: Reject) -> Letter:
-    letter = dead_letter(record, rejects, topic="in", partition=2)
+    (letter,) = letters_of(record, rejects, topic="in", partition=2)
     found = read_letter(Stored(letter.value, 17, letter.key, letter.headers, 99))
     assert found is not None
     return found
@@ -307,7 +307,7 @@ DEEP = b"[" * 100_000
     ids=str,
 )
 def test_headers_that_no_worker_writes_make_no_letter(headers: dict[str, bytes]) -> None:
-    letter = dead_letter(Record(b"x", 5), [Reject(5, DeadLetterCause.MALFORMED, "x", 0)], topic="in", partition=2)
+    (letter,) = letters_of(Record(b"x", 5), [Reject(5, DeadLetterCause.MALFORMED, "x", 0)], topic="in", partition=2)
     names = {f"glaim-{name}" for name in headers}
     kept = [header for header in letter.headers if header[0] not in names]
     forged = [(f"glaim-{name}", text) for name, text in headers.items()]

@@ -16,6 +16,8 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.kafka.replicationFactor | int64 | quote }}
 - name: GLAIM_POLL_RECORDS
   value: {{ .Values.kafka.pollRecords | int64 | quote }}
+- name: GLAIM_MAX_UNPACKED_BYTES
+  value: {{ .Values.kafka.maxUnpackedBytes | int64 | quote }}
 - name: GLAIM_COMMIT_INTERVAL_S
   value: {{ .Values.kafka.commitIntervalSeconds | quote }}
 - name: GLAIM_DELIVERY
