@@ -121,7 +121,8 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     async def confirm(tp: TP, *, recently: bool = False) -> bool | None:
         try:
             return await app.consumer.confirm(tp, recently=recently)
-        except NotReady:  # the app is stopping
+        except Exception as error:  # the consumer is starting, stopping or cut off: nothing is confirmed
+            log.debug("cannot ask whether %s-%d is assigned: %r", *tp, error)
             return None
 
     @app.agent(topic, name="glaim_stream.impute")  # type: ignore[untyped-decorator]

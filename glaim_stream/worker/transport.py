@@ -173,11 +173,17 @@ class Consumer(driver.Consumer):
         cast(ConsumerThread, self._thread).stay()
 
     async def confirm(self, tp: TP, *, recently: bool = False) -> bool | None:
-        """See ConsumerThread; `recently`: a confirmation of any partition in the last second is enough."""
+        """See ConsumerThread; `recently`: a confirmation of any partition in the last second is enough.
+
+        None, too, once the consumer stops.
+        """
+        thread = cast(ConsumerThread, self._thread)
+        if self.should_stop or thread.thread_loop.is_closed():  # partitions run on while the consumer stops
+            return None
         if recently and monotonic() - self._confirmed_s < _RECENTLY_S:
             return tp in self.assignment()
         asked_s = monotonic()
-        confirmed = await cast(ConsumerThread, self._thread).confirm(tp)
+        confirmed = await thread.confirm(tp)
         if confirmed:
             self._confirmed_s = asked_s
         return confirmed

@@ -156,7 +156,7 @@ def test_records_that_no_client_can_read_are_dead_letters_and_the_rest_flows(
 
     log = tmp_path / "worker.log"
     with WorkerProcess(settings, log) as worker:
-        wait_until_committed(settings, all_of=end, deadline_s=120)
+        wait_until_committed(settings, total=end, deadline_s=120)
         assert worker.stop() == 0
     assert "internal error" not in log.read_text()
 
@@ -184,7 +184,7 @@ def test_records_that_no_client_can_read_are_dead_letters_and_the_rest_flows(
     # The next owner reads the same records again for its windows, and so do all other readers.
     with WorkerProcess(settings, log) as worker:
         asyncio.run(produce(settings, [batch([record(0, reading(len(bad) + 1))])]))
-        wait_until_committed(settings, all_of=end + 1, deadline_s=120)
+        wait_until_committed(settings, total=end + 1, deadline_s=120)
         assert worker.stop() == 0
     assert "cannot rebuild" not in log.read_text()
     report = audit(settings)

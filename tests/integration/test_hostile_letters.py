@@ -6,7 +6,7 @@ import pytest
 from kafka import KafkaProducer
 
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_letter
+from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, letters_of
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
 from tests.integration.worker_process import call_command
@@ -26,11 +26,11 @@ def settings(kafka: LocalKafka | ExternalKafka, topic_prefix: str) -> Settings:
 def test_names_are_shown_and_topics_that_a_letter_names_are_not_read(settings: Settings) -> None:
     ensure_topics(settings)
     other = settings.late_topic  # any topic beside the input
-    plain = dead_letter(
+    (plain,) = letters_of(
         Record(b"{}", 0, b"pump-[/]"), [Reject(0, DeadLetterCause.MALFORMED, "[/] :warning: " + ESCAPE)],
         topic=settings.input_topic, partition=0,
     )  # fmt: skip
-    lured = dead_letter(
+    (lured,) = letters_of(
         Record(b"", 0, ESCAPE.encode()), [Reject(0, DeadLetterCause.MALFORMED, "x")], topic=other, partition=0
     )
     cut = ("glaim-cut-from-bytes", str(len(SECRET)).encode())

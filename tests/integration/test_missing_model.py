@@ -89,7 +89,7 @@ def test_a_model_that_triton_lacks_costs_the_other_no_answer(
             part = source.between(start_ms + first * STEP_MS, start_ms + until * STEP_MS)
             assert produce(settings, part).failed_messages == 0
             sent += len(part)
-            wait_until_committed(settings, all_of=sent)
+            wait_until_committed(settings, total=sent)
         state = by_model(settings, "glaim_imputer_state")
         failures = by_model(settings, "glaim_imputer_failures_total")
         assert worker.stop() == 0

@@ -45,5 +45,5 @@ async def test_a_version_with_other_sensors_is_rejected_and_interpolation_fills(
             assert set(np.unique(answer.method)) <= {Method.INTERPOLATION, Method.LAST_VALUE}
     await ladder.close()
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert f"{MODEL} version {served.version} is refused" in line
+    assert f"{MODEL} version {served.version} is rejected" in line
     assert str(started_with.sensor_ids) in line
