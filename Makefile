@@ -10,8 +10,9 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 # Test processes share the servers of a run (tests/shared_servers.py). A file stays in one of them, for its fixtures.
 # One more process than the usual two cores, because many tests wait (tests/file_order.py). Threads of a numeric library
 # would only take turns with the other processes.
-PARALLEL := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PROCESSES := 3
+PARALLEL = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup demo test test-all chaos cluster-test servers cluster-programs lint quick fuzz mutants benchmark plant-model dist sbom chart-docs lock clean
 
@@ -35,6 +36,8 @@ demo: setup  ## Kafka, Triton and the worker on this machine, filling holes in t
 test: lint servers  ## static checks, unit and property tests, real Kafka, Triton and helm: what a change is checked with
 	$(PARALLEL) -m '(not chaos or short) and not cluster and not slow'
 
+# The slow tests compute, so that a third process would only take turns with the others.
+test-all: PROCESSES := 2
 test-all: lint servers cluster-programs  ## everything: make test, the slow tests, make chaos and make cluster-test
 	$(PARALLEL) -m 'not chaos and not cluster'
 	$(MAKE) chaos

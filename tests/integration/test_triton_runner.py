@@ -91,14 +91,17 @@ def wait_until_gone(text: str, timeout_s: float = 15) -> list[str]:
     return command_lines_with(text)
 
 
-def shared_memory(prefix: str = "glaim_triton_") -> set[str]:
+def shared_memory(prefix: str) -> set[str]:
     return {path.name for path in Path("/dev/shm").glob(f"{prefix}*")}
 
 
 def shared_memory_prefix(server: LocalTriton) -> str:
     """The name prefix of this server's shared memory; another server may run beside it."""
-    options = Path(f"/proc/{server.pid}/cmdline").read_bytes().decode().split("\0")
-    return next(option.rsplit("=", 1)[1] for option in options if "shm-region-prefix-name" in option)
+    return prefix_in(Path(f"/proc/{server.pid}/cmdline").read_bytes().decode())
+
+
+def prefix_in(command_line: str) -> str:
+    return command_line.split("shm-region-prefix-name=")[1].split("\0")[0].split()[0]
 
 
 def test_windows_are_imputed_alone_and_in_batches(disposable_triton: LocalTriton) -> None:
@@ -249,7 +252,6 @@ def test_the_program_leaves_no_process_and_no_shared_memory(
 ) -> None:
     repository = tmp_path / "repository"
     shutil.copytree(tiny_repository, repository)
-    before = shared_memory()
     program = subprocess.Popen(
         [sys.executable, "-m", "deploy.triton", "--model-repository", str(repository)],
         cwd=CHECKOUT,
@@ -261,12 +263,14 @@ def test_the_program_leaves_no_process_and_no_shared_memory(
         try:
             assert program.stdout is not None
             assert any("Triton is ready" in line for line in program.stdout), "the program ended early"
+            (prefix,) = {prefix_in(line) for line in command_lines_with(str(repository)) if "shm-region-prefix" in line}
+            assert shared_memory(prefix)
             program.send_signal(end)
             program.wait(40)
         finally:
             program.kill()
     assert wait_until_gone(str(tmp_path)) == []
-    assert shared_memory() <= before
+    assert not shared_memory(prefix)
     assert list(tmp_path.glob("glaim-triton-*")) == []
 
 
