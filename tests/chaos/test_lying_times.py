@@ -50,7 +50,7 @@ def test_a_record_of_2100_and_times_in_seconds_cost_no_other_reading(
     with run.streaming(sent[half:], rate_per_s=10_000):
         run.wait(total=len(sent) + len(lies))
     run.stop()
-    causes = Counter(headers["glaim-cause"].decode() for headers in run.letters())
+    causes = Counter(headers["glaim-cause"].decode() for headers in run.dead_letters())
     assert causes == {"future": 2, "ts-unit": 50}
     report = run.end()
     assert report.counts["rejected"] >= 50
