@@ -17,6 +17,7 @@ from contextlib import suppress
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import (
+    IllegalOperation,
     InvalidProducerEpoch,
     KafkaError,
     MessageSizeTooLargeError,
@@ -39,7 +40,8 @@ from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_FENCED = (ProducerFenced, InvalidProducerEpoch)
+# The client says IllegalOperation when its sender has ended by a fence before a message of the transaction was sent.
+_FENCED = (ProducerFenced, InvalidProducerEpoch, IllegalOperation)
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _CLOSE_S = 5.0  # an abandoned producer may wait for a broker that is away; the next one's init aborts its transaction
 

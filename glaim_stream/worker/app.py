@@ -130,7 +130,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         """Hand each batch to its partition's worker, which answers it once its output is acknowledged."""
         async for event in stream.noack().events():
             batch: Batch = event.value
-            await worker_of(batch).submit(Work(batch.records, batch.delivery, event.ack, batch.poll))
+            await worker_of(batch).submit(Work(batch.records, batch.delivery, event.ack, batch.seeks))
 
     @app.on_partitions_assigned.connect(weak=False)  # type: ignore[untyped-decorator]
     async def assigned(app: faust.App, assigned: set[TP], **_: Any) -> None:

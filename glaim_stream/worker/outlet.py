@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from glaim_stream.kafka.offsets import Commit
@@ -15,16 +15,16 @@ class Outlet(Protocol):
 
     exactly_once: bool
 
-    async def begin(self, first_offset: int, poll: int) -> tuple[int, int]:
+    async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
         """Become the only publisher of the partition.
 
         Args:
             first_offset: of the batch at hand.
-            poll: the number of the poll that gave it.
+            seeks: how often the position had been moved before the poll that gave it.
 
         Returns:
-            The offset from which the partition continues, and the lowest number of a poll whose batches count: earlier
-            ones began elsewhere.
+            The offset from which the partition continues, and the lowest `seeks` of the batches that count: those
+            with fewer began elsewhere.
 
         Raises:
             OwnershipLost: the partition belongs to another worker.
@@ -52,9 +52,9 @@ class AtLeastOnce:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
 
-    async def begin(self, first_offset: int, poll: int) -> tuple[int, int]:
+    async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
         """See Outlet. The consumer's position counts."""
-        return first_offset, poll
+        return first_offset, seeks
 
     async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
         """See Outlet."""
@@ -70,26 +70,32 @@ class ExactlyOnce:
 
     exactly_once = True
 
-    def __init__(self, publisher: TransactionalPublisher, continue_from: Callable[[int], Awaitable[int]]) -> None:
+    def __init__(self, publisher: TransactionalPublisher, continue_from: Callable[[int], int]) -> None:
         """Prepare.
 
         Args:
             publisher: of this partition alone.
-            continue_from: moves the consumer to an offset and returns the number of its first poll there.
+            continue_from: moves the consumer to an offset before its next poll, and returns the number that batches
+                carry from then on.
         """
         self._publisher = publisher
         self._continue_from = continue_from
+        self._oldest_offset: int | None = None  # that was delivered; counts while nothing is committed
 
-    async def begin(self, first_offset: int, poll: int) -> tuple[int, int]:
+    async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
         """See Outlet.
 
         The consumer may have fetched its position before the last owner's commit was visible, so the commit is read
-        after that owner is fenced, and the consumer goes there.
+        after that owner is fenced, and the consumer goes there. Where nothing is committed, it goes to the first batch
+        that was delivered, which may have been dropped since.
         """
+        if self._oldest_offset is None or first_offset < self._oldest_offset:
+            self._oldest_offset = first_offset
         committed = await self._publisher.begin()
-        if committed is None or committed == first_offset:
-            return first_offset, poll
-        return committed, await self._continue_from(committed)
+        start = self._oldest_offset if committed is None else committed
+        if start == first_offset:
+            return first_offset, seeks
+        return start, self._continue_from(start)
 
     async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
         """See Outlet."""

@@ -38,12 +38,12 @@ async def _always() -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """A batch to process; `done` is called once it is answered. `poll` is the number of the poll that gave it."""
+    """A batch to process; `done` is called once it is answered. `seeks`: see transport.Batch."""
 
     records: Sequence[InputRecord]
     delivery: Delivery
     done: Callable[[], object]
-    poll: int = 0
+    seeks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class PartitionWorker:
         self._next_offset = -1
         self._position_unsure = True
         self._begun = False  # whether the outlet is ready for this partition
-        self._first_poll = 0  # batches of earlier polls do not continue where the partition does
+        self._seeks = 0  # batches with fewer seeks do not continue where the partition does
         self._outstanding: set[Work] = set()
         self._incoming: asyncio.Queue[Work] = asyncio.Queue(1)
         self._applied: asyncio.Queue[_Applied] = asyncio.Queue(batches_in_flight)
@@ -182,7 +182,7 @@ class PartitionWorker:
                 continue
             if not self._begun:
                 await self._begin(work)
-            if work.poll < self._first_poll:
+            if work.seeks < self._seeks:
                 self._done(work)
                 continue
             records = self._new_records(work)
@@ -196,7 +196,7 @@ class PartitionWorker:
             await self._applied.put(_Applied(pending, work, self._commit(windows, work.delivery.next_offset)))
 
     async def _begin(self, work: Work) -> None:
-        first, self._first_poll = await self._outlet.begin(work.delivery.first_offset, work.poll)
+        first, self._seeks = await self._outlet.begin(work.delivery.first_offset, work.seeks)
         self._begun = True
         if self._outlet.exactly_once:
             self._engine.drop_windows()

@@ -9,7 +9,6 @@ changes it fails a test.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -24,7 +23,6 @@ from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
 from mode.utils.futures import notify
 
-from glaim_stream.errors import OwnershipLost
 from glaim_stream.kafka.connection import ISOLATION_LEVEL
 from glaim_stream.kafka.offsets import Delivery, OffsetLedger
 from glaim_stream.worker.lost_offsets import Gaps
@@ -41,7 +39,7 @@ class Batch:
     partition: int
     records: Sequence[ConsumerRecord]
     delivery: Delivery
-    poll: int  # number of the poll that gave it
+    seeks: int  # how often the partition's position had been moved before the poll that gave it
 
 
 def bounded(records: Sequence[ConsumerRecord]) -> Iterator[Sequence[ConsumerRecord]]:
@@ -105,9 +103,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         answered = await coordinator._do_heartbeat()
         if coordinator.generation != generation or tp not in self.assignment():
             return False
-        # While the group rebalances, the partition is still ours, but its next owner may be chosen already.
-        rebalances = coordinator.need_rejoin(consumer._subscription.subscription)
-        return True if answered and not rebalances else None
+        # While the group rebalances, the next owner may be chosen already, and the rebalance waits until what is in
+        # flight is answered: whoever waits here for its end would wait for ever.
+        if coordinator.need_rejoin(consumer._subscription.subscription):
+            return False
+        return True if answered else None
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         consumer = self._ensure_consumer()
@@ -162,9 +162,9 @@ class Consumer(driver.Consumer):
         self.gaps = Gaps()
         self.commit_metadata: dict[tuple[TP, int], str] = {}  # of pending commits; read by the thread
         self.commits = True  # False: offsets are committed elsewhere, in the transactions that hold their output
-        self._polls = 0
         self._confirmed_s = -_RECENTLY_S  # when a broker was asked that confirmed our membership
-        self._seeks: dict[TP, tuple[int, asyncio.Future[int]]] = {}  # to do before the next poll
+        self._seeks: dict[TP, int] = {}  # offsets to seek to before the next poll
+        self._seeks_done: dict[TP, int] = {}  # number of seeks by partition
         super().__init__(*args, **kwargs)
         self._read_offset = NoReadOffsets()
 
@@ -188,33 +188,32 @@ class Consumer(driver.Consumer):
             self._confirmed_s = asked_s
         return confirmed
 
-    async def continue_from(self, tp: TP, offset: int) -> int:
-        """Move a partition's position and return the number of the first poll there.
+    def continue_from(self, tp: TP, offset: int) -> int:
+        """Move a partition's position before the next poll; return the number that batches carry from then on.
 
-        The seek happens between two polls: one that was under way could still give records of the old position.
+        The seek happens between two polls, because one that is under way may still give records of the old position.
+        Nobody may wait for it: no poll comes while the batches before it fill the buffers.
         """
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._seeks[tp] = (offset, done)
-        return await done
+        self._seeks[tp] = offset
+        return self._seeks_done.get(tp, 0) + 1
 
     async def _seek_before_poll(self) -> None:
-        for tp, (offset, done) in list(self._seeks.items()):
-            del self._seeks[tp]
-            try:
-                await self._thread.seek_wait({tp: offset})
-            except Exception as error:  # the partition was revoked in the meantime, or no broker answers
-                if not done.done():
-                    done.set_exception(OwnershipLost(f"{tp.topic}-{tp.partition}: cannot seek to {offset}: {error!r}"))
-            else:
-                if not done.done():
-                    done.set_result(self._polls)
+        for tp, offset in list(self._seeks.items()):
+            if tp in self.assignment():
+                try:
+                    await self._thread.seek_wait({tp: offset})
+                except Exception as error:  # the next poll tries again
+                    self.log.warning("%s-%d: cannot seek to %d: %r", *tp, offset, error)
+                    continue
+            if self._seeks.get(tp) == offset:
+                del self._seeks[tp]
+            self._seeks_done[tp] = self._seeks_done.get(tp, 0) + 1
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:  # noqa: ASYNC109  Faust names it
         """Yield the records of a poll, as messages whose values are Batches."""
-        self._polls += 1
         await self._seek_before_poll()
         records, active = await self._wait_next_records(timeout)
         generation = self.app.consumer_generation_id
@@ -249,7 +248,7 @@ class Consumer(driver.Consumer):
             last.timestamp_type,
             None,
             None,
-            Batch(tp.topic, tp.partition, records, delivery, self._polls),
+            Batch(tp.topic, tp.partition, records, delivery, self._seeks_done.get(tp, 0)),
             None,
             None,
             None,

@@ -53,15 +53,15 @@ class MemoryOutlet:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.moved_to: list[int] = []
-        self.next_poll = 100
+        self.next_seeks = 100
 
-    async def begin(self, first_offset: int, poll: int) -> tuple[int, int]:
+    async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
         self._broker.owner = self
         commit = self._broker.commit
         if commit is None or commit.offset == first_offset:
-            return first_offset, poll
+            return first_offset, seeks
         self.moved_to.append(commit.offset)
-        return commit.offset, self.next_poll
+        return commit.offset, self.next_seeks
 
     async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
         await asyncio.sleep(0)
@@ -86,13 +86,13 @@ class Bench:
     done: int = 0
     crashes: list[BaseException] = field(default_factory=list)
 
-    async def work(self, records: Sequence[Record], *, poll: int = 0) -> None:
+    async def work(self, records: Sequence[Record], *, seeks: int = 0) -> None:
         def answered() -> None:
             self.done += 1
 
         expected = self.done + 1
         delivery = self.ledger.deliver(records[0].offset, records[-1].offset + 1)
-        await self.worker.submit(Work(records, delivery, answered, poll))
+        await self.worker.submit(Work(records, delivery, answered, seeks))
         await until(lambda: self.done >= expected)
 
     async def idle(self, passed_ms: int) -> None:
@@ -156,7 +156,7 @@ async def test_a_batch_fetched_before_the_fence_continues_from_the_commit() -> N
         await it.work(topic[2:6])  # its position was fetched when the commit stood at 2
         assert it.outlet.moved_to == [4]
         assert broker.outputs == [], "what was polled before the seek does not count"
-        await it.work(topic[4:8], poll=it.outlet.next_poll)
+        await it.work(topic[4:8], seeks=it.outlet.next_seeks)
         assert broker.commit is not None
         assert broker.commit.offset == 8
         assert min(step for _, step, revision, *_ in broker.rows if revision == 0) == 3, "the step that 4 closes"
@@ -182,7 +182,7 @@ async def test_a_fenced_owner_publishes_nothing_and_begins_again_from_the_commit
     async with bench(broker, topic, ours=ours) as first, bench(broker, topic) as second:
         await first.work(topic[:3])
         await second.work(topic[:3])  # polled from the start, because its consumer knew no commit
-        await second.work(topic[3:6], poll=second.outlet.next_poll)
+        await second.work(topic[3:6], seeks=second.outlet.next_seeks)
         ours[0] = None
         await first.work(topic[3:5])  # answered without output: it was fenced
         assert broker.owner is second.outlet
@@ -191,7 +191,7 @@ async def test_a_fenced_owner_publishes_nothing_and_begins_again_from_the_commit
         ours[0] = True
         await until(lambda: first.worker._begun is False and first.worker._incoming.empty())
         await first.work(topic[5:7])
-        await first.work(topic[6:9], poll=first.outlet.next_poll)
+        await first.work(topic[6:9], seeks=first.outlet.next_seeks)
         assert broker.owner is first.outlet
     assert len(keys(broker.rows)) == len(set(keys(broker.rows)))
     assert {step for _, step, *_ in broker.rows} == set(range(8))

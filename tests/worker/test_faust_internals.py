@@ -183,7 +183,7 @@ class Bare:
     gaps: Gaps = field(default_factory=Gaps)
     app: FakeApp = field(default_factory=FakeApp)
     commits: bool = True
-    _polls: int = 0
+    _seeks_done: dict[TP, int] = field(default_factory=dict)
 
     _batch_message = transport.Consumer._batch_message
     _new_offset = transport.Consumer._new_offset

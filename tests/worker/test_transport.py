@@ -109,13 +109,14 @@ class Poll:
     app: App = field(default_factory=App)
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("test"))
     _buffered_partitions: set[TP] = field(default_factory=set)
-    _polls: int = 0
+    _seeks_done: dict[TP, int] = field(default_factory=dict)
     _seeks: dict[TP, Any] = field(default_factory=dict)
     _committed_offset: dict[TP, int] = field(default_factory=dict)
     gaps: Gaps = field(default_factory=Gaps)
 
     getmany = transport.Consumer.getmany
     _seek_before_poll = transport.Consumer._seek_before_poll
+    continue_from = transport.Consumer.continue_from
     _batch_message = transport.Consumer._batch_message
 
     async def _wait_next_records(self, timeout: float) -> Any:  # noqa: ASYNC109  Faust names it
@@ -385,3 +386,24 @@ async def test_the_consumer_s_thread_belongs_to_the_consumer_and_its_loop() -> N
     finally:
         made.thread_loop.close()
         loop.close()
+
+
+async def test_a_seek_happens_before_the_next_poll_and_marks_its_batches() -> None:
+    moved: list[dict[TP, int]] = []
+
+    class Thread:
+        failures = 1
+
+        async def seek_wait(self, partitions: dict[TP, int]) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise OSError("no broker answers")
+            moved.append(partitions)
+
+    poll = Poll({TopicPartition("in", 1): [Record(b"{}", 5)]})
+    poll._thread, poll.assignment = Thread(), lambda: {TP("in", 1)}  # type: ignore[attr-defined]
+    assert poll.continue_from(TP("in", 1), 3) == 1
+    for seeks in (0, 1, 1):  # the first attempt fails, so its batch does not count
+        (found,) = [message async for _, message in poll.getmany(2.5)]
+        assert found.value.seeks == seeks
+    assert moved == [{TP("in", 1): 3}]

@@ -1,0 +1,41 @@
+"""From which offset a partition continues."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from glaim_stream.errors import OwnershipLost
+from glaim_stream.kafka.transactions import TransactionalPublisher
+from glaim_stream.worker.outlet import ExactlyOnce
+
+
+class Publisher:
+    """A publisher of a partition in which `committed` is committed; None: nothing. `begin` fails at first."""
+
+    def __init__(self, committed: int | None) -> None:
+        self.committed, self.failures = committed, 1
+
+    async def begin(self) -> int | None:
+        if self.failures:
+            self.failures -= 1
+            raise OwnershipLost("a rebalance")
+        return self.committed
+
+
+@pytest.mark.parametrize(("committed", "start"), [(None, 0), (3, 3), (5, 5)])
+async def test_a_batch_that_was_dropped_before_the_first_commit_is_read_again(
+    committed: int | None, start: int
+) -> None:
+    moved_to: list[int] = []
+
+    def continue_from(offset: int) -> int:
+        moved_to.append(offset)
+        return 9
+
+    outlet = ExactlyOnce(cast(TransactionalPublisher, cast(Any, Publisher(committed))), continue_from)
+    with pytest.raises(OwnershipLost):
+        await outlet.begin(0, 1)
+    assert await outlet.begin(5, 2) == (start, 2 if start == 5 else 9)
+    assert moved_to == ([] if start == 5 else [start])
