@@ -175,7 +175,7 @@ class TransactionalPublisher:
         """Replace the producer after a failure; return whether the transaction was committed all the same.
 
         Raises:
-            OwnershipLost: somebody else has committed in the meantime.
+            OwnershipLost: another worker has committed in the meantime.
         """
         await self._initialise()
         found = await self._read_commit()

@@ -25,7 +25,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _STOPPING = b"\0"  # no signal has this number
 # Some supervisors send a signal to the process and to its group, so it arrives twice.
 _SAME_S = 0.2
-_LOG_PATIENCE_S = 1.0  # the main thread may hold the log's lock while it writes to a pipe that nobody reads
+_LOG_PATIENCE_S = 1.0  # the main thread may hold the log's lock while it writes to a pipe without a reader
 
 
 class StopWatch:

@@ -104,7 +104,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         if coordinator.generation != generation or tp not in self.assignment():
             return False
         # While the group rebalances, the next owner may be chosen already, and the rebalance waits until what is in
-        # flight is answered: whoever waits here for its end would wait for ever.
+        # flight is answered: to wait here for its end would be a deadlock.
         if coordinator.need_rejoin(consumer._subscription.subscription):
             return False
         return True if answered else None

@@ -46,7 +46,7 @@ asyncio.run(main())
 def program(
     tmp_path: Path, *, start: str = "", up: str = "pass", stop: str = "pass", grace_s: float = GRACE_S
 ) -> Iterator[subprocess.Popen[str]]:
-    """Does as told when it starts, is up and stops; to open `fifo`, which nobody writes, takes for ever."""
+    """Run a program with this code at its start, once it is up, and at its stop; opening `fifo` blocks for ever."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     text = PROGRAM.replace("{start}", start).replace("{up}", up).replace("{stop}", stop)
