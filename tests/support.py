@@ -227,6 +227,13 @@ class MemoryRebuilder:
             raise OSError("the broker is unavailable")
 
 
+async def until(condition: Callable[[], bool], within_s: float = 30) -> None:
+    """Let the event loop run until a condition holds."""
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110  the condition has no event to wait for
+            await asyncio.sleep(0.001)
+
+
 POISON = b"poison"
 
 

@@ -34,9 +34,7 @@ class Progress:
 
     def __init__(self, settings: Settings) -> None:
         self._group = settings.consumer_group
-        self._consumer = KafkaConsumer(
-            **consumer_options(settings),
-        )
+        self._consumer = KafkaConsumer(**consumer_options(settings))
         self._admin = KafkaAdminClient(**kafka_options(settings))
         self._partitions = [
             TopicPartition(settings.input_topic, number)

@@ -29,10 +29,9 @@ async def yes() -> bool | None:
     return True
 
 
-@pytest.fixture
-def settings(kafka: LocalKafka | ExternalKafka, topic_prefix: str) -> Settings:
+def settings_for(kafka: str, topic_prefix: str) -> Settings:
     given = Settings(
-        kafka=kafka.bootstrap_servers,
+        kafka=kafka,
         input_topic=topic_prefix + "in",
         output_topic=topic_prefix + "out",
         consumer_group=topic_prefix + "worker",
@@ -41,6 +40,11 @@ def settings(kafka: LocalKafka | ExternalKafka, topic_prefix: str) -> Settings:
     )
     ensure_topics(given)
     return given
+
+
+@pytest.fixture
+def settings(kafka: LocalKafka | ExternalKafka, topic_prefix: str) -> Settings:
+    return settings_for(kafka.bootstrap_servers, topic_prefix)
 
 
 def publisher(settings: Settings, confirm: Callable[[], Awaitable[bool | None]] = yes) -> TransactionalPublisher:
@@ -135,14 +139,7 @@ async def test_messages_that_a_topic_refuses_are_made_smaller_and_published_once
 @pytest.mark.slow  # quicker: what a failed transaction leads to, above
 async def test_a_broker_that_restarts_in_between_costs_nothing_and_repeats_nothing(topic_prefix: str) -> None:
     with LocalKafka(jvm_options=QUICK_START) as broker:
-        settings = Settings(
-            kafka=broker.bootstrap_servers,
-            input_topic=topic_prefix + "in",
-            output_topic=topic_prefix + "out",
-            consumer_group=topic_prefix + "worker",
-            partitions=2,
-        )
-        ensure_topics(settings)
+        settings = settings_for(broker.bootstrap_servers, topic_prefix)
         owner = publisher(settings)
         await owner.begin()
         await owner.publish([output(0, b"0")], Commit(1, 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from glaim_stream.blend.scores import Scores
 from glaim_stream.imputers.protocol import Imputed, Windows
@@ -176,23 +177,21 @@ async def test_many_upgrades_are_spread_over_batches() -> None:
     assert [row[2] for row in first] == sorted(row[2] for row in first), "the oldest first"
 
 
-async def test_a_final_row_with_a_part_of_its_window_below_one_half_stays_as_it_is() -> None:
-    """Of the 24 steps up to step 42, the right context of step 40, fewer than 12 are still held."""
+@pytest.mark.parametrize(
+    ("silent", "expected"),
+    [
+        (
+            [40, 52],
+            [52],
+        ),  # step 40 has its right context at step 42; fewer than 12 of the 24 steps before are still held
+        ([47, 48], [48]),  # step 48 has it at step 50, 12 before the newest closed one, and step 47 has it 13 before
+    ],
+)
+async def test_a_final_row_is_upgraded_while_half_of_its_window_is_held(silent: list[int], expected: list[int]) -> None:
     partition = Partition(groups=1)
     await partition.run(range(30))
     partition.imputer.available = False
-    await partition.run(range(30, 60), silent=[40, 52])
+    await partition.run(range(30, 60), silent=silent)
     partition.imputer.available = True
     await partition.run(range(60, 62), silent=[60])
-    assert [row[2] for row in upgraded(await partition.run([62, 63]))] == [52]
-
-
-async def test_a_final_row_is_upgraded_as_long_as_exactly_half_of_its_window_is_held() -> None:
-    """The window of step 48 ends with step 50, 12 before the newest closed one; that of step 47 ends 13 before."""
-    partition = Partition(groups=1)
-    await partition.run(range(30))
-    partition.imputer.available = False
-    await partition.run(range(30, 60), silent=[47, 48])
-    partition.imputer.available = True
-    await partition.run(range(60, 62), silent=[60])
-    assert [row[2] for row in upgraded(await partition.run([62, 63]))] == [48]
+    assert [row[2] for row in upgraded(await partition.run([62, 63]))] == expected

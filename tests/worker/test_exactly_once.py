@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,7 @@ from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import read_rows
 from glaim_stream.worker import partition
 from glaim_stream.worker.partition import PartitionWorker, Work
-from tests.support import MemoryRebuilder, Record, catalogue, json_record
+from tests.support import MemoryRebuilder, Record, catalogue, json_record, until
 
 RULES = catalogue(sensors=2, revise_after=2, idle_timeout_s=10.0, window=12, max_gap=4)
 
@@ -126,12 +126,6 @@ async def bench(
         assert not it.crashes
     finally:
         await worker.stop()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  the condition has no event to wait for
-            await asyncio.sleep(0.001)
 
 
 def reading(offset: int, step: int, sensor: str = "s0", value: float | None = None) -> Record:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import repeat
@@ -31,7 +31,7 @@ from glaim_stream.worker import partition as module
 from glaim_stream.worker import restore
 from glaim_stream.worker.outlet import AtLeastOnce
 from glaim_stream.worker.partition import PartitionWorker, Work
-from tests.support import MemoryPublisher, MemoryRebuilder, Neighbours, Record, catalogue, header, json_record
+from tests.support import MemoryPublisher, MemoryRebuilder, Neighbours, Record, catalogue, header, json_record, until
 
 RULES = catalogue(sensors=1)
 
@@ -112,12 +112,6 @@ def steps(*numbers: int, first_offset: int = 0, **fields: Any) -> list[Record]:
         json_record(first_offset + n, **{"group": "g0", "sensor": "s0", "ts": step * 1000, "value": step} | fields)
         for n, step in enumerate(numbers)
     ]
-
-
-async def until(condition: Callable[[], bool], within_s: float = 30) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110  the condition has no event to wait for
-            await asyncio.sleep(0.001)
 
 
 async def settle() -> None:
