@@ -76,6 +76,7 @@ def create_pipeline(
         score_least=settings.score_least,
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
+        budget=settings.budget,
     ), ladder
 
 

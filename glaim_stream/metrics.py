@@ -86,7 +86,7 @@ input_partitions = Gauge("glaim_input_partitions", "Partitions of the input topi
 groups = Gauge("glaim_groups", "Groups with windows in a partition", ["partition"])
 known_groups = Gauge(
     "glaim_known_groups",
-    "Group names seen since the start, including partitions that moved away; some 0.2 kB each",
+    "Group names in memory: of windows, and of groups that went less than as many names ago; some 0.2 kB each",
 )
 rebuilds = Counter("glaim_rebuilds", "Partitions whose windows were rebuilt from the input topic")
 rebuild_failures = Counter("glaim_rebuild_failures", "Rebuild attempts that failed because the input could not be read")

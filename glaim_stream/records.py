@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from glaim_stream.arrow_streams import claim_of
+from glaim_stream.budget import DEFAULT
 from glaim_stream.errors import RecordError
 from glaim_stream.vocabulary import METHODS as METHODS
 from glaim_stream.vocabulary import QUALITIES as QUALITIES
@@ -36,6 +38,8 @@ _PLAIN_ROWS = 16  # up to this many rows, compression frames add more bytes than
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _FLAG = pa.dictionary(pa.int8(), pa.string())
 _TIME = pa.timestamp("ms", tz="UTC")
+_MOST_BYTES, _MOST_GROWTH = DEFAULT.record_bytes, 100  # that a message decompresses to; ours grow 12-fold
+_MOST_TEXT_BYTES = 256_000_000  # of a column of names, written row by row
 _METHODS, _QUALITIES = pa.array(METHODS), pa.array(QUALITIES)
 
 SCHEMA = pa.schema(
@@ -145,11 +149,26 @@ def read_rows(message: bytes) -> pa.Table:
         RecordError: the bytes are not an Arrow stream, or have another schema.
     """
     try:
+        claimed_bytes = claim_of(message).size_bytes
+        if claimed_bytes > max(_MOST_BYTES, _MOST_GROWTH * len(message)):
+            raise RecordError(f"expected rows, found {len(message)} bytes that claim to decompress to {claimed_bytes}")
         with pa.ipc.open_stream(message) as reader:
             table = reader.read_all()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise RecordError(f"expected an Arrow IPC stream, found {len(message)} bytes that are none: {error}") from error
+    _require_short_names(table)
     return _in_schema(table)
+
+
+def _require_short_names(table: pa.Table) -> None:
+    """Require that names which dictionaries share fit the memory once they are written row by row."""
+    for column in table.columns:
+        if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
+            continue
+        for chunk in column.chunks:
+            lengths = pc.binary_length(chunk.dictionary)
+            if len(lengths) and (pc.max(lengths).as_py() or 0) * len(chunk) > _MOST_TEXT_BYTES:
+                raise RecordError(f"expected names of groups and sensors, found texts of {pc.max(lengths)} bytes")
 
 
 def _in_schema(table: pa.Table) -> pa.Table:

@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.errors import SettingsError
 
 DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
@@ -131,6 +132,51 @@ class Settings(BaseSettings):
         "larger batch becomes one dead letter. Larger takes batches that compress better, but each partition may need "
         "twice as much memory; smaller rejects honest batches of producers that compress well",
     )
+    record_bytes: int = Field(
+        default=DEFAULT.record_bytes,
+        ge=1_000_000,
+        description="bytes that one Arrow record may decompress to; a larger one is a dead letter with the cause "
+        "too-large. More admits larger records, but also larger compression bombs",
+    )
+    record_json_bytes: int = Field(
+        default=DEFAULT.record_json_bytes,
+        ge=100_000,
+        description="bytes of one JSON record; a larger one is a dead letter with the cause too-large. More admits "
+        "larger records, each of which takes up to 25 times its bytes while it is decoded",
+    )
+    record_readings: int = Field(
+        default=DEFAULT.record_readings,
+        ge=1_000,
+        description="readings of one record; a larger one is a dead letter with the cause too-large. More admits "
+        "larger records, at some 0.4 kB per reading and a longer pause of the other partitions",
+    )
+    batch_bytes: int = Field(
+        default=DEFAULT.batch_bytes,
+        ge=1_000_000,
+        description="bytes that are decoded at once: Arrow decompressed, JSON times 4; a poll with more is applied in "
+        "parts. More uses more memory, less makes more and smaller output messages of large polls",
+    )
+    batch_readings: int = Field(
+        default=DEFAULT.batch_readings,
+        ge=1_000,
+        description="readings of Arrow records that are decoded at once; a poll with more is applied in parts. More "
+        "uses more memory, less makes more and smaller output messages of large polls",
+    )
+    partition_groups: int = Field(
+        default=DEFAULT.groups,
+        ge=1,
+        description="groups with windows in one partition; readings of a further group are dead letters with the cause "
+        "too-many-groups until one has been silent for a window. More admits more groups at 1.2 to 2.3 kB per sensor, "
+        "but also more names that a producer makes up under a pattern",
+    )
+    slice_bytes: int = Field(
+        default=DEFAULT.slice_bytes,
+        ge=100_000,
+        description="bytes of windows and rows after which steps that close are handed over, to be imputed and "
+        "published, before further ones are made; batches_in_flight + 3 such slices wait at a time, each of at least "
+        "one step. More uses more memory and pauses other partitions for longer, less makes more and smaller output "
+        "messages",
+    )
     batches_in_flight: int = Field(
         default=4,
         ge=1,
@@ -210,6 +256,19 @@ class Settings(BaseSettings):
     def fixed_batch(self) -> int | None:
         """Number of windows in every call to a model; None if it varies."""
         return self.triton_batch if self.triton_fixed_batch else None
+
+    @property
+    def budget(self) -> Budget:
+        """Limits of each partition's memory."""
+        return Budget(
+            self.record_bytes,
+            self.record_json_bytes,
+            self.record_readings,
+            self.batch_bytes,
+            self.batch_readings,
+            self.partition_groups,
+            self.slice_bytes,
+        )
 
     @property
     def needs_model(self) -> bool:

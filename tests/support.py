@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,8 @@ from glaim_stream.kafka.offsets import Commit
 from glaim_stream.models.contract import Contract, sensors_digest
 from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.messages import Message, Origin, Output
-from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.pipeline.applied import Applied
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.partition import PartitionWindows
@@ -240,11 +241,11 @@ POISON = b"poison"
 class PoisonedPipeline(Pipeline):
     """A pipeline that fails on a record with the key POISON after its windows have applied the batch."""
 
-    def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
-        applied = super().apply(windows, records, now_ms=now_ms)
+    def slices(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Iterator[Applied]:
+        applied = list(super().slices(windows, records, now_ms=now_ms))
         if any(record.key == POISON for record in records):
             raise RuntimeError("a bug")
-        return applied
+        return iter(applied)
 
 
 def header(headers: Sequence[tuple[str, bytes]], name: str) -> str | None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
@@ -20,7 +19,7 @@ from glaim_stream.audit.outages import OutageEvent, read_outages
 from glaim_stream.audit.output_rows import OutputReader
 from glaim_stream.decode.dead_letters import Reject
 from glaim_stream.decode.decoder import Decoder
-from glaim_stream.decode.readings import Readings, no_readings
+from glaim_stream.decode.readings import Readings, concatenated
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.losses import Loss, read_losses
@@ -51,7 +50,7 @@ class TopicReader:
         self._consumer = consumer
         self._admin = admin
         self._on_progress = on_progress
-        self._decoder = Decoder(columns.index)
+        self._decoder = Decoder(columns.index, settings.budget)
 
     async def partitions(self) -> dict[str, list[int]]:
         """Partition numbers by topic, of those that are there.
@@ -134,16 +133,15 @@ class TopicReader:
 
     async def readings(self, tp: TopicPartition, begin: int, end: int) -> tuple[Readings, list[Reject], int]:
         """Readings, rejects and the number of records of a range of the input."""
-        parts: list[Readings] = [no_readings()]
+        parts: list[Readings] = []
         rejects: list[Reject] = []
         count = 0
         async for records in self._read(tp, begin, end):
-            decoded, rejected = self._decoder.decode(records, now_ms=time.time_ns() // 1_000_000)
-            parts.append(decoded)
-            rejects += rejected
+            for decoded in self._decoder.decode_parts(records, now_ms=time.time_ns() // 1_000_000):
+                parts.append(decoded.readings)
+                rejects += decoded.rejects
             count += len(records)
-        joined = [np.concatenate([getattr(part, name) for part in parts]) for name in Readings.__slots__]
-        return Readings(*joined), rejects, count
+        return concatenated(parts), rejects, count
 
     async def rows(self, rows: OutputReader, tp: TopicPartition, begin: int, end: int) -> None:
         """Read a range of the output into `rows`."""

@@ -98,6 +98,10 @@ class Scores:
         self.models = [ModelScores(count) for count in sensors]
         self.upgrades = [Upgrades() for _ in sensors]
 
+    def group_codes(self) -> list[NDArray[np.int32]]:
+        """Codes of the groups that wait for an upgrade."""
+        return [each.group_codes() for each in self.upgrades]
+
 
 def _at(answers: Answers, step: int) -> slice:
     return slice(*np.searchsorted(answers.step, [step, step + 1]).tolist())

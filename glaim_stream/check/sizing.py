@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from glaim_stream.budget import DEFAULT
 from glaim_stream.windows.history import history_steps
 
 Shape = Literal["single", "batch", "arrow"]
@@ -25,6 +26,12 @@ WINDOW_CORE_S = (0.59 - 0.39) / 3547
 # docs/faults.md: a running worker, without its windows
 WORKER_BASE_BYTES = 316e6
 WORKER_MOST_BYTES = 0.75 * 2**31  # three quarters of the chart's limit of 2 GiB
+
+WINDOW_CELL_BYTES = 5  # a value and whether it was observed
+ROW_BYTES = 60  # of the columns of a closed step
+SLICE_COPIES = 2  # the windows of a slice, and the imputer's stack of them
+DECODED_READING_BYTES = 400  # at most, while a batch is decoded and put into windows
+WAITING_SLICES = 3  # beside batches_in_flight: one is made, one handed over, one published
 
 WINDOW, REVISE_AFTER = 96, 8  # steps, the catalogue's defaults
 EMITTED = REVISE_AFTER + 1  # newest steps that a model fills
@@ -68,6 +75,8 @@ class Sizing:
     workers: int
     partitions: int
     worker_bytes: float
+    peak_bytes: float
+    partition_groups: int
     rebuild_s: float
     gpus: int | None
     retention_h: float
@@ -110,6 +119,8 @@ def size(load: Load) -> Sizing:
     retention_h = (HISTORY * load.step_s + load.lateness_s) / 3600 + load.outage_h
     in_bytes_s = readings_s * BYTES_A_READING[load.shape]
     rows_a_message = sensors / partitions
+    groups_a_partition = math.ceil(load.groups / partitions)
+    worker_bytes = WORKER_BASE_BYTES + sensors / (workers - 1) * WINDOW_BYTES_PER_SENSOR
     return Sizing(
         readings_s=readings_s,
         rows_s=rows_s,
@@ -117,7 +128,9 @@ def size(load: Load) -> Sizing:
         cores=cores,
         workers=workers,
         partitions=partitions,
-        worker_bytes=WORKER_BASE_BYTES + sensors / (workers - 1) * WINDOW_BYTES_PER_SENSOR,
+        worker_bytes=worker_bytes,
+        peak_bytes=worker_bytes + _burst_bytes(load, groups_a_partition, math.ceil(partitions / (workers - 1))),
+        partition_groups=max(DEFAULT.groups, 2 * groups_a_partition),
         rebuild_s=rebuild_all_s / (workers - 1),
         gpus=gpus,
         retention_h=retention_h,
@@ -127,6 +140,21 @@ def size(load: Load) -> Sizing:
         # values float32 and observed bool of a window in, float32 of the emitted steps out
         triton_bytes_s=windows_s * load.sensors * (WINDOW * 5 + EMITTED * 4),
     )
+
+
+def _burst_bytes(load: Load, groups: int, partitions: int, batches_in_flight: int = 4) -> float:
+    """Memory that the default limits allow beside the windows: of decoding, and of slices that wait.
+
+    Args:
+        load: of the installation.
+        groups: of a partition.
+        partitions: of a worker; after a silence all of them may close a window of steps at once.
+        batches_in_flight: of a partition.
+    """
+    decoding = DEFAULT.batch_bytes + DEFAULT.batch_readings * DECODED_READING_BYTES
+    step = groups * load.sensors * (WINDOW * WINDOW_CELL_BYTES + ROW_BYTES)
+    waiting = min((batches_in_flight + WAITING_SLICES) * max(DEFAULT.slice_bytes, step), WINDOW * step)
+    return decoding + SLICE_COPIES * partitions * waiting
 
 
 def bytes_a_row(rows_a_message: float) -> float:

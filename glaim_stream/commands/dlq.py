@@ -240,6 +240,7 @@ async def _show(settings: Settings, topic: str, chosen: Filter) -> None:
                 whole=whole,
                 held=record is not None,
                 sent_back=letter.place in sent_back,
+                budget=settings.budget,
             )
             print(("\n" if number else "") + "\n".join(lines))
 

@@ -68,6 +68,8 @@ def size(
         ("workers (worker.replicas)", f"{need.workers:,}"),
         ("partitions (kafka.partitions)", f"{need.partitions:,}"),
         ("memory of a worker", f"{need.worker_bytes / 1e6:,.0f} MB"),
+        ("with every limit reached", f"{need.peak_bytes / 1e6:,.0f} MB"),
+        ("groups of a partition at most", f"{need.partition_groups:,}"),
         ("rebuild after a restart", f"{need.rebuild_s:,.1f} s"),
         ("GPUs (triton.replicas)", "measure first" if need.gpus is None else f"{need.gpus:,}"),
         ("retention of the input", f"{need.retention_h:,.1f} h"),

@@ -21,7 +21,9 @@ class DeadLetterCause(StrEnum):
     UNREADABLE = "unreadable"  # not a record of Kafka's format, or more than max_unpacked_bytes
     UNDECODABLE = "undecodable"  # not the JSON or Arrow that its content-type announces
     MALFORMED = "malformed"  # a field is missing or has the wrong type
+    TOO_LARGE = "too-large"  # takes more memory than the budget of one record
     UNKNOWN_GROUP = "unknown-group"
+    TOO_MANY_GROUPS = "too-many-groups"  # a new group, and the partition has as many as its budget allows
     UNKNOWN_SENSOR = "unknown-sensor"
     BAD_TIME = "bad-time"  # no time, a time without a zone, or one outside the years 1900 to 2200
     TS_UNIT = "ts-unit"  # a number that is no plausible time in milliseconds, but one in another unit

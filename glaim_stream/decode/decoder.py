@@ -6,13 +6,16 @@ otherwise. A JSON record is one reading, one step (`values`) or many readings (`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.arrow_streams import Claim
+from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.decode.alike import alike
-from glaim_stream.decode.arrow_records import is_arrow, parse_arrow
+from glaim_stream.decode.arrow_records import is_arrow, measure, parse_arrow
 from glaim_stream.decode.dead_letters import (
     MAX_DETAIL_CHARS,
     REQUEUED_HEADER,
@@ -24,7 +27,7 @@ from glaim_stream.decode.dead_letters import (
 from glaim_stream.decode.groups import NO_GROUP, GroupIndex
 from glaim_stream.decode.json_records import parse_json
 from glaim_stream.decode.parsed import Parsed, joined
-from glaim_stream.decode.readings import Readings, no_readings
+from glaim_stream.decode.readings import Readings, concatenated, no_readings
 from glaim_stream.decode.stamps import Stamps
 from glaim_stream.decode.time_units import TimeUnit, found_units
 from glaim_stream.decode.unreadable import UnreadableRecord
@@ -33,18 +36,43 @@ from glaim_stream.vocabulary import Quality
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
+_JSON_WEIGHT = 4  # a JSON value takes several times its bytes once decoded: four in the common case
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The usable readings of some records of a batch, and the rejects.
+
+    `until` is the number of the batch's records up to and with the last of them.
+    """
+
+    readings: Readings
+    rejects: list[Reject]
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The records of a batch, and what is known of each before its value is decoded; every array has length r."""
+
+    records: Sequence[InputRecord]
+    offset: NDArray[np.int64]
+    produced_ms: NDArray[np.int64]  # not beyond `believed_ms`
+    believed_ms: NDArray[np.int64] | None  # see Stamps.believed_until
+    requeued: NDArray[np.bool_]
+
 
 class Decoder:
     """A decoder of batches of records for one catalogue."""
 
-    def __init__(self, index: GroupIndex) -> None:
-        self._index = index
+    def __init__(self, index: GroupIndex, budget: Budget = DEFAULT) -> None:
+        self._index, self._budget = index, budget
         self._max_ahead_ms = np.array([index.catalogue.max_ahead_ms(model) for model in index.catalogue.models])
 
     def decode(
         self, records: Sequence[InputRecord], *, now_ms: int, stamps: Stamps | None = None
     ) -> tuple[Readings, list[Reject]]:
-        """Decode records of one partition in order.
+        """Decode records of one partition in order, all at once.
 
         Args:
             records: Kafka records.
@@ -54,38 +82,71 @@ class Decoder:
         Returns:
             The usable readings in order of arrival, and the rejects.
         """
-        rejects: list[Reject] = []
-        headed = [place for place, record in enumerate(records) if record.headers]
-        unreadable = _reject_unreadable(records, headed, rejects)
-        arrow = [place for place in headed if is_arrow(records[place]) and place not in unreadable]
-        parts = parse_arrow(records, arrow, self._index, rejects) if arrow else []
-        others = [*arrow, *unreadable]
-        if len(others) < len(records):
-            rest = np.delete(np.arange(len(records)), others).tolist() if others else range(len(records))
-            parts += parse_json(records, rest, self._index, rejects)
-        if not parts:
-            return no_readings(), rejects
-        return self._usable(joined(parts), records, headed, now_ms, stamps, rejects), rejects
+        parts = list(self.decode_parts(records, now_ms=now_ms, stamps=stamps))
+        rejects = [reject for part in parts for reject in part.rejects]
+        if len(parts) == 1:
+            return parts[0].readings, rejects
+        return concatenated([part.readings for part in parts]), rejects
 
-    def _usable(
-        self,
-        parsed: Parsed,
-        records: Sequence[InputRecord],
-        headed: Sequence[int],
-        now_ms: int,
-        stamps: Stamps | None,
-        rejects: list[Reject],
-    ) -> Readings:
+    def decode_parts(
+        self, records: Sequence[InputRecord], *, now_ms: int, stamps: Stamps | None = None
+    ) -> Iterator[Decoded]:
+        """Decode records in parts that fit the budget of a batch, one after the other; see `decode`."""
+        if not records:
+            yield Decoded(no_readings(), [], 0)
+            return
+        early: list[Reject] = []
+        headed = [place for place, record in enumerate(records) if record.headers]
+        unreadable = _reject_unreadable(records, headed, early)
+        arrow = [place for place in headed if is_arrow(records[place]) and place not in unreadable]
+        claims = measure(records, arrow, self._budget, early)
+        is_json = np.ones(len(records), np.bool_)
+        is_json[[*arrow, *unreadable]] = False
+        sizes = [len(record.value or b"") for record in records]
+        for place in [place for place, size in enumerate(sizes) if size > self._budget.record_json_bytes]:
+            if is_json[place]:
+                most = self._budget.record_json_bytes
+                detail = f"expected at most {most} bytes of JSON in one record, found {sizes[place]}"
+                early.append(Reject(records[place].offset, DeadLetterCause.TOO_LARGE, detail))
+                is_json[place] = False
+        early.sort(key=lambda reject: reject.offset)
+        batch = _batch(records, headed, now_ms, stamps)
+        for start, end in self._parts(sizes, claims):
+            json = (start + np.flatnonzero(is_json[start:end])).tolist()
+            binary = [place for place in claims if start <= place < end] if claims else []
+            rejects = [reject for reject in early if reject.offset <= records[end - 1].offset]
+            early = early[len(rejects) :] if len(rejects) < len(early) else []
+            readings = self._decode(batch, json, binary, rejects)
+            yield Decoded(readings, rejects, end)
+
+    def _parts(self, sizes: Sequence[int], claims: Mapping[int, Claim]) -> Iterator[tuple[int, int]]:
+        """Yield (start, end) of runs of records that fit the budget of a batch together, or that are one record."""
+        budget = self._budget
+        if not claims and sum(sizes) * _JSON_WEIGHT <= budget.batch_bytes:
+            yield 0, len(sizes)
+            return
+        start = size_bytes = readings = 0
+        for place, size in enumerate(sizes):
+            claim = claims.get(place) or Claim(size * _JSON_WEIGHT, 0)
+            size_bytes += claim.size_bytes
+            readings += claim.readings
+            if place > start and (size_bytes > budget.batch_bytes or readings > budget.batch_readings):
+                yield start, place
+                start, size_bytes, readings = place, claim.size_bytes, claim.readings
+        yield start, len(sizes)
+
+    def _decode(self, batch: _Batch, json: Sequence[int], arrow: Sequence[int], rejects: list[Reject]) -> Readings:
+        """Decode the records at these places of a batch."""
+        records = batch.records
+        parts = parse_arrow(records, arrow, self._index, rejects) if arrow else []
+        if json:
+            parts += parse_json(records, json, self._index, rejects, self._budget.record_readings)
+        return self._usable(joined(parts), batch, rejects) if parts else no_readings()
+
+    def _usable(self, parsed: Parsed, batch: _Batch, rejects: list[Reject]) -> Readings:
         """Select the usable readings and add the others to the rejects."""
-        index = self._index
-        record_offset = np.array([record.offset for record in records], np.int64)
-        offset = record_offset[parsed.record]
-        produced = np.array([record.timestamp for record in records], np.int64)
-        produced = np.where(produced < 0, now_ms, produced)
-        believed_ms = None if stamps is None else stamps.believed_until(records, record_offset, produced, now_ms)
-        if believed_ms is not None:
-            produced = np.minimum(produced, believed_ms)
-        produced_ms = produced[parsed.record]
+        index, believed_ms = self._index, batch.believed_ms
+        offset, produced_ms = batch.offset[parsed.record], batch.produced_ms[parsed.record]
         value, quality = _agreeing(parsed)
         model = index.models(parsed.group)
         sensor = index.rows(model, parsed.sensor)
@@ -133,7 +194,7 @@ class Decoder:
             parsed.position.astype(np.int32),
             quality,
             produced_ms,
-            _requeued(records, headed)[parsed.record],
+            batch.requeued[parsed.record],
         )
         return readings if all_good else readings.where(good)
 
@@ -190,12 +251,18 @@ def _reject_unreadable(records: Sequence[InputRecord], headed: Sequence[int], re
     return unreadable
 
 
-def _requeued(records: Sequence[InputRecord], headed: Sequence[int]) -> NDArray[np.bool_]:
-    """Which records are requeued dead letters, bool [r]; `headed` are the indices of the records with headers."""
+def _batch(records: Sequence[InputRecord], headed: Sequence[int], now_ms: int, stamps: Stamps | None) -> _Batch:
+    """Look at the records of a batch; `headed` are the indices of those with headers."""
+    offset = np.array([record.offset for record in records], np.int64)
+    produced_ms = np.array([record.timestamp for record in records], np.int64)
+    produced_ms = np.where(produced_ms < 0, now_ms, produced_ms)
+    believed_ms = None if stamps is None else stamps.believed_until(records, offset, produced_ms, now_ms)
+    if believed_ms is not None:
+        produced_ms = np.minimum(produced_ms, believed_ms)
     requeued = np.zeros(len(records), np.bool_)
     for place in headed:
         requeued[place] = any(name == REQUEUED_HEADER for name, _ in records[place].headers)
-    return requeued
+    return _Batch(records, offset, produced_ms, believed_ms, requeued)
 
 
 def _agreeing(parsed: Parsed) -> tuple[NDArray[np.float64], NDArray[np.int8]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,14 @@ Int32s = NDArray[np.int32]
 class GroupIndex:
     """Codes of the catalogue's sensor names and of the groups seen so far.
 
-    Codes are dense and start at 0. They are valid within one process and never leave it.
+    Codes are dense and start at 0. They are valid within one process and never leave it. A code whose group is in use
+    no more goes to another group later (`release`), so that groups which come and go do not fill the memory.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self.names: list[str] = []  # by group code
+        self.names: list[str] = []  # by group code, empty for a code without a group
+        self._free: deque[int] = deque()  # codes without a group, the longest free one first
         self.model_of_group: list[int] = []  # by group code
         self._models = np.zeros(1, np.int32)  # the same as an array, and a last entry for groups without a code
         self._group_code = _Codes(self._new_group)
@@ -37,6 +40,25 @@ class GroupIndex:
         for index, model in enumerate(catalogue.models):
             self._sensor_rows[index, self.sensors(model.sensor_ids)] = range(len(model.sensors))
         self.limits_low, self.limits_high = _limits(catalogue)
+
+    def __len__(self) -> int:
+        """Number of groups that have a code."""
+        return len(self.names) - len(self._free)
+
+    def release(self, in_use: Iterable[NDArray[np.int32]]) -> None:
+        """Take their codes from the groups that are not in use.
+
+        Args:
+            in_use: every code that is held anywhere.
+        """
+        kept = np.zeros(len(self.names), np.bool_)
+        kept[list(self._free)] = True
+        for codes in in_use:
+            kept[codes] = True
+        for code in np.flatnonzero(~kept).tolist():
+            del self._group_code[self.names[code]]
+            self.names[code] = ""
+            self._free.append(code)
 
     def group(self, name: str) -> int:
         """Code of a group, or UNKNOWN_GROUP when the catalogue does not name it.
@@ -70,9 +92,15 @@ class GroupIndex:
         model = self.catalogue.model_of(name) if len(name) <= MAX_NAME_CHARS else None
         if model is None:
             return UNKNOWN_GROUP
-        code = self._group_code[name] = len(self.names)
-        self.names.append(name)
-        self.model_of_group.append(model)
+        if self._free:
+            code = self._free.popleft()
+            self.names[code], self.model_of_group[code] = name, model
+            self._models = np.zeros(1, np.int32)
+        else:
+            code = len(self.names)
+            self.names.append(name)
+            self.model_of_group.append(model)
+        self._group_code[name] = code
         return code
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from glaim_stream.budget import DEFAULT
 from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject, key_text
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.decode.parsed import Parsed, Said, Stated, Time, positions, qualities, times_ms
@@ -75,27 +76,36 @@ _Single = SingleRecord | JsonRecord
 
 
 def parse_json(
-    records: Sequence[InputRecord], places: Sequence[int], index: GroupIndex, rejects: list[Reject]
+    records: Sequence[InputRecord],
+    places: Sequence[int],
+    index: GroupIndex,
+    rejects: list[Reject],
+    most_readings: int = DEFAULT.record_readings,
 ) -> list[Parsed]:
     """Parse the records at the given places of a batch and add the unreadable ones to the rejects.
+
+    Args:
+        records: of the batch.
+        places: of JSON records within the budget of bytes.
+        index: of groups and sensors.
+        rejects: grows.
+        most_readings: of one record.
 
     Returns:
         The readings in at most one part per shape.
     """
     chosen = records if len(places) == len(records) else [records[place] for place in places]
     lines = _lines(chosen)
-    if (
-        lines is not None
-    ):  # most producers send whole polls in one shape; a wrong guess costs the decoding of one record
+    if lines is not None:  # most producers send polls in one shape; a wrong guess costs the decoding of one record
         if (singles := _decode_lines(lines, len(chosen), _single_decoder)) is not None:
             return [_singles(singles, [single.group for single in singles], places, index)]
         plain = _decode_lines(lines, len(chosen), _plain_decoder)
-        if plain is not None and (part := _plain_batches(plain, places, index)) is not None:
+        if plain is not None and (part := _plain_batches(plain, places, index, most_readings)) is not None:
             return [part]
     found: tuple[list[int], list[int], list[int]] = ([], [], [])
     documents = _documents(chosen, lines, rejects)
     for number, document in enumerate(documents):
-        shape = _shape(chosen[number], document, rejects) if document is not None else None
+        shape = _shape(chosen[number], document, rejects, most_readings) if document is not None else None
         if shape is not None:
             found[shape].append(number)
     parts = []
@@ -169,10 +179,15 @@ def _decode_one(record: InputRecord, rejects: list[Reject]) -> JsonRecord | None
     return None
 
 
-def _shape(record: InputRecord, document: JsonRecord, rejects: list[Reject]) -> int | None:
+def _shape(record: InputRecord, document: JsonRecord, rejects: list[Reject], most_readings: int) -> int | None:
     """0 for one reading, 1 for a step, 2 for many readings; None, and a reject, for no shape or several."""
     parts = (document.sensor, document.values, document.readings)
     shapes = [shape for shape, part in enumerate(parts) if part is not None]
+    count = max(len(document.values or ()), len(document.readings or ()))
+    if count > most_readings:
+        detail = f"expected at most {most_readings} readings in one record, found {count}"
+        rejects.append(Reject(record.offset, DeadLetterCause.TOO_LARGE, detail))
+        return None
     if len(shapes) == 1 and (shapes[0] == 0 or parts[shapes[0]]):
         return shapes[0]
     names = [("sensor", "values", "readings")[shape] for shape in shapes]
@@ -227,9 +242,13 @@ def _steps(
     )
 
 
-def _plain_batches(documents: Sequence[PlainBatch], places: Sequence[int], index: GroupIndex) -> Parsed | None:
-    """The fast form of `_batches`; None if a record has no readings or a time exceeds 64 bits."""
+def _plain_batches(
+    documents: Sequence[PlainBatch], places: Sequence[int], index: GroupIndex, most_readings: int
+) -> Parsed | None:
+    """The fast form of `_batches`; None if a record has no readings or too many, or a time exceeds 64 bits."""
     counts = [len(document.readings) for document in documents]
+    if max(counts) > most_readings:
+        return None
     items = [item for document in documents for item in document.readings]
     try:
         time = np.fromiter([item.ts for item in items], np.int64, len(items))

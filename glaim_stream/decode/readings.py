@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Readings:
     """Readings of one partition in order of arrival; every column has length n.
 
@@ -31,6 +32,10 @@ class Readings:
     def __len__(self) -> int:
         return len(self.offset)
 
+    def group_codes(self) -> list[NDArray[np.int32]]:
+        """Codes of their groups."""
+        return [self.group]
+
     def where(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
         """The selected readings, by bool [n] or by index [k]."""
         return type(self)(*(getattr(self, column.name)[keep] for column in fields(self)))
@@ -42,3 +47,10 @@ def no_readings() -> Readings:
     longs = np.empty(0, np.int64)
     flags = np.empty(0, np.bool_)
     return Readings(ints, ints, ints, longs, np.empty(0, np.float32), longs, ints, np.empty(0, np.int8), longs, flags)
+
+
+def concatenated(parts: Sequence[Readings]) -> Readings:
+    """The readings of several parts in their order."""
+    if not parts:
+        return no_readings()
+    return Readings(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Readings)))

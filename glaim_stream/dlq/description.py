@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from glaim_stream.arrow_streams import read_bounded
+from glaim_stream.budget import DEFAULT, Budget, OverBudget
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.decode.positions import shown
 from glaim_stream.dlq.letters import Letter
@@ -18,7 +20,14 @@ _MAX_TEXT_CHARS = 4000
 
 
 def describe_letter(
-    letter: Letter, topic: str, input_topic: str, *, whole: bytes | None, held: bool, sent_back: bool
+    letter: Letter,
+    topic: str,
+    input_topic: str,
+    *,
+    whole: bytes | None,
+    held: bool,
+    sent_back: bool,
+    budget: Budget = DEFAULT,
 ) -> Iterator[str]:
     """Everything that is known of a letter, line by line, with nothing in it that a terminal would obey.
 
@@ -29,11 +38,12 @@ def describe_letter(
         whole: the original value, from the letter or from the input topic; None where there is none.
         held: the input topic still has the original.
         sent_back: a receipt names the letter.
+        budget: a value beyond it is not shown.
     """
     facts = _facts(letter, topic, input_topic, whole=whole, held=held, sent_back=sent_back)
     yield from map(printable, facts)
     if whole is not None:
-        yield printable(value_text(whole, letter.headers), keep="\n\t")
+        yield printable(value_text(whole, letter.headers, budget), keep="\n\t")
 
 
 def _facts(
@@ -66,20 +76,21 @@ def _facts(
     yield f"value      {'none' if whole is None else f'{len(whole)} bytes'}"
 
 
-def value_text(value: bytes, headers: Sequence[tuple[str, bytes]]) -> str:
+def value_text(value: bytes, headers: Sequence[tuple[str, bytes]], budget: Budget = DEFAULT) -> str:
     """A value as text: JSON and Arrow as documents, text as it is, anything else as hexadecimal."""
     if any(name == "content-type" and text == ARROW_CONTENT_TYPE for name, text in headers):
         try:
-            with pa.ipc.open_stream(value) as reader:
-                table = reader.read_all()
-                table.validate(full=True)
-                table = table.slice(0, 100)
+            table = read_bounded(value, budget)
             try:
-                return _cut("\n".join(str(row) for row in table.to_pylist()))
+                return _cut("\n".join(_rows(table)))
             except (OverflowError, ValueError):  # a time outside of Python's calendar
                 return _cut(table.to_string(preview_cols=100))
+        except OverBudget as error:
+            return f"not shown: {error}"
         except (pa.ArrowException, OSError, ValueError):
             return _hex(value)
+    if len(value) > budget.record_json_bytes:
+        return f"not shown: expected at most {budget.record_json_bytes} bytes of JSON, found {len(value)}"
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -88,6 +99,17 @@ def value_text(value: bytes, headers: Sequence[tuple[str, bytes]]) -> str:
         return _cut(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
     except (ValueError, RecursionError):
         return _cut(repr(text)) if not text.isprintable() else _cut(text)
+
+
+def _rows(table: pa.Table) -> Iterator[str]:
+    """The first rows as text, until there is more than is shown: a dictionary may share one long text."""
+    length = 0
+    for row in range(min(table.num_rows, 100)):
+        text = _cut(str(table.slice(row, 1).to_pylist()[0]))
+        yield text
+        length += len(text)
+        if length > _MAX_TEXT_CHARS:
+            return
 
 
 def _short(value: bytes | None) -> str:

@@ -116,7 +116,7 @@ async def _record(consumer: Any, settings: Settings, letter: Letter) -> tuple[by
             return None
         key, value = whole.key, whole.value
     if value is not None and letter.positions is not None:
-        value = keep_readings(value, letter.headers, letter.positions)
+        value = keep_readings(value, letter.headers, letter.positions, settings.budget)
     return key, value
 
 

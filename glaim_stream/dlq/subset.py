@@ -12,18 +12,23 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from glaim_stream.arrow_streams import read_bounded
+from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 
 _LONG_COLUMNS = {"sensor", "value"}
 
 
-def keep_readings(value: bytes, headers: Sequence[tuple[str, bytes]], positions: Sequence[int]) -> bytes:
+def keep_readings(
+    value: bytes, headers: Sequence[tuple[str, bytes]], positions: Sequence[int], budget: Budget = DEFAULT
+) -> bytes:
     """A record's value with only the readings at `positions`.
 
     Args:
         value: of the record.
         headers: of the record; the content-type tells Arrow from JSON.
         positions: counted as the decoder counts: in the order of the list, or of the columns within a row.
+        budget: a value beyond it is not decoded.
 
     Returns:
         The value itself where it holds no other readings, or where it cannot be taken apart.
@@ -31,8 +36,8 @@ def keep_readings(value: bytes, headers: Sequence[tuple[str, bytes]], positions:
     wanted = sorted(set(positions))
     try:
         if any(name == "content-type" and text == ARROW_CONTENT_TYPE for name, text in headers):
-            return _arrow(value, wanted)
-        return _json(value, wanted)
+            return _arrow(value, wanted, budget)
+        return value if len(value) > budget.record_json_bytes else _json(value, wanted)
     except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError, OSError, RecursionError):
         return value
 
@@ -56,9 +61,8 @@ def _json(value: bytes, wanted: Sequence[int]) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _arrow(value: bytes, wanted: Sequence[int]) -> bytes:
-    with pa.ipc.open_stream(value) as reader:
-        table = reader.read_all()
+def _arrow(value: bytes, wanted: Sequence[int], budget: Budget) -> bytes:
+    table = read_bounded(value, budget)
     names = set(table.column_names)
     if names >= _LONG_COLUMNS:
         if len(wanted) == table.num_rows:

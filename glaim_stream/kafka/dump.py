@@ -76,7 +76,7 @@ async def dump(
         SettingsError: the file has another ending, or no reading was found; then there is no file.
     """
     index = GroupIndex(catalogue)
-    decoder = Decoder(index)
+    decoder = Decoder(index, settings.budget)
     model_index = [each.name for each in catalogue.models].index(model)
     sensor_names = np.array(catalogue.models[model_index].sensor_ids, object)
     report = DumpReport()
@@ -89,12 +89,12 @@ async def dump(
         with _LongFile(out) as file:
             for part in ranges:
                 async for records in read_range(consumer, part, most=settings.poll_records):
-                    readings, rejects = decoder.decode(records, now_ms=time.time_ns() // 1_000_000)
-                    for reject in rejects:
-                        report.rejects[reject.cause.value] += reject.count
-                    kept = _readings_of_model(readings, model_index, report)
-                    seen.update(np.unique(kept.group).tolist())
-                    file.add(_table(kept, index.names, sensor_names))
+                    for decoded in decoder.decode_parts(records, now_ms=time.time_ns() // 1_000_000):
+                        for reject in decoded.rejects:
+                            report.rejects[reject.cause.value] += reject.count
+                        kept = _readings_of_model(decoded.readings, model_index, report)
+                        seen.update(np.unique(kept.group).tolist())
+                        file.add(_table(kept, index.names, sensor_names))
                     report.records += len(records)
                     on_progress(report.records, total)
             report.rows, report.groups = file.rows, len(seen)

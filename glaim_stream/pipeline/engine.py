@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -22,9 +21,11 @@ from glaim_stream import metrics
 from glaim_stream.blend.scores import Scores
 from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject, dead_letters
 from glaim_stream.output.messages import Origin, Output
+from glaim_stream.pipeline.applied import Applied, joined_applied
+from glaim_stream.pipeline.batch_counts import count_applied, count_rejects
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
 from glaim_stream.pipeline.isolation import Isolation
-from glaim_stream.pipeline.pipeline import Answer, Applied, Pipeline
+from glaim_stream.pipeline.pipeline import Answer, Pipeline
 from glaim_stream.pipeline.restore import Restore
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.partition import FeedResult, PartitionWindows
@@ -41,12 +42,15 @@ class Pending:
     """A batch that was applied and whose holes are with the imputer.
 
     Attributes:
-        records: of the batch; empty where the clock or the end of the input closed the steps.
+        records: of the batch or of its slice; empty where the clock or the end of the input closed the steps, and for
+            a slice in the middle of a record.
         applied: what the batch caused.
         query: the imputer's answers for it.
         relearning: the answers for the probes of restored windows, whose errors come before this batch's.
         scores: belong to the windows that closed these steps; restored windows begin new ones.
         origin: the last record that the output includes.
+        repeats: an internal error came in the middle of a record of which slices were handed over. This last slice of
+            the batch makes their rows again: all since the last slice with `records`.
     """
 
     records: Sequence[InputRecord]
@@ -55,6 +59,7 @@ class Pending:
     relearning: Query | None
     scores: Scores
     origin: Origin
+    repeats: bool = False
 
     @property
     def ready(self) -> bool:
@@ -106,28 +111,72 @@ class PartitionEngine:
         """Forget windows and scores, so that the next batch restores them."""
         self.windows, self._scores = None, self._pipeline.scores()
 
-    async def apply(self, records: Sequence[InputRecord]) -> Pending:
+    async def apply(
+        self, records: Sequence[InputRecord], hand_over: Callable[[Pending], Awaitable[object]] | None = None
+    ) -> Pending:
         """Apply a batch and start the imputer for the steps that it closed.
 
         Records that cannot be applied become rejects.
+
+        Args:
+            records: of the batch.
+            hand_over: takes the slices of a batch that causes much, as they are made and in order; it may wait until
+                there is room. Without it they are kept.
+
+        Returns:
+            The batch, or the last slice of it.
         """
         relearning = None
         windows = self.windows
         if windows is None:
             windows, probes = await self._restored(records)
             relearning = self._start([], probes) if probes else None
-        try:
-            applied = self._pipeline.apply(windows, records, now_ms=self._now_ms())
-        except Exception as error:
-            self._fault(len(records), error)
-            windows, applied = await self._apply_isolated(records)
-        else:
-            self._restore.note_applied(records, windows)
+        slices: Iterator[Applied] | None = None
+        begun = done = 0  # records that were applied completely before the slice, and after it
+        partial_slices = 0  # of a record that is not applied completely
+        repeats = False
+        kept: list[Applied] = []
+        while True:
+            try:
+                slices = slices or self._pipeline.slices(windows, records, now_ms=self._now_ms())
+                applied = next(slices)
+            except Exception as error:
+                self._fault(len(records), error)
+                begun = done
+                windows, probes, applied = await self._apply_isolated(records[done:])
+                if hand_over is None:
+                    del kept[len(kept) - partial_slices :]
+                elif partial_slices:  # the scores have their errors
+                    repeats, self._scores = True, self._pipeline.scores()
+                    relearning = self._start([], probes) if probes else None
+                break
+            begun, done = done, applied.until
+            partial_slices = 0 if done > begun else partial_slices + 1
+            if done > begun:
+                self._restore.note_applied(records[begun:done], windows)
+            if done == len(records):
+                break
+            if hand_over is None:
+                kept.append(applied)
+            else:
+                await hand_over(self._early(records[begun:done], applied, relearning))
+                relearning = None
+                await asyncio.sleep(0)  # let the other partitions run
+        if kept:
+            begun, applied = 0, self._pipeline.codes.hold(joined_applied([*kept, applied]))
         self.windows = windows
         self._origin = Origin(records[-1].offset, records[-1].timestamp)
-        _count(records, applied)
+        count_applied(len(records) - begun, applied)
         upgrades = self._or_nothing(len(records), partial(self._pipeline.upgrades, windows, self._scores))
         query = self._start(applied.closed, applied.probes, upgrades)
+        return Pending(records[begun:], applied, query, relearning, self._scores, self._origin, repeats)
+
+    def _early(self, records: Sequence[InputRecord], applied: Applied, relearning: Query | None) -> Pending:
+        """Start the imputer for a slice of a batch that is not its last; `records` are complete with it, maybe none."""
+        if records:
+            self._origin = Origin(records[-1].offset, records[-1].timestamp)
+        count_applied(len(records), applied)
+        query = self._start(applied.closed, applied.probes)
         return Pending(records, applied, query, relearning, self._scores, self._origin)
 
     def close_idle(self, next_offset: int = 0) -> Pending | None:
@@ -152,7 +201,7 @@ class PartitionEngine:
         if messages is None:
             detail = "the rows of its batch could not be made"
             messages, rejects = [], [Reject(each.offset, DeadLetterCause.PROCESSING, detail) for each in records]
-        _count_rejects(rejects)
+        count_rejects(rejects)
         for outage in outages:
             metrics.outages.labels(outage.kind).inc()
         letters = dead_letters(records, rejects, topic=self._topic, partition=self._partition)
@@ -177,14 +226,14 @@ class PartitionEngine:
         self.restoring = False
         return restored.windows, restored.probes
 
-    async def _apply_isolated(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, Applied]:
-        """Apply a batch of which some records fail, to restored windows."""
-        windows, _ = await self._restored(records)  # the scores were not touched, so nothing is relearned
+    async def _apply_isolated(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, list[Probes], Applied]:
+        """Apply a batch of which some records fail, to restored windows, whose probes are returned too."""
+        windows, probes = await self._restored(records)
         isolation = Isolation(self._pipeline, windows)
         for _ in isolation.attempts(records, now_ms=self._now_ms()):
             await asyncio.sleep(0)  # let the other partitions run
         self._restore.note_isolated(isolation.windows)
-        return isolation.windows, isolation.take_applied()
+        return isolation.windows, probes, isolation.take_applied()
 
     def _close(self, close: Callable[[PartitionWindows], FeedResult]) -> Pending | None:
         if self.windows is None:
@@ -197,7 +246,7 @@ class PartitionEngine:
             return None
         if not fed.closed and not fed.outages:
             return None
-        applied = Applied(fed.closed, [], outages=fed.outages)
+        applied = self._pipeline.codes.hold(Applied(fed.closed, [], outages=fed.outages))
         return Pending([], applied, self._start(fed.closed), None, self._scores, self._origin)
 
     def _start(self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()) -> Query:
@@ -230,22 +279,3 @@ class PartitionEngine:
         )
         metrics.worker_faults.inc()
         self._on_fault()
-
-
-def _count(records: Sequence[InputRecord], applied: Applied) -> None:
-    metrics.records.inc(len(records))
-    metrics.readings.inc(applied.readings)
-    metrics.dropouts.inc(applied.dropouts)
-    metrics.superseded.inc(applied.superseded)
-    metrics.skewed.inc(applied.skewed)
-
-
-def _count_rejects(rejects: Sequence[Reject]) -> None:
-    counts: Counter[DeadLetterCause] = Counter()
-    for reject in rejects:
-        counts[reject.cause] += reject.count
-    for cause, count in counts.items():
-        if cause is DeadLetterCause.TOO_LATE:
-            metrics.late_readings.inc(count)
-        else:
-            metrics.dead_letters.labels(cause.value).inc(count)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 
 from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject
-from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.pipeline.applied import Applied, joined_applied
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows.partition import PartitionWindows
 
 
@@ -20,7 +20,7 @@ def copy_windows(pipeline: Pipeline, windows: PartitionWindows) -> PartitionWind
     # The models never change and the group names are only appended to: the copy shares both.
     shared: dict[int, object] = {id(model): model for model in pipeline.catalogue.models}
     shared[id(pipeline.index.names)] = pipeline.index.names
-    return copy.deepcopy(windows, shared)
+    return pipeline.codes.hold(copy.deepcopy(windows, shared))
 
 
 class Isolation:
@@ -54,8 +54,6 @@ class Isolation:
 
     def take_applied(self) -> Applied:
         """Return what the records since the last call caused, as one batch; failed records are rejects."""
-        joined = {field.name: getattr(Applied([], []), field.name) for field in fields(Applied)}
-        for part in self._parts:
-            joined = {name: so_far + getattr(part, name) for name, so_far in joined.items()}
+        applied = self._pipeline.codes.hold(joined_applied(self._parts))
         self._parts.clear()
-        return Applied(**joined)
+        return applied

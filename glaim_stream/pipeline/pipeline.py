@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -16,9 +16,9 @@ import numpy as np
 from glaim_stream import metrics
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers, Scores
+from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.catalogue import Catalogue
-from glaim_stream.decode.alike import alike
-from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, MoreReadings, Reject
+from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
@@ -29,6 +29,8 @@ from glaim_stream.output.repair import publishable, repair
 from glaim_stream.output.sensor_tables import SensorTables
 from glaim_stream.pipeline.accuracy import count_accuracy
 from glaim_stream.pipeline.answers import blended, hole_answers, holes_of, probe_answers
+from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unapplied
+from glaim_stream.pipeline.held_codes import HeldCodes
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.records import Rows, encode
 from glaim_stream.vocabulary import Method
@@ -37,20 +39,6 @@ from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, joined
 from glaim_stream.windows.upgrades import Upgrades
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What a batch of records caused."""
-
-    closed: list[Closed]
-    rejects: list[Reject]
-    readings: int = 0  # that went into windows
-    dropouts: int = 0  # of these, readings without a value
-    superseded: int = 0  # of these, readings replaced by another one of the same sensor and step
-    probes: list[Probes] = field(default_factory=list)  # known values that are hidden to score the experts
-    outages: list[Outage] = field(default_factory=list)
-    skewed: int = 0  # readings stamped ahead of their record's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +67,13 @@ class Pipeline:
         score_least: int = FEWEST_WINDOWS,
         upgrades: bool = False,
         clock_kept: bool = False,
+        budget: Budget = DEFAULT,
     ) -> None:
         """Build the pipeline.
 
         Args:
             catalogue: the models and their groups.
-            contracts: by model name; a model without one is imputed without intervals. `Contracts` also know those of
-                further versions, which give the rows that these versions fill their intervals.
+            contracts: by model name, without which there are no intervals; `Contracts` know further versions too.
             imputer: fills the windows.
             max_message_bytes: output is cut into messages of at most this size.
             score_share: share of the groups that are probed at each step, so that model and baseline can be blended
@@ -93,6 +81,7 @@ class Pipeline:
             score_least: probe windows at each step, however few groups there are.
             upgrades: fill finals of a lower rung again when the model is back.
             clock_kept: commits record what the wall clock has published (glaim_stream.windows.clock_closes).
+            budget: limits of decoding.
 
         Raises:
             ContractError: a contract does not fit the catalogue.
@@ -107,47 +96,62 @@ class Pipeline:
         self._score_share, self._score_least = score_share, score_least
         self._upgrades, self._clock_kept = upgrades, clock_kept
         self.index = GroupIndex(catalogue)
-        self._decoder = Decoder(self.index)
+        self._decoder = Decoder(self.index, budget)
+        self._budget = budget
+        self.codes = HeldCodes(self.index)
         self._tables = SensorTables(catalogue, contracts)
         self._versions = [""]
 
     def windows(self) -> PartitionWindows:
         """Create empty windows for one partition."""
-        return PartitionWindows(
-            self.catalogue,
-            score_share=self._score_share,
-            score_least=self._score_least,
-            group_names=self.index.names,
-            clock_kept=self._clock_kept,
+        return self.codes.hold(
+            PartitionWindows(
+                self.catalogue,
+                score_share=self._score_share,
+                score_least=self._score_least,
+                group_names=self.index.names,
+                clock_kept=self._clock_kept,
+                max_groups=self._budget.groups,
+                slice_bytes=self._budget.slice_bytes,
+            )
         )
 
     def scores(self) -> Scores:
         """Create the scores of a partition without any error yet."""
-        return Scores([len(model.sensors) for model in self.catalogue.models])
+        return self.codes.hold(Scores([len(model.sensors) for model in self.catalogue.models]))
 
     def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
-        """Decode records of one partition and apply them to its windows."""
-        with metrics.apply_seconds.time():
-            readings, rejects = self._decoder.decode(records, now_ms=now_ms, stamps=windows.stamps)
-            fed = windows.feed(readings, arrival_ms=now_ms)
-        late = fed.too_late
-        for rows in alike(np.arange(len(late)), late.offset):
-            row = int(rows[0])
-            late_by_ms = int(fed.late_by_ms[row])
-            detail = f"{late_by_ms / 1000:.0f} s behind the watermark of its partition, older than the window"
-            more = MoreReadings(late.position[rows[1:]], fed.late_by_ms[rows[1:]]) if len(rows) > 1 else None
-            offset, position = int(late.offset[row]), int(late.position[row])
-            rejects.append(Reject(offset, DeadLetterCause.TOO_LATE, detail, position, late_by_ms, more))
-        return Applied(
-            fed.closed,
-            rejects,
-            len(readings) - len(late),
-            fed.dropouts,
-            fed.superseded,
-            fed.probes,
-            fed.outages,
-            fed.skewed,
-        )
+        """Decode records of one partition and apply them to its windows, all at once."""
+        parts = list(self.slices(windows, records, now_ms=now_ms))
+        return parts[0] if len(parts) == 1 else self.codes.hold(joined_applied(parts))
+
+    def slices(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Iterator[Applied]:
+        """Decode records of one partition and apply them to its windows, in slices that fit the budget.
+
+        The slices of a batch must be taken one after the other, and no other batch of the partition in between.
+        """
+        self.codes.release()
+        return timed(self._slices(windows, records, now_ms))
+
+    def _slices(self, windows: PartitionWindows, records: Sequence[InputRecord], now_ms: int) -> Iterator[Applied]:
+        done = 0
+        for part in self._decoder.decode_parts(records, now_ms=now_ms, stamps=windows.stamps):
+            readings = self.codes.hold(part.readings)
+            for fed in windows.feed_slices(readings, arrival_ms=now_ms):
+                yield self.codes.hold(
+                    Applied(
+                        fed.closed,
+                        [*part.rejects, *unapplied(fed, self._budget.groups)] if fed.last else [],
+                        len(readings) - len(fed.too_late) - len(fed.refused) if fed.last else 0,
+                        fed.dropouts,
+                        fed.superseded,
+                        fed.probes,
+                        fed.outages,
+                        fed.skewed,
+                        part.until if fed.last else done,
+                    )
+                )
+            done = part.until
 
     def announcements(self, outages: Sequence[Outage]) -> list[Announcement]:
         """Make the messages for the outage topic."""
@@ -158,7 +162,7 @@ class Pipeline:
 
     def upgrades(self, windows: PartitionWindows, scores: Scores) -> list[Closed]:
         """Return the finals of a lower rung that the model should fill again now."""
-        return windows.due_upgrades(scores.upgrades) if self._upgrades else []
+        return [self.codes.hold(each) for each in windows.due_upgrades(scores.upgrades)] if self._upgrades else []
 
     async def query(
         self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()

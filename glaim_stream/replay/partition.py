@@ -63,18 +63,20 @@ class PartitionReplay:
 
     async def take(self, records: Sequence[InputRecord], *, publish: bool = True) -> None:
         """Process a batch; without `publish` it only warms up the windows and scores, and its output is discarded."""
-        pending = await self._engine.apply(records)
+
+        async def take_slice(pending: Pending) -> None:
+            self._counts.readings += pending.applied.readings if publish else 0
+            await self._enqueue(pending, publish=publish)
+
         if publish:
             self._counts.records += len(records)
-            self._counts.readings += pending.applied.readings
         else:
             self._counts.warm_up_records += len(records)
-        await self._enqueue(pending, publish=publish)
+        await take_slice(await self._engine.apply(records, take_slice))
 
     async def finish(self, *, close: bool) -> None:
         """Wait for everything; with `close`, publish the open steps as the worker does when no more input arrives."""
-        pending = self._engine.close_end() if close else None
-        if pending is not None:
+        while close and (pending := self._engine.close_end()) is not None:
             await self._enqueue(pending, publish=True)
         while self._waiting:
             await self._settle_oldest()

@@ -25,7 +25,7 @@ from glaim_stream.windows.rings import Cells, Rings
 NO_WINDOW = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Closed:
     """Rows of closed steps of one model, and the windows to impute. n rows, w windows, C sensors.
 
@@ -51,6 +51,15 @@ class Closed:
 
     def __len__(self) -> int:
         return len(self.group)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of the columns and windows."""
+        return sum(getattr(self, column.name).nbytes for column in fields(self) if column.name != "model_index")
+
+    def group_codes(self) -> list[NDArray[np.int32]]:
+        """Codes of the groups of its rows."""
+        return [self.group]
 
 
 def close_step(

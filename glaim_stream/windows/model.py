@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.budget import DEFAULT
 from glaim_stream.catalogue import Model
 from glaim_stream.decode.readings import Readings
 from glaim_stream.windows.cadence import SlowSensors
@@ -33,6 +34,7 @@ class ModelWindows:
         shared_clock: bool,
         sampling: Sampling | None,
         clock_kept: bool = False,
+        slice_bytes: int = DEFAULT.slice_bytes,
     ) -> None:
         """Start empty.
 
@@ -44,7 +46,10 @@ class ModelWindows:
             sampling: which groups are probed; None: none. A rebuild has to repeat the probes of the last HORIZON
                 steps, so with probes offsets are remembered for longer.
             clock_kept: see Rules.
+            slice_bytes: of the steps that are closed before their rows are handed over.
         """
+        self._slice_bytes = slice_bytes
+        self._weight_bytes = 0  # of the steps closed since rows were last handed over
         self.model = model
         self.model_index = model_index
         self.rebuilding = False  # the rows of closing steps were published before and are not needed
@@ -85,8 +90,8 @@ class ModelWindows:
 
     def feed(
         self, readings: Readings, newest_ms: Ints, all_newest_ms: Ints, all_offsets: Ints
-    ) -> tuple[Closed | None, NDArray[np.bool_], int]:
-        """Apply a batch.
+    ) -> Generator[Closed | None, None, tuple[Closed | None, NDArray[np.bool_], int]]:
+        """Apply a batch. When many steps close, their rows are yielded in slices of whole steps.
 
         Args:
             readings: those of this model, n of the batch's m.
@@ -95,7 +100,7 @@ class ModelWindows:
             all_offsets: int64 [m], offset of every reading of the batch.
 
         Returns:
-            The rows of what closed, which readings were too late (bool [n]), and how many were superseded.
+            The rows of the last slice, which readings were too late (bool [n]), and how many were superseded.
         """
         too_late = np.zeros(len(readings), np.bool_)
         if len(all_newest_ms) == 0:
@@ -110,18 +115,20 @@ class ModelWindows:
         step = readings.event_time_ms // self.model.step_ms
         closable = self._closable(newest_ms)
         for start, end in _runs(closable):
-            parts += self._close_until(int(closable[start]))
+            yield from self._close_until(int(closable[start]), parts)
             segment = slice(start, end)
             late = step[segment] < self.rings.oldest_step
             too_late[segment] = late
             corrections, unused = self._insert(readings, step, np.arange(start, end)[~late])
             superseded += unused
             parts += corrections
-        parts += self._close_until(last)
-        return concatenate(parts), too_late, superseded
+        yield from self._close_until(last, parts)
+        return self._slice(parts), too_late, superseded
 
     def close_open(self, newest_ms: int, idle_ms: int | None) -> Closed | None:
-        """Make provisional rows of the open steps that a reading or the wall clock has reached.
+        """Make provisional rows of the open steps that a reading or the wall clock has reached, up to one slice.
+
+        Call again until there are no rows.
 
         Args:
             newest_ms: the partition's newest event time.
@@ -145,12 +152,21 @@ class ModelWindows:
         return self.publish_through(min(last, observed + model.max_gap + 1))  # every group is dark from there on
 
     def publish_through(self, last: int) -> Closed | None:
-        """Make provisional rows of the open steps up to `last`, without waiting for event time to close them."""
+        """Make provisional rows of the open steps up to `last`, without waiting for event time; up to one slice.
+
+        `published_through` tells how far.
+        """
         assert self.rings.closable is not None
         first = self._unpublished(self.rings.closable)
-        parts = [self._close(step, published=False, by_clock=True) for step in range(first, last + 1)]
-        self.published_through = max(last, first - 1)
-        return concatenate(parts)
+        parts: list[Closed | None] = []
+        for step in range(first, last + 1):
+            parts.append(self._close(step, published=False, by_clock=True))
+            self.published_through = step
+            if self._is_slice(parts):
+                break
+        else:
+            self.published_through = max(last, first - 1)
+        return self._slice(parts)
 
     @property
     def ahead_of_event_time(self) -> bool:
@@ -166,10 +182,10 @@ class ModelWindows:
         """Lowest open step once the newest event time is `newest_ms`, int64 alike."""
         return (newest_ms - self.model.lateness_ms) // self.model.step_ms
 
-    def _close_until(self, closable: int) -> list[Closed | None]:
+    def _close_until(self, closable: int, parts: list[Closed | None]) -> Iterator[Closed | None]:
+        """Close steps and add their rows to the parts; yield the parts when they make a slice."""
         rings, window = self.rings, self.model.window
         assert rings.closable is not None
-        parts: list[Closed | None] = []
         # Once a whole window behind the last reading is empty there is nothing left to publish: skip the rest.
         busy_until = min(closable, rings.closable + self._ahead + window) if rings.groups else rings.closable
         for step in range(rings.closable, busy_until):
@@ -178,8 +194,23 @@ class ModelWindows:
             if self._prober is not None and (probes := self._prober.probe(step)) is not None:
                 self._probes.append(probes)
             self._advance(step + 1)
+            if self._is_slice(parts):
+                yield self._slice(parts)
         self._advance(closable)
-        return parts
+
+    def _is_slice(self, parts: Sequence[Closed | None]) -> bool:
+        """Add the step that was closed last, and see whether there are rows and enough bytes for a slice."""
+        rings = self.rings
+        looked_at = len(rings.groups) * rings.sensors * self.model.window  # one byte per cell, also without any row
+        self._weight_bytes += looked_at + (parts[-1].size_bytes if parts and parts[-1] is not None else 0)
+        return self._weight_bytes >= self._slice_bytes and any(part is not None for part in parts)
+
+    def _slice(self, parts: list[Closed | None]) -> Closed | None:
+        """Take the parts together."""
+        closed = concatenate(parts)
+        parts.clear()
+        self._weight_bytes = 0
+        return closed
 
     def _close(self, step: int, *, published: bool, by_clock: bool) -> Closed | None:
         rings = self.rings

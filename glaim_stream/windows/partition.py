@@ -10,12 +10,13 @@ arrived in, so a worker that reads the same records again has the same windows a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.budget import DEFAULT
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.readings import Readings, no_readings
 from glaim_stream.decode.stamps import Stamps, bound_ms
@@ -40,7 +41,9 @@ class FeedResult:
     superseded: int = 0  # readings that changed nothing: repeated, or older than the one that the step holds
     probes: list[Probes] = field(default_factory=list)  # one per model and step
     outages: list[Outage] = field(default_factory=list)  # model by model, in the order of steps
+    refused: Readings = field(default_factory=no_readings)  # of new groups beyond the budget, and therefore not applied
     skewed: int = 0  # readings stamped ahead of their record's time
+    last: bool = True  # of the slices of its batch
 
 
 class PartitionWindows:
@@ -54,6 +57,8 @@ class PartitionWindows:
         score_least: int = FEWEST_WINDOWS,
         group_names: Sequence[str] = (),
         clock_kept: bool = False,
+        max_groups: int = DEFAULT.groups,
+        slice_bytes: int = DEFAULT.slice_bytes,
     ) -> None:
         """Start empty.
 
@@ -63,7 +68,10 @@ class PartitionWindows:
             score_least: probe windows per step if the share gives fewer.
             group_names: by group code; may grow. Needed for probes only.
             clock_kept: whether commits record `clock_closes`, so that a rebuild repeats them.
+            max_groups: groups that may have windows; the readings of others are refused.
+            slice_bytes: windows and rows of closed steps that are made at once.
         """
+        self._max_groups, self._slice_bytes = max_groups, slice_bytes
         self.clock = EventClock()
         shared = len(catalogue.models) > 1
         self._lateness_ms = np.array([model.lateness_ms for model in catalogue.models], np.int64)
@@ -80,6 +88,7 @@ class PartitionWindows:
                 shared_clock=shared,
                 sampling=sampling,
                 clock_kept=clock_kept,
+                slice_bytes=slice_bytes,
             )
             for index, model in enumerate(catalogue.models)
         ]
@@ -97,11 +106,25 @@ class PartitionWindows:
             windows.rebuilding = rebuilding
 
     def feed(self, readings: Readings, *, arrival_ms: int) -> FeedResult:
+        """Apply readings at once; see `feed_slices`."""
+        *slices, result = self.feed_slices(readings, arrival_ms=arrival_ms)
+        result.closed = [closed for each in (*slices, result) for closed in each.closed]
+        result.probes = [probes for each in (*slices, result) for probes in each.probes]
+        result.outages = [outage for each in (*slices, result) for outage in each.outages]
+        return result
+
+    def feed_slices(self, readings: Readings, *, arrival_ms: int) -> Iterator[FeedResult]:
         """Apply readings in order of arrival and close the steps that the watermark passes.
+
+        One reading after a long silence closes every step of it. What that causes is yielded in slices, so that the
+        caller can publish one before the next is made, and other work can be done in between.
 
         Args:
             readings: of this partition only, in order of offset.
             arrival_ms: wall time, epoch milliseconds.
+
+        Yields:
+            What closed. The last one also has the readings that were not applied, and the counts.
         """
         result = FeedResult([], readings, readings.offset, dropouts=int(np.isnan(readings.value).sum()))
         event_time_ms, result.skewed = limit_skew(
@@ -109,14 +132,25 @@ class PartitionWindows:
         )
         newest_ms = self.clock.observe(event_time_ms, arrival_ms)
         late = np.zeros(len(readings), np.bool_)
+        refused = self._refused(readings)
+        if refused.any():  # like readings that are too late, they move the clock and nothing else
+            result.refused = readings.where(refused)
         for windows in self._models:
-            mine = np.flatnonzero(readings.model == windows.model_index)
-            closed, too_late, superseded = windows.feed(
+            mine = np.flatnonzero((readings.model == windows.model_index) & ~refused)
+            slices = windows.feed(
                 readings.where(mine) if len(mine) < len(readings) else readings,
                 newest_ms[mine],
                 newest_ms,
                 readings.offset,
             )
+            while True:
+                try:
+                    early = next(slices)
+                except StopIteration as end:
+                    closed, too_late, superseded = end.value
+                    break
+                yield _taken(windows, early, result)
+                result.closed, result.probes, result.outages = [], [], []
             late[mine[too_late]] = True
             result.superseded += superseded
             if closed is not None:
@@ -125,7 +159,31 @@ class PartitionWindows:
             result.outages += windows.take_outages()
         result.too_late = readings.where(late)
         result.late_by_ms = newest_ms[late] - self._lateness_ms[result.too_late.model] - result.too_late.event_time_ms
-        return result
+        yield result
+
+    def _refused(self, readings: Readings) -> NDArray[np.bool_]:
+        """Which readings are of a group that has no windows and gets none, bool [n]."""
+        unknown = self._unknown(readings)
+        new = dict.fromkeys(readings.group[unknown].tolist())
+        if len(new) > self._max_groups - self.groups:  # first make room as the end of a window does
+            for windows in self._models:
+                windows.rings.evict()
+            unknown = self._unknown(readings)
+            new = dict.fromkeys(readings.group[unknown].tolist())
+        room = max(0, self._max_groups - self.groups)
+        if len(new) <= room:
+            return np.zeros(len(readings), np.bool_)
+        return unknown & np.isin(readings.group, list(new)[room:])
+
+    def _unknown(self, readings: Readings) -> NDArray[np.bool_]:
+        unknown = np.ones(len(readings), np.bool_)
+        for windows in self._models:
+            unknown &= ~windows.rings.has_rows(readings.group)
+        return unknown
+
+    def group_codes(self) -> list[NDArray[np.int32]]:
+        """Codes of the groups that have windows, in one array per model."""
+        return [windows.rings.codes for windows in self._models]
 
     def is_idle(self, now_ms: int) -> bool:
         """Whether nothing has arrived for a model's idle timeout."""
@@ -136,8 +194,8 @@ class PartitionWindows:
         """Close steps provisionally when nothing has arrived for a model's idle timeout.
 
         Event time is assumed to advance with the wall clock from the last arrival, so a blackout yields rows step by
-        step until `max_gap` steps have passed. Final rows remain with event time: they are a function of the topic,
-        and the topic does not contain the wall clock.
+        step until `max_gap` steps have passed. Final rows remain with event time: they are a function of the topic, and
+        the topic does not contain the wall clock. A call makes at most a slice: call again until there are no rows.
 
         Args:
             now_ms: wall time, on the same clock as the arrivals.
@@ -164,7 +222,8 @@ class PartitionWindows:
             return
         for windows in self._models:
             if windows.model.name == close.model and windows.rings.closable is not None:
-                windows.publish_through(close.through)
+                while windows.published_through is None or windows.published_through < close.through:
+                    windows.publish_through(close.through)  # a slice, whose rows were published before
                 windows.take_outages()
                 self._clock_closes.add(close.offset, close.model, close.through)
 
@@ -196,3 +255,15 @@ class PartitionWindows:
     def groups(self) -> int:
         """Number of groups that this partition has windows for."""
         return sum(len(windows.rings.groups) for windows in self._models)
+
+
+def _taken(windows: ModelWindows, closed: Closed | None, before: FeedResult) -> FeedResult:
+    """A slice of what other models caused before it, and of what this one has closed so far."""
+    return FeedResult(
+        before.closed if closed is None else [*before.closed, closed],
+        no_readings(),
+        np.empty(0, np.int64),
+        probes=[*before.probes, *windows.take_probes()],
+        outages=[*before.outages, *windows.take_outages()],
+        last=False,
+    )

@@ -169,9 +169,16 @@ class Rings:
             rows = self._row_of_group[groups]
         return rows
 
+    def has_rows(self, groups: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Whether each group code has a row, bool [n]."""
+        known = groups < len(self._row_of_group)
+        return known & (self._row_of_group[np.where(known, groups, 0)] >= 0)
+
     def evict(self) -> None:
         """Drop the rows of groups that hold nothing, here and in every attached array; the order stays."""
         rows = len(self.groups)
+        if not rows:
+            return
         held = self.observed[:rows].reshape(rows, -1).any(axis=1)
         if self.flagged:
             held |= self.quality[:rows].reshape(rows, -1).any(axis=1)
@@ -274,4 +281,6 @@ class Rings:
 
 def _resized(array: NDArray[Any], kept: slice | Ints, rows: int) -> NDArray[Any]:
     held = array[kept]
-    return np.concatenate([held, np.zeros((rows - len(held), *array.shape[1:]), array.dtype)])
+    resized = np.zeros((rows, *array.shape[1:]), array.dtype)  # rows that no group takes cost no memory
+    resized[: len(held)] = held
+    return resized

@@ -41,6 +41,11 @@ class Upgrades:
             added = np.array([closed.group[rows], closed.sensor[rows], closed.ts_ms[rows], closed.gap_age[rows]])
             self._waiting = np.concatenate([self._waiting, added.astype(np.int64)], axis=1)
 
+    def group_codes(self) -> NDArray[np.int32]:
+        """Codes of the groups that wait."""
+        codes: NDArray[np.int32] = self._waiting[0].astype(np.int32)
+        return codes
+
     def due(self, rings: Rings, rules: Rules) -> Closed | None:
         """Final rows to make again now, the oldest first; None while the model is unavailable or nothing waits.
 

@@ -28,9 +28,10 @@ from glaim_stream.worker.logs import prepare_logging
 from glaim_stream.worker.lost_offsets import LostOffsets
 from glaim_stream.worker.metric_series import create_series
 from glaim_stream.worker.outlet import AtLeastOnce, ExactlyOnce, Outlet
-from glaim_stream.worker.partition import PartitionWorker, Work
+from glaim_stream.worker.partition import PartitionWorker
 from glaim_stream.worker.rebuild import KafkaRebuilder
 from glaim_stream.worker.transport import Batch, BatchSchema
+from glaim_stream.worker.unpublished import Work
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from glaim_stream import metrics
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.decode.stamps import ticks_text
 from glaim_stream.errors import OwnershipLost
 from glaim_stream.kafka.offsets import Commit, Delivery
+from glaim_stream.output.messages import Output
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.retry import pauses_s
@@ -26,6 +26,7 @@ from glaim_stream.windows.clock import NEVER_MS
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.outlet import Outlet
 from glaim_stream.worker.restore import Rebuilder, TopicRestore
+from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue, Work
 
 log = logging.getLogger(__name__)
 
@@ -34,29 +35,6 @@ IDLE_CHECK_S = 1.0
 
 async def _always() -> bool:
     return True
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Work:
-    """A batch to process; `done` is called once it is answered. `seeks`: see transport.Batch."""
-
-    records: Sequence[InputRecord]
-    delivery: Delivery
-    done: Callable[[], object]
-    seeks: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Applied:
-    """A batch between the two tasks.
-
-    `pending` is None for a batch that was applied before, `work` for steps that the wall clock closed. `commit` is what
-    may be committed afterwards; None where the next batch's commit does.
-    """
-
-    pending: Pending | None
-    work: Work | None
-    commit: Commit | None
 
 
 class PartitionWorker:
@@ -92,7 +70,10 @@ class PartitionWorker:
         self._topic, self._partition = topic, partition
         self._pipeline, self._outlet, self._confirm = pipeline, outlet, confirm
         self._now_ms = now_ms
-        restore = TopicRestore(pipeline, rebuilder, topic=topic, partition=partition, now_ms=now_ms)
+        self._own_commit: Commit | None = None  # the newest one made for the windows at hand
+        restore = TopicRestore(
+            pipeline, rebuilder, topic=topic, partition=partition, now_ms=now_ms, own_commit=lambda: self._own_commit
+        )
         self._engine = PartitionEngine(pipeline, restore, topic=topic, partition=partition, now_ms=now_ms)
         self._next_offset = -1
         self._position_unsure = True
@@ -100,7 +81,7 @@ class PartitionWorker:
         self._seeks = 0  # batches with fewer seeks do not continue where the partition does
         self._outstanding: set[Work] = set()
         self._incoming: asyncio.Queue[Work] = asyncio.Queue(1)
-        self._applied: asyncio.Queue[_Applied] = asyncio.Queue(batches_in_flight)
+        self._applied = UnpublishedQueue(batches_in_flight, transactions=outlet.exactly_once)
         self._on_crash = on_crash
         self._task = asyncio.create_task(self._run())
         self._task.add_done_callback(self._report_crash)
@@ -156,13 +137,13 @@ class PartitionWorker:
         log.warning("%s-%d: everything in flight is dropped: %s", self._topic, self._partition, lost)
         metrics.ownership_losses.inc()
         await self._engine.close()
-        self._engine.drop_windows()
+        self._drop_windows()
         self._begun = False
         pauses = pauses_s()
         while True:
-            for queue in (self._incoming, self._applied):
-                while not queue.empty():
-                    queue.get_nowait()
+            self._applied.clear()
+            while not self._incoming.empty():
+                self._incoming.get_nowait()
             for work in list(self._outstanding):
                 self._done(work)
             if await self._confirm():
@@ -187,19 +168,19 @@ class PartitionWorker:
                 continue
             records = self._new_records(work)
             if not records:
-                await self._applied.put(_Applied(None, work, None))
+                await self._applied.put(Unpublished(None, work, None))
                 continue
-            pending = await self._engine.apply(records)
+            pending = await self._engine.apply(records, self._hand_over)
             windows = self._engine.windows
             assert windows is not None
             self._set_gauges(windows)
-            await self._applied.put(_Applied(pending, work, self._commit(windows, work.delivery.next_offset)))
+            await self._applied.put(Unpublished(pending, work, self._commit(windows, work.delivery.next_offset)))
 
     async def _begin(self, work: Work) -> None:
         first, self._seeks = await self._outlet.begin(work.delivery.first_offset, work.seeks)
         self._begun = True
         if self._outlet.exactly_once:
-            self._engine.drop_windows()
+            self._drop_windows()
             self._next_offset, self._position_unsure = first, False
 
     def _new_records(self, work: Work) -> Sequence[InputRecord]:
@@ -210,11 +191,11 @@ class PartitionWorker:
         """
         if not self._outlet.exactly_once:
             if self._has_moved(work.delivery):
-                self._engine.drop_windows()
+                self._drop_windows()
             return work.records
         applied_to = self._next_offset
         if self._position_unsure and work.delivery.first_offset > applied_to:
-            self._engine.drop_windows()
+            self._drop_windows()
         self._position_unsure = False
         self._next_offset = max(applied_to, work.delivery.next_offset)
         if work.delivery.first_offset >= applied_to:
@@ -224,7 +205,13 @@ class PartitionWorker:
     def _commit(self, windows: PartitionWindows, next_offset: int) -> Commit:
         rebuild_from = windows.rebuild_from(next_offset)
         stamps = ticks_text(windows.stamps.needed(rebuild_from))
-        return Commit(next_offset, rebuild_from, windows.clock_closes(rebuild_from), stamps)
+        self._own_commit = Commit(next_offset, rebuild_from, windows.clock_closes(rebuild_from), stamps)
+        return self._own_commit
+
+    def _drop_windows(self) -> None:
+        """Forget windows that belong elsewhere in the topic; what the last commit says counts from here on."""
+        self._engine.drop_windows()
+        self._own_commit = None
 
     def _has_moved(self, delivery: Delivery) -> bool:
         """Whether a batch does not follow the last one, so that the windows do not belong to it.
@@ -243,36 +230,38 @@ class PartitionWorker:
 
         A worker that was paused, suspended or cut off wakes up long after its last poll: by the clock everything is
         idle, and its successor has published these steps with their readings.
+
+        Each slice of them has a commit of its own, which records how far the clock has come with it. A batch that
+        arrives in between goes first.
         """
-        windows = self._engine.windows
-        if windows is None or not windows.is_idle(self._now_ms()) or not await self._confirm():
-            return
-        pending = self._engine.close_idle(self._next_offset)
-        if pending is not None:
+        while self._incoming.empty():
+            windows = self._engine.windows
+            if windows is None or not windows.is_idle(self._now_ms()) or not await self._confirm():
+                return
+            pending = self._engine.close_idle(self._next_offset)
+            if pending is None:
+                return
             commit = self._commit(windows, self._next_offset) if self._outlet.exactly_once else None
-            await self._applied.put(_Applied(pending, None, commit))
+            await self._applied.put(Unpublished(pending, None, commit))
+            await asyncio.sleep(0)  # let the other partitions run
+
+    async def _hand_over(self, pending: Pending) -> None:
+        """Hand over a slice of a batch that is not its last."""
+        await self._applied.put(Unpublished(pending, None, None, more=True))
 
     async def _publish_batches(self) -> None:
-        following: _Applied | None = None
         while True:
-            ready = [following or await self._applied.get()]
-            following = None
-            while self._outlet.exactly_once and not self._applied.empty():  # what is ready shares a transaction
-                following = self._applied.get_nowait()
-                if following.pending is not None and not following.pending.ready:
-                    break
-                ready.append(following)
-                following = None
-            outputs = [
-                (await self._engine.finish(applied.pending)).output for applied in ready if applied.pending is not None
-            ]
-            commits = [applied.commit for applied in ready if applied.commit is not None]
+            together, outputs = await self._applied.next_to_publish(self._output)
+            commits = [applied.commit for applied in together if applied.commit is not None]
             if outputs:
                 await self._outlet.publish(outputs, commits[-1] if commits else None)
-            for applied in ready:
+            for applied in together:
                 self._answer(applied)
 
-    def _answer(self, applied: _Applied) -> None:
+    async def _output(self, pending: Pending) -> Output:
+        return (await self._engine.finish(pending)).output
+
+    def _answer(self, applied: Unpublished) -> None:
         work, commit = applied.work, applied.commit
         if work is None:
             return
@@ -289,7 +278,7 @@ class PartitionWorker:
     def _set_gauges(self, windows: PartitionWindows) -> None:
         label = str(self._partition)
         metrics.groups.labels(label).set(windows.groups)
-        metrics.known_groups.set(len(self._pipeline.index.names))
+        metrics.known_groups.set(len(self._pipeline.index))
         newest_ms = windows.clock.newest_event_ms
         if newest_ms != NEVER_MS:  # before the first usable reading there is no event time to compare with
             metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - newest_ms) / 1000)

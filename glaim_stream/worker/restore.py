@@ -13,8 +13,9 @@ from glaim_stream import metrics
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.decode.stamps import ticks_of
 from glaim_stream.kafka.offsets import Commit
+from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.isolation import Isolation
-from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore, Restored
 from glaim_stream.retry import pauses_s
 from glaim_stream.windows.clock_closes import ClockClose
@@ -101,7 +102,9 @@ class Rebuild:
             self._keep_probes(self._isolation.take_applied())
             return
         try:
-            self._keep_probes(self._pipeline.apply(self._windows, records, now_ms=self._now_ms()))
+            for applied in self._pipeline.slices(self._windows, records, now_ms=self._now_ms()):
+                self._keep_probes(applied)
+                await asyncio.sleep(0)
         except Exception as error:
             raise CannotApply from error
 
@@ -117,11 +120,22 @@ class Rebuild:
         self._probes = newest_steps([*self._probes, *applied.probes], HORIZON)
 
 
+def _ignore(commit: Commit) -> None:
+    """Ignore a commit that is older than our own."""
+
+
 class TopicRestore(Restore):
     """Windows of one partition, read again from the topic for as long as it takes."""
 
     def __init__(
-        self, pipeline: Pipeline, rebuilder: Rebuilder, *, topic: str, partition: int, now_ms: Callable[[], int]
+        self,
+        pipeline: Pipeline,
+        rebuilder: Rebuilder,
+        *,
+        topic: str,
+        partition: int,
+        now_ms: Callable[[], int],
+        own_commit: Callable[[], Commit | None] = lambda: None,
     ) -> None:
         """Prepare.
 
@@ -131,9 +145,12 @@ class TopicRestore(Restore):
             topic: the input topic.
             partition: its number.
             now_ms: wall time, epoch milliseconds.
+            own_commit: the newest commit that this worker has made for what is restored, which may be in flight; None:
+                the last one that the broker has counts.
         """
         self._pipeline, self._rebuilder = pipeline, rebuilder
         self._topic, self._partition, self._now_ms = topic, partition, now_ms
+        self._own_commit = own_commit
 
     async def before(self, records: Sequence[InputRecord]) -> Restored:
         """See Restore. Retries until the topic can be read."""
@@ -142,9 +159,13 @@ class TopicRestore(Restore):
         with metrics.rebuild_seconds.time():
             while True:
                 rebuild = Rebuild(self._pipeline, self._now_ms, isolate=isolate)
+                own = self._own_commit()
+                if own is not None:
+                    rebuild.recall(own)
+                recall = rebuild.recall if own is None else _ignore
                 try:
                     await self._rebuilder.rebuild(
-                        self._topic, self._partition, records[0].offset, rebuild.apply, rebuild.recall
+                        self._topic, self._partition, records[0].offset, rebuild.apply, recall
                     )
                     return rebuild.restored()
                 except CannotApply:  # these records failed the first time too, and became dead letters then

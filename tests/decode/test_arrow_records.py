@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.decode import arrow_records
+from glaim_stream.budget import Budget
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE, parse_arrow
 from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
 from glaim_stream.decode.decoder import Decoder
@@ -236,22 +236,17 @@ def test_an_unreadable_record_does_not_affect_others_with_the_same_schema() -> N
 
 
 @pytest.mark.parametrize("rows", [2, 3])
-def test_the_number_of_cells_of_a_record_is_limited(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_records, "_MAX_CELLS", 6)
-    readings, rejects = decode(arrow(stream({"ts": [NOW_MS] * rows, "s0": [1.0] * rows, "s1": [1.0] * rows}), 0, b"g0"))
+def test_the_number_of_readings_of_a_record_is_limited(rows: int) -> None:
+    record = arrow(stream({"ts": [NOW_MS] * rows, "s0": [1.0] * rows, "s1": [1.0] * rows}), 0, b"g0")
+    decoder = Decoder(GroupIndex(catalogue()), Budget(record_readings=4))
+    readings, rejects = decoder.decode([record], now_ms=NOW_MS)
     assert len(readings) == (4 if rows == 2 else 0)
-    found = ["not a readable Arrow stream: expected at most 6 cells, found 3 rows of 3"] if rows == 3 else []
+    found = ["expected at most 4 readings in one record, found 6"] if rows == 3 else []
     assert [reject.detail for reject in rejects] == found
 
 
-def test_the_cell_limit_allows_a_large_record() -> None:
-    rows = 250_000
-    readings, rejects = decode(arrow(stream({"ts": [NOW_MS] * rows, "s0": [1.0] * rows}, "zstd"), 0, b"g0"))
-    assert (len(readings), rejects) == (rows, [])
-
-
-@pytest.mark.parametrize(("rows", "causes"), [(250_000, []), (250_001, [DeadLetterCause.UNDECODABLE])])
-def test_a_record_of_a_million_cells_is_read_and_a_larger_one_is_not(rows: int, causes: list[DeadLetterCause]) -> None:
+@pytest.mark.parametrize(("rows", "causes"), [(250_000, []), (250_001, [DeadLetterCause.TOO_LARGE])])
+def test_a_record_of_250_000_readings_is_read_and_a_larger_one_is_not(rows: int, causes: list[DeadLetterCause]) -> None:
     record = {"ts": pa.repeat(NOW_MS, rows), "sensor": pa.repeat("s0", rows), "value": pa.repeat(1.0, rows)}
     readings, rejects = decode(arrow(stream({**record, "group": pa.repeat("g0", rows)}, "zstd")))
     assert [reject.cause for reject in rejects] == causes
@@ -320,7 +315,7 @@ def test_arrow_and_json_records_keep_their_order() -> None:
         (stream({"ts": [datetime(2020, 1, 1)], "s0": [1.0]}), DeadLetterCause.UNDECODABLE),
         (stream({"ts": [NOW_MS], "s0": [b"\xff"]}), DeadLetterCause.UNDECODABLE),
         (stream({"ts": [[NOW_MS]], "s0": [1.0]}), DeadLetterCause.UNDECODABLE),
-        (stream({"ts": pa.nulls(10**6), "s0": pa.nulls(10**6), "s1": pa.nulls(10**6)}), DeadLetterCause.UNDECODABLE),
+        (stream({"ts": pa.nulls(10**6), "s0": pa.nulls(10**6), "s1": pa.nulls(10**6)}), DeadLetterCause.TOO_LARGE),
         (stream({"ts": pa.array([], pa.int64()), "s0": pa.array([], pa.float64())}), DeadLetterCause.MALFORMED),
         (stream({"ts": [NOW_MS]}), DeadLetterCause.MALFORMED),
         (stream({"group": ["g0"], "ts": [NOW_MS]}), DeadLetterCause.MALFORMED),
@@ -356,15 +351,6 @@ def test_no_bytes_raise(value: bytes) -> None:
     readings, rejects = decode(arrow(value))
     assert len(readings) == 0
     assert rejects
-
-
-@pytest.mark.parametrize(
-    ("cells", "cause"), [(1_000_000, DeadLetterCause.MALFORMED), (1_000_001, DeadLetterCause.UNDECODABLE)]
-)
-def test_a_record_is_read_up_to_exactly_a_million_cells(cells: int, cause: DeadLetterCause) -> None:
-    """A record of times alone holds no reading, which is noticed only after it has been read."""
-    _, (reject,) = decode(arrow(stream({"ts": pa.repeat(NOW_MS, cells)}, "zstd"), 0, b"g0"))
-    assert reject.cause is cause
 
 
 def test_records_with_the_same_columns_and_other_contents_are_parsed_together() -> None:

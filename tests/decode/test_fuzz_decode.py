@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -63,7 +64,9 @@ def test_every_record_becomes_readings_or_rejects_independently_of_its_neighbour
     assert not whole & {offset for offset, _ in read}, "a record is rejected as a whole or by reading"
     assert {each.cause for each in rejects} <= set(DeadLetterCause) - {DeadLetterCause.PROCESSING}
     parts = [Decoder(index).decode([record], now_ms=NOW_MS) for record in batch]
-    every = [np.concatenate([getattr(part, name) for part, _ in parts]) for name in Readings.__slots__]
+    every = [
+        np.concatenate([getattr(part, column.name) for part, _ in parts]) for column in dataclasses.fields(Readings)
+    ]
     alone = comparable(index, Readings(*every), [reject for _, rejects_alone in parts for reject in rejects_alone])
     assert comparable(index, readings, rejects) == alone
 

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pyarrow as pa
 
+from glaim_stream.budget import DEFAULT
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.decode.dead_letters import DeadLetterCause, dead_letters
 from glaim_stream.decode.decoder import Decoder
@@ -18,7 +19,7 @@ from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import Record, catalogue
 
 ARROW = [("content-type", ARROW_CONTENT_TYPE)]
-COUNT = 333_000
+COUNT = DEFAULT.record_readings
 NOW_MS = 1_700_000_000_000
 MAX_HEADER_BYTES = 16_000
 

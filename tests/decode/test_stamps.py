@@ -17,7 +17,8 @@ from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord
 from glaim_stream.decode.stamps import LEAST_BOUND_MS, MAX_TICKS, Stamps, Tick, bound_ms, ticks_of, ticks_text
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.pipeline.applied import Applied
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows.partition import PartitionWindows
 from tests.support import Record, catalogue
 

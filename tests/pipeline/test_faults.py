@@ -23,7 +23,8 @@ from glaim_stream.pipeline.pipeline import Answer, Pipeline, Scores
 from glaim_stream.records import Rows, read_rows
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.outlet import AtLeastOnce
-from glaim_stream.worker.partition import PartitionWorker, Work
+from glaim_stream.worker.partition import PartitionWorker
+from glaim_stream.worker.unpublished import Work
 from tests.support import (
     POISON,
     MemoryPublisher,

@@ -14,7 +14,8 @@ from glaim_stream.errors import ContractError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.pipeline.applied import Applied
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import Method, read_rows
 from glaim_stream.vocabulary import Status
 from glaim_stream.windows.outages import Outage

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.pipeline.applied import Applied
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.replay import restore
 from glaim_stream.replay.restore import CopyRestore
 from glaim_stream.windows.partition import PartitionWindows
@@ -23,10 +24,10 @@ class Recording(Pipeline):
         super().__init__(catalogue(sensors=1), {}, Ladder([Interpolation()]))
         self.offsets: list[int] = []
 
-    def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
+    def slices(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Iterator[Applied]:
         assert now_ms == 10**6
         self.offsets += [record.offset for record in records]
-        return super().apply(windows, records, now_ms=now_ms)
+        return super().slices(windows, records, now_ms=now_ms)
 
 
 def reading(step: int, group: str = "g0") -> Record:

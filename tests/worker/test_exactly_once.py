@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from glaim_stream.budget import DEFAULT, Budget
+from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.errors import OwnershipLost
 from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import Commit, OffsetLedger
 from glaim_stream.output.messages import Output
+from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import read_rows
+from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker import partition
-from glaim_stream.worker.partition import PartitionWorker, Work
-from tests.support import MemoryRebuilder, Record, catalogue, json_record, until
+from glaim_stream.worker.partition import PartitionWorker
+from glaim_stream.worker.unpublished import Work
+from tests.support import POISON, MemoryRebuilder, PoisonedPipeline, Record, catalogue, json_record, until
 
 RULES = catalogue(sensors=2, revise_after=2, idle_timeout_s=10.0, window=12, max_gap=4)
+SLICED = Budget(slice_bytes=1)
 
 
 @dataclass
@@ -31,6 +38,7 @@ class Broker:
 
     outputs: list[Output] = field(default_factory=list)
     commit: Commit | None = None
+    transactions: int = 0
     owner: object = None
 
     @property
@@ -54,6 +62,8 @@ class MemoryOutlet:
         self._broker = broker
         self.moved_to: list[int] = []
         self.next_seeks = 100
+        self.open = asyncio.Event()  # the broker acknowledges
+        self.open.set()
 
     async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
         self._broker.owner = self
@@ -65,11 +75,13 @@ class MemoryOutlet:
 
     async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
         await asyncio.sleep(0)
+        await self.open.wait()
         if self._broker.owner is not self:
             raise OwnershipLost("fenced")
         assert commit is not None
         self._broker.outputs += outputs
         self._broker.commit = commit
+        self._broker.transactions += 1
 
     async def close(self) -> None:
         pass
@@ -106,7 +118,14 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    broker: Broker, topic: Sequence[Record] = (), *, ours: list[bool | None] | None = None, start_ms: int = 1_000_000
+    broker: Broker,
+    topic: Sequence[Record] = (),
+    *,
+    ours: list[bool | None] | None = None,
+    start_ms: int = 1_000_000,
+    budget: Budget = DEFAULT,
+    imputer: Imputer | None = None,
+    kind: type[Pipeline] = Pipeline,
 ) -> AsyncIterator[Bench]:
     confirmed = [True] if ours is None else ours
 
@@ -115,10 +134,10 @@ async def bench(
 
     commit, now_ms, outlet = broker.commit, [start_ms], MemoryOutlet(broker)
     rebuilder = MemoryRebuilder(topic, *() if commit is None else (commit.rebuild_from, 0, commit))
+    pipeline = kind(RULES, {}, imputer or Ladder([Interpolation()]), clock_kept=True, budget=budget)
     worker = PartitionWorker(
-        "in", 3, Pipeline(RULES, {}, Ladder([Interpolation()]), clock_kept=True), outlet, rebuilder,
-        batches_in_flight=2, confirm=confirm, now_ms=lambda: now_ms[0],
-    )  # fmt: skip
+        "in", 3, pipeline, outlet, rebuilder, batches_in_flight=2, confirm=confirm, now_ms=lambda: now_ms[0]
+    )
     it = Bench(worker, outlet, now_ms)
     worker._on_crash = it.crashes.append
     try:
@@ -215,13 +234,15 @@ STORY: list[Event] = [
 ]  # fmt: skip
 
 
-async def told(story: Sequence[Event], *, killed_after: frozenset[int] = frozenset()) -> Broker:
+async def told(
+    story: Sequence[Event], *, killed_after: frozenset[int] = frozenset(), budget: Budget = DEFAULT
+) -> Broker:
     """The broker after a story whose worker is killed after some of the events."""
     broker = Broker()
     topic: list[Record] = []
     place, start_ms = 0, 1_000_000
     while place < len(story):
-        async with bench(broker, topic, start_ms=start_ms) as it:
+        async with bench(broker, topic, start_ms=start_ms, budget=budget) as it:
             while place < len(story):
                 kind, detail = story[place]
                 if kind == "read":
@@ -246,11 +267,116 @@ async def test_steps_closed_by_the_clock_are_published_once() -> None:
     assert newest["s0", 11][1] == 4.25
 
 
+@pytest.mark.parametrize("budget", [DEFAULT, SLICED], ids=["whole", "sliced"])
 @pytest.mark.parametrize("killed", range(len(STORY) - 1))
-async def test_a_worker_killed_anywhere_numbers_the_clocks_steps_as_if_it_had_not_been(killed: int) -> None:
+async def test_a_worker_killed_anywhere_numbers_the_clocks_steps_as_if_it_had_not_been(
+    killed: int, budget: Budget
+) -> None:
     """After a kill that follows a pause, the clock starts anew: only readings close steps until the next pause."""
     undisturbed = await told(STORY)
-    disturbed = await told(STORY, killed_after=frozenset([killed]))
+    disturbed = await told(STORY, killed_after=frozenset([killed]), budget=budget)
     assert len(keys(disturbed.rows)) == len(set(keys(disturbed.rows)))
     if STORY[killed + 1][0] == "read":
         assert sorted(disturbed.rows) == sorted(undisturbed.rows)
+
+
+# The last record closes what the silence left open: with SLICED, ten slices, of which six query the imputer.
+SILENCE = [reading(0, 0), reading(1, 1), reading(2, 2), reading(3, 13)]
+
+
+class Hanging:
+    """An imputer that answers some calls and no more."""
+
+    def __init__(self, answers: int) -> None:
+        self.calls, self._answers = 0, answers
+
+    async def impute(self, windows: Windows) -> Imputed:
+        self.calls += 1
+        if self.calls > self._answers:
+            await asyncio.Event().wait()
+        return await Interpolation().impute(windows)
+
+
+async def test_the_slices_of_a_batch_share_a_transaction() -> None:
+    whole, sliced = Broker(), Broker()
+    async with bench(whole, SILENCE) as it:
+        await it.work(SILENCE)
+    async with bench(sliced, SILENCE, budget=SLICED) as it:
+        await it.work(SILENCE)
+        assert it.ledger.answered_to == 4
+    assert (len(whole.outputs), len(sliced.outputs)) == (1, 10)
+    assert (whole.transactions, sliced.transactions) == (1, 1)
+    assert sliced.rows == whole.rows
+    assert sliced.commit == whole.commit
+
+
+@pytest.mark.parametrize("answered", [0, 1, 5])
+async def test_a_worker_killed_between_slices_has_published_none_of_them(answered: int) -> None:
+    undisturbed, broker = Broker(), Broker()
+    async with bench(undisturbed, SILENCE) as it:
+        await it.work(SILENCE)
+    imputer = Hanging(answered)
+    async with bench(broker, SILENCE, budget=SLICED, imputer=imputer) as it:
+        await it.worker.submit(Work(SILENCE, it.ledger.deliver(0, 4), lambda: None))
+        await until(lambda: imputer.calls > answered)
+    assert (broker.outputs, broker.commit) == ([], None)
+    async with bench(broker, SILENCE, budget=SLICED) as it:
+        await it.work(SILENCE)
+    assert broker.rows == undisturbed.rows
+
+
+async def test_slices_that_the_clock_closed_before_a_kill_are_not_published_again() -> None:
+    topic = [*SILENCE[:3], reading(3, 5)]
+    broker, imputer = Broker(), Hanging(2)
+    async with bench(broker, topic, budget=SLICED, imputer=imputer) as it:
+        await it.work(topic[:3])
+        it.now_ms[0] += 15_000
+        closing = asyncio.create_task(it.worker._close_idle())
+        await until(lambda: imputer.calls > 2)
+        closing.cancel()
+    assert broker.commit is not None
+    by_clock = broker.commit.clock
+    assert [(each.offset, each.model) for each in by_clock] == [(3, RULES.models[0].name)]
+    assert by_clock[0].through == max(step for _, step, *_ in broker.rows), "the commit names the published slices"
+    async with bench(broker, topic, budget=SLICED) as it:
+        await it.work(topic[3:])
+        await it.idle(15_000)
+    assert len(keys(broker.rows)) == len(set(keys(broker.rows)))
+    assert {step for _, step, *_ in broker.rows} >= set(range(7))
+
+
+class FailingOnce(Pipeline):
+    """A pipeline with an internal error in the middle of a record, after four of its slices, at the first attempt."""
+
+    failed = False
+
+    def slices(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Iterator[Applied]:
+        for number, applied in enumerate(super().slices(windows, records, now_ms=now_ms)):
+            if number == 4 and not self.failed:
+                self.failed = True
+                raise RuntimeError("a bug")
+            yield applied
+
+
+async def test_slices_of_a_failed_attempt_are_not_published() -> None:
+    undisturbed, broker = Broker(), Broker()
+    async with bench(undisturbed, SILENCE) as it:
+        await it.work(SILENCE)
+    async with bench(broker, SILENCE, budget=SLICED, kind=FailingOnce) as it:
+        await it.work(SILENCE)
+    assert broker.transactions == 1
+    assert broker.rows == undisturbed.rows
+
+
+async def test_windows_restored_after_an_internal_error_know_what_the_clock_closes_in_flight() -> None:
+    topic = [reading(0, 0), reading(1, 1), reading(2, 2), replace(reading(3, 3), key=POISON), reading(4, 9)]
+    broker = Broker()
+    async with bench(broker, topic, kind=PoisonedPipeline) as it:
+        await it.work(topic[:3])
+        it.outlet.open.clear()
+        it.now_ms[0] += 14_000
+        await it.worker._close_idle()
+        asyncio.get_running_loop().call_later(0.05, it.outlet.open.set)
+        await it.work(topic[3:])
+    assert {step for _, step, *_ in broker.rows} == set(range(7)), "the group is dark from step 7 on"
+    assert len(keys(broker.rows)) == len(set(keys(broker.rows)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import repeat
@@ -23,14 +23,16 @@ from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import Commit, OffsetLedger
-from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.pipeline.applied import Applied
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import read_rows
 from glaim_stream.times import steady_ms
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker import partition as module
 from glaim_stream.worker import restore
 from glaim_stream.worker.outlet import AtLeastOnce
-from glaim_stream.worker.partition import PartitionWorker, Work
+from glaim_stream.worker.partition import PartitionWorker
+from glaim_stream.worker.unpublished import Work
 from tests.support import MemoryPublisher, MemoryRebuilder, Neighbours, Record, catalogue, header, json_record, until
 
 RULES = catalogue(sensors=1)
@@ -344,9 +346,11 @@ async def test_the_default_clock_does_not_follow_jumps_of_the_wall_clock(monkeyp
     seen: list[int] = []
 
     class Clocked(Pipeline):
-        def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
+        def slices(
+            self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int
+        ) -> Iterator[Applied]:
             seen.append(now_ms)
-            return super().apply(windows, records, now_ms=now_ms)
+            return super().slices(windows, records, now_ms=now_ms)
 
     monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_123_999_999)
     before_ms = steady_ms()

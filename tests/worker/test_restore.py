@@ -11,7 +11,8 @@ from prometheus_client import REGISTRY
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline.pipeline import Applied, Pipeline
+from glaim_stream.pipeline.applied import Applied
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker import restore
 from glaim_stream.worker.restore import CannotApply, Rebuild, TopicRestore
@@ -77,8 +78,10 @@ async def test_probes_of_every_part_are_kept_up_to_the_horizon(isolate: bool, mo
         return list(probes)
 
     class Probing(Pipeline):
-        def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
-            return Applied([], [], probes=[f"probe {records[0].offset}"])  # type: ignore[list-item]
+        def slices(
+            self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int
+        ) -> Iterator[Applied]:
+            return iter([Applied([], [], probes=[f"probe {records[0].offset}"])])  # type: ignore[list-item]
 
     monkeypatch.setattr(restore, "newest_steps", newest_steps)
     rebuild = Rebuild(Probing(RULES, {}, Ladder([Interpolation()])), lambda: 10**6, isolate=isolate)

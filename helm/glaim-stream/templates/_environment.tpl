@@ -41,6 +41,20 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.triton.client.inFlight | int64 | quote }}
 - name: GLAIM_BATCHES_IN_FLIGHT
   value: {{ .Values.worker.batchesInFlight | int64 | quote }}
+- name: GLAIM_RECORD_BYTES
+  value: {{ .Values.worker.limits.recordBytes | int64 | quote }}
+- name: GLAIM_RECORD_JSON_BYTES
+  value: {{ .Values.worker.limits.recordJsonBytes | int64 | quote }}
+- name: GLAIM_RECORD_READINGS
+  value: {{ .Values.worker.limits.recordReadings | int64 | quote }}
+- name: GLAIM_BATCH_BYTES
+  value: {{ .Values.worker.limits.batchBytes | int64 | quote }}
+- name: GLAIM_BATCH_READINGS
+  value: {{ .Values.worker.limits.batchReadings | int64 | quote }}
+- name: GLAIM_PARTITION_GROUPS
+  value: {{ .Values.worker.limits.partitionGroups | int64 | quote }}
+- name: GLAIM_SLICE_BYTES
+  value: {{ .Values.worker.limits.sliceBytes | int64 | quote }}
 - name: GLAIM_BREAKER_REST_S
   value: {{ .Values.triton.client.breakerRestSeconds | quote }}
 - name: GLAIM_FALLBACK_LOCAL

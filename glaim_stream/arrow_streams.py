@@ -1,0 +1,143 @@
+"""Arrow IPC streams that are measured before they are read, so that a small one cannot fill the memory.
+
+A record batch states its rows and the bytes of its buffers in its metadata, and each compressed buffer states its
+decompressed length in its first eight bytes. Rows can also multiply what few bytes hold: a column of nulls takes none,
+and dictionaries, views and run lengths let many rows refer to one long text. Hence columns are expanded by
+`decode.arrow_columns`, which never writes such a text once per row.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+
+from glaim_stream.budget import Budget, OverBudget
+from glaim_stream.flatbuffers import Table
+
+BROKEN = (pa.ArrowException, ValueError, KeyError, TypeError, OSError)  # what an unreadable stream raises
+
+# Places of fields in Arrow's format/Message.fbs
+_HEADER = 2  # of a Message: a RecordBatch or a DictionaryBatch
+_ROWS, _BUFFERS, _COMPRESSION = 0, 2, 3  # of a RecordBatch
+_DICTIONARY_DATA, _IS_DELTA = 1, 2  # of a DictionaryBatch, whose data is a RecordBatch
+_LONG = {"sensor", "value"}
+_LENGTH = struct.Struct("<q")
+_STORED_PLAIN = -1  # instead of a decompressed length
+_OLD_COMPRESSION = b"ARROW:experimental_compression"  # of Arrow 0.17, which states it beside the record batch
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a stream says that it holds."""
+
+    size_bytes: int  # of all buffers, decompressed
+    readings: int
+    entries: int = 0  # of all dictionaries
+
+    def within(self, budget: Budget) -> Self:
+        """The claim itself.
+
+        Raises:
+            OverBudget: it is more than one record may have.
+        """
+        for what, found, most in (
+            ("decompressed bytes", self.size_bytes, budget.record_bytes),
+            ("readings", self.readings, budget.record_readings),
+            ("dictionary entries", self.entries, budget.record_readings),
+        ):
+            if found > most:
+                raise OverBudget(f"expected at most {most} {what} in one record, found {found}")
+        return self
+
+
+def sensors_of(columns: Sequence[str]) -> list[str] | None:
+    """The columns of a wide table that are sensors; None for a long table, whose sensors are in a column."""
+    return None if set(columns) >= _LONG else [name for name in columns if name not in ("group", "ts")]
+
+
+def claim_of(stream: bytes) -> Claim:
+    """Measure a stream without decompressing anything.
+
+    Raises:
+        pa.ArrowException, ValueError, OSError: the stream is broken.
+    """
+    buffer = pa.py_buffer(stream)
+    size_bytes = rows = entries = dictionary_bytes = 0
+    for message in pa.ipc.MessageReader.open_stream(buffer):
+        if message.type not in ("record batch", "dictionary"):
+            continue
+        metadata = message.metadata.to_pybytes()
+        if _OLD_COMPRESSION in metadata:
+            raise ValueError("expected a stream of Arrow 1.0 or later, found the compression of an earlier one")
+        header = _header(Table.root(metadata))
+        dictionary = message.type == "dictionary"
+        batch = header.table(_DICTIONARY_DATA) if dictionary else header
+        if batch is None or batch.int64(_ROWS) < 0:
+            raise ValueError("expected a batch of rows, found none")
+        found_bytes = _size_bytes(batch, message.body)
+        if dictionary:
+            # A delta is appended to a copy of what the dictionary held.
+            found_bytes += dictionary_bytes if header.byte(_IS_DELTA) else 0
+            dictionary_bytes += found_bytes
+            entries += batch.int64(_ROWS)
+        else:
+            rows += batch.int64(_ROWS)
+        size_bytes += found_bytes
+    with pa.ipc.open_stream(buffer) as reader:
+        sensors = sensors_of(reader.schema.names)
+    return Claim(size_bytes, rows * (1 if sensors is None else len(sensors)), entries)
+
+
+def read_claimed(stream: bytes) -> pa.Table:
+    """Read and validate a stream whose claim is within the budget, batch by batch.
+
+    Raises:
+        pa.ArrowException, ValueError, KeyError, TypeError, OSError: the stream is broken.
+    """
+    with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
+        table = pa.Table.from_batches(list(reader), reader.schema)
+    table.validate(full=True)  # Arrow follows offsets unchecked when it reads values; a wrong one can crash the process
+    return table
+
+
+def read_bounded(stream: bytes, budget: Budget) -> pa.Table:
+    """`read_claimed` for a stream that was not measured before.
+
+    Raises:
+        OverBudget: the stream claims more than one record may have.
+        pa.ArrowException, ValueError, KeyError, TypeError, OSError: the stream is broken.
+    """
+    claim_of(stream).within(budget)
+    return read_claimed(stream)
+
+
+def _header(message: Table) -> Table:
+    header = message.table(_HEADER)
+    if header is None:
+        raise ValueError("expected a message with a header, found none")
+    return header
+
+
+def _size_bytes(batch: Table, body: pa.Buffer) -> int:
+    """Bytes of a batch's buffers once decompressed; buffers that overlap count each."""
+    compressed = batch.table(_COMPRESSION) is not None
+    content = memoryview(body) if body is not None else memoryview(b"")
+    size_bytes = 0
+    for offset, length in batch.int64_pairs(_BUFFERS):
+        if length == 0:
+            continue
+        if offset < 0 or length < 0 or offset + length > len(content):
+            raise ValueError(f"expected a buffer within {len(content)} bytes, found {length} bytes at {offset}")
+        size_bytes += length
+        if compressed:
+            if length < _LENGTH.size:
+                raise ValueError(f"expected a compressed buffer to state its length, found {length} bytes")
+            stated: int = _LENGTH.unpack_from(content, offset)[0]
+            if stated < _STORED_PLAIN:
+                raise ValueError(f"expected a decompressed length, found {stated}")
+            size_bytes += max(0, stated)
+    return size_bytes

@@ -1,0 +1,93 @@
+"""Columns of Arrow tables as numpy arrays and as distinct names, without writing a shared value once per row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from glaim_stream.budget import OverBudget
+
+_VIEW_BYTES = 16  # of one entry of a view array; its first four bytes are the length of the text
+_MOST_VIEWED_BYTES = 64_000_000  # of texts that views refer to, counted once per row
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A column of names: the distinct ones, and the index of each row's name, -1 for null."""
+
+    distinct: Sequence[str | None]
+    place: NDArray[np.int64]
+
+    def __getitem__(self, row: int) -> str | None:
+        place = int(self.place[row])
+        return None if place < 0 else self.distinct[place]
+
+
+def names(column: pa.ChunkedArray) -> Names:
+    """A column of text, of numbers or of a dictionary of these as names."""
+    if not pa.types.is_dictionary(column.type):
+        _require_viewed(column)
+        column = pc.cast(column, pa.string()).dictionary_encode()
+    chunk = column.unify_dictionaries().combine_chunks()
+    _require_viewed(pa.chunked_array([chunk.dictionary]))
+    place = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return Names(pc.cast(chunk.dictionary, pa.string()).to_pylist(), place)
+
+
+def times_ms(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """A column of zoned timestamps or of epoch milliseconds as milliseconds, NaN for null."""
+    return _per_entry(column, _times_ms)
+
+
+def is_timestamp(column: pa.ChunkedArray) -> bool:
+    """Whether a column's type states the unit of its times."""
+    entry = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    timestamp: bool = pa.types.is_timestamp(entry)
+    return timestamp
+
+
+def numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """A column of numbers as floats, NaN for null."""
+    return _per_entry(column, lambda plain: _floats(pc.cast(plain, pa.float64())))
+
+
+def _per_entry(column: pa.ChunkedArray, convert: Any) -> NDArray[np.float64]:
+    """Convert a column; of a dictionary each entry once, however many rows refer to it."""
+    if not pa.types.is_dictionary(column.type):
+        converted: NDArray[np.float64] = convert(column)
+        return converted
+    chunk = column.unify_dictionaries().combine_chunks()
+    entries = np.append(convert(pa.chunked_array([chunk.dictionary])), np.nan)  # index -1, null, selects the NaN
+    rows: NDArray[np.float64] = entries[chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return rows
+
+
+def _times_ms(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    if pa.types.is_timestamp(column.type):
+        if column.type.tz is None:
+            raise ValueError("expected ts as a timestamp with a zone or as epoch milliseconds, found no zone")
+        column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
+    return _floats(pc.cast(column, pa.int64()))
+
+
+def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    floats: NDArray[np.float64] = column.to_numpy().astype(np.float64, copy=False)
+    return floats
+
+
+def _require_viewed(column: pa.ChunkedArray) -> None:
+    """Require that the texts of a column of views fit the memory; any number of views may refer to the same bytes."""
+    if not (pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type)):
+        return
+    viewed_bytes = 0
+    for chunk in column.chunks:
+        entries = np.frombuffer(chunk.buffers()[1], np.uint32)[:: _VIEW_BYTES // 4][chunk.offset :][: len(chunk)]
+        viewed_bytes += int(entries[chunk.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
+    if viewed_bytes > _MOST_VIEWED_BYTES:
+        raise OverBudget(f"expected at most {_MOST_VIEWED_BYTES} bytes of text, found {viewed_bytes}")

@@ -1,0 +1,110 @@
+"""What a partition's worker has applied and not published yet, and which of it shares a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.kafka.offsets import Commit, Delivery
+from glaim_stream.output.messages import Output
+from glaim_stream.pipeline.engine import Pending
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A batch to process; `done` is called once it is answered. `seeks`: see transport.Batch."""
+
+    records: Sequence[InputRecord]
+    delivery: Delivery
+    done: Callable[[], object]
+    seeks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unpublished:
+    """A batch, or a slice of one, that is applied.
+
+    `pending` is None for a batch that was applied before. `work` is what the last slice of a batch answers; steps that
+    the wall clock closed have none. `commit` is what may be committed afterwards; None where a later commit does.
+    `more` says that the batch has further slices.
+    """
+
+    pending: Pending | None
+    work: Work | None
+    commit: Commit | None
+    more: bool = False
+
+
+class UnpublishedQueue:
+    """Batches and slices in order.
+
+    Without transactions each is published by itself. A transaction holds whole batches, because it holds exactly the
+    output of the offsets that it commits: the outputs of a batch's slices wait for its last one.
+    """
+
+    def __init__(self, most: int, *, transactions: bool) -> None:
+        """Start empty; at `most` batches and slices, `put` waits."""
+        self._queue: asyncio.Queue[Unpublished] = asyncio.Queue(most)
+        self._transactions = transactions
+        self._following: Unpublished | None = None  # taken from the queue, and not returned yet
+
+    def empty(self) -> bool:
+        """Whether everything was taken."""
+        return self._following is None and self._queue.empty()
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._following = None
+        while not self._queue.empty():
+            self._queue.get_nowait()
+
+    async def put(self, applied: Unpublished) -> None:
+        """Add a batch or a slice; wait for room."""
+        await self._queue.put(applied)
+
+    async def next_to_publish(
+        self, output_of: Callable[[Pending], Awaitable[Output]]
+    ) -> tuple[list[Unpublished], list[Output]]:
+        """Wait for what is published next.
+
+        Args:
+            output_of: waits for the imputer and makes the output; called in order.
+
+        Returns:
+            What is answered afterwards, one slice or whole batches, and the outputs.
+        """
+        outputs: list[Output] = []
+        together = [await self._last_slice(output_of, outputs)]
+        while self._transactions and not self._queue.empty():  # what is ready shares a transaction
+            following = self._queue.get_nowait()
+            if following.more or (following.pending is not None and not following.pending.ready):
+                self._following = following
+                break
+            together.append(following)
+        outputs += [await output_of(applied.pending) for applied in together if applied.pending is not None]
+        return together, outputs
+
+    async def _last_slice(
+        self, output_of: Callable[[Pending], Awaitable[Output]], outputs: list[Output]
+    ) -> Unpublished:
+        """Return the last slice of the next batch; add the outputs that share a transaction with it to `outputs`.
+
+        Those of a record that could not be applied are left out: the last slice makes its rows again.
+        """
+        applied = await self._next()
+        complete = 0  # outputs up to the last complete record
+        while applied.more and self._transactions:
+            assert applied.pending is not None
+            outputs.append(await output_of(applied.pending))
+            if applied.pending.records:
+                complete = len(outputs)
+            applied = await self._next()
+        if applied.pending is not None and applied.pending.repeats:
+            del outputs[complete:]
+        return applied
+
+    async def _next(self) -> Unpublished:
+        following, self._following = self._following, None
+        return following or await self._queue.get()
