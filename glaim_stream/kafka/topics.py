@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import InvalidReplicationFactorError, KafkaError, TopicAlreadyExistsError
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.retry import pauses_s
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; the supervisor of the worker starts it again
+_FENCED_TIMEOUT_S = 30.0  # a broker is fenced for 9 s after its last heartbeat, and until it has caught up after a start
 
 
 def ensure_topics(settings: Settings) -> dict[str, int]:
@@ -26,7 +29,8 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
     they have fewer than the input.
 
     Raises:
-        SettingsError: the broker cannot be reached, or adds no partitions to the topic of the output or of the outages.
+        SettingsError: the broker cannot be reached, has too few brokers for the replicas of a topic, or adds no
+            partitions to the topic of the output or of the outages.
     """
     with connected_admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
@@ -46,7 +50,7 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> int:
     """Create one topic where it is absent; returns its number of partitions.
 
     Raises:
-        SettingsError: the broker cannot be reached.
+        SettingsError: the broker cannot be reached, or has too few brokers for the replicas of the topic.
     """
     with connected_admin(settings) as admin:
         if _partitions(admin, topic) is None:
@@ -80,10 +84,22 @@ def _partitions(admin: KafkaAdminClient, topic: str) -> int | None:
 def _create(
     admin: KafkaAdminClient, topic: str, partitions: int, replicas: int, configs: Mapping[str, str] | None = None
 ) -> None:
-    try:
-        admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=dict(configs or {}))])
-    except TopicAlreadyExistsError:
-        return  # another worker created it meanwhile
+    pauses, started_s = pauses_s(), time.monotonic()
+    while True:
+        try:
+            admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=dict(configs or {}))])
+            break
+        except TopicAlreadyExistsError:
+            return  # another worker created it meanwhile
+        except InvalidReplicationFactorError as error:
+            # The same code stands for too few brokers and for brokers that the controller has fenced for a moment.
+            fenced = "fenced" in str(error)
+            if not fenced or time.monotonic() - started_s > _FENCED_TIMEOUT_S:
+                found = "every broker is fenced" if fenced else "there are fewer"
+                raise SettingsError(
+                    f"GLAIM_REPLICATION_FACTOR: expected {replicas} brokers for {topic}, {found}: {error.description}"
+                ) from error
+        time.sleep(next(pauses))
     log.info("created topic %s with %d partitions, %d replicas", topic, partitions, replicas)
 
 
