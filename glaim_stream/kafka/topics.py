@@ -19,7 +19,9 @@ from glaim_stream.settings import Settings
 log = logging.getLogger(__name__)
 
 _BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; the supervisor of the worker starts it again
-_FENCED_TIMEOUT_S = 30.0  # a broker is fenced for 9 s after its last heartbeat, and until it has caught up after a start
+_FENCED_TIMEOUT_S = (
+    30.0  # a broker is fenced for 9 s after its last heartbeat, and until it has caught up after a start
+)
 
 
 def ensure_topics(settings: Settings) -> dict[str, int]:
@@ -95,9 +97,9 @@ def _create(
             # The same code stands for too few brokers and for brokers that the controller has fenced for a moment.
             fenced = "fenced" in str(error)
             if not fenced or time.monotonic() - started_s > _FENCED_TIMEOUT_S:
-                found = "every broker is fenced" if fenced else "there are fewer"
+                found = "found all of them fenced" if fenced else "found fewer"
                 raise SettingsError(
-                    f"GLAIM_REPLICATION_FACTOR: expected {replicas} brokers for {topic}, {found}: {error.description}"
+                    f"GLAIM_REPLICATION_FACTOR: expected {replicas} brokers for the replicas of {topic}, {found}"
                 ) from error
         time.sleep(next(pauses))
     log.info("created topic %s with %d partitions, %d replicas", topic, partitions, replicas)
