@@ -1,22 +1,25 @@
-"""The delay from the reading that closes a step to the rows of that step, at a steady rate of readings."""
+"""The delay from the reading that closes a step until a reader has the rows of that step, at a steady rate."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 import numpy as np
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
 from kafka import KafkaConsumer, TopicPartition
 
-from benchmarks.engines import Engine, Job, Output
+from benchmarks.engines import Engine, Job
 from benchmarks.load import FIRST_STEP_MS, Load
 from benchmarks.measure import EngineFailed, started
-from benchmarks.topics import BATCH_BYTES, make_topic, read_topic
+from benchmarks.topics import BATCH_BYTES, make_topic
 from glaim_stream.records import read_rows
 
 TICK_S = 0.01
@@ -26,12 +29,61 @@ _REST_S = 2.0  # wait for the last outputs
 
 @dataclass(frozen=True)
 class Latency:
-    """Delays over all steps and partitions, from the broker's time of the closing reading to that of the rows."""
+    """Delays over all steps and partitions of one round, from the broker's time of the closing reading."""
 
     p50_ms: float
     p99_ms: float
     samples: int
     per_s: float  # readings per second actually sent
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    """A message, and the time at which the reader had it."""
+
+    time_ms: float
+    partition: int
+    value: bytes
+
+
+class _Reader:
+    """Reads the output while it is written, and only what is committed, as a user of the rows does."""
+
+    def __init__(self, job: Job) -> None:
+        self.arrivals: list[_Arrival] = []
+        self._job = job
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def has_every_partition(self) -> bool:
+        """Whether a message of every partition arrived."""
+        return len({arrival.partition for arrival in self.arrivals}) == self._job.load.partitions
+
+    def _read(self) -> None:
+        consumer = KafkaConsumer(
+            bootstrap_servers=self._job.servers, auto_offset_reset="earliest", isolation_level="read_committed"
+        )
+        try:
+            consumer.assign(
+                [TopicPartition(self._job.output_topic, number) for number in range(self._job.load.partitions)]
+            )
+            while not self._stop.is_set():
+                polled = consumer.poll(timeout_ms=200)
+                now_ms = time.time() * 1000
+                for partition, records in polled.items():
+                    self.arrivals += [_Arrival(now_ms, partition.partition, record.value) for record in records]
+        finally:
+            consumer.close()
 
 
 @dataclass(frozen=True)
@@ -46,10 +98,11 @@ def run(engine: Engine, job: Job, *, per_s: float, seconds: float, warm_up_s: fl
     """Send `per_s` readings per second for `warm_up_s` and `seconds`; the load's shape must keep steps in order."""
     make_topic(job.servers, job.input_topic, job.load.partitions)
     make_topic(job.servers, job.output_topic, job.load.partitions)
-    with started(engine, job, cores):
-        begun_ms, sent_per_s = asyncio.run(_send(job, per_s, seconds + warm_up_s))
-    outputs = read_topic(job.servers, job.output_topic, job.load.partitions)
-    latencies = _latencies(outputs, begun_ms, min(begun_ms.values(), default=0) + warm_up_s * 1000, job.load.step_ms)
+    with started(engine, job, cores), _Reader(job) as reader:
+        begun_ms, sent_per_s = asyncio.run(_send(job, reader, per_s, seconds + warm_up_s))
+    latencies = _latencies(
+        reader.arrivals, begun_ms, min(begun_ms.values(), default=0) + warm_up_s * 1000, job.load.step_ms
+    )
     if not len(latencies):
         raise EngineFailed(f"{engine.name}: no output within the measured time")
     p50, p99 = np.percentile(latencies, [50, 99])
@@ -60,7 +113,7 @@ class _Acknowledgement(Protocol):
     timestamp: int
 
 
-async def _send(job: Job, per_s: float, seconds: float) -> tuple[dict[tuple[int, int], int], float]:
+async def _send(job: Job, reader: _Reader, per_s: float, seconds: float) -> tuple[dict[tuple[int, int], int], float]:
     """Send the load; returns the broker's time of the start of each (partition, step), and the readings per second."""
     producer = AIOKafkaProducer(bootstrap_servers=job.servers, max_batch_size=BATCH_BYTES)
     await producer.start()
@@ -68,7 +121,7 @@ async def _send(job: Job, per_s: float, seconds: float) -> tuple[dict[tuple[int,
         first, *ticks = _ticks(producer, job.load, max(1, int(per_s * TICK_S)), int(seconds / TICK_S))
         for partition, builder in first.builders.items():  # starts the clock of every partition
             await producer.send_batch(builder, job.input_topic, partition=partition)
-        await asyncio.to_thread(_wait_for_join, job)
+        await _first_output(reader)
         acknowledged: list[tuple[list[tuple[int, int]], int, asyncio.Future[_Acknowledgement]]] = []
         start_s = time.perf_counter()
         for number, tick in enumerate(ticks):
@@ -108,31 +161,27 @@ def _ticks(producer: AIOKafkaProducer, load: Load, messages: int, count: int) ->
     return ticks
 
 
-def _wait_for_join(job: Job) -> None:
+async def _first_output(reader: _Reader) -> None:
     """Wait until the engine has produced output in every partition."""
-    consumer = KafkaConsumer(bootstrap_servers=job.servers)
-    partitions = [TopicPartition(job.output_topic, number) for number in range(job.load.partitions)]
     deadline_s = time.monotonic() + _START_S
-    try:
-        while not all(consumer.end_offsets(partitions).values()):
-            if time.monotonic() > deadline_s:
-                raise EngineFailed(f"no output within {_START_S:.0f} s")
-            time.sleep(0.1)
-    finally:
-        consumer.close()
+    while not reader.has_every_partition():
+        if time.monotonic() > deadline_s:
+            raise EngineFailed(f"no output within {_START_S:.0f} s")
+        await asyncio.sleep(0.1)
 
 
 def _latencies(
-    outputs: list[Output], begun_ms: dict[tuple[int, int], int], from_ms: float, step_ms: int
+    arrivals: Sequence[_Arrival], begun_ms: dict[tuple[int, int], int], warm_up_s: float, step_ms: int
 ) -> list[float]:
-    """Delays of all steps that ended after `from_ms`; a step ends when the next one of its partition begins."""
+    """Delays of all steps that ended after the warm-up; a step ends when the next one of its partition begins."""
+    from_ms = min(begun_ms.values(), default=0) + warm_up_s * 1000
     latencies: list[float] = []
-    for output in outputs:
-        rows = read_rows(output.value)
+    for arrival in arrivals:
+        rows = read_rows(arrival.value)
         first = rows.filter(np.asarray(rows["revision"]) == 0)["ts"].cast("int64").unique().to_pylist()
         for time_ms in first:
             step = (time_ms - FIRST_STEP_MS) // step_ms
-            ended_ms = begun_ms.get((output.partition, step + 1))
+            ended_ms = begun_ms.get((arrival.partition, step + 1))
             if ended_ms is not None and ended_ms >= from_ms:
-                latencies.append(output.timestamp - ended_ms)
+                latencies.append(arrival.time_ms - ended_ms)
     return latencies

@@ -68,8 +68,8 @@ async def _fill(servers: str, topic: str, partitions: int, messages: Iterable[Se
 
 
 def read_topic(servers: str, topic: str, partitions: int) -> list[Output]:
-    """All messages, in order of arrival at the broker."""
-    consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
+    """All committed messages, in order of arrival at the broker."""
+    consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", isolation_level="read_committed")
     assigned = [TopicPartition(topic, number) for number in range(partitions)]
     try:
         consumer.assign(assigned)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.engines import Job, Output
 
+EXACTLY_ONCE = {"GLAIM_DELIVERY": "exactly_once"}
+
 
 class Glaim:
     """The command `glaim-stream worker`."""
