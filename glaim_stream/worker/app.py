@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from glaim_stream.kafka.publish import KafkaPublisher
 from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.settings import Settings
+from glaim_stream.worker.batches import Batch, BatchSchema
 from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_watch import watch
@@ -30,7 +32,7 @@ from glaim_stream.worker.metric_series import create_series
 from glaim_stream.worker.outlet import AtLeastOnce, ExactlyOnce, Outlet
 from glaim_stream.worker.partition import PartitionWorker
 from glaim_stream.worker.rebuild import KafkaRebuilder
-from glaim_stream.worker.transport import Batch, BatchSchema
+from glaim_stream.worker.transport import Consumer
 from glaim_stream.worker.unpublished import Work
 
 log = logging.getLogger(__name__)
@@ -160,23 +162,21 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
 
     @app.task  # type: ignore[untyped-decorator]
     async def lag() -> None:
-        await watch_lag(settings, lambda: _answered(app))
+        await watch_lag(settings, lambda: _answered(app, Consumer.answered_to))
 
     @app.task  # type: ignore[untyped-decorator]
     async def lost() -> None:
-        await LostOffsets(settings, send).watch(app.consumer.gaps, lambda: _answered(app))
+        await LostOffsets(settings, send).watch(app.consumer.gaps, lambda: _answered(app, Consumer.committable_to))
 
     return app
 
 
-def _answered(app: faust.App) -> dict[int, int | None]:
+def _answered(app: faust.App, to: Callable[[Consumer, TP], int | None]) -> dict[int, int | None]:
     """Return, for each assigned partition, the offset before which everything is answered."""
     try:
-        assigned = app.consumer.assignment()
+        return {tp.partition: to(app.consumer, tp) for tp in app.consumer.assignment()}
     except NotReady:  # the app is starting or stopping
         return {}
-    ledgers = app.consumer.ledgers
-    return {tp.partition: ledgers[tp].answered_to if tp in ledgers else None for tp in assigned}
 
 
 async def _check_served(rung: ServedRung) -> None:

@@ -9,64 +9,24 @@ changes it fails a test.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
 from time import monotonic
 from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import CommitFailedError
 from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
-from faust.serializers.schemas import Schema
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
 from mode.utils.futures import notify
 
 from glaim_stream.kafka.connection import ISOLATION_LEVEL
-from glaim_stream.kafka.offsets import Delivery, OffsetLedger
+from glaim_stream.kafka.offsets import OffsetLedger
+from glaim_stream.worker.batches import Batch, bounded
 from glaim_stream.worker.lost_offsets import Gaps
 
 _RECENTLY_S = 1.0
-MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them is not split
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The value of an event: consecutive records of one partition, and the ledger's entry for them."""
-
-    topic: str
-    partition: int
-    records: Sequence[ConsumerRecord]
-    delivery: Delivery
-    seeks: int  # how often the partition's position had been moved before the poll that gave it
-
-
-def bounded(records: Sequence[ConsumerRecord]) -> Iterator[Sequence[ConsumerRecord]]:
-    """Split the records of a poll into parts of at most MAX_BATCH_BYTES of values; a larger record is a part alone.
-
-    The settings bound the number of records in a poll, but a record may hold thousands of readings, and these and the
-    steps that they close take many times its bytes: the driver's 8 MB of wide Arrow are some 650,000 readings.
-    """
-    start = size_bytes = 0
-    for end, record in enumerate(records):
-        size_bytes += len(record.value or b"")
-        if size_bytes > MAX_BATCH_BYTES and end > start:
-            yield records[start:end]
-            start, size_bytes = end, len(record.value or b"")
-    yield records[start:]
-
-
-class BatchSchema(Schema):
-    """A schema that passes a Batch through as the event's value: the pipeline decodes a whole batch at once."""
-
-    def compile(self, app: Any, **_: Any) -> Any:
-        """See faust.Schema."""
-
-        async def decode(message: Message, *, propagate: bool = False) -> Any:
-            return app.create_event(None, message.value, None, message)
-
-        return decode
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -91,6 +51,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = super()._create_worker_consumer(transport)
         consumer._isolation_level = ISOLATION_LEVEL  # read when the consumer starts
         return consumer
+
+    def positions(self) -> dict[TP, int]:
+        """The position of each assigned partition: the offset after the last that a poll has passed."""
+        assignment = self._ensure_consumer()._subscription.subscription.assignment
+        offsets = {} if assignment is None else assignment.all_consumed_offsets()
+        return {TP(tp.topic, tp.partition): each.offset for tp, each in offsets.items()}
 
     async def confirm(self, tp: TP) -> bool | None:
         """Whether the group's coordinator says, now, that a partition is ours; None when it does not answer."""
@@ -165,6 +131,7 @@ class Consumer(driver.Consumer):
         self._confirmed_s = -_RECENTLY_S  # when a broker was asked that confirmed our membership
         self._seeks: dict[TP, int] = {}  # offsets to seek to before the next poll
         self._seeks_done: dict[TP, int] = {}  # number of seeks by partition
+        self._read_to: dict[TP, int] = {}  # every record before it is in the ledger
         super().__init__(*args, **kwargs)
         self._read_offset = NoReadOffsets()
 
@@ -225,15 +192,34 @@ class Consumer(driver.Consumer):
             except Exception as error:  # the group is rebalancing; Faust seeks again before the flow resumes
                 self.log.warning("cannot seek back while the flow is suspended: %r", error)
             return
+        left_out: set[TP] = set()
         for aiokafka_tp, batch in records.items():
             if not self.flow_active or self.app.consumer_generation_id != generation:
                 return
             tp = TP(aiokafka_tp.topic, aiokafka_tp.partition)
             if not batch or (active is not None and tp not in active and tp not in self._buffered_partitions):
+                left_out.add(tp)
                 continue
             self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
             for part in bounded(batch):
                 yield tp, self._batch_message(tp, part)
+        positions = cast(ConsumerThread, self._thread).positions()
+        self._read_to = {tp: offset for tp, offset in positions.items() if tp not in left_out}
+
+    def committable_to(self, tp: TP) -> int | None:
+        """The offset up to which a partition may be committed; None before anything is answered."""
+        return self.ledgers[tp].answered_to if tp in self.ledgers else None
+
+    def answered_to(self, tp: TP) -> int | None:
+        """The offset before which nothing waits for an answer; None before a poll has passed the partition.
+
+        Where every record is answered this is the position: the markers of transactions, and records that compaction
+        took, have offsets too.
+        """
+        answered = self.committable_to(tp)
+        if tp not in self._read_to or (tp in self.ledgers and self.ledgers[tp].unanswered is not None):
+            return answered
+        return max(answered or 0, self._read_to[tp])
 
     def _batch_message(self, tp: TP, records: Sequence[ConsumerRecord]) -> ConsumerMessage:
         ledger = self.ledgers.setdefault(tp, OffsetLedger())

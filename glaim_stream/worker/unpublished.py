@@ -14,7 +14,7 @@ from glaim_stream.pipeline.engine import Pending
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """A batch to process; `done` is called once it is answered. `seeks`: see transport.Batch."""
+    """A batch to process; `done` is called once it is answered. `seeks`: see batches.Batch."""
 
     records: Sequence[InputRecord]
     delivery: Delivery

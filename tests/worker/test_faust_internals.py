@@ -29,7 +29,7 @@ from faust.types import TP
 from faust.types.tuples import ConsumerMessage, Message
 
 from glaim_stream.kafka.offsets import METADATA_PREFIX
-from glaim_stream.worker import transport
+from glaim_stream.worker import batches, transport
 from glaim_stream.worker.lost_offsets import Gaps
 
 # Function, fingerprint of its code in the tested version, and how the transport uses it.
@@ -130,7 +130,7 @@ def overridden(ours: type, theirs: type) -> Iterator[str]:
             },
         ),
         (transport.ConsumerThread, driver.AIOKafkaConsumerThread, {"_commit", "_create_worker_consumer"}),
-        (transport.BatchSchema, faust.Schema, {"compile"}),
+        (batches.BatchSchema, faust.Schema, {"compile"}),
     ],
 )  # fmt: skip
 def test_every_override_has_a_base_method_with_the_same_parameters(
@@ -209,7 +209,7 @@ def test_a_poll_becomes_one_message_with_the_batch() -> None:
     message = consumer._batch_message(ONE, records)
     assert (message.topic, message.partition, message.offset, message.timestamp) == ("in", 1, 9, 5.0)
     batch = message.value
-    assert isinstance(batch, transport.Batch)
+    assert isinstance(batch, batches.Batch)
     assert (batch.records, batch.delivery.first_offset, batch.delivery.next_offset) == (records, 7, 10)
 
 

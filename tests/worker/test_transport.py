@@ -24,8 +24,9 @@ from mode.utils.trees import Node
 
 from glaim_stream.kafka.offsets import METADATA_PREFIX
 from glaim_stream.worker import transport
+from glaim_stream.worker.batches import MAX_BATCH_BYTES, Batch, bounded
 from glaim_stream.worker.lost_offsets import Gap, Gaps
-from glaim_stream.worker.transport import MAX_BATCH_BYTES, Batch, NoReadOffsets, bounded
+from glaim_stream.worker.transport import NoReadOffsets
 
 ONE, TWO = TP("in", 1), TP("in", 2)
 
@@ -96,6 +97,24 @@ class App:
 
 
 @dataclass
+class PollThread:
+    """The part of the connection's thread that a poll uses."""
+
+    at: dict[TP, int] = field(default_factory=dict)
+    failures: int = 0
+    moved: list[dict[TP, int]] = field(default_factory=list)
+
+    def positions(self) -> dict[TP, int]:
+        return self.at
+
+    async def seek_wait(self, partitions: dict[TP, int]) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no broker answers")
+        self.moved.append(partitions)
+
+
+@dataclass
 class Poll:
     """A consumer whose next poll returns `records`."""
 
@@ -113,7 +132,11 @@ class Poll:
     _seeks: dict[TP, Any] = field(default_factory=dict)
     _committed_offset: dict[TP, int] = field(default_factory=dict)
     gaps: Gaps = field(default_factory=Gaps)
+    _thread: Any = field(default_factory=lambda: PollThread())
+    _read_to: dict[TP, int] = field(default_factory=dict)
 
+    answered_to = transport.Consumer.answered_to
+    committable_to = transport.Consumer.committable_to
     getmany = transport.Consumer.getmany
     _seek_before_poll = transport.Consumer._seek_before_poll
     continue_from = transport.Consumer.continue_from
@@ -389,21 +412,32 @@ async def test_the_consumer_s_thread_belongs_to_the_consumer_and_its_loop() -> N
 
 
 async def test_a_seek_happens_before_the_next_poll_and_marks_its_batches() -> None:
-    moved: list[dict[TP, int]] = []
-
-    class Thread:
-        failures = 1
-
-        async def seek_wait(self, partitions: dict[TP, int]) -> None:
-            if self.failures:
-                self.failures -= 1
-                raise OSError("no broker answers")
-            moved.append(partitions)
-
-    poll = Poll({TopicPartition("in", 1): [Record(b"{}", 5)]})
-    poll._thread, poll.assignment = Thread(), lambda: {TP("in", 1)}  # type: ignore[attr-defined]
+    thread = PollThread(failures=1)
+    poll = Poll({TopicPartition("in", 1): [Record(b"{}", 5)]}, _thread=thread)
+    poll.assignment = lambda: {TP("in", 1)}  # type: ignore[attr-defined]
     assert poll.continue_from(TP("in", 1), 3) == 1
     for seeks in (0, 1, 1):  # the first attempt fails, so its batch does not count
         (found,) = [message async for _, message in poll.getmany(2.5)]
         assert found.value.seeks == seeks
-    assert moved == [{TP("in", 1): 3}]
+    assert thread.moved == [{TP("in", 1): 3}]
+
+
+async def test_offsets_without_records_count_as_answered_once_every_record_is() -> None:
+    tp = TP("in", 1)
+    thread = PollThread({tp: 5})
+    poll = Poll({TopicPartition("in", 1): polled(3, 4)}, _thread=thread)
+    assert poll.answered_to(tp) is None
+    messages = [message async for _, message in poll.getmany(2.5)]
+    assert poll.answered_to(tp) is None, "the batch is open, although the position has passed it"
+    messages[0].value.delivery.answer(0)
+    assert poll.answered_to(tp) == 5
+    poll.records, thread.at = {}, {tp: 7}  # the markers of two transactions
+    assert [message async for _, message in poll.getmany(2.5)] == []
+    assert (poll.answered_to(tp), poll.committable_to(tp)) == (7, 5)
+
+
+async def test_the_position_of_a_partition_whose_records_were_left_out_does_not_count() -> None:
+    tp = TP("in", 1)
+    poll = Poll({TopicPartition("in", 1): polled(3, 4)}, active={TP("in", 0)}, _thread=PollThread({tp: 5}))
+    assert await poll.batches() == []
+    assert poll.answered_to(tp) is None

@@ -1,0 +1,74 @@
+"""Input that a producer writes in transactions: aborted readings are not there, and markers are no lag."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from pathlib import Path
+
+from kafka import KafkaProducer
+
+from deploy.kafka import ExternalKafka, LocalKafka
+from deploy.ports import LOOPBACK, choose_port
+from glaim_stream.audit import audit
+from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.settings import Settings
+from tests.integration.worker_process import WorkerProcess
+
+START_MS = 1_700_000_000_000 // 60_000 * 60_000
+CATALOGUE = """
+models:
+  - {name: m, step_s: 60, window: 10, revise_after: 2, max_gap: 5, idle_timeout_s: 100000, sensors: [{id: s0}]}
+groups: [{model: m, pattern: "g*"}]
+"""
+TRANSACTIONS, READINGS = 3, 2
+TIMEOUT_S = 60
+
+
+def lag(settings: Settings) -> float | None:
+    try:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{settings.metrics_port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+    except OSError:  # the worker is starting
+        return None
+    return next((float(line.split()[1]) for line in lines if line.startswith("glaim_consumer_lag_records{")), None)
+
+
+def test_a_drained_transactional_input_has_no_lag(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    (tmp_path / "groups.yaml").write_text(CATALOGUE)
+    settings = Settings(
+        kafka=kafka.bootstrap_servers,
+        input_topic=topic_prefix + "in",
+        output_topic=topic_prefix + "out",
+        consumer_group=topic_prefix + "worker",
+        catalogue=tmp_path / "groups.yaml",
+        imputer="interpolation",
+        partitions=1,
+        metrics_port=choose_port(),
+    )
+    ensure_topics(settings)
+    producer = KafkaProducer(bootstrap_servers=settings.kafka, transactional_id=topic_prefix + "plant")
+    producer.init_transactions()
+    for transaction in range(TRANSACTIONS + 1):
+        producer.begin_transaction()
+        for minute in range(transaction * READINGS, (transaction + 1) * READINGS):
+            reading = {"group": "g1", "sensor": "s0", "ts": START_MS + minute * 60_000, "value": 1.0}
+            producer.send(settings.input_topic, json.dumps(reading).encode(), b"g1")
+        if transaction < TRANSACTIONS:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    producer.close()
+
+    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        give_up_s = time.monotonic() + TIMEOUT_S
+        while (found := lag(settings)) != 0:
+            assert time.monotonic() < give_up_s, f"expected no lag, found {found}"
+            time.sleep(0.2)
+        assert worker.stop() == 0
+    report = audit(settings)
+    assert report.clean, report.problems
+    assert report.counts["readings"] == TRANSACTIONS * READINGS
