@@ -184,8 +184,8 @@ class Catalogue(_Strict):
         default=300,
         ge=0,
         description="a reading is rejected if its time is further ahead of its record's time than this, or than one "
-        "window of its model. The windows reserve 12 bytes per sensor and step for readings ahead: with step_s 1 and "
-        "96 steps 2.3 kB per sensor instead of 1.2 kB, with step_s 60 5 steps more",
+        "window of its model. The windows reserve 16 bytes per sensor and step for readings ahead: with step_s 1 and "
+        "96 steps 3.1 kB per sensor instead of 1.6 kB, with step_s 60 5 steps more",
     )
 
     @model_validator(mode="after")

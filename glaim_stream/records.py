@@ -1,8 +1,8 @@
 """The output format: encodes and reads the Arrow messages of `imputed-readings`.
 
 A message is one Arrow IPC stream of rows in the schema below. `read_rows` reads a message into a table; plain pyarrow
-does too: `pyarrow.ipc.open_stream(message.value).read_all()`. Messages of schema 1, which an output topic may still
-contain, are read into the same columns. Method, Quality, METHODS and QUALITIES are re-exported from
+does too: `pyarrow.ipc.open_stream(message.value).read_all()`. Messages of schemas 1 and 2, which an output topic may
+still contain, are read into the same columns. Method, Quality, METHODS and QUALITIES are re-exported from
 glaim_stream.vocabulary.
 """
 
@@ -25,7 +25,7 @@ from glaim_stream.vocabulary import Method as Method
 from glaim_stream.vocabulary import Quality as Quality
 from glaim_stream.vocabulary import Status, severity
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 CONTENT_TYPE = b"application/vnd.apache.arrow.stream"
 MAX_ROWS_A_MESSAGE = 20_000  # rows compress to some 10 to 20 bytes each, so this is well below Kafka's usual 1 MB
 
@@ -38,6 +38,7 @@ _PLAIN_ROWS = 16  # up to this many rows, compression frames add more bytes than
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _FLAG = pa.dictionary(pa.int8(), pa.string())
 _TIME = pa.timestamp("ms", tz="UTC")
+_VERSION_KEY = "glaim-schema-version"
 _MOST_BYTES, _MOST_GROWTH = DEFAULT.record_bytes, 100  # that a message decompresses to; ours grow 12-fold
 _MOST_TEXT_BYTES = 256_000_000  # of a column of names, written row by row
 _METHODS, _QUALITIES = pa.array(METHODS), pa.array(QUALITIES)
@@ -48,24 +49,25 @@ SCHEMA = pa.schema(
         pa.field("sensor", _NAME, nullable=False),
         pa.field("ts", _TIME, nullable=False),  # start of the step
         pa.field("event_time", _TIME),  # of the reading that represents the step; null unless observed
-        pa.field("value", pa.float32()),  # in the sensor's unit; null if unknown
+        pa.field("value", pa.float64()),  # in the sensor's unit; null if unknown
         pa.field("observed", pa.bool_(), nullable=False),  # a reading arrived
         pa.field("method", _FLAG, nullable=False),  # how the value was made
         pa.field("quality", _FLAG, nullable=False),  # the severity of the status
         pa.field("status", pa.uint32(), nullable=False),  # OPC UA StatusCode, see vocabulary.py
-        pa.field("lower", pa.float32()),  # the model's interval; null unless the method is model or blend
-        pa.field("upper", pa.float32()),
+        pa.field("lower", pa.float64()),  # the model's interval; null unless the method is model or blend
+        pa.field("upper", pa.float64()),
         pa.field("gap_age", pa.uint16(), nullable=False),  # steps since the sensor's last observation, at most 65535
         pa.field("revision", pa.uint16(), nullable=False),  # 0 first; a higher revision replaces a lower one
         pa.field("final", pa.bool_(), nullable=False),  # no revision follows, except after late readings
         pa.field("model_version", _NAME, nullable=False),  # empty unless the method is model or blend
     ],
-    metadata={"glaim-schema-version": SCHEMA_VERSION},
+    metadata={_VERSION_KEY: SCHEMA_VERSION},
 )
 PLAIN_SCHEMA = pa.schema(
     [field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in SCHEMA],
     metadata=SCHEMA.metadata,
 )  # names as strings: the schema of tables and files of many messages
+_SINGLE_BEFORE_3 = ("value", "lower", "upper")
 _SINCE_2 = ("event_time", "status")
 _NAMES_1 = [name for name in SCHEMA.names if name not in _SINCE_2]
 
@@ -78,12 +80,12 @@ class Rows:
     sensor: NDArray[np.int32]  # code into sensor_names
     ts_ms: NDArray[np.int64]
     event_time_ms: NDArray[np.int64]  # ignored unless observed
-    value: NDArray[np.float32]  # NaN for null
+    value: NDArray[np.float64]  # NaN for null
     observed: NDArray[np.bool_]
     method: NDArray[np.int8]
     status: NDArray[np.uint32]  # the quality follows from it
-    lower: NDArray[np.float32]  # NaN for null
-    upper: NDArray[np.float32]
+    lower: NDArray[np.float64]  # NaN for null
+    upper: NDArray[np.float64]
     gap_age: NDArray[np.int32]
     revision: NDArray[np.int16]
     final: NDArray[np.bool_]
@@ -143,7 +145,7 @@ def _stream(batch: pa.RecordBatch) -> bytes:
 
 
 def read_rows(message: bytes) -> pa.Table:
-    """Read one message of schema 1 or 2 into a table in SCHEMA.
+    """Read one message of schema 1, 2 or 3 into a table in SCHEMA; its metadata keep the message's own version.
 
     Raises:
         RecordError: the bytes are not an Arrow stream, or have another schema.
@@ -172,9 +174,15 @@ def _require_short_names(table: pa.Table) -> None:
 
 
 def _in_schema(table: pa.Table) -> pa.Table:
-    """The table with all columns of SCHEMA. Schema 1 has no event time, and only the severity of a status."""
+    """The table with all columns of SCHEMA.
+
+    Schemas 1 and 2 have values of 32 bits. Schema 1 has no event time, and only the severity of a status.
+    """
     if table.schema.names == SCHEMA.names:
-        return table
+        single = [name for name in _SINGLE_BEFORE_3 if pa.types.is_float32(table[name].type)]
+        for name in single:
+            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), table[name].cast(pa.float64()))
+        return _of_version(table, b"2") if single else table
     if table.schema.names != _NAMES_1:
         raise RecordError(f"expected the columns {SCHEMA.names}, found {table.schema.names}")
     bare = pa.array([Status.GOOD, Status.UNCERTAIN, Status.BAD], pa.uint32())
@@ -182,7 +190,17 @@ def _in_schema(table: pa.Table) -> pa.Table:
         "event_time": pa.nulls(table.num_rows, _TIME),
         "status": bare.take(pc.index_in(table["quality"].cast(pa.string()), _QUALITIES)),
     }
-    return pa.table({**{name: table[name] for name in _NAMES_1}, **columns}).select(SCHEMA.names).cast(SCHEMA)
+    whole = pa.table({**{name: table[name] for name in _NAMES_1}, **columns}).select(SCHEMA.names).cast(SCHEMA)
+    return _of_version(whole, b"1")
+
+
+def _of_version(table: pa.Table, version: bytes) -> pa.Table:
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _VERSION_KEY.encode(): version})
+
+
+def is_single_precision(table: pa.Table) -> bool:
+    """Whether a table of `read_rows` comes from a message with values of 32 bits, that is of schema 1 or 2."""
+    return (table.schema.metadata or {}).get(_VERSION_KEY.encode()) in (b"1", b"2")
 
 
 def halves(message: bytes) -> list[bytes]:
@@ -255,8 +273,8 @@ def _record_batch(
     return pa.record_batch(columns, schema=SCHEMA)
 
 
-def _nullable(values: NDArray[np.float32]) -> pa.Array:
-    return pa.array(values, pa.float32(), mask=np.isnan(values))
+def _nullable(values: NDArray[np.float64]) -> pa.Array:
+    return pa.array(values, pa.float64(), mask=np.isnan(values))
 
 
 def _dictionary(codes: NDArray[np.signedinteger], names: Sequence[str], index_type: pa.DataType) -> pa.DictionaryArray:

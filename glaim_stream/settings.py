@@ -166,7 +166,7 @@ class Settings(BaseSettings):
         default=DEFAULT.groups,
         ge=1,
         description="groups with windows in one partition; readings of a further group are dead letters with the cause "
-        "too-many-groups until one has been silent for a window. More admits more groups at 1.2 to 2.3 kB per sensor, "
+        "too-many-groups until one has been silent for a window. More admits more groups at 1.6 to 3.1 kB per sensor, "
         "but also more names that a producer makes up under a pattern",
     )
     slice_bytes: int = Field(

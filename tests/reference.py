@@ -95,10 +95,10 @@ class ReferenceWindows:
         latest = max(event.time_ms for event in readings)
         stamp = latest - step * self.rules.step_ms
         if self.rules.bucket == "mean":
-            mean = float(np.float32(sum(event.value for event in readings) / len(readings)))
+            mean = sum(event.value for event in readings) / len(readings)
             return mean, stamp, max(event.quality for event in readings)
         last = [event for event in readings if event.time_ms == latest][-1]
-        return float(np.float32(last.value)), stamp, last.quality
+        return last.value, stamp, last.quality
 
     def held(self, group: int, sensor: int, step: int) -> float | None:
         """The value of a cell; None if it is not observed."""
@@ -215,5 +215,5 @@ class ReferenceWindows:
             [self.held(group, sensor, step) for step in range(newest - self.rules.window + 1, newest + 1)]
             for sensor in range(self.sensors)
         ]
-        values = np.array([[0 if value is None else value for value in row] for row in held], np.float32)
+        values = np.array([[0 if value is None else value for value in row] for row in held], np.float64)
         return values.tobytes(), np.array([[value is not None for value in row] for row in held]).tobytes()

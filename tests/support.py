@@ -103,7 +103,7 @@ def columns(events: Sequence[Event], *, first_offset: int = 0, offsets: Sequence
         np.array([event.group for event in events], np.int32),
         np.array([event.sensor for event in events], np.int32),
         np.array([event.time_ms for event in events], np.int64),
-        np.array([event.value for event in events], np.float32),
+        np.array([event.value for event in events], np.float64),
         offset.astype(np.int64),
         np.zeros(count, np.int32),
         np.array([2 if math.isnan(event.value) else event.quality for event in events], np.int8),
@@ -268,5 +268,5 @@ class Neighbours:
         deviation = (windows.values - level) * observed
         sensors_observed = observed.sum(axis=1, keepdims=True)
         values = level + deviation.sum(axis=1, keepdims=True) / np.maximum(sensors_observed, 1)
-        values = np.where(count > 0, values, np.nan)[..., -windows.steps :].astype(np.float32)
+        values = np.where(count > 0, values, np.nan)[..., -windows.steps :]
         return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), ["1"] * len(windows))

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from glaim_stream import records
 from glaim_stream.errors import RecordError
-from glaim_stream.records import METHODS, QUALITIES, SCHEMA, Method, Rows, encode, newest_revisions, read_rows
+from glaim_stream.records import (
+    METHODS,
+    QUALITIES,
+    SCHEMA,
+    Method,
+    Rows,
+    encode,
+    is_single_precision,
+    newest_revisions,
+    read_rows,
+)
 from glaim_stream.vocabulary import Status
 
 GROUPS, SENSORS, VERSIONS = ["g0", "g\u00e9", "g2"], ["s0", "s1"], ["", "3"]
@@ -36,7 +46,7 @@ def rows(count: int, **columns: Any) -> Rows:
         "final": np.ones(count),
         "version": np.zeros(count),
     }
-    dtypes = ["i4", "i4", "i8", "i8", "f4", "?", "i1", "u4", "f4", "f4", "i4", "i2", "?", "i1"]
+    dtypes = ["i4", "i4", "i8", "i8", "f8", "?", "i1", "u4", "f8", "f8", "i4", "i2", "?", "i1"]
     full = default | columns
     return Rows(*(np.asarray(full[name]).astype(dtype) for name, dtype in zip(default, dtypes, strict=True)))
 
@@ -81,7 +91,7 @@ def test_encoded_rows_are_read_back() -> None:
     assert read["event_time"].null_count == 2
     assert read["model_version"].to_pylist() == ["", "3"]
     assert read["ts"].cast(pa.int64()).to_pylist() == [-5, 1_700_000_000_000]
-    assert read.schema.metadata == {b"glaim-schema-version": b"2"}
+    assert read.schema.metadata == {b"glaim-schema-version": b"3"}
 
 
 def test_an_observed_row_keeps_the_time_of_its_reading() -> None:
@@ -104,19 +114,56 @@ def test_the_quality_is_the_severity_of_the_status(status: int, quality: str) ->
     assert (read["quality"].to_pylist(), read["status"].to_pylist()) == ([quality], [status])
 
 
-# Schema 1, which an output topic may still contain
+# Schemas 1 and 2, which an output topic may still contain
 
 
-def schema_1(part: Rows) -> bytes:
-    """The rows as a worker with schema 1 wrote them."""
-    old = pa.schema([field for field in SCHEMA if field.name not in ("event_time", "status")])
+def older(part: Rows, version: str) -> bytes:
+    """The rows as a worker with schema 1 or 2 wrote them."""
+    fields = [
+        field.with_type(pa.float32()) if pa.types.is_float64(field.type) else field
+        for field in SCHEMA
+        if version == "2" or field.name not in ("event_time", "status")
+    ]
+    old = pa.schema(fields, {"glaim-schema-version": version})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, old.with_metadata({"glaim-schema-version": "1"})) as writer:
-        writer.write_table(table(part).select(old.names).cast(old))
+    with pa.ipc.new_stream(sink, old) as writer:
+        writer.write_table(table(part).select(old.names).cast(old, safe=False))
     return bytes(sink.getvalue().to_pybytes())
 
 
-def test_a_message_of_schema_1_is_read_into_the_columns_of_schema_2() -> None:
+def schema_1(part: Rows) -> bytes:
+    return older(part, "1")
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_older_messages_are_read_with_their_values_of_32_bits(version: str) -> None:
+    meter = 123_456_789.12
+    part = rows(3, value=[meter, np.nan, -0.0], lower=[0.1, np.nan, 1], upper=[0.2, np.nan, 2])
+    read = read_rows(older(part, version))
+    assert read.schema.equals(SCHEMA)
+    assert read.schema.metadata == {b"glaim-schema-version": version.encode()}
+    assert is_single_precision(read)
+    assert read["value"].to_pylist() == [123_456_792.0, None, -0.0]
+    assert read["lower"].to_pylist() == [float(np.float32(0.1)), None, 1]
+    assert not is_single_precision(read_rows(messages(part)[0][0]))
+
+
+def test_rows_of_all_schemas_can_be_joined() -> None:
+    parts = [rows(1, group=[group], value=[123_456_789.12]) for group in range(3)]
+    tables = [read_rows(older(parts[0], "1")), read_rows(older(parts[1], "2")), table(parts[2])]
+    joined = newest_revisions(tables)
+    assert joined.schema.equals(records.PLAIN_SCHEMA, check_metadata=True)
+    assert sorted(joined["value"].to_pylist()) == [123_456_789.12, 123_456_792.0, 123_456_792.0]
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=40))
+def test_values_are_written_bit_for_bit(values: list[float]) -> None:
+    """Up to 16 rows are plain, more are compressed."""
+    read = table(rows(len(values), value=values))
+    assert np.array_equal(read["value"].to_numpy().view(np.int64), np.array(values).view(np.int64))
+
+
+def test_a_message_of_schema_1_is_read_into_the_columns_of_schema_3() -> None:
     statuses = [Status.GOOD, Status.UNCERTAIN_SUBSTITUTE_VALUE, Status.BAD_NO_DATA]
     read = read_rows(schema_1(rows(3, group=[0, 1, 2], status=statuses)))
     assert read.schema == SCHEMA

@@ -85,12 +85,18 @@ class ServedModel(nn.Module):
         """float32 [B, C, T] in sensor units and bool [B, C, T] -> float32 [B, C, S], the S newest steps.
 
         VALUES are ignored, NaN too, where OBSERVED is False; a value that is not finite counts as not observed.
+
+        Subtracts the mean of each row's observed values, and the training mean only where there are none: a training
+        mean of 1e8 would take the digits of a row that the worker has centred. GLAIM subtracts the row's mean anyway.
         """
         observed = OBSERVED & torch.isfinite(VALUES)
-        values = torch.where(observed, VALUES, self.mean)
-        filled = self.model((values - self.mean) / self.std, observed, self.emitted_steps)
+        count = observed.sum(dim=-1, keepdim=True)
+        clean = torch.where(observed, VALUES, torch.zeros_like(VALUES))
+        level = torch.where(count > 0, (clean / count.clamp(min=1)).sum(dim=-1, keepdim=True), self.mean)
+        values = torch.where(observed, VALUES, level)
+        filled = self.model((values - level) / self.std, observed, self.emitted_steps)
         newest = observed[:, :, self.first :]
-        return torch.where(newest, VALUES[:, :, self.first :], filled * self.std + self.mean)
+        return torch.where(newest, VALUES[:, :, self.first :], filled * self.std + level)
 
 
 def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:

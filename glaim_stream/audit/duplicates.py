@@ -9,7 +9,7 @@ import numpy as np
 
 from glaim_stream.audit.expected import Expected
 from glaim_stream.audit.keys import Bools, Ints, Keys
-from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputRows
+from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputRows, same_values
 from glaim_stream.audit.report import Findings
 from glaim_stream.vocabulary import UPGRADED, Method
 from glaim_stream.windows.history import HORIZON
@@ -69,10 +69,13 @@ def same_rows(rows: OutputRows, first: Ints, second: Ints, resolution: np.ndarra
         resolution: of the sensor, 0 where its values are not rounded, [n].
     """
     one, other = rows.value[first], rows.value[second]
-    difference = np.abs(one.astype(np.float64) - other)
+    single = rows.single[first] | rows.single[second]
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = np.abs(one - other)
+        spacing = np.where(single, np.spacing(other.astype(np.float32)), np.spacing(other))
     tolerance = np.where(resolution > 0, resolution * _RESOLUTION_SLACK, _RELATIVE_TOLERANCE * np.abs(other))
-    close = difference <= np.maximum(tolerance, np.abs(np.spacing(other)))
-    equal = (one == other) | (np.isnan(one) & np.isnan(other))
+    close = difference <= np.maximum(tolerance, np.abs(spacing))
+    equal = same_values(one, other, single) | (np.isnan(one) & np.isnan(other))
     same: Bools = np.where(rows.observed[first], equal, equal | close)
     for column in (rows.observed, rows.final, rows.gap_age):
         same &= column[first] == column[second]
@@ -107,6 +110,9 @@ def both_read(expected: Expected, rows: OutputRows, row_key: Ints, first: Ints, 
     place = np.searchsorted(expected.key, row_key[first])
     for number, at in enumerate(place.tolist()):
         if at < len(expected.key) and expected.key[at] == row_key[first[number]] and expected.count[at] > 1:
-            values = rows.value[[first[number], second[number]]]
-            out[number] = bool(expected.mean[at]) or bool(np.isin(values, expected.readings_of(at)).all())
+            pair = [first[number], second[number]]
+            values, readings = rows.value[pair], expected.readings_of(at)
+            if rows.single[pair].any():
+                values, readings = values.astype(np.float32), readings.astype(np.float32)
+            out[number] = bool(expected.mean[at]) or bool(np.isin(values, readings).all())
     return out

@@ -12,6 +12,7 @@ from glaim_stream.audit.keys import Bools, Ints, Keys, run_starts
 from glaim_stream.decode.readings import Readings
 
 _WARM_UP_READINGS = 1000
+_SCALE = 2.0**-31  # keeps the sum of the largest floats finite, and changes no digit of a mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +20,18 @@ class Expected:
     """Keys with a reading, ascending; arrays of length k."""
 
     key: Ints
-    value: NDArray[np.float32]
-    mean: Bools  # the value is a mean, and rounding may differ in the last bit
+    value: NDArray[np.float64]
+    mean: Bools  # the value is a mean
     first_offset: Ints  # lowest offset of the key's readings
     last_offset: Ints
     start: Ints  # place of the key's first reading in `sorted_value`
     count: Ints  # how many readings
     on_time: Bools  # one of its readings came before its step closed
-    sorted_value: NDArray[np.float32]  # values of all readings by key
+    sorted_value: NDArray[np.float64]  # values of all readings by key
     event_time_ms: Ints  # time of the reading that stands for the step; of a mean, of the latest
     quality: NDArray[np.int8]  # its quality; of a mean, the worst
 
-    def readings_of(self, place: int) -> NDArray[np.float32]:
+    def readings_of(self, place: int) -> NDArray[np.float64]:
         """Values of the readings of the key at a place."""
         start = int(self.start[place])
         return self.sorted_value[start : start + int(self.count[place])]
@@ -58,12 +59,13 @@ def expected_rows(arrivals: Arrivals, keys: Keys) -> Expected:
     count = np.diff(np.append(start, len(key)))
     last = start + count - 1
     mean = columns.mean[readings.model[order][start]]
-    # Summed in order of arrival, as the windows do.
-    arrival = np.argsort(unsorted, kind="stable")
-    means = np.add.reduceat(readings.value[arrival].astype(np.float64), start) / count
+    # One by one in order of arrival, as the windows do: reduceat would add pairwise, with other last bits.
+    sums = np.zeros(len(start))
+    np.add.at(sums, np.searchsorted(key[start], unsorted), readings.value * _SCALE)
+    means = np.where(count > 1, sums / count / _SCALE, value[start])
     return Expected(
         key[start],
-        np.where(mean, means.astype(np.float32), value[last]),
+        np.where(mean, means, value[last]),
         mean,
         np.minimum.reduceat(offset, start),
         np.maximum.reduceat(offset, start),

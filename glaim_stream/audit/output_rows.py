@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.decode.groups import UNKNOWN_GROUP
 from glaim_stream.errors import RecordError
-from glaim_stream.records import read_rows
+from glaim_stream.records import is_single_precision, read_rows
 from glaim_stream.vocabulary import METHODS, severity
 
 NO_EVENT_TIME_MS = np.iinfo(np.int64).min
@@ -26,7 +26,7 @@ class OutputRows:
     group: NDArray[np.int32]
     sensor: NDArray[np.int32]
     step: NDArray[np.int64]
-    value: NDArray[np.float32]  # NaN for null
+    value: NDArray[np.float64]  # NaN for null
     observed: NDArray[np.bool_]
     final: NDArray[np.bool_]
     method: NDArray[np.int8]
@@ -34,6 +34,7 @@ class OutputRows:
     revision: NDArray[np.int32]
     event_time_ms: NDArray[np.int64]  # when the reading was taken; NO_EVENT_TIME_MS where not observed, or of schema 1
     quality: NDArray[np.int8]  # vocabulary.Quality
+    single: NDArray[np.bool_]  # of a message of schema 1 or 2, whose values have 32 bits
 
     def __len__(self) -> int:
         return len(self.group)
@@ -60,7 +61,7 @@ class OutputReader:
             self.unreadable += 1
             return
         for batch in table.to_batches():
-            self._add_batch(batch)
+            self._add_batch(batch, single=is_single_precision(table))
 
     def rows(self) -> OutputRows:
         """All rows that were added, in order."""
@@ -68,7 +69,7 @@ class OutputReader:
             return _no_rows()
         return OutputRows(*(np.concatenate([getattr(p, f.name) for p in self._parts]) for f in fields(OutputRows)))
 
-    def _add_batch(self, batch: pa.RecordBatch) -> None:
+    def _add_batch(self, batch: pa.RecordBatch, *, single: bool) -> None:
         column: dict[str, Any] = {name: batch.column(name) for name in batch.schema.names}
         models = self._columns
         groups = [models.index.group(name) for name in column["group"].dictionary.to_pylist()]
@@ -89,7 +90,7 @@ class OutputReader:
             group,
             sensor,
             ts_ms // models.step_ms[model],
-            _numpy(column["value"]).astype(np.float32),
+            _numpy(column["value"]),
             _numpy(column["observed"]),
             _numpy(column["final"]),
             np.array(methods, np.int8)[_numpy(column["method"].indices)],
@@ -97,6 +98,7 @@ class OutputReader:
             _numpy(column["revision"]).astype(np.int32),
             _numpy(column["event_time"].cast(pa.int64()).fill_null(NO_EVENT_TIME_MS)),
             severity(_numpy(column["status"])),
+            np.full(batch.num_rows, single),
         )
         known = (group != UNKNOWN_GROUP) & (sensor >= 0)
         if not known.all():
@@ -108,7 +110,16 @@ class OutputReader:
 def _no_rows() -> OutputRows:
     ints, blank = np.empty(0, np.int32), np.empty(0, np.bool_)
     longs, bytes_ = np.empty(0, np.int64), np.empty(0, np.int8)
-    return OutputRows(ints, ints, ints, longs, np.empty(0, np.float32), blank, blank, bytes_, ints, ints, longs, bytes_)
+    return OutputRows(ints, ints, ints, longs, np.empty(0), blank, blank, bytes_, ints, ints, longs, bytes_, blank)
+
+
+def same_values(one: NDArray[np.float64], other: NDArray[np.float64], single: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where two values are the same to the last bit; of 32 bits where `single`."""
+    same: NDArray[np.bool_] = one.view(np.int64) == other.view(np.int64)
+    if single.any():
+        with np.errstate(over="ignore"):
+            same |= single & (one.astype(np.float32) == other.astype(np.float32))
+    return same
 
 
 def _numpy(column: Any) -> NDArray[Any]:

@@ -6,13 +6,11 @@ import numpy as np
 
 from glaim_stream.audit.expected import Expected
 from glaim_stream.audit.keys import Bools, Ints, Keys, distinct, is_among, run_starts
-from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputRows
+from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputRows, same_values
 from glaim_stream.audit.report import Finding, Findings
 from glaim_stream.decode.readings import Readings
 from glaim_stream.times import text_of_ms
 from glaim_stream.vocabulary import QUALITIES
-
-_MEAN_TOLERANCE = 1e-6  # relative
 
 
 def check_presence(
@@ -72,9 +70,7 @@ def check_values(
     at = np.flatnonzero(comparable)
     row = newest[np.searchsorted(row_key[newest], expected.key[at])]
     value, event_time_ms, quality = expected.value[at], expected.event_time_ms[at], expected.quality[at]
-    same = (rows.value[row] == value) | (
-        expected.mean[at] & np.isclose(rows.value[row], value, rtol=_MEAN_TOLERANCE, atol=0)
-    )
+    same = same_values(rows.value[row], value, rows.single[row])
     without_time = rows.event_time_ms[row] == NO_EVENT_TIME_MS
     same &= without_time | ((rows.event_time_ms[row] == event_time_ms) & (rows.quality[row] == quality))
     wrong = np.flatnonzero(~same | ~rows.observed[row])
@@ -113,6 +109,6 @@ def newest_rows(rows: OutputRows, row_key: Ints) -> Ints:
     return newest
 
 
-def _text(value: np.float32, event_time_ms: np.int64, quality: np.int8) -> str:
+def _text(value: np.float64, event_time_ms: np.int64, quality: np.int8) -> str:
     time = "no time" if event_time_ms == NO_EVENT_TIME_MS else text_of_ms(int(event_time_ms))
     return f"{float(value)!r} ({QUALITIES[quality]}, {time})"

@@ -15,20 +15,20 @@ from glaim_stream.windows.history import history_steps
 
 Shape = Literal["single", "batch", "arrow"]
 
-# benchmarks/results/stream.jsonl, `python -m benchmarks.stream --rounds 2 --seconds 6`
+# benchmarks/results/stream.jsonl, `python -m benchmarks.stream --rounds 2 --seconds 6`; memory: `benchmarks.state`
 READINGS_A_CORE_S: dict[Shape, int] = {"single": 353_144, "batch": 661_857, "arrow": 1_006_142}
-WINDOW_BYTES_PER_SENSOR = 13.52e6 / 11_000
+WINDOW_BYTES_PER_SENSOR = 17.73e6 / 11_000
 # benchmarks/results/wire.jsonl, `python -m benchmarks.wire`: key and value, without Kafka's own 20 bytes or so
 BYTES_A_READING: dict[Shape, float] = {"single": 98.9, "batch": 64.9, "arrow": 45.6}
-BYTES_A_ROW = ((8.0, 444.4), (81.0, 55.4), (810.3, 9.8), (8094.0, 4.9))  # rows of a message -> bytes of each
+BYTES_A_ROW = ((8.0, 456.3), (81.0, 57.2), (810.3, 10.3), (8094.0, 5.6))  # rows of a message -> bytes of each
 # benchmarks/results/scores.jsonl, `python -m benchmarks.scores`: the worker's own CPU time for one more window
 WINDOW_CORE_S = (0.59 - 0.39) / 3547
 # docs/faults.md: a running worker, without its windows
 WORKER_BASE_BYTES = 316e6
 WORKER_MOST_BYTES = 0.75 * 2**31  # three quarters of the chart's limit of 2 GiB
 
-WINDOW_CELL_BYTES = 5  # a value and whether it was observed
-ROW_BYTES = 60  # of the columns of a closed step
+WINDOW_CELL_BYTES = 9  # a value of 64 bits and whether it was observed
+ROW_BYTES = 64  # of the columns of a closed step
 SLICE_COPIES = 2  # the windows of a slice, and the imputer's stack of them
 DECODED_READING_BYTES = 400  # at most, while a batch is decoded and put into windows
 WAITING_SLICES = 3  # beside batches_in_flight: one is made, one handed over, one published

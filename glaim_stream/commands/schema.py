@@ -64,7 +64,7 @@ _READ = """
 READ, with only kafka-python and pyarrow:
   for message in KafkaConsumer("imputed-readings", bootstrap_servers="localhost:9092"):
       table = pyarrow.ipc.open_stream(message.value).read_all()
-With this package: glaim_stream.records.read_rows(message.value), which also reads schema 1, and
+With this package: glaim_stream.records.read_rows(message.value), which also reads schemas 1 and 2, and
 newest_revisions(tables), which keeps only the newest revision of each row.
 """
 

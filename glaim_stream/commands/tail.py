@@ -21,9 +21,9 @@ _WIDTHS = {
     "group": 16,
     "sensor": 20,
     "ts": 20,
-    "value": 11,
+    "value": 14,
     "method": 13,
-    "interval or status": 26,
+    "interval or status": 28,
     "gap": 4,
     "rev": 3,
     "": 11,
@@ -122,6 +122,11 @@ class _CsvPrinter:
         self._first = False
 
 
+def _number(value: float, digits: int) -> str:
+    """A number in few digits; a large one, such as a meter's, in twelve, so that its last ones show."""
+    return f"{value:.{digits if abs(value) < 10**digits else 12}g}"
+
+
 def _shown(table: pa.Table) -> pa.Table:
     """The table with its texts as a terminal may get them."""
     import pyarrow as pa
@@ -184,7 +189,7 @@ class _TablePrinter:
         for row in table.to_pylist():
             style = _style(row)
             if row["lower"] is not None:
-                trust = f"{row['lower']:.5g} to {row['upper']:.5g}"
+                trust = f"{_number(row['lower'], 5)} to {_number(row['upper'], 5)}"
             else:  # the status, where it adds something to the method
                 has_status = row["value"] is None or (row["observed"] and row["quality"] != "good")
                 trust = _symbol(row["status"]) if has_status else ""
@@ -192,7 +197,7 @@ class _TablePrinter:
                 printable(row["group"]),
                 printable(row["sensor"]),
                 text_of_ms(row["ts"]),
-                "null" if row["value"] is None else f"{row['value']:.6g}",
+                "null" if row["value"] is None else _number(row["value"], 6),
                 printable(row["method"]),
                 trust,
                 str(row["gap_age"]),

@@ -53,8 +53,17 @@ def is_timestamp(column: pa.ChunkedArray) -> bool:
 
 
 def numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """A column of numbers as floats, NaN for null."""
-    return _per_entry(column, lambda plain: _floats(pc.cast(plain, pa.float64())))
+    """A column of numbers as floats, NaN for null; an integer that no float equals becomes the nearest one."""
+    return _per_entry(column, _numbers)
+
+
+def inexact(column: pa.ChunkedArray) -> NDArray[np.bool_] | bool:
+    """Which numbers of a column are integers that no float of 64 bits equals; False if the column has none."""
+    entry = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_int64(entry) or pa.types.is_uint64(entry)):
+        return False
+    found = _per_entry(column, _inexact) == 1
+    return bool(found.any()) and found
 
 
 def _per_entry(column: pa.ChunkedArray, convert: Any) -> NDArray[np.float64]:
@@ -66,6 +75,20 @@ def _per_entry(column: pa.ChunkedArray, convert: Any) -> NDArray[np.float64]:
     entries = np.append(convert(pa.chunked_array([chunk.dictionary])), np.nan)  # index -1, null, selects the NaN
     rows: NDArray[np.float64] = entries[chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     return rows
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    return _floats(pc.cast(column, pa.float64(), safe=not pa.types.is_integer(column.type)))
+
+
+def _inexact(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """1 where an integer of 64 bits differs from its float, else 0."""
+    integers = column.fill_null(0).to_numpy()
+    floats = integers.astype(np.float64)
+    low, above = (float(np.iinfo(integers.dtype).min), float(np.iinfo(integers.dtype).max) + 1)
+    held = (floats >= low) & (floats < above)  # the nearest float of the largest integers is one beyond the type
+    back = np.where(held, floats, 0).astype(integers.dtype)
+    return np.where(held & (back == integers), 0.0, 1.0)
 
 
 def _times_ms(column: pa.ChunkedArray) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.arrow_streams import BROKEN, Claim, claim_of, read_claimed, sensors_of
 from glaim_stream.budget import Budget, OverBudget
-from glaim_stream.decode.arrow_columns import Names, is_timestamp, names, numbers, times_ms
+from glaim_stream.decode.arrow_columns import Names, inexact, is_timestamp, names, numbers, times_ms
 from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject, key_text
 from glaim_stream.decode.groups import NO_GROUP, UNKNOWN_SENSOR, Codes, GroupIndex
 from glaim_stream.decode.parsed import Parsed, Said, positions, qualities
@@ -134,8 +134,10 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
             _qualities(names(table["quality"])) if "quality" in table.column_names else None,
             lambda row: Said(stated_group(row), sensor[row], stated_time(row)),
             typed,
+            inexact(table["value"]),
         )
     width = len(sensors)
+    wrong = [np.broadcast_to(inexact(table[name]), table.num_rows) for name in sensors]
     return Parsed(
         np.repeat(group, width),
         np.tile(index.sensors(sensors), table.num_rows),
@@ -146,6 +148,7 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
         None,
         lambda cell: Said(stated_group(cell // width), sensors[cell % width], stated_time(cell // width)),
         typed,
+        any(each.any() for each in wrong) and np.stack(wrong, axis=1).ravel(),
     )
 
 

@@ -28,6 +28,7 @@ class DeadLetterCause(StrEnum):
     BAD_TIME = "bad-time"  # no time, a time without a zone, or one outside the years 1900 to 2200
     TS_UNIT = "ts-unit"  # a number that is no plausible time in milliseconds, but one in another unit
     FUTURE = "future"  # stamped further ahead of its record than allowed, or beyond the wall clock with it
+    INEXACT = "inexact"  # an integer that a float of 64 bits cannot hold
     OUT_OF_LIMITS = "out-of-limits"  # infinite, or outside the sensor's physical limits
     TOO_LATE = "too-late"  # older than the window; goes to a separate topic
     PROCESSING = "processing"  # an internal error of the worker; kept for requeueing

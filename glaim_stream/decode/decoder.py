@@ -34,8 +34,6 @@ from glaim_stream.decode.unreadable import UnreadableRecord
 from glaim_stream.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.vocabulary import Quality
 
-FLOAT32_MAX = float(np.finfo(np.float32).max)
-
 _JSON_WEIGHT = 4  # a JSON value takes several times its bytes once decoded: four in the common case
 
 
@@ -161,14 +159,17 @@ class Decoder:
         if doubted is not None:
             ahead |= doubted
         outside = (value < index.limits_low[model, sensor]) | (value > index.limits_high[model, sensor])
-        outside |= np.abs(value) > FLOAT32_MAX
-        good = known & timed & ~ahead & ~outside
+        outside |= np.isinf(value)
+        inexact = parsed.inexact & ~np.isnan(value)  # the value of a bad reading does not count
+        good = known & timed & ~ahead & ~inexact & ~outside
         if unit is not None:
             good &= unit == TimeUnit.MILLISECONDS
         all_good = bool(good.all())
         if not all_good:
             bad = np.flatnonzero(~good)
-            reason: NDArray[np.int64] = np.select([parsed.group < 0, ~known, ~timed, ahead], [parsed.group, 0, 1, 2], 3)
+            reason: NDArray[np.int64] = np.select(
+                [parsed.group < 0, ~known, ~timed, ahead, inexact], [parsed.group, 0, 1, 2, 3], 4
+            )
             # Readings of one record that fail alike share a detail; the unit and the doubt are part of it.
             reason = reason * len(TimeUnit) + (0 if unit is None else unit)
             reason = reason * 2 + (0 if doubted is None else doubted)
@@ -180,6 +181,7 @@ class Decoder:
                     timed=bool(timed[row]),
                     ahead=bool(ahead[row]),
                     doubted=doubted is not None and bool(doubted[row]),
+                    inexact=bool(inexact[row]),
                     unit=TimeUnit.MILLISECONDS if unit is None else TimeUnit(unit[row]),
                 )
                 more = MoreReadings(parsed.position[rows[1:]]) if len(rows) > 1 else None
@@ -189,7 +191,7 @@ class Decoder:
             parsed.group.astype(np.int32),
             sensor,
             np.floor(parsed.time_ms if all_good else np.where(timed, parsed.time_ms, 0)).astype(np.int64),
-            (value if all_good else np.where(outside, 0, value)).astype(np.float32),
+            value,
             offset,
             parsed.position.astype(np.int32),
             quality,
@@ -199,7 +201,7 @@ class Decoder:
         return readings if all_good else readings.where(good)
 
     def _cause(
-        self, parsed: Parsed, row: int, *, timed: bool, ahead: bool, doubted: bool, unit: TimeUnit
+        self, parsed: Parsed, row: int, *, timed: bool, ahead: bool, doubted: bool, inexact: bool, unit: TimeUnit
     ) -> tuple[DeadLetterCause, str]:
         group, sensor, time = parsed.said(row)
         code = int(parsed.group[row])
@@ -221,6 +223,11 @@ class Decoder:
         if ahead:
             of = "the wall clock, as is its record" if doubted else "when it was produced"
             return DeadLetterCause.FUTURE, f"{time!r} is too far ahead of {of}"
+        if inexact:
+            detail = (
+                f"an integer of {sensor} that a float of 64 bits cannot hold, the nearest is {parsed.value[row]:.0f}"
+            )
+            return DeadLetterCause.INEXACT, detail
         low, high = found.limits
         return DeadLetterCause.OUT_OF_LIMITS, f"{parsed.value[row].item()!r} of {sensor} is outside [{low}, {high}]"
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from glaim_stream.budget import DEFAULT
 from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject, key_text
+from glaim_stream.decode.exact import with_inexact
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.decode.parsed import Parsed, Said, Stated, Time, positions, qualities, times_ms
 
@@ -98,10 +99,10 @@ def parse_json(
     lines = _lines(chosen)
     if lines is not None:  # most producers send polls in one shape; a wrong guess costs the decoding of one record
         if (singles := _decode_lines(lines, len(chosen), _single_decoder)) is not None:
-            return [_singles(singles, [single.group for single in singles], places, index)]
+            return with_inexact([_singles(singles, [single.group for single in singles], places, index)], records)
         plain = _decode_lines(lines, len(chosen), _plain_decoder)
         if plain is not None and (part := _plain_batches(plain, places, index, most_readings)) is not None:
-            return [part]
+            return with_inexact([part], records)
     found: tuple[list[int], list[int], list[int]] = ([], [], [])
     documents = _documents(chosen, lines, rejects)
     for number, document in enumerate(documents):
@@ -117,7 +118,7 @@ def parse_json(
                 for number, document in zip(numbers, of_shape, strict=True)
             ]
             parts.append(parse(of_shape, groups, [places[number] for number in numbers], index))
-    return parts
+    return with_inexact(parts, records)
 
 
 def _lines(records: Sequence[InputRecord]) -> bytes | None:

@@ -38,6 +38,7 @@ class Parsed:
     quality: NDArray[np.int8] | None  # None if no reading states one
     said: Callable[[int], Said]  # by row
     typed_time: bool | NDArray[np.bool_] = False  # the times are of a type that states their unit
+    inexact: bool | NDArray[np.bool_] = False  # the value was an integer that a float of 64 bits cannot hold
 
     def __len__(self) -> int:
         return len(self.record)
@@ -72,6 +73,8 @@ def joined(parts: Sequence[Parsed]) -> Parsed:
         said,
         any(np.any(part.typed_time) for part in parts)
         and column(np.full(len(part), part.typed_time, np.bool_) for part in parts),
+        any(np.any(part.inexact) for part in parts)
+        and column(np.full(len(part), part.inexact, np.bool_) for part in parts),
     )
 
 

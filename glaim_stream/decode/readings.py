@@ -22,7 +22,7 @@ class Readings:
     group: NDArray[np.int32]  # the group's code (groups.GroupIndex)
     sensor: NDArray[np.int32]  # row of the sensor in the model
     event_time_ms: NDArray[np.int64]
-    value: NDArray[np.float32]
+    value: NDArray[np.float64]
     offset: NDArray[np.int64]  # of its record
     position: NDArray[np.int32]  # of the reading inside its record
     quality: NDArray[np.int8]  # vocabulary.Quality; BAD exactly where the value is NaN
@@ -46,7 +46,7 @@ def no_readings() -> Readings:
     ints = np.empty(0, np.int32)
     longs = np.empty(0, np.int64)
     flags = np.empty(0, np.bool_)
-    return Readings(ints, ints, ints, longs, np.empty(0, np.float32), longs, ints, np.empty(0, np.int8), longs, flags)
+    return Readings(ints, ints, ints, longs, np.empty(0, np.float64), longs, ints, np.empty(0, np.int8), longs, flags)
 
 
 def concatenated(parts: Sequence[Readings]) -> Readings:

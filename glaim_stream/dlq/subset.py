@@ -75,10 +75,12 @@ def _arrow(value: bytes, wanted: Sequence[int], budget: Budget) -> bytes:
     rows = [position // len(sensors) for position in wanted]
     chosen = [sensors[position % len(sensors)] for position in wanted]
     columns = {name: table[name].take(rows) for name in ("group", "ts") if name in names}
-    numbers = {name: pc.cast(table[name], pa.float64()) for name in set(chosen)}
+    kinds = {table[name].type for name in chosen}
+    kind = kinds.pop() if len(kinds) == 1 else pa.float64()  # integers of 64 bits keep their digits
+    numbers = {name: pc.cast(table[name], kind) for name in set(chosen)}
     columns["sensor"] = pa.array(chosen)
     place = {name: number * table.num_rows for number, name in enumerate(numbers)}
-    cells = pa.chunked_array([chunk for column in numbers.values() for chunk in column.chunks], pa.float64())
+    cells = pa.chunked_array([chunk for column in numbers.values() for chunk in column.chunks], kind)
     columns["value"] = cells.take([place[name] + row for name, row in zip(chosen, rows, strict=True)])
     return _stream(pa.table(columns))
 

@@ -140,6 +140,8 @@ class Encoder:
 def _texts(values: NDArray[np.float32] | NDArray[np.float64], null: NDArray[np.bool_]) -> list[str]:
     """Shortest text of each value that reads back as the same number of the same width."""
     texts: list[str] = pc.cast(pa.array(values), pa.string()).to_pylist()
+    for row in np.flatnonzero((values == 0) & np.signbit(values)).tolist():
+        texts[row] = "-0.0"  # -0 is an integer in JSON, and integers have one zero
     for row in np.flatnonzero(null).tolist():
         texts[row] = "null"
     return texts

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+Floats = NDArray[Any]  # float32 or float64; the result has the type of the values
 Bools = NDArray[np.bool_]
 
 
@@ -13,15 +15,15 @@ def last_value(values: Floats, observed: Bools) -> Floats:
     """Carry each sensor's last observation forward.
 
     Args:
-        values: float32 [..., C, T], sensor units; ignored where not observed.
+        values: floats [..., C, T], sensor units; ignored where not observed.
         observed: bool [..., C, T], True where a reading arrived.
 
     Returns:
-        float32 [..., C, T]; NaN before a sensor's first observation. Observed cells unchanged.
+        Floats [..., C, T]; NaN before a sensor's first observation. Observed cells unchanged.
     """
     left = _left_neighbour(observed)
     carried = np.take_along_axis(values, np.maximum(left, 0), axis=-1)
-    return np.where(left >= 0, carried, np.float32(np.nan))
+    return np.where(left >= 0, carried, values.dtype.type(np.nan))
 
 
 def interpolation(values: Floats, observed: Bools) -> Floats:
@@ -30,11 +32,11 @@ def interpolation(values: Floats, observed: Bools) -> Floats:
     The first observation is carried back to the steps before it, the last one forward to the steps after it.
 
     Args:
-        values: float32 [..., C, T], sensor units; ignored where not observed.
+        values: floats [..., C, T], sensor units; ignored where not observed.
         observed: bool [..., C, T], True where a reading arrived.
 
     Returns:
-        float32 [..., C, T]; NaN for a sensor without any observation. Observed cells unchanged.
+        Floats [..., C, T]; NaN for a sensor without any observation. Observed cells unchanged.
 
     Source: the interpolation candidate of PriEmb (GLAIM, appendix), with one-sided ends.
     """
@@ -48,12 +50,12 @@ def interpolation_at(values: Floats, observed: Bools, at: NDArray[np.int64]) -> 
     """`interpolation` for one cell per row: the same bits at a tenth of the cost of whole rows.
 
     Args:
-        values: float32 [n, T], sensor units; ignored where not observed.
+        values: floats [n, T], sensor units; ignored where not observed.
         observed: bool [n, T], True where a reading arrived.
         at: int64 [n], step of each row.
 
     Returns:
-        float32 [n].
+        Floats [n].
     """
     steps = observed.shape[1]
     place, here = np.arange(steps, dtype=np.int32), at[:, None]
@@ -70,10 +72,14 @@ def _line(values: Floats, left: NDArray[np.integer], right: NDArray[np.integer],
     right = np.where(has_right, right, left)
     from_left = np.take_along_axis(values, left, axis=-1)
     from_right = np.take_along_axis(values, right, axis=-1)
-    span = np.maximum(right - left, 1).astype(np.float32)
-    share = (at - left).astype(np.float32) / span
-    drawn = from_left + np.where(right > left, share, np.float32(0)) * (from_right - from_left)
-    return np.where(has_left | has_right, drawn, np.float32(np.nan)).astype(np.float32)
+    kind = values.dtype.type
+    share = np.where(right > left, (at - left).astype(kind) / np.maximum(right - left, 1).astype(kind), kind(0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        drawn = from_left + share * (from_right - from_left)
+    if not np.isfinite(drawn).all():  # two neighbours may be further apart than the largest float
+        drawn = np.where(np.isfinite(drawn), drawn, from_left * (1 - share) + from_right * share)
+    drawn = np.where(right > left, drawn, from_left)  # adding 0 would lose the sign of -0.0
+    return np.where(has_left | has_right, drawn, kind(np.nan)).astype(kind)
 
 
 def _left_neighbour(observed: Bools) -> NDArray[np.int64]:

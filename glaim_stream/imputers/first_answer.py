@@ -25,10 +25,10 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 def typical_windows(contract: Contract) -> Windows:
     """One window in which every sensor has its training mean and the newest step is missing.
 
-    values: float32 [1, C, window] in sensor units; observed: bool of the same shape; steps: all that the model emits.
+    values: float64 [1, C, window] in sensor units; observed: bool of the same shape; steps: all that the model emits.
     """
     shape = (1, len(contract.sensors), contract.window)
-    means = np.array([sensor.mean for sensor in contract.sensors], np.float32)
+    means = np.array([sensor.mean for sensor in contract.sensors])
     values = np.broadcast_to(means[None, :, None], shape).copy()
     observed = np.ones(shape, bool)
     values[..., -1], observed[..., -1] = 0, False

@@ -89,7 +89,7 @@ class Ladder:
                 if answer is not None:
                     return answer
         shape = (*windows.values.shape[:2], windows.steps)
-        nothing = np.full(shape, np.nan, np.float32)
+        nothing = np.full(shape, np.nan)
         return Imputed(nothing, np.full(shape, Method.NONE, np.int8), [""] * len(windows))
 
     def _lane(self, model: str) -> _Lane:

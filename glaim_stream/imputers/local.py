@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from glaim_stream.errors import ContractError, ImputerError
+from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 from glaim_stream.models.contract import Contract, read_contract, verify_weights
 from glaim_stream.models.versions import Contracts
-from glaim_stream.vocabulary import Method
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +85,9 @@ class LocalImputer:
         async with self._lock:
             await self._follow(windows.model)
             loaded = self._models[windows.model]
-            answer = await asyncio.to_thread(self._run, loaded, sent)
-        contract = loaded.contract
+            contract = loaded.contract
+            centred = Centred.of(sent, contract)
+            answer = await asyncio.to_thread(self._run, loaded, centred)
         values = requested_values(
             windows.model,
             answer,
@@ -95,7 +96,7 @@ class LocalImputer:
             sensors=len(contract.sensors),
             emitted_steps=contract.emitted_steps,
         )
-        return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), [str(contract.version)] * len(windows))
+        return centred.imputed(windows, values, str(contract.version))
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -122,16 +123,17 @@ class LocalImputer:
         verify_weights(contract, weights)
         return _Loaded(contract, self._torch.jit.load(str(weights), map_location="cpu").eval())
 
-    def _run(self, loaded: _Loaded, windows: Windows) -> np.ndarray:
+    def _run(self, loaded: _Loaded, windows: Centred) -> np.ndarray:
         torch = self._torch
         try:
             with torch.inference_mode():
                 answer = loaded.network(
-                    torch.from_numpy(np.ascontiguousarray(windows.values)),
+                    torch.from_numpy(windows.values),
                     torch.from_numpy(np.ascontiguousarray(windows.observed)),
                 )
             values: np.ndarray = answer.numpy()
         except Exception as error:  # TorchScript raises RuntimeError, torch.jit.Error, TypeError and others
             reason = str(error).strip().rpartition("\n")[2]  # the lines above it are TorchScript's traceback
-            raise ImputerError(f"model {windows.model} version {loaded.contract.version} failed: {reason}") from error
+            contract = loaded.contract
+            raise ImputerError(f"model {contract.name} version {contract.version} failed: {reason}") from error
         return values

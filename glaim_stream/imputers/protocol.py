@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,15 +15,17 @@ from glaim_stream.errors import ImputerError, WindowShapeError
 class Windows:
     """Windows of many groups of one model, stacked.
 
-    values: float32 [n, C, window], sensor units, 0 where not observed.
+    values: float64 [n, C, window], sensor units, 0 where not observed.
     observed: bool [n, C, window], True where a reading arrived.
     steps: number of newest steps to impute.
+    resolution: float64 [C], the step to which each sensor's imputed values are published; None: the contract's.
     """
 
     model: str
-    values: NDArray[np.float32]
+    values: NDArray[np.float64]
     observed: NDArray[np.bool_]
     steps: int
+    resolution: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 3 or self.values.shape != self.observed.shape:
@@ -39,7 +41,7 @@ class Windows:
 
     def slice(self, start: int, stop: int) -> Windows:
         """Windows `[start, stop)`."""
-        return Windows(self.model, self.values[start:stop], self.observed[start:stop], self.steps)
+        return replace(self, values=self.values[start:stop], observed=self.observed[start:stop])
 
     def padded(self, count: int | None) -> Windows:
         """The same windows followed by copies of the last one, `count` in all; with None, the windows unchanged.
@@ -55,19 +57,19 @@ class Windows:
         if not 0 < len(self) < count:
             raise WindowShapeError(f"expected 1 to {count} windows for a fixed batch, found {len(self)}")
         rows = np.minimum(np.arange(count), len(self) - 1)
-        return Windows(self.model, self.values[rows], self.observed[rows], self.steps)
+        return replace(self, values=self.values[rows], observed=self.observed[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Imputed:
     """Imputed values of the newest `steps` of each window.
 
-    values: float32 [n, C, steps], sensor units; NaN where the imputer has no value.
+    values: float64 [n, C, steps], sensor units; NaN where the imputer has no value.
     method: int8 [n, C, steps], vocabulary.Method.
     version: version of the model that imputed each window, "" without a model; length n.
     """
 
-    values: NDArray[np.float32]
+    values: NDArray[np.float64]
     method: NDArray[np.int8]
     version: list[str]
 

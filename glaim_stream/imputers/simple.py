@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glaim_stream.imputers.baselines import interpolation, last_value
 from glaim_stream.imputers.protocol import Imputed, Windows
@@ -16,10 +17,7 @@ class Interpolation:
 
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""
-        values = interpolation(windows.values, windows.observed)
-        no_right = ~np.logical_or.accumulate(windows.observed[..., ::-1], axis=-1)[..., ::-1]
-        method = np.where(no_right, np.int8(Method.LAST_VALUE), np.int8(Method.INTERPOLATION))
-        return _newest(windows, values, method)
+        return _newest(windows, *interpolated(windows.values, windows.observed))
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -50,6 +48,13 @@ class Echo:
 
     async def close(self) -> None:
         """Nothing to release."""
+
+
+def interpolated(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> tuple[np.ndarray, NDArray[np.int8]]:
+    """Interpolated values [..., C, T] and the method of each: last value where no observation follows."""
+    no_right = ~np.logical_or.accumulate(observed[..., ::-1], axis=-1)[..., ::-1]
+    method = np.where(no_right, np.int8(Method.LAST_VALUE), np.int8(Method.INTERPOLATION))
+    return interpolation(values, observed), method
 
 
 def _newest(windows: Windows, values: np.ndarray, method: np.ndarray) -> Imputed:

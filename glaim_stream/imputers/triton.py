@@ -12,11 +12,11 @@ from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
+from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 from glaim_stream.models.contract import IMPUTED, OBSERVED, VALUES, Contract
 from glaim_stream.models.versions import Contracts
 from glaim_stream.retry import pauses_s
-from glaim_stream.vocabulary import Method
 
 _UNREACHABLE = "StatusCode.UNAVAILABLE"  # or restarting
 _NOT_SERVED = "StatusCode.NOT_FOUND"  # the server is draining, or still loading the model, or does not have it
@@ -76,9 +76,10 @@ class TritonImputer:
         if contract is None:
             raise ImputerError(f"no contract for model {windows.model}, known are {sorted(self._contracts)}")
         sent = windows.padded(self._fixed_batch)
+        centred = Centred.of(sent, contract)
         inputs = [
-            _tensor(VALUES, np.ascontiguousarray(sent.values), "FP32"),
-            _tensor(OBSERVED, np.ascontiguousarray(sent.observed), "BOOL"),
+            _tensor(VALUES, centred.values, "FP32"),
+            _tensor(OBSERVED, np.ascontiguousarray(centred.observed), "BOOL"),
         ]
         answer = await self._infer(windows.model, inputs)
         values = requested_values(
@@ -94,7 +95,7 @@ class TritonImputer:
             await self._contracts.follow(windows.model, version)
         except ContractError as error:
             raise ImputerError(str(error)) from error
-        return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), [version] * len(windows))
+        return centred.imputed(windows, values, version)
 
     async def check(self) -> None:
         """Compare each served model's tensors with its contract, and its batch size with `fixed_batch`.

@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
         ("time", pa.timestamp("ms", "UTC")),
         ("group", pa.string()),
         ("sensor", pa.string()),
-        ("value", pa.float32()),
+        ("value", pa.float64()),
     ]
 )
 # Rows of a Parquet row group: 20 bytes each as columns here, so at most about 20 MB wait for the writer.
@@ -123,7 +123,7 @@ def _table(readings: Readings, group_names: Sequence[str], sensor_names: np.ndar
         pa.array(readings.event_time_ms, pa.timestamp("ms", "UTC")),
         pa.array(names[group] if len(names) else [], pa.string()),
         pa.array(sensor_names[readings.sensor], pa.string()),
-        pa.array(readings.value, pa.float32()),
+        pa.array(readings.value, pa.float64()),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 

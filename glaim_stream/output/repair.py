@@ -13,9 +13,8 @@ from glaim_stream.records import Rows
 from glaim_stream.vocabulary import Method, Quality, Status
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 
-Floats = NDArray[np.float32]
-
-
+Floats = NDArray[np.float64]
+_MOST_STEPS = 2.0**52  # from there on, neighbouring floats are at least a resolution apart
 TableOf = Callable[[str], SensorTable]  # by model version
 
 
@@ -39,7 +38,7 @@ def repair(
         Rows whose sensor codes are row indices of the model.
     """
     count = len(closed)
-    value = closed.value.astype(np.float64)
+    value = closed.value.copy()
     method = np.where(closed.observed, np.int8(Method.OBSERVED), np.int8(Method.NONE))
     version = np.zeros(count, np.int32)
     holes = np.flatnonzero(closed.window != NO_WINDOW)
@@ -47,20 +46,20 @@ def repair(
         assert imputed is not None
         window, sensor = closed.window[holes], closed.sensor[holes]
         step = imputed.values.shape[2] - 1 - closed.lag[holes]
-        filled = imputed.values[window, sensor, step].astype(np.float64)
+        filled = imputed.values[window, sensor, step]
         filled[np.isinf(filled)] = np.nan  # never a meaningful value
         value[holes] = publishable(filled, sensor, table)
         method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
         version[holes] = _codes(imputed.version, version_names)[window]
     by_model = (method == Method.MODEL) | (method == Method.BLEND)
-    lower, upper = np.full((2, count), np.nan, np.float32)
+    lower, upper = np.full((2, count), np.nan)
     for code in np.unique(version[by_model]).tolist():  # one, except while a model is being replaced
         rows = np.flatnonzero(by_model & (version == code))
         version_table = table if table_of is None else table_of(version_names[code])
         lower[rows], upper[rows] = intervals(
             value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, version_table
         )
-    wide = upper.astype(np.float64) - lower > table.max_interval[closed.sensor]
+    wide = upper - lower > table.max_interval[closed.sensor]
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE
     version[~by_model | wide] = 0
@@ -69,7 +68,7 @@ def repair(
         closed.sensor,
         closed.ts_ms,
         closed.stamp_ms,
-        value.astype(np.float32),
+        value,
         closed.observed,
         method,
         _status(closed, method, wide, table),
@@ -106,7 +105,10 @@ def publishable(
     """Round to the sensor's resolution, because a model's last bits depend on the batch, and clip to its limits."""
     resolution = table.resolution[sensor]
     grid = np.where(resolution > 0, resolution, 1)
-    value = np.where(resolution > 0, np.rint(value / grid) * grid, value)
+    with np.errstate(over="ignore"):
+        steps = value / grid
+    rounded = (resolution > 0) & (np.abs(steps) < _MOST_STEPS)
+    value = np.where(rounded, np.rint(np.where(rounded, steps, 0)) * grid, value)
     return np.clip(value, table.low[sensor], table.high[sensor])
 
 
@@ -131,9 +133,9 @@ def intervals(
         table: the model's sensors.
 
     Returns:
-        Lower and upper, float32 [n]; NaN without measured residuals.
+        Lower and upper, float64 [n]; NaN without measured residuals.
     """
-    lower = np.full(len(value), np.nan, np.float32)
+    lower = np.full(len(value), np.nan)
     upper = lower.copy()
     if table.gap_ages is None:
         return lower, upper

@@ -35,7 +35,7 @@ def count_accuracy(
     known = np.flatnonzero(np.isfinite(answers.model))
     if len(known) == 0:
         return
-    truth = probes.truth[known].astype(np.float64)
+    truth = probes.truth[known]
     shape = (len(sensor_ids), len(Place))
     key = answers.sensor[known] * len(Place) + answers.place[known]
     counts = np.bincount(key, minlength=shape[0] * shape[1])

@@ -17,6 +17,7 @@ from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.probes import Place, Probes, age_class, places
 
+_MOST_SCORED = 1e100  # beyond any measurement
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
@@ -52,7 +53,7 @@ def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -
         sensor,
         age_class(closed.gap_age[holes]),
         places(closed.window_observed, window, sensor, lag),
-        imputed.values[window, sensor, at].astype(np.float64),
+        imputed.values[window, sensor, at],
         _baseline(closed.window_values, closed.window_observed, window, sensor, lag),
     )
     return HoleAnswers(cells, window, at)
@@ -65,9 +66,11 @@ def probe_answers(probes: Probes, imputed: Imputed, table: SensorTable) -> Answe
     in, and the blending weights must not.
     """
     at = imputed.values.shape[2] - 1 - probes.lag
-    model = imputed.values[probes.window, probes.sensor, at].astype(np.float64)
+    model = imputed.values[probes.window, probes.sensor, at]
     model[imputed.method[probes.window, probes.sensor, at] != Method.MODEL] = np.nan
     baseline = _baseline(probes.values, probes.observed, probes.window, probes.sensor, probes.lag)
+    # Errors of such a size would drown all others in the sums that weights and metrics are made of.
+    model[np.maximum(np.abs(baseline), np.abs(probes.truth)) > _MOST_SCORED] = np.nan
     return Answers(
         probes.step,
         probes.sensor,
@@ -94,9 +97,7 @@ def blended(imputed: Imputed, holes: HoleAnswers, weight: Doubles) -> Imputed:
     return Imputed(values, method, imputed.version)
 
 
-def _baseline(
-    values: NDArray[np.float32], observed: NDArray[np.bool_], window: Ints, sensor: Ints, lag: Ints
-) -> Doubles:
+def _baseline(values: Doubles, observed: NDArray[np.bool_], window: Ints, sensor: Ints, lag: Ints) -> Doubles:
     """Return the ladder's last rung for single cells [n]: interpolation, or the last value where no reading follows."""
     at = values.shape[2] - 1 - lag
-    return interpolation_at(values[window, sensor], observed[window, sensor], at).astype(np.float64)
+    return interpolation_at(values[window, sensor], observed[window, sensor], at)

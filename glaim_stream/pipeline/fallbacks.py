@@ -68,7 +68,7 @@ async def _interpolated(pipeline: Pipeline, closed: Sequence[Closed]) -> list[An
 
 def _observed_only(closed: Closed) -> Rows:
     """Rows with the observed values and null for every hole. No arithmetic is left that could fail."""
-    unknown = np.full(len(closed), np.nan, np.float32)
+    unknown = np.full(len(closed), np.nan)
     observed = closed.observed
     return Rows(
         group=closed.group,

@@ -235,7 +235,8 @@ class Pipeline:
             return Answer(model_index, rows, None, None, None)
         model = self.catalogue.models[model_index]
         values, observed = (each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True))
-        imputed = await self.imputer.impute(Windows(model.name, values, observed, model.revise_after + 1))
+        resolution = self._tables[model_index].resolution
+        imputed = await self.imputer.impute(Windows(model.name, values, observed, model.revise_after + 1, resolution))
         return Answer(
             model_index,
             rows,
@@ -252,7 +253,7 @@ class Pipeline:
         imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
         if self._score_share > 0:
             holes = hole_answers(answer.closed, imputed, model.step_ms)
-            questions, truth = Answers.none(), np.empty(0, np.float32)
+            questions, truth = Answers.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = probe_answers(probes, probe_imputed, table), probes.truth
             hole_weight, probe_weight = scores.models[answer.model_index].walk(holes.cells, questions, truth)

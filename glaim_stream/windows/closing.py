@@ -38,7 +38,7 @@ class Closed:
     sensor: NDArray[np.int32]  # [n]
     ts_ms: NDArray[np.int64]  # [n] start of the step
     stamp_ms: NDArray[np.int64]  # [n] event time of the reading that the step holds; its start where it holds none
-    value: NDArray[np.float32]  # [n] NaN where nothing was observed
+    value: NDArray[np.float64]  # [n] NaN where nothing was observed
     observed: Bools  # [n]
     quality: NDArray[np.int8]  # [n] of that reading; without one BAD where a reading reported no value, else GOOD
     gap_age: NDArray[np.int32]  # [n] steps since the sensor's last observation, 0 when observed
@@ -46,7 +46,7 @@ class Closed:
     final: Bools  # [n]
     window: NDArray[np.int32]  # [n] index into the windows, or NO_WINDOW
     lag: NDArray[np.int32]  # [n]
-    window_values: NDArray[np.float32]  # [w, C, window], 0 where nothing was observed
+    window_values: NDArray[np.float64]  # [w, C, window], 0 where nothing was observed
     window_observed: Bools  # [w, C, window]
 
     def __len__(self) -> int:
@@ -144,7 +144,7 @@ def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
         np.ones(count, np.bool_),
         np.full(count, NO_WINDOW, np.int32),
         np.zeros(count, np.int32),
-        no_windows.astype(np.float32),
+        no_windows,
         no_windows.astype(np.bool_),
     )
 
@@ -178,7 +178,7 @@ def _columns(part: StepRows, rings: Rings, rules: Rules, step: int, window_of: I
         "sensor": part.sensor.astype(np.int32),
         "ts_ms": np.full(count, step * rules.step_ms, np.int64),
         "stamp_ms": step * rules.step_ms + np.where(part.observed, rings.stamp_ms.reshape(-1)[place], np.int64(0)),
-        "value": np.where(part.observed, rings.values.reshape(-1)[place], np.float32(np.nan)),
+        "value": np.where(part.observed, rings.values.reshape(-1)[place], np.nan),
         "observed": part.observed,
         "quality": rings.quality.reshape(-1)[place] if flagged else np.zeros(count, np.int8),
         "gap_age": part.gap_age.astype(np.int32),

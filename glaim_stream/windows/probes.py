@@ -51,14 +51,14 @@ class Probes:
     """Probe windows of one model: w windows of C sensors and T steps, and q probe cells in the order of their steps."""
 
     model_index: int
-    values: NDArray[np.float32]  # [w, C, T] sensor units, 0 where not observed or hidden
+    values: NDArray[np.float64]  # [w, C, T] sensor units, 0 where not observed or hidden
     observed: Bools  # [w, C, T] False where hidden
     step: Ints  # [q] that closed when the probe was made, ascending
     window: Ints  # [q] index into the windows
     sensor: Ints  # [q]
     lag: Ints  # [q] steps before the window's newest one
     gap_age: Ints  # [q] steps since the sensor's last visible observation
-    truth: NDArray[np.float32]  # [q] the hidden value
+    truth: NDArray[np.float64]  # [q] the hidden value
 
     def __len__(self) -> int:
         return len(self.values)
@@ -139,7 +139,7 @@ class Prober:
         visible = visible[used]
         return Probes(
             rules.model_index,
-            np.where(visible, values, np.float32(0)),
+            np.where(visible, values, 0.0),
             visible,
             np.full(len(window), step, np.int64),
             window,

@@ -15,6 +15,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 _FIRST_ROWS = 8
 _ARRAYS = ("values", "observed", "corrections", "stamp_ms", "quality")
 _NO_OFFSET = np.iinfo(np.int64).max
+_MEAN_SCALE = 2.0**-31  # of sums: a power of two changes no digit, and the sum of the largest floats stays finite
 _MOST_CORRECTIONS = 30_000  # fits 16 bits; further corrections keep this number, and the later of equal ones wins
 
 
@@ -72,13 +73,13 @@ class Rings:
         self._row_of_group = np.full(_FIRST_ROWS, -1, np.int64)
         self._lowest = np.full(self.length + offsets_back, _NO_OFFSET, np.int64)
         shape = (_FIRST_ROWS, sensors, self.length)
-        self.values = np.zeros(shape, np.float32)
+        self.values = np.zeros(shape, np.float64)
         self.observed = np.zeros(shape, np.bool_)
         self.corrections = np.zeros(shape, np.int16)  # late readings that changed the cell once it was published
         self.stamp_ms = np.zeros(shape, np.int32)  # time of the held reading after the start of its step
         self.quality = np.zeros(shape, np.int8)  # of the held reading; BAD where a reading reported no value, else GOOD
         self.flagged = False  # whether any quality was ever other than GOOD: until then qualities cost nothing
-        self._sum = np.zeros(shape if mean else (0, sensors, self.length), np.float64)
+        self._sum = np.zeros(shape if mean else (0, sensors, self.length), np.float64)  # times _MEAN_SCALE
         self._count = np.zeros(self._sum.shape, np.int32)
         self._attached: list[RowArray[Any]] = []
 
@@ -197,7 +198,7 @@ class Rings:
         sensor: NDArray[np.int32],
         step: Ints,
         stamp_ms: NDArray[np.int32],
-        value: NDArray[np.float32],
+        value: NDArray[np.float64],
         quality: NDArray[np.int8],
     ) -> Cells:
         """Put readings, in order of arrival, into their cells by the bucket rule.
@@ -211,7 +212,7 @@ class Rings:
             sensor: int32 [n].
             step: int64 [n], all of them held.
             stamp_ms: int32 [n], time after the start of the step.
-            value: float32 [n], no NaN.
+            value: float64 [n], no NaN.
             quality: int8 [n].
 
         Returns:
@@ -224,9 +225,11 @@ class Rings:
         quality_before = qualities[flat] if self.flagged else None
         self.flagged |= bool(quality.any())
         if self._mean:
-            np.add.at(self._sum.reshape(-1), flat, value)
+            np.add.at(self._sum.reshape(-1), flat, value * _MEAN_SCALE)
             np.add.at(self._count.reshape(-1), flat, 1)
-            values[flat] = self._sum.reshape(-1)[flat] / self._count.reshape(-1)[flat]
+            count = self._count.reshape(-1)[flat]
+            # A single reading stays as it is: a sum would lose the sign of -0.0, and the scale the smallest digits.
+            values[flat] = np.where(count == 1, value, self._sum.reshape(-1)[flat] / count / _MEAN_SCALE)
             stamps_ms[flat[~seen]] = 0
             np.maximum.at(stamps_ms, flat, stamp_ms)
             qualities[flat[~seen]] = Quality.GOOD
@@ -240,9 +243,9 @@ class Rings:
             stamps_ms[flat[order]] = stamp_ms[order]
             if self.flagged:
                 qualities[flat[order]] = quality[order]
-            held = (values[flat] == value) & (stamps_ms[flat] == stamp_ms)
+            held = _same_bits(values[flat], value) & (stamps_ms[flat] == stamp_ms)
         self.observed.reshape(-1)[flat] = True
-        changed = ~seen | (value_before != values[flat]) | (stamp_before != stamps_ms[flat])
+        changed = ~seen | ~_same_bits(value_before, values[flat]) | (stamp_before != stamps_ms[flat])
         if self.flagged:
             changed |= (Quality.GOOD if quality_before is None else quality_before) != qualities[flat]
         return Cells(row, sensor.astype(np.int64), step, held & changed)
@@ -277,6 +280,12 @@ class Rings:
             setattr(self, name, _resized(getattr(self, name), kept, rows))
         for attached in self._attached:
             attached.array = _resized(attached.array, kept, rows)
+
+
+def _same_bits(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where two values have the same bits: 0.0 and -0.0 are equal, and yet not the same."""
+    same: NDArray[np.bool_] = one.view(np.int64) == other.view(np.int64)
+    return same
 
 
 def _resized(array: NDArray[Any], kept: slice | Ints, rows: int) -> NDArray[Any]:

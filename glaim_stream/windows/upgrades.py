@@ -82,7 +82,7 @@ def _upgraded(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) ->
         cells[1].astype(np.int32),
         cells[2],
         cells[2],
-        np.full(count, np.nan, np.float32),
+        np.full(count, np.nan),
         np.zeros(count, np.bool_),
         rings.quality[row, cells[1], rings.slots(step)],
         cells[3].astype(np.int32),
@@ -90,7 +90,7 @@ def _upgraded(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) ->
         np.ones(count, np.bool_),
         window.astype(np.int32),
         np.full(count, rules.revise_after, np.int32),
-        np.where(observed, values, np.float32(0)),
+        np.where(observed, values, 0.0),
         np.ascontiguousarray(observed),
     )
 

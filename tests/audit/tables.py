@@ -58,7 +58,7 @@ def readings(
         group=group,
         sensor=np.array([reading[1] for reading in given], np.int32),
         event_time_ms=time_ms,
-        value=np.array([reading[3] for reading in given], np.float32),
+        value=np.array([reading[3] for reading in given], np.float64),
         offset=np.arange(count) if offset is None else np.array(offset, np.int64),
         position=np.zeros(count, np.int32),
         quality=np.zeros(count, np.int8) if quality is None else np.array(quality, np.int8),
@@ -80,6 +80,7 @@ def row(
     revision: int = 0,
     event_time_ms: int = 0,
     quality: int = 0,
+    single: bool = False,
 ) -> OutputRows:
     """One output row."""
     return OutputRows(
@@ -87,7 +88,7 @@ def row(
         group=np.array([group], np.int32),
         sensor=np.array([sensor], np.int32),
         step=np.array([step], np.int64),
-        value=np.array([value], np.float32),
+        value=np.array([value], np.float64),
         observed=np.array([observed]),
         final=np.array([final]),
         method=np.array([method], np.int8),
@@ -95,6 +96,7 @@ def row(
         revision=np.array([revision], np.int32),
         event_time_ms=np.array([event_time_ms], np.int64),
         quality=np.array([quality], np.int8),
+        single=np.array([single]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,29 @@ def test_values_without_resolution_may_differ_by_a_hundred_thousandth() -> None:
 
 
 def test_large_rounded_values_may_differ_by_their_last_bit() -> None:
+    """At 1e15 neighbouring numbers are 0.125 apart, twelve times the resolution."""
+    assert pair(1e15, 1e15 + 0.125) == pair(-1e15, -1e15 - 0.125) == "identical"
+    assert pair(1e15, 1e15 + 0.25) == "conflicting"
+
+
+def test_large_values_of_schema_2_may_differ_by_their_last_bit_of_32() -> None:
     """At 1e6 neighbouring float32 numbers are 0.0625 apart, six times the resolution."""
-    assert pair(1e6, 1e6 + 0.0625) == pair(-1e6, -1e6 - 0.0625) == "identical"
-    assert pair(1e6, 1e6 + 0.125) == "conflicting"
+    for single in ({"single": True}, {"changes": {"single": True}}):
+        assert pair(1e6, 1e6 + 0.0625, **single) == pair(-1e6, -1e6 - 0.0625, **single) == "identical"
+        assert pair(1e6, 1e6 + 0.125, **single) == "conflicting"
+    assert pair(1e6, 1e6 + 0.0625) == "conflicting"
+
+
+def test_an_observed_row_of_schema_2_may_come_again_with_all_digits() -> None:
+    meter = 123_456_789.12
+    older = row(STEP, float(np.float32(meter)), observed=True, single=True)
+    assert duplicate_kind(older, row(STEP, meter, observed=True)) == "identical"
+    assert duplicate_kind(replace(older, single=np.array([False])), row(STEP, meter, observed=True)) == "conflicting"
+
+
+def test_observed_zeros_of_other_signs_are_not_the_same() -> None:
+    assert pair(0.0, -0.0, observed=True) == "conflicting"
+    assert pair(0.0, -0.0) == "identical"
 
 
 @pytest.mark.parametrize("changes", [{"observed": True}, {"gap_age": 2}, {"event_time_ms": 1}, {"quality": 1}])

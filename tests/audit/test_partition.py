@@ -292,16 +292,16 @@ def test_identical_duplicates_are_counted_but_are_no_error(good: Case) -> None:
 def test_imputed_duplicates_may_differ_by_one_unit_of_the_resolution(good: Case) -> None:
     rows = good.given.rows
     final = np.flatnonzero(rows.final & ~rows.observed & ~np.isnan(rows.value))[[3]]
-    near = good.appended(final, value=rows.value[final] + np.float32(0.01))
+    near = good.appended(final, value=rows.value[final] + np.float64(0.01))
     assert broken(good.audit(rows=near)) == {}
-    far = good.appended(final, value=rows.value[final] + np.float32(0.03))
+    far = good.appended(final, value=rows.value[final] + np.float64(0.03))
     assert broken(good.audit(rows=far)) == {"conflicting": 1}
 
 
 def test_a_provisional_row_may_differ_because_the_clock_closed_its_step(good: Case) -> None:
     rows = good.given.rows
     provisional = np.flatnonzero(~rows.final)[[3]]
-    audit = good.audit(rows=good.appended(provisional, value=rows.value[provisional] + np.float32(1)))
+    audit = good.audit(rows=good.appended(provisional, value=rows.value[provisional] + np.float64(1)))
     assert broken(audit) == {}
     assert audit.counts["closed_by_clock_duplicates"] == 1
 
@@ -309,7 +309,7 @@ def test_a_provisional_row_may_differ_because_the_clock_closed_its_step(good: Ca
 def test_duplicates_of_another_imputer_after_a_restart_are_counted_separately(good: Case) -> None:
     rows = good.given.rows
     final = np.flatnonzero(rows.final & ~rows.observed & ~np.isnan(rows.value))[[3]]
-    more = good.appended(final, value=rows.value[final] + np.float32(1), method=np.array([1], np.int8))
+    more = good.appended(final, value=rows.value[final] + np.float64(1), method=np.array([1], np.int8))
     audit = good.audit(rows=more)
     assert broken(audit) == {}
     assert audit.counts["other_method_duplicates"] == 1
@@ -344,7 +344,7 @@ def test_blends_may_differ_only_near_a_fallback_value(good: Case) -> None:
 def test_an_observed_row_that_contradicts_its_duplicate_is_conflicting(good: Case) -> None:
     rows = good.given.rows
     row = np.flatnonzero(rows.observed)[[40]]
-    audit = good.audit(rows=good.appended(row, value=rows.value[row] + np.float32(1)))
+    audit = good.audit(rows=good.appended(row, value=rows.value[row] + np.float64(1)))
     assert broken(audit) == {"conflicting": 1, "wrong": 1}
 
 
@@ -436,13 +436,14 @@ def test_a_million_readings_take_seconds() -> None:
     base = START_MS // STEP_MS
     ints = np.zeros(count, np.int32)
     group, sensor = (cell // 2).astype(np.int32), (cell % 2).astype(np.int32)
-    value = index.astype(np.float32)
+    value = index.astype(np.float64)
     parts = (ints, group, sensor, (step + base) * STEP_MS, value, index, ints, ints.astype(np.int8), index, ints > 0)
     readings = Readings(*parts).where(seen)
     ones, bytes_ = np.ones(count, np.bool_), ints.astype(np.int8)
     rows = OutputRows(
-        ints, group, sensor, step + base, value, seen, ones, bytes_, ints, ints, (step + base) * STEP_MS, bytes_
-    )
+        ints, group, sensor, step + base, value, seen, ones, bytes_, ints, ints, (step + base) * STEP_MS, bytes_,
+        np.zeros(count, np.bool_),
+    )  # fmt: skip
     start_s = time.process_time()
     audit = audit_partition(PartitionTopics(0, 0, count, True, readings, [], Letters(), rows, None), columns)
     assert broken(audit) == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -65,10 +66,23 @@ def test_a_row_with_one_difference_is_wrong(changes: dict[str, Any]) -> None:
     assert offence.detail.startswith("input gives 2.0 (uncertain, 1970-01-01T00:01:30Z), the newest row has ")
 
 
-def test_a_mean_may_differ_in_its_last_bits() -> None:
-    assert values(observed(2.000001, group=H1), group=H1).count == 0
-    assert values(observed(2.000004, group=H1), group=H1).count == 1
-    assert values(observed(1e-9, group=H1), group=H1, value=0.0).count == 1, "the tolerance is relative"
+def test_a_mean_must_be_the_same_to_the_last_bit() -> None:
+    assert values(observed(2.0, group=H1), group=H1).count == 0
+    assert values(observed(math.nextafter(2.0, 3.0), group=H1), group=H1).count == 1
+
+
+def test_a_value_of_schema_2_must_be_the_nearest_one_of_32_bits() -> None:
+    meter = 123_456_789.12
+    assert values(observed(123_456_792.0, single=True), value=meter).count == 0
+    assert values(observed(123_456_784.0, single=True), value=meter).count == 1
+    assert values(observed(123_456_792.0), value=meter).count == 1
+
+
+@pytest.mark.parametrize("value", [-0.0, 2.0**53, 1e308, 5e-324, 123_456_789.12])
+def test_a_value_must_be_the_same_to_the_last_bit(value: float) -> None:
+    assert values(observed(value), value=value).count == 0
+    assert values(observed(math.nextafter(value, 1e3)), value=value).count == 1
+    assert values(observed(-value), value=value).count == 1
 
 
 def test_a_row_of_schema_1_has_neither_event_time_nor_quality() -> None:

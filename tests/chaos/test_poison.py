@@ -59,7 +59,7 @@ POISON: dict[str, tuple[bytes | None, Headers, bool]] = {
     "NaN": (reading(value=float("nan")), [], False),
     "infinite": (reading(value=float("inf")), [], True),
     "1e999": (reading().replace(b"1.0", b"1e999"), [], True),
-    "1e308, beyond float32": (reading(sensor="s1", value=1e308), [], True),
+    "2**53 + 1, beyond float64": (reading(sensor="s1", value=2**53 + 1), [], True),
     "a whole number of 400 digits": (reading(sensor="s1").replace(b"1.0", b"9" * 400), [], True),
     "out of its limits": (reading(value=1000), [], True),
     "null": (reading(value=None), [], False),

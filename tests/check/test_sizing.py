@@ -26,8 +26,8 @@ def measured(name: str) -> list[dict[str, object]]:
 def test_the_constants_are_measured_results() -> None:
     rates = dict(sizing.READINGS_A_CORE_S)
     assert any({shape: line.get(f"{shape}_per_s") for shape in rates} == rates for line in measured("stream"))
-    assert any(line.get("mb_per_1000_groups") == 13.52 for line in measured("stream"))
-    assert pytest.approx(13.52e6 / 11_000) == sizing.WINDOW_BYTES_PER_SENSOR
+    assert any(line.get("mb_per_1000_groups") == 17.73 for line in measured("stream"))
+    assert pytest.approx(17.73e6 / 11_000) == sizing.WINDOW_BYTES_PER_SENSOR
     wire = measured("wire")[-1]
     assert isinstance(wire["bytes_a_reading"], dict)
     assert isinstance(wire["output"], list)

@@ -49,3 +49,14 @@ def test_json_lines_escape_by_themselves(capsys: pytest.CaptureFixture[str]) -> 
     text = capsys.readouterr().out
     assert all(char.isprintable() or char == "\n" for char in text)
     assert len(text.splitlines()) == len(HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(123_456_789.12, "123456789.12"), (-1e6 - 0.25, "-1000000.25"), (12.3456789, "12.3457"), (1e308, "1e+308")],
+)
+def test_a_table_shows_the_last_digits_of_a_meter(value: float, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table = rows(["g"])
+    table = table.set_column(table.column_names.index("value"), "value", pa.array([value]))
+    _printer(TextFormat.TABLE)(table)
+    assert shown in capsys.readouterr().out.split()

@@ -62,7 +62,7 @@ def test_a_wide_record_takes_its_group_from_the_key() -> None:
     assert rejects == []
     assert readings.sensor.tolist() == [0, 1, 0, 1]
     assert readings.position.tolist() == [0, 1, 2, 3]
-    assert np.array_equal(readings.value, np.array([1, np.nan, 2, 4], np.float32), equal_nan=True)
+    assert np.array_equal(readings.value, np.array([1, np.nan, 2, 4], np.float64), equal_nan=True)
 
 
 def test_dictionaries_timestamps_integers_and_qualities_are_read() -> None:
@@ -82,7 +82,7 @@ def test_dictionaries_timestamps_integers_and_qualities_are_read() -> None:
     )
     assert rejects == []
     assert readings.event_time_ms.tolist() == [NOW_MS, NOW_MS]
-    assert np.array_equal(readings.value, np.array([1, np.nan], np.float32), equal_nan=True)
+    assert np.array_equal(readings.value, np.array([1, np.nan], np.float64), equal_nan=True)
 
 
 @pytest.mark.parametrize(

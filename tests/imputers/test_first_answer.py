@@ -17,7 +17,7 @@ from tests.support import contract
 def test_a_typical_window_has_the_training_mean_and_a_missing_newest_step() -> None:
     windows = typical_windows(contract(3, window=6, emitted_steps=2))
     assert windows.values.shape == (1, 3, 6)
-    assert windows.values.dtype == np.float32
+    assert windows.values.dtype == np.float64
     assert windows.observed[..., :-1].all()
     assert not windows.observed[..., -1].any()
     assert windows.steps == 2

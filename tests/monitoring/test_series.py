@@ -41,7 +41,7 @@ def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
 def test_filled_rows_are_counted_by_gap_age() -> None:
     ages = [0, 1, 2, 4, 5, 16, 17, 48, 49, 60]
     observed = np.array([age == 0 for age in ages])
-    values = np.ones(len(ages), np.float32)
+    values = np.ones(len(ages), np.float64)
     values[-1] = np.nan  # withheld: not filled
     zeros: Any = np.zeros(len(ages), np.int64)
     rows = Rows(

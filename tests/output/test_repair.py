@@ -52,7 +52,7 @@ def closed(*rows: dict[str, Any]) -> Closed:
         sensor=column("sensor", np.int32),
         ts_ms=np.zeros(count, np.int64),
         stamp_ms=np.full(count, 37, np.int64),
-        value=column("value", np.float32),
+        value=column("value", np.float64),
         observed=column("observed", np.bool_),
         quality=column("quality", np.int8),
         gap_age=column("gap_age", np.int32),
@@ -60,14 +60,14 @@ def closed(*rows: dict[str, Any]) -> Closed:
         final=column("final", np.bool_),
         window=column("window", np.int32),
         lag=column("lag", np.int32),
-        window_values=windows.astype(np.float32),
+        window_values=windows.astype(np.float64),
         window_observed=windows.astype(np.bool_),
     )
 
 
 def answer(value: float, method: Method = Method.MODEL, version: str = "3") -> Imputed:
     shape = (1, 2, 3)
-    return Imputed(np.full(shape, value, np.float32), np.full(shape, method, np.int8), [version])
+    return Imputed(np.full(shape, value, np.float64), np.full(shape, method, np.int8), [version])
 
 
 def repaired(part: Closed, imputed: Imputed | None, *, limited: bool = True, intervals: bool = True) -> Rows:
@@ -80,7 +80,7 @@ def test_observed_cells_pass_through_untouched() -> None:
     rows = repaired(
         closed({"observed": True, "value": 3.14159, "window": NO_WINDOW, "gap_age": 0, "final": True}), None
     )
-    assert rows.value[0] == np.float32(3.14159)
+    assert rows.value[0] == np.float64(3.14159)
     assert (rows.method[0], rows.status[0], rows.version[0]) == (Method.OBSERVED, Status.GOOD, 0)
     assert rows.event_time_ms[0] == 37
     assert np.isnan([rows.lower[0], rows.upper[0]]).all()
@@ -147,7 +147,7 @@ def test_a_value_that_is_not_finite_becomes_null_and_bad(value: float) -> None:
 
 
 def test_each_hole_takes_the_value_of_its_sensor_and_step() -> None:
-    values = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    values = np.arange(6, dtype=np.float64).reshape(1, 2, 3)
     imputed = Imputed(values, np.full((1, 2, 3), Method.MODEL, np.int8), ["3"])
     rows = repaired(
         closed({"sensor": 1, "lag": 0}, {"sensor": 1, "lag": 2}, {"sensor": 0, "lag": 1}), imputed, limited=False
@@ -161,8 +161,8 @@ def test_values_are_rounded_to_the_resolution_and_clipped_to_the_limits(value: f
 
 
 def test_without_a_resolution_in_the_catalogue_the_contract_provides_it() -> None:
-    assert repaired(closed({"sensor": 1}), answer(1.23456)).value[0] == np.float32(1.23)
-    assert repaired(closed({"sensor": 1}), answer(1.23456), intervals=False).value[0] == np.float32(1.23456)
+    assert repaired(closed({"sensor": 1}), answer(1.23456)).value[0] == np.float64(1.23)
+    assert repaired(closed({"sensor": 1}), answer(1.23456), intervals=False).value[0] == np.float64(1.23456)
 
 
 @pytest.mark.parametrize(("gap_age", "half"), [(1, 1), (2, 2), (4, 2), (40, 2)])

@@ -20,12 +20,12 @@ WINDOWS = np.array(
         [[1, 2, NAN, 4], [5, 6, 7, NAN]],
         [[1, NAN, NAN, NAN], [1, 2, 3, NAN]],
     ],
-    np.float32,
+    np.float64,
 )
 OBSERVED = np.isfinite(WINDOWS)
 MODEL, NONE = np.int8(Method.MODEL), np.int8(Method.NONE)
 # The model's answer for the newest 2 steps of each window; it has nothing for sensor 0 of the second one's newest step.
-ANSWER = np.array([[[30, 40], [70, 80]], [[31, 41], [71, 81]]], np.float32)
+ANSWER = np.array([[[30, 40], [70, 80]], [[31, 41], [71, 81]]], np.float64)
 METHOD = np.array([[[MODEL, MODEL], [MODEL, MODEL]], [[MODEL, Method.LAST_VALUE], [MODEL, MODEL]]], np.int8)
 IMPUTED = Imputed(ANSWER, METHOD, ["1", "1"])
 
@@ -45,7 +45,7 @@ def closed() -> Closed:
         np.array([0, 0, 1, 0, 1, 0], np.int32),
         np.array([3000, 2000, 3000, 0, 3000, 3000], np.int64),
         np.zeros(count, np.int64),
-        np.array([4, NAN, NAN, NAN, NAN, NAN], np.float32),
+        np.array([4, NAN, NAN, NAN, NAN, NAN], np.float64),
         np.array([True, False, False, False, False, False]),
         np.zeros(count, np.int8),
         np.array([0, 1, 1, 9, 1, 3], np.int32),
@@ -53,7 +53,7 @@ def closed() -> Closed:
         np.zeros(count, np.bool_),
         window,
         np.array([0, 1, 0, 0, 0, 0], np.int32),
-        np.where(OBSERVED, WINDOWS, np.float32(0)),
+        np.where(OBSERVED, WINDOWS, np.float64(0)),
         OBSERVED.copy(),
     )
 
@@ -118,20 +118,20 @@ def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
     rules = catalogue(sensors=[{"id": "s0", "resolution": 0.5, "min": 0, "max": 10}, {"id": "s1"}], window=6).models[0]
     probes = Probes(
         0,
-        np.where(OBSERVED, WINDOWS, np.float32(0)),
+        np.where(OBSERVED, WINDOWS, np.float64(0)),
         OBSERVED,
         np.array([7, 7, 8], np.int64),
         np.array([0, 1, 1], np.int64),
         np.array([0, 1, 0], np.int64),
         np.array([1, 0, 0], np.int64),
         np.array([1, 1, 3], np.int64),
-        np.array([3, 3, 3], np.float32),
+        np.array([3, 3, 3], np.float64),
     )
     answer = ANSWER.copy()
     answer[0, 0, 0] = 3.3
     answer[1, 1, 1] = 3.3
     found = probe_answers(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
-    assert found.model[:2].tolist() == [3.5, float(np.float32(3.3))]
+    assert found.model[:2].tolist() == [3.5, float(np.float64(3.3))]
     assert np.isnan(found.model[2]), "a lower rung imputed it"
     assert found.baseline.tolist() == [3, 3, 1]
     assert found.step.tolist() == [7, 7, 8]
@@ -148,7 +148,7 @@ def test_the_baseline_s_method_follows_from_the_place_of_the_cell() -> None:
     ints = np.zeros(4, np.int64)
     place = np.array([Place.EDGE, Place.INTERIOR, Place.ROW_EDGE, Place.ROW_INTERIOR])
     cells = Answers(ints, ints, ints, place, np.full(4, 8.0), np.full(4, 2.0))
-    imputed = Imputed(np.full((4, 1, 1), 8, np.float32), np.full((4, 1, 1), MODEL), [""] * 4)
+    imputed = Imputed(np.full((4, 1, 1), 8, np.float64), np.full((4, 1, 1), MODEL), [""] * 4)
     mixed = blended(imputed, HoleAnswers(cells, np.arange(4), ints), np.zeros(4))
     last_value, line = Method.LAST_VALUE, Method.INTERPOLATION
     assert mixed.method.ravel().tolist() == [last_value, line, last_value, line]

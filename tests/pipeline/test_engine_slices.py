@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -79,7 +80,7 @@ async def test_only_the_last_slice_answers_for_the_records() -> None:
 
 
 async def test_records_beyond_the_budget_of_a_batch_are_applied_in_parts_with_their_own_letters() -> None:
-    records = [reading(n, n // 3, value=1e99 if n in (1, 4) else 1.0) for n in range(6)]
+    records = [reading(n, n // 3, value=math.inf if n in (1, 4) else 1.0) for n in range(6)]
     size = 4 * len(records[0].value or b"")
     parts, rows, letters = await run(pipeline(Budget(batch_bytes=2 * size + 60)), records)
     assert [[record.offset for record in pending.records] for pending in parts] == [[0, 1], [2, 3], [4, 5]]

@@ -65,7 +65,7 @@ class Misshapen:
     """An imputer whose answer does not fit its windows."""
 
     async def impute(self, windows: Windows) -> Imputed:
-        return Imputed(np.zeros((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.int8), [])
+        return Imputed(np.zeros((1, 1, 1), np.float64), np.zeros((1, 1, 1), np.int8), [])
 
 
 def topic(steps: Sequence[int], poison: Sequence[int] = ()) -> list[Record]:

@@ -96,7 +96,7 @@ async def test_withheld_values_are_counted_by_cause() -> None:
     class Guess:
         async def impute(self, windows: Windows) -> Imputed:
             shape = (len(windows), 2, windows.steps)
-            return Imputed(np.full(shape, 5, np.float32), np.full(shape, Method.MODEL, np.int8), ["1"] * len(windows))
+            return Imputed(np.full(shape, 5, np.float64), np.full(shape, Method.MODEL, np.int8), ["1"] * len(windows))
 
     def withheld(cause: str) -> float:
         return REGISTRY.get_sample_value("glaim_withheld_rows_total", {"cause": cause}) or 0.0

@@ -14,7 +14,7 @@ def rows(methods: list[Method], revisions: list[int], statuses: list[Status]) ->
     count = len(methods)
     zeros = np.zeros(count, np.int32)
     method = np.array(methods, np.int8)
-    value = np.where(method == Method.NONE, np.nan, 1).astype(np.float32)
+    value = np.where(method == Method.NONE, np.nan, 1).astype(np.float64)
     return Rows(
         group=zeros,
         sensor=zeros,

@@ -27,7 +27,7 @@ def rings(*observed: tuple[int, int, int], groups: int = 1, sensors: int = 2) ->
             np.array([sensor], np.int32),
             np.array([step]),
             np.full(1, 37, np.int32),
-            np.array([10.0 * step], np.float32),
+            np.array([10.0 * step], np.float64),
             np.zeros(1, np.int8),
         )
     return made
@@ -141,7 +141,7 @@ def test_the_hole_of_a_slow_sensor_is_remembered_until_its_final_row() -> None:
             np.array([0], np.int32),
             np.array([step]),
             np.zeros(1, np.int32),
-            np.zeros(1, np.float32),
+            np.zeros(1, np.float64),
             np.zeros(1, np.int8),
         )
         closed = close(made, step=step, slow=slow)

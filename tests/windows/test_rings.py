@@ -28,7 +28,7 @@ def put(into: Rings, *readings: tuple[int, int, int, int, float], quality: list[
         sensor.astype(np.int32),
         step,
         stamp.astype(np.int32),
-        value.astype(np.float32),
+        value.astype(np.float64),
         np.zeros(len(group), np.int8) if quality is None else np.array(quality, np.int8),
     )
 

@@ -96,25 +96,28 @@ def _probes(
         group, sensor = np.nonzero(np.isfinite(values[:, :, step]))
         rings.put(
             row_of_group[group], sensor.astype(np.int32), np.full(len(group), step), np.zeros(len(group), np.int32),
-            values[group, sensor, step], np.zeros(len(group), np.int8),
+            values[group, sensor, step].astype(np.float64), np.zeros(len(group), np.int8),
         )  # fmt: skip
         if needed[step] and (found := prober.probe(step)) is not None:
             yield step, found
         rings.advance(step + 1)
 
 
-def _answers(probes: list[Probes], fill: Fill) -> dict[int, tuple[ProbeAnswers, Floats]]:
+def _answers(probes: list[Probes], fill: Fill) -> dict[int, tuple[ProbeAnswers, NDArray[np.float64]]]:
     """Fill the probe windows by the model and by interpolation; step -> answers and the hidden truth."""
     if not probes:
         return {}
     every = joined(probes)
     filled = np.concatenate(
-        [fill(every.values[at : at + BATCH], every.observed[at : at + BATCH]) for at in range(0, len(every), BATCH)]
+        [
+            fill(every.values[at : at + BATCH].astype(np.float32), every.observed[at : at + BATCH])
+            for at in range(0, len(every), BATCH)
+        ]
     )
     chosen = every.window, every.sensor
     model = filled[*chosen, filled.shape[2] - 1 - every.lag].astype(np.float64)
     at = every.values.shape[2] - 1 - every.lag
-    line = interpolation_at(every.values[chosen], every.observed[chosen], at).astype(np.float64)
+    line = interpolation_at(every.values[chosen], every.observed[chosen], at)
     answers = ProbeAnswers(
         every.step, every.sensor, age_class(every.gap_age), places(every.observed, *chosen, every.lag), model, line
     )

@@ -107,14 +107,14 @@ def test_a_step_has_the_value_that_a_workers_window_would_have(
     rings.start(0)
     none, count = np.zeros(len(times), np.int32), len(times)
     rings.put(
-        rings.rows(none), none, times // 60_000, (times % 60_000).astype(np.int32), values.astype(np.float32),
+        rings.rows(none), none, times // 60_000, (times % 60_000).astype(np.int32), values.astype(np.float64),
         np.zeros(count, np.int8),
     )  # fmt: skip
-    expected = np.where(rings.observed[0, 0, :4], rings.values[0, 0, :4], np.float32(np.nan))
+    expected = np.where(rings.observed[0, 0, :4], rings.values[0, 0, :4], np.nan)
     lines = [row.format(time=time, value=value) for time, value in reversed(READINGS)]  # unordered
     path = csv(tmp_path / "a.csv", "\n".join([head, *lines]) + "\n")
     found = load(dataclasses.replace(spec, bucket=bucket, step_s=60), path)
-    np.testing.assert_array_equal(found.values, expected[None, None])
+    np.testing.assert_array_equal(found.values, expected.astype(np.float32)[None, None])
 
 
 def test_sentinels_become_gaps(tmp_path: Path) -> None:

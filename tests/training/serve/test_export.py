@@ -67,6 +67,16 @@ def test_the_served_module_works_in_sensor_units(model: GLAIM, unit_scale: Scale
     assert torch.equal(answer[observed[:, :, -6:]], values[:, :, -6:][observed[:, :, -6:]])
 
 
+def test_a_large_training_mean_takes_no_digits_of_a_row(model: GLAIM, unit_scale: Scale) -> None:
+    """At 123,456,789 neighbouring float32 numbers are 8 apart; the worker has subtracted a centre from such rows."""
+    meter = dataclasses.replace(unit_scale, mean=unit_scale.mean + 123_456_789)
+    _, values, observed = hard_windows(unit_scale, CONFIG.window)[1]
+    observed[:, :, 0] = True
+    with torch.inference_mode():
+        expected, answer = (served_model(model, scale, 6)(values, observed) for scale in (unit_scale, meter))
+    torch.testing.assert_close(answer, expected, atol=2e-3, rtol=1e-5)
+
+
 def test_the_scripted_model_equals_the_eager_one_also_on_hard_windows(model: GLAIM, unit_scale: Scale) -> None:
     served = served_model(model, unit_scale, 6)
     assert check(served, script(served), unit_scale, CONFIG.window) < 1e-5
