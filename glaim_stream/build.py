@@ -100,7 +100,9 @@ def create_ladder(
     if settings.imputer == "local" or (settings.imputer == "triton" and settings.fallback_local):
         from glaim_stream.imputers.local import LocalImputer
 
-        rungs.append(LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch))
+        rungs.append(
+            LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch, trust=settings.trust)
+        )
     rungs.append(Interpolation() if settings.needs_model else _WITHOUT_MODEL[settings.imputer]())
     return Ladder(
         rungs,

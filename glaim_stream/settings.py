@@ -13,7 +13,9 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from glaim_stream.budget import DEFAULT, Budget
-from glaim_stream.errors import SettingsError
+from glaim_stream.errors import ModelError, SettingsError
+from glaim_stream.models.minisign import PublicKey
+from glaim_stream.models.sealed import Trust
 
 DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 
@@ -59,6 +61,22 @@ class Settings(BaseSettings):
 
     catalogue: Path = Field(default=Path("groups.yaml"), description="file that lists the groups and their models")
     model_repository: Path = Field(default=Path("model_repo"), description="folder with the models' contracts")
+    require_manifest: bool = Field(
+        default=False,
+        description="use no model version without a manifest of its files, in `glaim-stream models` and in the imputer "
+        "`local`. true refuses the versions that were made before manifests; false uses them with a warning, and so a "
+        "version whose manifest somebody has removed",
+    )
+    manifest_key: str = Field(
+        default="",
+        description="public key of minisign, one line of base64: use no model version whose manifest it has not "
+        "signed. Empty: signatures are not checked, and who can write to the repository decides what runs",
+    )
+    model_operators: str = Field(
+        default="",
+        description="operators that the TorchScript of a model may use in addition, separated by commas, such as "
+        "aten::fft_rfft. Each one more is code of torch that whoever makes a model can call",
+    )
     imputer: Literal["triton", "local", "interpolation", "last_value", "echo"] = Field(
         default="triton",
         description="first rung of the ladder. local: TorchScript in the worker. echo: no imputation, for benchmarks",
@@ -251,6 +269,23 @@ class Settings(BaseSettings):
         if (key is None) != (info.data.get("ssl_cert_file") is None):
             raise ValueError("a certificate and its key go together, ssl_cert_file and ssl_key_file")
         return key
+
+    @field_validator("manifest_key")
+    @classmethod
+    def _key_is_a_key(cls, text: str) -> str:
+        try:
+            if text:
+                PublicKey.parse(text)
+        except ModelError as error:
+            raise ValueError(str(error)) from error
+        return text
+
+    @property
+    def trust(self) -> Trust:
+        """What a model version must show before it is used."""
+        key = PublicKey.parse(self.manifest_key) if self.manifest_key else None
+        operators = frozenset(name.strip() for name in self.model_operators.split(",") if name.strip())
+        return Trust(self.require_manifest, key, operators)
 
     @property
     def fixed_batch(self) -> int | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import math
 import os
+import zipfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,6 +80,16 @@ def contract(sensors: int = 2, *, window: int = 6, emitted_steps: int = 3, **fie
         "created": "2026-01-01T00:00:00Z",
     }
     return Contract.model_validate(entry | fields)
+
+
+def torchscript(code: str = "    return VALUES\n", *, note: str = "") -> bytes:
+    """A TorchScript archive as torch writes it, with one module whose forward has this body; `note` makes it unique."""
+    source = f"class M(Module):\n  def forward(self, VALUES: Tensor) -> Tensor:\n{code}"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for path, content in (("code/__torch__.py", source), ("version", "3"), ("byteorder", note)):
+            archive.writestr(zipfile.ZipInfo(f"model/{path}"), content)
+    return out.getvalue()
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
     python -m training.export build/runs/plant-pump
 
 Writes model_repo/<name>/ with config.pbtxt (GPU), configs/{cpu,python}.pbtxt (CPU), contract.json, warm-up data, and
-<version>/{model.pt, model.py}. The served module takes and returns sensor units: it includes the standardisation
-of the training data and the normalisation of each window. It is scripted, saved, loaded again, and compared with the
-plain module on batches of 1, 8 and 64 and on difficult windows; if they differ, nothing is written.
+<version>/{model.pt, model.py, contract.json, manifest.json}. The served module takes and returns sensor units: it
+includes the standardisation of the training data and the normalisation of each window. It is scripted, saved, loaded
+again, and compared with the plain module on batches of 1, 8 and 64 and on difficult windows; if they differ, nothing is
+written.
 
 A model that does not beat the baselines on the test part is refused (exit code 3, see `training.serve.verdict`), and
 the served versions stay; --force exports it nevertheless. A new version goes beside the existing ones: `export.version
@@ -41,6 +42,7 @@ from glaim_stream.models.contract import (
     sensors_digest,
     write_contract,
 )
+from glaim_stream.models.torchscript import require_known_operators
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, RunConfig, data_path
@@ -54,7 +56,7 @@ from training.network.build import build_network
 from training.network.model import GLAIM
 from training.runtime import keep_memory
 from training.serve import triton_config
-from training.serve.repository import placed, put, staging
+from training.serve.repository import placed, put, staging, write_manifest
 from training.serve.residuals import residual_quantiles
 from training.serve.verdict import FEW_WINDOWS, compare, judge
 
@@ -184,6 +186,7 @@ def write_model(
 
     Raises:
         ExportError: the scripted module differs from the plain one, or the version does not fit beside the others.
+        ModelError: the network uses an operator that is not allowed.
     """
     spec = placed(spec, model.window, state.sensors, state.step_s)
     served = served_model(model, scale, spec.emitted_steps)
@@ -211,6 +214,8 @@ def write_model(
         contract = _contract(spec, state, model, scale, masks, metrics, quantiles, file_digest(weights))
         for place in (version_folder, made):  # the version's own, and the model's while no newer one is there
             write_contract(contract, place)
+        require_known_operators(weights.read_bytes())
+        write_manifest(made, target, spec.version)
         put(made, target, spec.version)
     return target
 

@@ -1,4 +1,4 @@
-"""`glaim-stream models`: list, fetch, push, rollback, prune."""
+"""`glaim-stream models`: list, fetch, push, seal, rollback, prune."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Manage a model repository: list, fetch, push, roll back, delete old weights.",
+    help="Manage a model repository: list, fetch, push, seal, roll back, delete old weights.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -33,7 +33,7 @@ def list_(
         float, typer.Option(min=0, help="Seconds to wait for a first model that another process puts there.")
     ] = 0.0,
 ) -> None:
-    """Show every version: its training data, whether its weights match its contract, and whether Triton serves it.
+    """Show every version: its training data, whether its files match contract and manifest, whether Triton serves it.
 
     Exit code 1 when a version is incomplete.
     """
@@ -42,20 +42,21 @@ def list_(
     from glaim_stream.commands.console import result_console
     from glaim_stream.models.listing import listing
     from glaim_stream.models.store import open_store
+    from glaim_stream.settings import read_settings
 
     store = open_store(repository)
     end_s = time.monotonic() + wait
     while not store.models() and time.monotonic() < end_s:
         time.sleep(1)
-    found = listing(store)
-    table = Table("model", "version", "is", "trained on", "rows", "made", "sensors", "window", "weights")
+    found = listing(store, read_settings().trust)
+    table = Table("model", "version", "is", "trained on", "rows", "made", "sensors", "window", "weights", "manifest")
     for each in found:
         contract = each.contract
         about = ("?", "?", "?", "?", "?")
         if contract is not None:
             data = contract.data
             about = (data.source, str(data.rows), contract.created, str(len(contract.sensors)), str(contract.window))
-        table.add_row(each.model, str(each.version), each.state, *about, each.weights)
+        table.add_row(each.model, str(each.version), each.state, *about, each.weights, each.manifest)
     result_console().print(table)
     if any(each.problem for each in found):
         sys.exit(1)
@@ -83,6 +84,7 @@ def fetch(
     from glaim_stream.models.fetch import fetch as bring
     from glaim_stream.models.fetch import is_here
     from glaim_stream.models.store import open_store
+    from glaim_stream.settings import read_settings
 
     if missing_only and mirror:
         raise ModelError(
@@ -91,9 +93,10 @@ def fetch(
     store = open_store(source)
     if is_here(store, to):
         raise ModelError(f"expected another repository than {to} to fetch models from")
+    trust = read_settings().trust
 
     def once() -> int:
-        return bring(store, to, models=model or (), keep=keep, missing_only=missing_only, mirror=mirror)
+        return bring(store, to, models=model or (), keep=keep, missing_only=missing_only, mirror=mirror, trust=trust)
 
     # SIGTERM does not end the first process of a container unless that handles it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -118,10 +121,37 @@ def push(
     """Copy the versions that the other repository lacks; a version counts there once it is whole."""
     from glaim_stream.models.push import push as put_up
     from glaim_stream.models.store import open_store
+    from glaim_stream.settings import read_settings
 
-    target = open_store(to)
-    if not _persistently(lambda: put_up(source, target, models=model or ()), tries):
+    target, trust = open_store(to), read_settings().trust
+    if not _persistently(lambda: put_up(source, target, models=model or (), trust=trust), tries):
         print(f"{target.location}: nothing new in {source}")
+
+
+@app.command()
+def seal(
+    repository: Annotated[Path, typer.Argument(help="Repository on this machine.")],
+    model: Models = None,
+) -> None:
+    """Write the manifest of every version anew: for versions without one, or after a change of the configuration.
+
+    It states what is there, so look at it first. A signature does not outlive it: sign again.
+    """
+    from glaim_stream.errors import ModelError
+    from glaim_stream.models.sealed import seal as write_manifest
+    from glaim_stream.models.store import open_store
+
+    store = open_store(str(repository))
+    available = store.models()
+    absent = sorted(set(model or ()) - set(available))
+    if absent or not available:
+        raise ModelError(
+            f"expected {', '.join(absent) or 'a model'} in {repository}, found {', '.join(available) or 'none'}"
+        )
+    for name in model or available:
+        for version in store.versions(name):
+            files = write_manifest(repository / name, version).files
+            print(f"{name}: the manifest of version {version} lists {len(files)} files")
 
 
 @app.command()
@@ -136,8 +166,9 @@ def rollback(
     """Withdraw the newest version: the one before is served again. It is kept beside the repository, never deleted."""
     from glaim_stream.models.rollback import rollback as withdraw
     from glaim_stream.models.store import open_store
+    from glaim_stream.settings import read_settings
 
-    withdraw(open_store(repository), model, to, dry_run=dry_run)
+    withdraw(open_store(repository), model, to, dry_run=dry_run, trust=read_settings().trust)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -12,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.errors import ContractError, ImputerError
+from glaim_stream.errors import ContractError, ImputerError, ModelError
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
-from glaim_stream.models.contract import Contract, read_contract, verify_weights
+from glaim_stream.models.contract import WEIGHTS, Contract, read_contract, require_weights
+from glaim_stream.models.folders import DiskFolder
+from glaim_stream.models.sealed import Trust, open_sealed, warn_unsealed
+from glaim_stream.models.torchscript import require_known_operators
 from glaim_stream.models.versions import Contracts
 
 log = logging.getLogger(__name__)
 
-WEIGHTS_FILE = "model.pt"
 VERSION_CHECK_INTERVAL_S = 10.0  # a check reads one small file of the model that is being called
 
 
@@ -48,6 +51,7 @@ class LocalImputer:
         contracts: Mapping[str, Contract],
         *,
         fixed_batch: int | None = None,
+        trust: Trust | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Load the version of each contract.
@@ -56,11 +60,13 @@ class LocalImputer:
             model_repository: folder with one folder per model.
             contracts: contracts of the models to load, by model name; a `Contracts` also records versions loaded later.
             fixed_batch: every call to a model has exactly this many windows (see Windows.padded).
+            trust: what a version must show before it is loaded.
             now_s: monotonic clock, seconds.
 
         Raises:
             ImputerError: torch is not installed.
             ContractError: the digest of a model's weights differs from its contract.
+            ModelError: a version does not match its manifest, or uses an operator that is not allowed.
         """
         try:
             import torch
@@ -70,7 +76,8 @@ class LocalImputer:
         self._torch = torch
         self._repository = model_repository
         self._contracts = contracts if isinstance(contracts, Contracts) else Contracts(contracts, model_repository)
-        self._models = {name: self._load(contract) for name, contract in contracts.items()}
+        self._trust = trust or Trust()
+        self._models = {name: self._load(name, contract) for name, contract in contracts.items()}
         self._now_s = now_s
         self._checked_s = dict.fromkeys(self._models, now_s())
         self._problem = dict.fromkeys(self._models, "")  # the last one, so that each is logged once
@@ -110,18 +117,33 @@ class LocalImputer:
             named = await asyncio.to_thread(read_contract, self._repository / model)
             if named.version != version:
                 await self._contracts.follow(model, str(named.version))
-                self._models[model] = await asyncio.to_thread(self._load, named)
+                self._models[model] = await asyncio.to_thread(self._load, model, named)
                 log.info("model %s now runs version %d", model, named.version)
             self._problem[model] = ""
-        except (ContractError, OSError, RuntimeError) as error:  # RuntimeError: torch cannot load the file
+        except (ContractError, ModelError, OSError, RuntimeError) as error:  # RuntimeError: torch cannot load the file
             if str(error) != self._problem[model]:
                 log.warning("model %s keeps version %d: %s", model, version, error)
             self._problem[model] = str(error)
 
-    def _load(self, contract: Contract) -> _Loaded:
-        weights = self._repository / contract.name / str(contract.version) / WEIGHTS_FILE
-        verify_weights(contract, weights)
-        return _Loaded(contract, self._torch.jit.load(str(weights), map_location="cpu").eval())
+    def _load(self, model: str, contract: Contract) -> _Loaded:
+        weights = self._checked_weights(model, contract)
+        return _Loaded(contract, self._torch.jit.load(io.BytesIO(weights), map_location="cpu").eval())
+
+    def _checked_weights(self, model: str, contract: Contract) -> bytes:
+        """Read the weights once, so that the bytes which were checked are those that are loaded."""
+        if contract.name != model:
+            raise ContractError(f"expected the contract of model {model}, found that of {contract.name}")
+        folder, version = DiskFolder(self._repository / model), contract.version
+        sealed = open_sealed(folder, model, version, self._trust, str(self._repository))
+        if sealed is None:
+            weights = (self._repository / model / str(version) / WEIGHTS).read_bytes()
+            require_weights(contract, weights)
+            require_known_operators(weights, self._trust.operators)
+            warn_unsealed(model, version)
+            return weights
+        if sealed.contract != contract:
+            raise ContractError(f"the contract of model {model} differs from that of its version {version}")
+        return sealed.contents[f"{version}/{WEIGHTS}"]
 
     def _run(self, loaded: _Loaded, windows: Centred) -> np.ndarray:
         torch = self._torch

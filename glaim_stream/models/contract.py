@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from glaim_stream.errors import ContractError
 
 CONTRACT_FILE = "contract.json"
+WEIGHTS = "model.pt"
 SCHEMA_VERSION: Final = 1
 
 VALUES = "VALUES"  # float32 [C, window], sensor units, 0 where missing
@@ -80,7 +81,8 @@ class Contract(_Frozen):
     """The contract of a served model. Shapes: VALUES and OBSERVED [C, window], IMPUTED [C, emitted_steps]."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
-    name: str
+    # A name that Triton and Kubernetes accept; it is part of paths and must not leave the repository.
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     version: int = Field(ge=1)
     window: int = Field(ge=2)
     emitted_steps: int = Field(ge=1, description="number of newest steps that the model imputes")
@@ -167,9 +169,17 @@ def write_contract(contract: Contract, model_directory: Path) -> Path:
 
 def verify_weights(contract: Contract, torchscript: Path) -> None:
     """Raise ContractError unless the TorchScript file is the one the contract was written for."""
-    found = file_digest(torchscript)
+    _require_digest(contract, file_digest(torchscript))
+
+
+def require_weights(contract: Contract, weights: bytes) -> None:
+    """Raise ContractError unless these bytes are the weights the contract was written for."""
+    _require_digest(contract, hashlib.sha256(weights).hexdigest())
+
+
+def _require_digest(contract: Contract, found: str) -> None:
     if found != contract.torchscript_sha256:
         raise ContractError(
-            f"{torchscript.name} of model {contract.name} version {contract.version}: contract expects "
+            f"{WEIGHTS} of model {contract.name} version {contract.version}: contract expects "
             f"sha256 {contract.torchscript_sha256}, found {found}"
         )

@@ -1,4 +1,8 @@
-"""Copies models from a repository to this machine and checks their digests; can also remove withdrawn versions."""
+"""Copies models from a repository to this machine and checks them; can also remove withdrawn versions.
+
+A version with a manifest is read once: what is written here are the bytes that were checked, and nothing that the
+manifest does not list. So a server that reads the target, which no other process writes, loads what was checked.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,9 @@ from pathlib import Path
 
 from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import CONTRACT_FILE
+from glaim_stream.models.folders import DiskFolder, folder_of
 from glaim_stream.models.local import join, move, restore_contract, staging, versions, withdrawn
+from glaim_stream.models.sealed import Sealed, Trust, open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, local_path, open_store
 
 SERVED = 2  # the versions that Triton serves (version_policy in config.pbtxt): the newest, and the one before
@@ -22,6 +28,7 @@ def fetch(
     keep: int = SERVED,
     missing_only: bool = False,
     mirror: bool = False,
+    trust: Trust | None = None,
     say: Callable[[str], object] = print,
 ) -> int:
     """Copy models to a repository on this machine.
@@ -33,14 +40,15 @@ def fetch(
         keep: number of newest versions of each model.
         missing_only: copy only models that the target does not have; the others stay unchanged.
         mirror: remove versions that the source no longer has, as after a rollback.
+        trust: what a version must show.
         say: receives one line per change.
 
     Returns:
         Number of changes.
 
     Raises:
-        ModelError: the source has no such model, weights do not match their contract, or the target has other weights
-            under the same version. Versions copied before the error are complete.
+        ModelError: the source has no such model, weights do not match their contract or a version its manifest, or the
+            target has other weights under the same version. Versions copied before the error are complete.
     """
     available = source.models()
     absent = sorted(set(models) - set(available))
@@ -49,35 +57,38 @@ def fetch(
             f"expected {', '.join(absent) or 'a model'} in {source.location}, "
             f"found {', '.join(available) or 'no model'}"
         )
+    trust = trust or Trust()
     changes = 0
     with staging(target) as staged:
         for name in models or available:
             if not (target / name).exists():
-                changes += _fetch_model(source, target, name, keep, staged, say, exists_ok=missing_only)
+                changes += _fetch_model(source, target, name, keep, staged, trust, say, exists_ok=missing_only)
             elif not missing_only:
-                changes += _fetch_versions(source, target, name, keep, staged, mirror, say)
+                changes += _fetch_versions(source, target, name, keep, staged, mirror, trust, say)
             for number in source.withdrawn(name):  # so that training here does not reuse its number
                 (withdrawn(target / name) / str(number)).mkdir(parents=True, exist_ok=True)
     return changes
 
 
 def _fetch_model(
-    source: Store, target: Path, name: str, keep: int, staged: Path, say: Callable[[str], object], *, exists_ok: bool
-) -> int:
+    source: Store, target: Path, name: str, keep: int, staged: Path, trust: Trust, say: Callable[[str], object], *,
+    exists_ok: bool,
+) -> int:  # fmt: skip
     """Copy a model that the target lacks and put it in place with one rename.
 
     With `exists_ok`, another process that fills the same volume may put the model there first.
     """
     wanted = _wanted_versions(source, name, keep)
     folder = staged / name
-    for path in source.files(name):
-        top = path.split("/", 1)[0]
-        if (not top.isdigit() or int(top) in wanted) and "__pycache__" not in path and path != CONTRACT_FILE:
-            _copy(source, f"{name}/{path}", folder / path)
-    for version in wanted:
-        _copy_contract(source, name, version, folder)
+    sealed = [open_sealed(folder_of(source, name), name, version, trust, source.location) for version in wanted]
+    if not any(sealed):  # else the configuration is among the files of the manifests
+        for path in source.files(name):
+            if not path.split("/", 1)[0].isdigit() and "__pycache__" not in path and path != CONTRACT_FILE:
+                _copy(source, f"{name}/{path}", folder / path)
+    for version, checked in zip(wanted, sealed, strict=True):
+        _write_version(source, name, version, checked, folder)
     restore_contract(folder, wanted[-1])
-    _verify_weights(staged, name, wanted)
+    _verify_weights(staged, name, wanted, trust)
     try:
         move(folder, target / name)
     except ModelError:
@@ -89,8 +100,9 @@ def _fetch_model(
 
 
 def _fetch_versions(
-    source: Store, target: Path, name: str, keep: int, staged: Path, mirror: bool, say: Callable[[str], object]
-) -> int:
+    source: Store, target: Path, name: str, keep: int, staged: Path, mirror: bool, trust: Trust,
+    say: Callable[[str], object],
+) -> int:  # fmt: skip
     """Copy the versions that the target's model lacks; with `mirror`, remove those that the source lacks."""
     wanted, present = _wanted_versions(source, name, keep), versions(target / name)
     changes = 0
@@ -99,12 +111,12 @@ def _fetch_versions(
             _require_same_weights(source, target, name, version)
             continue
         folder = staged / name
-        for path in source.files(f"{name}/{version}"):
-            if "__pycache__" not in path:
-                _copy(source, f"{name}/{version}/{path}", folder / str(version) / path)
-        _copy_contract(source, name, version, folder)
+        checked = open_sealed(
+            folder_of(source, name), name, version, trust, source.location, shared=DiskFolder(target / name)
+        )
+        _write_version(source, name, version, checked, folder)
         restore_contract(folder, version)
-        _verify_weights(staged, name, [version])
+        _verify_weights(staged, name, [version], trust)
         join(folder, target / name, version)
         say(f"{name}: version {version}")
         changes += 1
@@ -125,6 +137,20 @@ def _wanted_versions(source: Store, name: str, keep: int) -> list[int]:
     return wanted
 
 
+def _write_version(source: Store, name: str, version: int, checked: Sealed | None, folder: Path) -> None:
+    """Write a version's files: those that were checked, or without a manifest copies, whose weights are checked."""
+    if checked is not None:
+        for path, content in checked.contents.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        return
+    warn_unsealed(name, version)
+    for path in source.files(f"{name}/{version}"):
+        if "__pycache__" not in path:
+            _copy(source, f"{name}/{version}/{path}", folder / str(version) / path)
+    _copy_contract(source, name, version, folder)
+
+
 def _copy_contract(source: Store, name: str, version: int, folder: Path) -> None:
     path = source.contract_path(name, version)
     if path is None:
@@ -140,11 +166,12 @@ def _copy(source: Store, path: str, to: Path) -> None:
         shutil.copyfileobj(file, out)
 
 
-def _verify_weights(staged: Path, name: str, numbers: Sequence[int]) -> None:
+def _verify_weights(staged: Path, name: str, numbers: Sequence[int], trust: Trust) -> None:
     """Verify the weights of the copied versions, which detects an incomplete copy."""
     copies = open_store(str(staged))
     for number in numbers:
         copies.verify(name, number)
+        require_operators(folder_of(copies, name), name, number, trust)
 
 
 def _require_same_weights(source: Store, target: Path, name: str, version: int) -> None:

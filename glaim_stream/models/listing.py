@@ -1,24 +1,27 @@
-"""Lists the versions of a repository and whether their weights match their contracts."""
+"""Lists the versions of a repository, and whether their files match contracts and manifests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, Contract
+from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract
 from glaim_stream.models.fetch import SERVED
-from glaim_stream.models.store import WEIGHTS, Store
+from glaim_stream.models.folders import folder_of
+from glaim_stream.models.sealed import Trust, open_sealed, require_operators
+from glaim_stream.models.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One version; `problem` is empty if its weights match its contract."""
+    """One version; `problem` is empty if it may be used."""
 
     model: str
     version: int
     state: str  # newest, served, kept, withdrawn, pruned
     contract: Contract | None
     problem: str
+    manifest: str = "none"  # none, matches, signed
 
     @property
     def weights(self) -> str:
@@ -28,8 +31,12 @@ class Listed:
         return self.problem or "match the contract"
 
 
-def listing(store: Store) -> list[Listed]:
+def listing(store: Store, trust: Trust | None = None) -> list[Listed]:
     """List every version of every model, ascending; withdrawn and pruned versions follow the others.
+
+    Args:
+        store: the repository.
+        trust: what a version must show.
 
     Raises:
         ModelError: there is no model.
@@ -37,14 +44,14 @@ def listing(store: Store) -> list[Listed]:
     names = store.models()
     if not names:
         raise ModelError(f"expected a model in {store.location}, found none: a folder with contract.json")
+    trust = trust or Trust()
     found = []
     for name in names:
         numbers = store.folders(name)
         for number in numbers:
             place = len(numbers) - numbers.index(number)
-            found.append(
-                _listed(store, name, number, "newest" if place == 1 else "served" if place <= SERVED else "kept")
-            )
+            state = "newest" if place == 1 else "served" if place <= SERVED else "kept"
+            found.append(_listed(store, name, number, state, trust))
         for number in store.withdrawn(name):
             found.append(_withdrawn(store.aside, name, number))
     return found
@@ -52,16 +59,23 @@ def listing(store: Store) -> list[Listed]:
 
 def _withdrawn(aside: Store, name: str, number: int) -> Listed:
     if aside.has(f"{name}/{number}/{WEIGHTS}"):
-        return _listed(aside, name, number, "withdrawn")
+        return _listed(aside, name, number, "withdrawn", None)
     if aside.has(f"{name}/{number}/{CONTRACT_FILE}"):
         return Listed(name, number, "pruned", aside.contract(name, number), "")
     return Listed(name, number, "withdrawn", None, "")  # only its number is known, from a fetch
 
 
-def _listed(store: Store, name: str, number: int, state: str) -> Listed:
+def _listed(store: Store, name: str, number: int, state: str, trust: Trust | None) -> Listed:
+    """Without `trust` the manifest is not checked: its configuration stays with the served versions."""
     try:
-        contract = store.contract(name, number)
-        store.verify(name, number)
+        contract = store.verify(name, number)
+        if trust is None:
+            return Listed(name, number, state, contract, "")
+        folder = folder_of(store, name)
+        sealed = open_sealed(folder, name, number, trust, store.location)
+        if sealed is None:
+            require_operators(folder, name, number, trust)
+            return Listed(name, number, state, contract, "")
     except ModelError as error:
         return Listed(name, number, state, None, str(error))
-    return Listed(name, number, state, contract, "")
+    return Listed(name, number, state, contract, "", "signed" if trust.key is not None else "matches")

@@ -6,24 +6,35 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, Contract
+from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract
+from glaim_stream.models.folders import folder_of
 from glaim_stream.models.local import versions
-from glaim_stream.models.store import WEIGHTS, Store, copy, open_store
+from glaim_stream.models.sealed import Trust, open_sealed, require_operators, warn_unsealed
+from glaim_stream.models.store import Store, copy, open_store
 
 
-def push(source: Path, target: Store, *, models: Sequence[str] = (), say: Callable[[str], object] = print) -> int:
+def push(
+    source: Path,
+    target: Store,
+    *,
+    models: Sequence[str] = (),
+    trust: Trust | None = None,
+    say: Callable[[str], object] = print,
+) -> int:
     """Copy the versions that the target neither has nor has withdrawn, and return their number.
 
     Args:
         source: a repository on this machine.
         target: the repository to copy to; created if absent.
         models: names of the models to push; all if empty.
+        trust: what a version must show.
         say: receives one line per version.
 
     Raises:
-        ModelError: there is no such model, its weights do not match its contract, or the target has other weights
-            under its number.
+        ModelError: there is no such model, its weights do not match its contract or its files its manifest, or the
+            target has other weights under its number.
     """
+    trust = trust or Trust()
     local = open_store(str(source))
     available = local.models()
     absent = sorted(set(models) - set(available))
@@ -47,7 +58,7 @@ def push(source: Path, target: Store, *, models: Sequence[str] = (), say: Callab
                 _require_same_as_withdrawn(target, name, version, contract)
                 say(f"{name}: version {version} was withdrawn from {target.location} and is not pushed again")
             else:
-                _upload(local, target, name, version)
+                _upload(local, target, name, version, trust)
                 say(f"{name}: version {version}")
                 pushed += 1
     return pushed
@@ -64,8 +75,15 @@ def _require_same_as_withdrawn(target: Store, name: str, version: int, contract:
         )
 
 
-def _upload(source: Store, target: Store, name: str, version: int) -> None:
-    if not target.has(f"{name}/config.pbtxt"):
+def _upload(source: Store, target: Store, name: str, version: int, trust: Trust) -> None:
+    is_new = not target.has(f"{name}/config.pbtxt")
+    # A version joins the configuration that is already there, so that has to be the one of its manifest.
+    shared = None if is_new else folder_of(target, name)
+    checked = open_sealed(folder_of(source, name), name, version, trust, source.location, shared=shared)
+    if checked is None:
+        warn_unsealed(name, version)
+        require_operators(folder_of(source, name), name, version, trust)
+    if is_new:
         for path in source.files(name):
             top = path.split("/", 1)[0]
             if not top.isdigit() and path != CONTRACT_FILE:

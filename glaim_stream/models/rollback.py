@@ -11,13 +11,21 @@ from pathlib import Path
 
 from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import CONTRACT_FILE
+from glaim_stream.models.folders import folder_of
 from glaim_stream.models.local import move, restore_contract
 from glaim_stream.models.local import withdrawn as withdrawn_folder
+from glaim_stream.models.sealed import Trust, open_sealed
 from glaim_stream.models.store import Store, copy, local_path
 
 
 def rollback(
-    store: Store, name: str, to: int | None = None, *, dry_run: bool = False, say: Callable[[str], object] = print
+    store: Store,
+    name: str,
+    to: int | None = None,
+    *,
+    dry_run: bool = False,
+    trust: Trust | None = None,
+    say: Callable[[str], object] = print,
 ) -> list[int]:
     """Withdraw every version above `to`.
 
@@ -26,13 +34,15 @@ def rollback(
         name: name of the model.
         to: the version that becomes the newest again; None: the one before the newest.
         dry_run: change nothing.
+        trust: what the version that becomes the newest must show.
         say: receives one line per version.
 
     Returns:
         The withdrawn versions, ascending.
 
     Raises:
-        ModelError: there is no such model or version, no earlier version, or its weights do not match its contract.
+        ModelError: there is no such model or version, no earlier version, or its files do not match its contract and
+            manifest.
     """
     available = store.versions(name)
     if not available:
@@ -50,6 +60,7 @@ def rollback(
         say(f"{name}: version {to} is already the newest")
         return []
     store.verify(name, to)  # before any change
+    open_sealed(folder_of(store, name), name, to, trust or Trust(), store.location)
     directory = local_path(store)
     if not dry_run:
         if directory is not None:

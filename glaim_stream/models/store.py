@@ -13,10 +13,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, Contract
+from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract
 from glaim_stream.models.local import WITHDRAWN
 
-WEIGHTS = "model.pt"
 _BLOCK = 1 << 20
 _WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there a folder is an empty object without a use
 # Names that Triton and Kubernetes accept and that cannot leave the repository.

@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 from glaim_stream.build import create_ladder
-from glaim_stream.errors import ContractError, ImputerError
+from glaim_stream.errors import ContractError, ImputerError, ModelError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.local import VERSION_CHECK_INTERVAL_S, LocalImputer
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import LastValue
 from glaim_stream.models.contract import file_digest, read_contract, write_contract
 from glaim_stream.models.rollback import rollback
+from glaim_stream.models.sealed import seal
 from glaim_stream.models.store import open_store
 from glaim_stream.models.versions import Contracts
 from glaim_stream.records import Method
 from glaim_stream.settings import Settings
-from tests.support import contract
+from tests.support import contract, torchscript
 
 
 def put(repository: Path, version: int, *, add: float = 0.0, **more: Any) -> None:
@@ -72,6 +73,100 @@ def test_weights_that_do_not_match_the_contract_are_not_loaded(repository: Path)
     weights.write_bytes(weights.read_bytes() + b"\0")
     with pytest.raises(ContractError, match=r"model\.pt of model m version 1"):
         LocalImputer(repository, {"m": read_contract(repository / "m")})
+
+
+def sealed(repository: Path) -> None:
+    (repository / "m" / "1" / "model.py").write_text("code = 1")
+    (repository / "m" / "config.pbtxt").write_text("config")
+    seal(repository / "m", 1)
+
+
+def answers_one(repository: Path, **options: Any) -> LocalImputer:
+    return LocalImputer(repository, {"m": read_contract(repository / "m")}, **options)
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "reason"),
+    [
+        ("m/1/other.py", "code = 2", "its manifest does not list '1/other.py'"),
+        ("m/model.py", "code = 2", "its manifest does not list 'model.py'"),
+        ("m/1/model.py", "code = 2", r"1/model\.py has sha256"),
+        ("m/config.pbtxt", "confug", r"config\.pbtxt has sha256"),
+    ],
+)
+def test_a_version_that_differs_from_its_manifest_is_not_loaded(
+    path: str, content: str, reason: str, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    sealed(repository)
+    answers_one(repository)
+    (repository / path).write_text(content)
+    monkeypatch.delattr(torch.jit, "load")
+    with pytest.raises(ModelError, match=f"m version 1 is refused: {reason}"):
+        answers_one(repository)
+
+
+@pytest.mark.parametrize("with_manifest", [True, False])
+async def test_weights_that_are_swapped_after_their_check_are_not_what_is_loaded(
+    with_manifest: bool, repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    other = tmp_path_factory.mktemp("other")
+    put(other, 1, add=1000.0)
+    if with_manifest:
+        sealed(repository)
+    load = torch.jit.load
+
+    def swap_and_load(*arguments: Any, **options: Any) -> Any:
+        (other / "m" / "1" / "model.pt").replace(repository / "m" / "1" / "model.pt")
+        return load(*arguments, **options)
+
+    monkeypatch.setattr(torch.jit, "load", swap_and_load)
+    imputer = answers_one(repository)
+    answer = await imputer.impute(Windows("m", np.ones((1, 2, 6), np.float32), np.ones((1, 2, 6), np.bool_), 1))
+    assert (answer.values == 1.0).all()
+
+
+def test_the_contract_of_another_model_loads_nothing(repository: Path) -> None:
+    """A name in a contract is part of a path: it must not lead to another folder."""
+    (repository / "n").mkdir()
+    (repository / "n" / "contract.json").write_bytes((repository / "m" / "contract.json").read_bytes())
+    with pytest.raises(ContractError, match="expected the contract of model n, found that of m"):
+        LocalImputer(repository, {"n": read_contract(repository / "n")})
+
+
+def test_a_contract_beside_the_version_must_be_that_of_the_version(repository: Path) -> None:
+    sealed(repository)
+    changed = read_contract(repository / "m").model_copy(update={"git_commit": "other"})
+    write_contract(changed, repository / "m")
+    with pytest.raises(ContractError, match="the contract of model m differs from that of its version 1"):
+        answers_one(repository)
+
+
+def test_a_version_without_a_manifest_is_loaded_unless_manifests_are_required(
+    repository: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers_one(repository)
+    assert "m version 1 has no manifest" in caplog.text
+    with pytest.raises(ModelError, match="m version 1 is refused: it has no manifest"):
+        create_ladder(
+            Settings(imputer="local", model_repository=repository, require_manifest=True),
+            {"m": read_contract(repository / "m")},
+        )
+
+
+def test_an_operator_that_does_not_compute_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    folder = tmp_path / "m" / "1"
+    folder.mkdir(parents=True)
+    (folder / "model.pt").write_bytes(torchscript("    torch.warn('read me')\n    return VALUES\n"))
+    write_contract(contract(torchscript_sha256=file_digest(folder / "model.pt")), tmp_path / "m")
+    monkeypatch.delattr(torch.jit, "load")
+    with pytest.raises(ModelError, match="the weights are not loaded: they use aten::warn"):
+        answers_one(tmp_path)
 
 
 def test_without_torch_the_error_states_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -171,7 +266,9 @@ async def test_an_unusable_version_is_logged_once_and_the_previous_one_stays(
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1])
     assert [await followed.answer() for _ in range(3)] == [("1", 1.0)] * 3
-    assert [record.message[:23] for record in caplog.records] == ["model m keeps version 1"]
+    assert [record.message[:23] for record in caplog.records if record.name == "glaim_stream.imputers.local"] == [
+        "model m keeps version 1"
+    ]
     assert "model.pt of model m version 2" in caplog.text
     weights.write_bytes(whole)
     assert (await followed.answer())[0] == "2"

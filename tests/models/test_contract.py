@@ -60,6 +60,9 @@ def test_an_absent_contract_is_reported_with_its_path(tmp_path: Path) -> None:
     ("overrides", "message"),
     [
         ({"emitted_steps": 7}, "exceeds the window of 6"),
+        ({"name": "../../elsewhere"}, "name"),
+        ({"name": ".."}, "name"),
+        ({"name": "m\n"}, "name"),
         ({"sensors_sha256": "0"}, "the sensors listed give"),
         ({"unknown": 1}, "Extra inputs"),
         ({"version": 0}, "greater than or equal to 1"),

@@ -22,7 +22,7 @@ from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
 from glaim_stream.models.store import Store, open_store
 from glaim_stream.retry import JITTER
-from tests.support import contract
+from tests.support import contract, torchscript
 
 
 def silent(line: str) -> None:
@@ -35,7 +35,7 @@ def make(
     """Write a version as training does; older versions have no contract in their folder (`version_contract`)."""
     folder = repository / name / str(version)
     folder.mkdir(parents=True)
-    (folder / "model.pt").write_text(weights or f"{name} {version}")
+    (folder / "model.pt").write_bytes(torchscript(note=weights or f"{name} {version}"))
     (repository / name / "config.pbtxt").write_text("config")
     (repository / name / "warmup").mkdir(exist_ok=True)
     (repository / name / "warmup" / "values").write_bytes(b"\0\1")

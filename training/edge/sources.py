@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from glaim_stream.models.contract import file_digest, read_contract
+from glaim_stream.errors import GlaimError
+from glaim_stream.models.contract import read_contract, require_weights
+from glaim_stream.models.torchscript import require_known_operators
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.benchmark.datasets import DATASETS
@@ -82,15 +85,19 @@ def from_served(
     """
     contract, config = read_contract(path), configs.read(config_file)
     weights = path / str(contract.version) / "model.pt"
-    if not weights.is_file() or file_digest(weights) != contract.torchscript_sha256:
+    try:
+        content = weights.read_bytes()
+        require_weights(contract, content)
+        require_known_operators(content)
+    except (OSError, GlaimError) as error:
         raise ConfigError(
-            f"expected at {weights} the weights that {path / 'contract.json'} names, found others or none"
-        )
+            f"expected at {weights} the weights that {path / 'contract.json'} names, found others or none: {error}"
+        ) from error
     if contract.emitted_steps <= max(LAGS):
         raise ConfigError(
             f"expected a model that emits {max(LAGS) + 1} steps or more, found {contract.emitted_steps} for {path.name}"
         )
-    model = torch.jit.load(str(weights), map_location="cpu").eval()
+    model = torch.jit.load(io.BytesIO(content), map_location="cpu").eval()
     mean, std, low, high = (
         np.array([getattr(sensor, name) for sensor in contract.sensors])
         for name in ("mean", "std", "minimum", "maximum")

@@ -2,7 +2,7 @@
 
 model_repo/<name>/contract.json     the contract of the newest version
 config.pbtxt      one configuration for all versions, hence one shape of windows
-1/ 2/ ...         the versions, each with its own contract; Triton serves the two highest
+1/ 2/ ...         the versions, each with its own contract and manifest; Triton serves the two highest
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from glaim_stream.models.contract import CONTRACT_FILE, read_contract
+from glaim_stream.models.folders import DiskFolder
 from glaim_stream.models.local import highest_ever, join, move, staging, versions
+from glaim_stream.models.sealed import Trust, is_sealed, open_sealed, seal
 from training.config import ExportSpec
 from training.errors import ExportError
 
-__all__ = ["placed", "put", "staging", "versions"]
+__all__ = ["placed", "put", "staging", "versions", "write_manifest"]
 
 
 def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float) -> ExportSpec:
@@ -29,6 +31,8 @@ def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float)
     Raises:
         ExportError: present versions take other windows, or a higher one is present, which Triton would keep serving
             beside the contract of the lower one.
+        ModelError: the newest version does not match its manifest: the new manifest would confirm a configuration that
+            somebody has changed.
     """
     target = Path(spec.directory) / spec.name
     present = versions(target)
@@ -55,7 +59,20 @@ def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float)
                 f"{target} holds version {before.version} with {'; '.join(differing)}: all versions of a model share "
                 f"one Triton configuration and one catalogue entry. Give another export.name, or remove {target} first"
             )
+    if present and version not in present:
+        _require_unchanged(target, present[-1])
     return dataclasses.replace(spec, version=version)
+
+
+def _require_unchanged(target: Path, version: int) -> None:
+    if is_sealed(target, version):
+        open_sealed(DiskFolder(target), target.name, version, Trust(), str(target.parent))
+
+
+def write_manifest(made: Path, target: Path, version: int) -> None:
+    """Write the manifest of a finished version; a version that joins others shares their configuration."""
+    present = versions(target)
+    seal(made, version, shared=target if present and version not in present else None)
 
 
 def put(made: Path, target: Path, version: int) -> None:
@@ -72,7 +89,11 @@ def put(made: Path, target: Path, version: int) -> None:
         return
     for other in present:
         if other != version:
+            sealed = is_sealed(target, other)
+            _require_unchanged(target, other)
             shutil.copytree(target / str(other), made / str(other))
+            if sealed:  # the configuration may be another one now
+                seal(made, other)
     _swap(made, target)
 
 

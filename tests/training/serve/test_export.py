@@ -104,7 +104,7 @@ def test_the_directory_is_complete_and_its_contract_fits(model: GLAIM, unit_scal
     files = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
     assert files == {
         "config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt", "contract.json", "1/contract.json",
-        "1/model.pt", "1/model.py", "warmup/values", "warmup/observed",
+        "1/model.pt", "1/model.py", "1/manifest.json", "warmup/values", "warmup/observed",
     }  # fmt: skip
     contract = read_contract(target)
     verify_weights(contract, target / "1" / "model.pt")
