@@ -11,7 +11,7 @@ from kafka.admin import NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.connection import blocking_options
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
         SettingsError: no broker answers.
     """
     try:
-        admin = KafkaAdminClient(**kafka_options(settings), bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS)
+        admin = KafkaAdminClient(**blocking_options(settings), bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS)
     except KafkaError as error:
         raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
     try:
