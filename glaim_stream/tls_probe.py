@@ -14,7 +14,7 @@ _REFUSALS = (
     ("HANDSHAKE_FAILURE", "it requires a client certificate, or other ciphers"),
     ("CERTIFICATE_EXPIRED", "it refuses the client certificate as expired"),
     ("UNKNOWN_CA", "it refuses the client certificate: its authority is unknown there"),
-    ("ALERT_", "it refuses the client certificate"),
+    ("ALERT_", "it refuses the client certificate, or requires one"),
     ("WRONG_VERSION_NUMBER", "it does not use TLS"),
     ("RECORD_LAYER_FAILURE", "it does not use TLS"),
 )
@@ -33,6 +33,8 @@ def tls_problem(host: str, port: int, context: ssl.SSLContext, *, patience_s: fl
                 connection.recv(1)
         except ssl.SSLCertVerificationError as error:
             return _about_its_certificate(error)
+        except ssl.SSLEOFError:
+            return "it closes the connection during the handshake, as a server without TLS does"
         except ssl.SSLError as error:
             found = str(error.reason or error)
             return next((sentence for part, sentence in _REFUSALS if part in found), f"TLS fails: {error}")
