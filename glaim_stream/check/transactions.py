@@ -108,8 +108,8 @@ async def _ask(admin: KafkaAdminClient, id_: str, group: str) -> type[Exception]
         transactional_id=id_, producer_id=_NOBODY, producer_epoch=0, group_id=group, max_version=3
     )
     response = await admin._manager.send(request, node_id=node_id)
-    error: type[Exception] = for_code(response.error_code)
-    return error
+    found: type[Exception] = for_code(response.error_code)
+    return found
 
 
 def _refused(
