@@ -24,6 +24,7 @@ from glaim_stream.secret_files import file_stamp
 
 log = logging.getLogger(__name__)
 
+KAFKA, TRITON = "kafka", "triton"  # uses of TLS files, in log lines and metrics
 _RETRY_S = 0.25  # between two attempts to read files that did not fit; there may be many connections meanwhile
 _FIRST_TRIES = 3
 
@@ -59,7 +60,7 @@ class WatchedTls:
         """Read the files.
 
         Args:
-            use: server that they are for, in log lines and metrics.
+            use: KAFKA or TRITON.
             files: their names.
 
         Raises:

@@ -137,9 +137,7 @@ def _refused(
         if replicas is None:
             why = f"{_REPLICAS}, which this user may not read, may be above the number of brokers, {brokers}"
         elif int(replicas) > brokers:
-            why = (
-                f"{_REPLICAS} is {replicas}, above the number of brokers, {brokers}: their log cannot be created"
-            )
+            why = f"{_REPLICAS} is {replicas}, above the number of brokers, {brokers}: their log cannot be created"
         else:
             why = f"{_REPLICAS} is {replicas} of {brokers} brokers; the broker's log names the reason"
         return failed(subject, expected="a coordinator", found=f"none in {_PATIENCE_S:.0f} s: {why}{_ALTERNATIVE}")

@@ -13,10 +13,9 @@ from tritonclient.utils import InferenceServerException
 
 from glaim_stream.secret_files import SecretFile, secret_file
 from glaim_stream.settings import Settings
-from glaim_stream.tls import Identity, WatchedTls, watched_tls
+from glaim_stream.tls import TRITON, Identity, WatchedTls, watched_tls
 from glaim_stream.tls_probe import speaks_tls
 
-USE = "triton"
 _BEARER = "authorization"  # the header whose value has a scheme before the token
 
 _CLOSED = "Socket closed"
@@ -99,7 +98,7 @@ def triton_access(settings: Settings) -> TritonAccess:
     """
     files = settings.triton_tls_files
     return TritonAccess(
-        None if files is None else watched_tls(USE, files),
+        None if files is None else watched_tls(TRITON, files),
         None if settings.triton_token_file is None else secret_file(settings.triton_token_file),
         settings.triton_token_header,
     )

@@ -15,9 +15,8 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.passwords import current_password
 from glaim_stream.secret_files import SecretFile, secret_file
 from glaim_stream.settings import Settings
-from glaim_stream.tls import FollowingContext, watched_tls
+from glaim_stream.tls import KAFKA, FollowingContext, watched_tls
 
-USE: Final = "kafka"
 ISOLATION_LEVEL: Final = "read_committed"  # of every consumer: records of open and aborted transactions do not count
 
 
@@ -55,7 +54,7 @@ def kafka_options(settings: Settings) -> dict[str, Any]:
     }
     files = settings.kafka_tls_files
     if files is not None:
-        options["ssl_context"] = FollowingContext(watched_tls(USE, files))
+        options["ssl_context"] = FollowingContext(watched_tls(KAFKA, files))
     if settings.security_protocol.startswith("SASL"):
         options |= {"sasl_mechanism": settings.sasl_mechanism, **_login(settings)}
     return options

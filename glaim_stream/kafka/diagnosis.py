@@ -17,9 +17,9 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from glaim_stream.kafka.connection import USE, kafka_options
+from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.settings import Settings
-from glaim_stream.tls import watched_tls
+from glaim_stream.tls import KAFKA, watched_tls
 from glaim_stream.tls_probe import speaks_tls, tls_problem
 
 _PATIENCE_S = 5.0
@@ -64,7 +64,7 @@ def _tls_problem(settings: Settings, host: str, port: int) -> str | None:
     files = settings.kafka_tls_files
     if files is None:
         return None
-    return tls_problem(host, port, watched_tls(USE, files).current().context)
+    return tls_problem(host, port, watched_tls(KAFKA, files).current().context)
 
 
 def _login_problem(settings: Settings, host: str, port: int) -> str | None:
