@@ -80,6 +80,26 @@ class ExternalKafka:
     bootstrap_servers: str
 
 
+@dataclass(frozen=True)
+class Listener:
+    """A further listener for clients. What its protocol needs goes into the broker's properties.
+
+    Args:
+        name: In capitals, as in the properties `listener.name.<name in small letters>...`.
+        protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
+        port: Where it listens.
+    """
+
+    name: str
+    protocol: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """`host:port` for clients."""
+        return f"{LOOPBACK}:{self.port}"
+
+
 class LocalKafka(LocalServer):
     """One Kafka node that ends with this process.
 
@@ -93,6 +113,7 @@ class LocalKafka(LocalServer):
         start_deadline_s: Time limit of a start; usually 4 s, longer after the broker was killed.
         by_proxy: (port, advertised port) of a second listener, for clients that connect through a proxy at the
             advertised port.
+        listeners: Further listeners, such as one with TLS.
         report: Receives the progress lines of a download.
     """
 
@@ -106,11 +127,13 @@ class LocalKafka(LocalServer):
         jvm_options: Sequence[str] = (),
         start_deadline_s: float = 90.0,
         by_proxy: tuple[int, int] | None = None,
+        listeners: Sequence[Listener] = (),
         report: Report = print,
     ) -> None:
         super().__init__()
         self._requested_port = port
         self._by_proxy = by_proxy
+        self._listeners = list(listeners)
         self._requested_dir = data_dir
         self._properties = {**DEFAULT_PROPERTIES, **(properties or {})}
         self._heap = heap
@@ -208,12 +231,14 @@ class LocalKafka(LocalServer):
         if self._by_proxy is not None:
             listeners.append(f"PROXIED://{LOOPBACK}:{self._by_proxy[0]}")
             advertised.append(f"PROXIED://{LOOPBACK}:{self._by_proxy[1]}")
+        further = [f"{listener.name}://{listener.address}" for listener in self._listeners]
+        protocols = "".join(f",{listener.name}:{listener.protocol}" for listener in self._listeners)
         lines = {
-            "listeners": ",".join([*listeners, f"CONTROLLER://{LOOPBACK}:{controller}"]),
-            "advertised.listeners": ",".join(advertised),
+            "listeners": ",".join([*listeners, *further, f"CONTROLLER://{LOOPBACK}:{controller}"]),
+            "advertised.listeners": ",".join([*advertised, *further]),
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT" + protocols,
             "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
             "log.dirs": str(data_dir / "topics"),
             **self._properties,

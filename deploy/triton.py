@@ -59,6 +59,40 @@ class ExternalTriton:
     metrics_url: None = None
 
 
+@dataclass(frozen=True)
+class TritonTls:
+    """PEM files of a gRPC endpoint with TLS. `authorities` signed the certificate, and with `mutual` those of clients.
+
+    The readiness probe shows the server's own certificate.
+    """
+
+    certificate: Path
+    key: Path
+    authorities: Path
+    mutual: bool = False
+
+    @property
+    def options(self) -> list[str]:
+        """Arguments of the server."""
+        return [
+            "--grpc-use-ssl=true",
+            f"--grpc-use-ssl-mutual={str(self.mutual).lower()}",
+            f"--grpc-server-cert={self.certificate}",
+            f"--grpc-server-key={self.key}",
+            f"--grpc-root-cert={self.authorities}",
+        ]
+
+    @property
+    def client_options(self) -> dict[str, object]:
+        """Arguments of a client."""
+        return {
+            "ssl": True,
+            "root_certificates": str(self.authorities),
+            "private_key": str(self.key),
+            "certificate_chain": str(self.certificate),
+        }
+
+
 class LocalTriton(LocalServer):
     """One Triton server that ends with this process.
 
@@ -75,6 +109,8 @@ class LocalTriton(LocalServer):
         poll_s: Scan interval, in whole seconds.
         environment: Additions to the server's environment, such as OMP_NUM_THREADS.
         options: More arguments for the server.
+        tls: Files for TLS at the gRPC endpoint; read at each start. None: no TLS.
+        headers: Headers of the readiness probe, where `options` restrict the access to inferences.
         start_deadline_s: Time limit of a start; usually 4 to 8 s, longer when torch is read from a cold disk.
         report: Receives the progress lines of the installation.
     """
@@ -92,6 +128,8 @@ class LocalTriton(LocalServer):
         poll_s: int = 2,
         environment: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
+        tls: TritonTls | None = None,
+        headers: Mapping[str, str] | None = None,
         start_deadline_s: float = 120.0,
         report: Report = print,
     ) -> None:
@@ -104,6 +142,8 @@ class LocalTriton(LocalServer):
         self._poll_s = poll_s
         self._extra_environment = dict(environment or {})
         self._extra_options = list(options)
+        self._tls = tls
+        self._headers = dict(headers or {})
         self._start_deadline_s = start_deadline_s
         self._report = report
         self._ports: tuple[int, int, int] | None = None
@@ -181,6 +221,7 @@ class LocalTriton(LocalServer):
             "--exit-timeout-secs=10",
             f"--model-control-mode={self._control_mode}",
             *self._control_options(wanted),
+            *(self._tls.options if self._tls is not None else []),
             *self._extra_options,
         ]
         self._process = ServerProcess(
@@ -197,8 +238,11 @@ class LocalTriton(LocalServer):
             # Otherwise the server's first import would write the byte code, and the next scan take it for a new model.
             compileall.compile_dir(self.model_repository, maxlevels=2, quiet=2)
         self._process.start()
-        with grpc_client.InferenceServerClient(self.grpc_url, channel_args=_QUICK_RECONNECT) as client:
-            self._process.wait_ready(lambda: _first_problem(client, wanted), self._start_deadline_s)
+        client_options = self._tls.client_options if self._tls is not None else {}
+        with grpc_client.InferenceServerClient(
+            self.grpc_url, channel_args=_QUICK_RECONNECT, **client_options
+        ) as client:
+            self._process.wait_ready(lambda: _first_problem(client, wanted, self._headers), self._start_deadline_s)
         return self
 
     def stop(self) -> None:
@@ -230,9 +274,11 @@ class LocalTriton(LocalServer):
         ]
 
 
-def _first_problem(client: grpc_client.InferenceServerClient, models: Sequence[str]) -> str | None:
+def _first_problem(
+    client: grpc_client.InferenceServerClient, models: Sequence[str], headers: Mapping[str, str] | None = None
+) -> str | None:
     """None if every model answers an inference, otherwise a description of the first problem."""
-    problems = (model_problem(client, model) for model in models)
+    problems = (model_problem(client, model, headers=headers) for model in models)
     return next((problem for problem in problems if problem is not None), None)
 
 

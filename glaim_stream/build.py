@@ -91,10 +91,15 @@ def create_ladder(
     rungs: list[Rung] = []
     if settings.imputer == "triton":
         from glaim_stream.imputers.triton import TritonImputer
+        from glaim_stream.imputers.triton_access import triton_access
 
         rungs.append(
             TritonImputer(
-                settings.triton, contracts, deadline_s=settings.triton_deadline_s, fixed_batch=settings.fixed_batch
+                settings.triton,
+                contracts,
+                deadline_s=settings.triton_deadline_s,
+                fixed_batch=settings.fixed_batch,
+                access=triton_access(settings),
             )
         )
     if settings.imputer == "local" or (settings.imputer == "triton" and settings.fallback_local):

@@ -102,6 +102,11 @@ ownership_losses = Counter(
 lost_offsets = Counter(
     "glaim_lost_offsets", "Offsets of the input that were removed, or cut off after a commit, before they were answered"
 )
+certificate_expires_seconds = Gauge(
+    "glaim_certificate_expires_timestamp_seconds",
+    "End of the validity of the TLS files in use, seconds since the epoch",
+    ["use", "file"],
+)
 publish_retries = Counter("glaim_publish_retries", "Publish attempts that the broker did not acknowledge")
 health = Gauge("glaim_health", "State of the pages below /health: 1 passes, 0 fails", ["page"])
 loop_delay_seconds = Histogram(

@@ -16,6 +16,7 @@ from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.errors import ModelError, SettingsError
 from glaim_stream.models.minisign import PublicKey
 from glaim_stream.models.sealed import Trust
+from glaim_stream.tls import TlsFiles
 
 DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 
@@ -46,11 +47,22 @@ class Settings(BaseSettings):
         "session_timeout_s moves no partition; unique among workers",
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = "PLAIN"
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
+    sasl_password_file: Path | None = Field(
+        default=None,
+        description="file with the password, instead of sasl_password; it is read again when it changes",
+    )
+    sasl_token_file: Path | None = Field(
+        default=None,
+        description="file with the token of OAUTHBEARER, such as a projected service account token; it is read again "
+        "when it changes",
+    )
     ssl_ca_file: Path | None = Field(
-        default=None, description="PEM of certificate authorities; default: those of the system"
+        default=None,
+        description="PEM of certificate authorities; default: those of the system. This and the next two are read "
+        "again when they change",
     )
     ssl_cert_file: Path | None = Field(
         default=None, description="PEM of the client certificate, for brokers that require one"
@@ -82,6 +94,28 @@ class Settings(BaseSettings):
         description="first rung of the ladder. local: TorchScript in the worker. echo: no imputation, for benchmarks",
     )
     triton: str = Field(default="localhost:8001", description="host:port of Triton's gRPC endpoint")
+    triton_tls: bool = Field(
+        default=False, description="call Triton by TLS; without it values and tokens cross the network unencrypted"
+    )
+    triton_ca_file: Path | None = Field(
+        default=None,
+        description="PEM of the authorities of Triton's certificate; default: those of gRPC. This and the next three "
+        "are read again when they change",
+    )
+    triton_cert_file: Path | None = Field(
+        default=None, description="PEM of the client certificate, for a Triton that requires one"
+    )
+    triton_key_file: Path | None = Field(default=None, description="PEM of that certificate's key, without a password")
+    triton_token_file: Path | None = Field(
+        default=None, description="file with a token that is sent with every call to Triton; needs triton_tls"
+    )
+    triton_token_header: str = Field(
+        default="authorization",
+        pattern=r"^[a-z0-9_.-]+$",
+        description="header of the token. authorization: the token follows the word Bearer, as proxies and gateways "
+        "expect. Any other: the token alone, such as triton-grpc-protocol-KEY for a Triton with "
+        "--grpc-restricted-protocol=inference:KEY=TOKEN",
+    )
     triton_deadline_s: float = Field(
         default=5.0,
         gt=0,
@@ -263,11 +297,13 @@ class Settings(BaseSettings):
             raise ValueError(f"a fixed batch needs triton_batch to be a power of two, found {batch}")
         return fixed
 
-    @field_validator("ssl_key_file")
+    @field_validator("ssl_key_file", "triton_key_file")
     @classmethod
     def _certificate_has_its_key(cls, key: Path | None, info: ValidationInfo) -> Path | None:
-        if (key is None) != (info.data.get("ssl_cert_file") is None):
-            raise ValueError("a certificate and its key go together, ssl_cert_file and ssl_key_file")
+        name = str(info.field_name)
+        certificate = name.replace("key", "cert")
+        if (key is None) != (info.data.get(certificate) is None):
+            raise ValueError(f"a certificate and its key go together, {certificate} and {name}")
         return key
 
     @field_validator("manifest_key")
@@ -286,6 +322,31 @@ class Settings(BaseSettings):
         key = PublicKey.parse(self.manifest_key) if self.manifest_key else None
         operators = frozenset(name.strip() for name in self.model_operators.split(",") if name.strip())
         return Trust(self.require_manifest, key, operators)
+    @field_validator("triton_ca_file", "triton_cert_file", "triton_token_file")
+    @classmethod
+    def _needs_tls(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is not None and not info.data.get("triton_tls"):
+            raise ValueError("it needs triton_tls: without TLS it would not be used, or be sent in the clear")
+        return file
+
+    @field_validator("sasl_password_file")
+    @classmethod
+    def _one_password(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is not None and info.data.get("sasl_password") is not None:
+            raise ValueError("expected one of sasl_password and sasl_password_file")
+        return file
+
+    @property
+    def kafka_tls_files(self) -> TlsFiles | None:
+        """Files for TLS to Kafka; None for a protocol without TLS."""
+        if "SSL" not in self.security_protocol:
+            return None
+        return TlsFiles(self.ssl_ca_file, self.ssl_cert_file, self.ssl_key_file)
+
+    @property
+    def triton_tls_files(self) -> TlsFiles | None:
+        """Files for TLS to Triton; None for calls without TLS."""
+        return TlsFiles(self.triton_ca_file, self.triton_cert_file, self.triton_key_file) if self.triton_tls else None
 
     @property
     def fixed_batch(self) -> int | None:

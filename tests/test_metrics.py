@@ -11,6 +11,8 @@ ALL = {name: metric for name, metric in vars(metrics).items() if isinstance(metr
 FEW_VALUES = {"cause", "method", "imputer", "partition", "model", "sensor", "position", "kind", "outcome", "page"} | {
     "version",
     "gap_age",
+    "use",
+    "file",
 }
 
 

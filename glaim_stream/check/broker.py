@@ -11,6 +11,7 @@ from kafka.errors import KafkaError, for_code
 
 from glaim_stream.check.findings import Finding, Outcome, failed, ok, warning
 from glaim_stream.check.topics import TopicFacts, topic_findings
+from glaim_stream.check.transactions import transaction_findings
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.topics import connected_admin
 from glaim_stream.settings import Settings
@@ -33,10 +34,13 @@ def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
             return [
                 ok(subject, "answers"),
                 *topic_findings(settings, facts, span_ms or 0),
+                *transaction_findings(admin, settings, facts[settings.input_topic].partitions),
                 _group(admin, settings.consumer_group),
             ]
-    except (SettingsError, KafkaError) as error:
-        return [failed(subject, expected="a broker that answers", found=repr(error.__cause__ or error))]
+    except SettingsError as error:
+        return [failed(subject, expected="a broker that answers", found=str(error))]
+    except KafkaError as error:
+        return [failed(subject, expected="a broker that answers", found=repr(error))]
 
 
 def notable_topics(settings: Settings, span_ms: int) -> list[Finding]:

@@ -10,6 +10,7 @@ from glaim_stream.errors import CatalogueError, ContractError, GlaimError
 from glaim_stream.imputers.first_answer import empty_windows, typical_windows
 from glaim_stream.imputers.protocol import Rung
 from glaim_stream.imputers.triton import TritonImputer
+from glaim_stream.imputers.triton_access import triton_access
 from glaim_stream.models.contract import Contract, read_contract
 from glaim_stream.models.versions import Contracts
 from glaim_stream.settings import Settings
@@ -84,7 +85,11 @@ def _contract(settings: Settings, model: Model) -> Contract:
 def _rung(settings: Settings, contracts: Contracts) -> Rung:
     if settings.imputer == "triton":
         return TritonImputer(
-            settings.triton, contracts, deadline_s=settings.triton_deadline_s, fixed_batch=settings.fixed_batch
+            settings.triton,
+            contracts,
+            deadline_s=settings.triton_deadline_s,
+            fixed_batch=settings.fixed_batch,
+            access=triton_access(settings),
         )
     from glaim_stream.imputers.local import LocalImputer  # torch is an extra
 

@@ -14,11 +14,14 @@ from tritonclient.utils import InferenceServerException
 from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
+from glaim_stream.imputers.triton_access import TritonAccess
 from glaim_stream.models.contract import IMPUTED, OBSERVED, VALUES, Contract
 from glaim_stream.models.versions import Contracts
 from glaim_stream.retry import pauses_s
+from glaim_stream.tls import Identity
 
 _UNREACHABLE = "StatusCode.UNAVAILABLE"  # or restarting
+_TOKEN_REFUSED = ("StatusCode.UNAUTHENTICATED", "StatusCode.PERMISSION_DENIED")  # a new token may be on its way
 _NOT_SERVED = "StatusCode.NOT_FOUND"  # the server is draining, or still loading the model, or does not have it
 _FIRST_PAUSE_S = 0.05
 # INTERNAL: the process behind a model is dead. Triton does not restart it and reports it after some 2 s (2.51). With
@@ -54,6 +57,7 @@ class TritonImputer:
         *,
         deadline_s: float = 5.0,
         fixed_batch: int | None = None,
+        access: TritonAccess | None = None,
     ) -> None:
         """Create the imputer without connecting.
 
@@ -63,12 +67,15 @@ class TritonImputer:
             deadline_s: maximum time for one batch of a model, retries included, before the ladder calls the next rung.
             fixed_batch: every call to a model has exactly this many windows (see Windows.padded); `check` then
                 compares it with the served configuration.
+            access: TLS and token of the calls; None: neither.
         """
         self._url = url
         self._contracts = contracts if isinstance(contracts, Contracts) else Contracts(contracts)
         self._deadline_s = deadline_s
         self._fixed_batch = fixed_batch
+        self._access = access or TritonAccess()
         self._client: InferenceServerClient | None = None
+        self._identity: Identity | None = None  # that the client's connections have
 
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""
@@ -115,13 +122,19 @@ class TritonImputer:
     async def _check_model(self, name: str, contract: Contract) -> ContractError | ImputerUnavailable | None:
         try:
             client = self._connected()
-            metadata = await client.get_model_metadata(name, as_json=True, client_timeout=self._deadline_s)
+            metadata = await client.get_model_metadata(
+                name, headers=self._access.headers(), as_json=True, client_timeout=self._deadline_s
+            )
             _require_tensors(name, contract, metadata)
             if self._fixed_batch is not None:
-                config = await client.get_model_config(name, as_json=True, client_timeout=self._deadline_s)
+                config = await client.get_model_config(
+                    name, headers=self._access.headers(), as_json=True, client_timeout=self._deadline_s
+                )
                 _require_batch(name, self._fixed_batch, config["config"])
         except InferenceServerException as error:
-            return ImputerUnavailable(f"{self._url} does not serve {name}: {error}")
+            return ImputerUnavailable(
+                f"{self._url} does not serve {name}: {await self._access.examined(self._url, error)}"
+            )
         except ContractError as error:
             return error
         return None
@@ -133,8 +146,13 @@ class TritonImputer:
             self._client = None
 
     def _connected(self) -> InferenceServerClient:
-        if self._client is None:  # created here, because gRPC binds it to the running loop
-            self._client = InferenceServerClient(self._url, channel_args=_CHANNEL)
+        """Return the client; a new one after the TLS files have changed.
+
+        Calls in progress keep the old connection, which closes with the last of them.
+        """
+        identity = self._access.identity()
+        if self._client is None or identity is not self._identity:  # created here: gRPC binds it to the running loop
+            self._client, self._identity = self._access.client(self._url, identity, _CHANNEL), identity
         return self._client
 
     def _forget(self, client: InferenceServerClient) -> None:
@@ -156,20 +174,26 @@ class TritonImputer:
             client = self._connected()
             try:
                 return await client.infer(
-                    model, inputs, outputs=[InferRequestedOutput(IMPUTED)], client_timeout=max(left_s, 0.001)
+                    model,
+                    inputs,
+                    outputs=[InferRequestedOutput(IMPUTED)],
+                    client_timeout=max(left_s, 0.001),
+                    headers=self._access.headers(),
                 )
             except InferenceServerException as error:
                 elsewhere = error.status() == _RETRIED_ELSEWHERE and tries < _MAX_TRIES
                 if elsewhere and tries == 1:
                     continue
-                if error.status() not in (_UNREACHABLE, _NOT_SERVED) and not elsewhere:
+                if error.status() not in (_UNREACHABLE, _NOT_SERVED, *_TOKEN_REFUSED) and not elsewhere:
                     kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
                     raise kind(f"{self._url}: {error}") from error
                 pause_s = next(pauses)
                 if loop.time() + pause_s >= end_s:
                     if error.status() == _UNREACHABLE:  # otherwise the connection works, and serves the other models
                         self._forget(client)
-                    raise ImputerUnavailable(f"{self._url} did not answer in {self._deadline_s} s: {error}") from error
+                    raise ImputerUnavailable(
+                        f"{self._url} did not answer in {self._deadline_s} s: {self._access.explained(error)}"
+                    ) from error
             await asyncio.sleep(pause_s)
 
 

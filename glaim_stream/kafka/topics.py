@@ -12,7 +12,8 @@ from kafka.admin import NewTopic
 from kafka.errors import InvalidReplicationFactorError, KafkaError, TopicAlreadyExistsError
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.connection import blocking_options
+from glaim_stream.kafka.diagnosis import refused_connection, requires_tls
 from glaim_stream.retry import pauses_s
 from glaim_stream.settings import Settings
 
@@ -65,12 +66,17 @@ def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
     """A connected admin client, closed at the end.
 
     Raises:
-        SettingsError: no broker answers.
+        SettingsError: no broker answers, or all of them refuse the connection.
     """
+    refused = refused_connection(settings)
+    if refused is not None:
+        raise SettingsError(f"GLAIM_KAFKA: expected a broker that accepts the connection, found {refused}")
     try:
-        admin = KafkaAdminClient(**kafka_options(settings), bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS)
+        admin = KafkaAdminClient(**blocking_options(settings), bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS)
     except KafkaError as error:
-        raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
+        raise SettingsError(
+            f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {requires_tls(settings) or error}"
+        ) from error
     try:
         yield admin
     finally:

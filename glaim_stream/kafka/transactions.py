@@ -45,6 +45,8 @@ _FENCED = (ProducerFenced, InvalidProducerEpoch, IllegalOperation)
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _CLOSE_S = 5.0  # an abandoned producer may wait for a broker that is away; the next one's init aborts its transaction
 
+_START_S = 10.0  # the client itself looks for the coordinator of transactions without an end, and logs nothing
+
 # True: a broker has confirmed just now that the partition is ours. False: it is not. None: no broker answers.
 Confirm = Callable[[], Awaitable[bool | None]]
 
@@ -79,7 +81,7 @@ class TransactionalPublisher:
     @property
     def transactional_id(self) -> str:
         """The id of the partition's producer, the same in every worker."""
-        return f"{self._settings.consumer_group}-{self._tp.topic}-{self._tp.partition}"
+        return transactional_id(self._settings, self._tp.partition)
 
     async def begin(self) -> int | None:
         """Fence earlier owners; return the offset from which the partition continues, None where none is committed.
@@ -196,10 +198,10 @@ class TransactionalPublisher:
             if confirmed:
                 producer = self._new_producer()
                 try:
-                    await producer.start()
+                    await asyncio.wait_for(producer.start(), _START_S)
                     self._producer = producer
                     return
-                except KafkaError as error:
+                except (KafkaError, TimeoutError) as error:
                     pause_s = next(pauses)
                     log.warning(
                         "%s: cannot begin transactions, retrying in %.1f s: %r", self.transactional_id, pause_s, error
@@ -229,6 +231,11 @@ class TransactionalPublisher:
             linger_ms=0,  # the messages of a transaction are all there, and their acknowledgements are waited for
             max_request_size=settings.max_message_bytes,
         )
+
+
+def transactional_id(settings: Settings, partition: int) -> str:
+    """The id of the producer of an input partition."""
+    return f"{settings.consumer_group}-{settings.input_topic}-{partition}"
 
 
 def _too_large(message: Outgoing) -> MessageTooLarge:

@@ -21,6 +21,7 @@ from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.settings import Settings
 from glaim_stream.worker.batches import Batch, BatchSchema
+from glaim_stream.worker.expiry import show_expiry
 from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_watch import watch
@@ -66,6 +67,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     pipeline, ladder = create_pipeline(settings, catalogue, on_failure=count_failure, on_state=count_state)
     unsure = [rung.name for rung in ladder.rungs[:-1]]  # the last one needs nothing but the window
     create_series(pipeline.catalogue, pipeline.contracts, unsure, scored=pipeline.scored)
+    show_expiry(settings)
     app = WorkerApp(
         settings.consumer_group,
         broker=faust_broker(settings),

@@ -25,6 +25,8 @@ def faust_credentials(settings: Settings) -> Any:
     """Return the value of Faust's setting broker_credentials; None for a plain connection."""
     options = kafka_options(settings)
     context = options.get("ssl_context")
+    if "sasl_oauth_token_provider" in options:
+        return faust.OAuthCredentials(oauth_cb=options["sasl_oauth_token_provider"], ssl_context=context)
     if "sasl_mechanism" in options:
         return faust.SASLCredentials(
             username=options["sasl_plain_username"],

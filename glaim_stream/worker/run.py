@@ -11,6 +11,7 @@ import faust
 
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.check.broker import notable_topics
+from glaim_stream.check.transactions import require_transactions
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings, read_settings
 from glaim_stream.windows.history import history_ms
@@ -83,6 +84,7 @@ def _prepared(settings: Settings) -> faust.App:
     port = serve_pages(health, settings.metrics_host, settings.metrics_port)
     log.info("metrics and health on port %d", port)
     ensure_topics(settings)
+    require_transactions(settings)
     health.topics_are_there()
     for finding in notable_topics(settings, history_ms(catalogue, scored=settings.scored)):
         log.warning("%s", finding)

@@ -44,6 +44,20 @@ SECURED: Values = {
     },
 }
 
+TRITON_SECURED: Values = {
+    "triton": {
+        "tls": {"enabled": True, "existingSecret": "triton-server", "mutual": True},
+        "client": {
+            "tls": {
+                "enabled": True,
+                "existingSecret": "triton-ca",
+                "clientCertificate": {"existingSecret": "triton-worker"},
+            },
+            "token": {"existingSecret": "triton-token"},
+        },
+    },
+}
+
 _EVERY_POD_SETTING: Values = {
     "image": {"digest": DIGEST},
     "runAsUser": None,

@@ -61,8 +61,7 @@ def test_keda_queries_the_kafka_of_the_workers_with_their_secrets(chart: Chart) 
     authentication = of_kind(objects, "TriggerAuthentication")
     assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
     secrets = {item["parameter"]: (item["name"], item["key"]) for item in authentication["spec"]["secretTargetRef"]}
-    password = variables["GLAIM_SASL_PASSWORD"]["valueFrom"]["secretKeyRef"]
-    assert secrets["password"] == (password["name"], password["key"])
+    assert secrets["password"] == ("kafka-login", "password")
     assert secrets["ca"] == ("kafka-ca", "root.pem")
     assert set(secrets) == {"username", "password", "ca"}
 

@@ -43,6 +43,12 @@ def test_only_kafka_is_required(chart: Chart) -> None:
         ({"kafka": {"sasl": {"enabled": True}}}, "kafka.sasl.existingSecret is required"),
         ({"kafka": {"sasl": {"existingSecret": "s"}}}, "kafka.sasl.enabled is false"),
         ({"kafka": {"tls": {"existingSecret": "s"}}}, "kafka.tls.enabled is false"),
+        ({"triton": {"tls": {"enabled": True}}}, "triton.tls.existingSecret is required"),
+        (
+            {"triton": {"client": {"tls": {"enabled": True}}}},
+            "triton.tls.enabled is false but triton.client.tls.enabled is true",
+        ),
+        ({"triton": {"client": {"token": {"existingSecret": "s"}}}}, "triton.client.tls.enabled is false"),
         ({"catalogue": {"inline": "models: []", "existingConfigMap": "c"}}, "Either catalogue.inline or"),
         ({"catalogue": {"inline": "groups: []"}}, "found no models in it"),
         ({"models": {"existingClaim": "c"}}, "models.existingClaim is set but models.source is image"),

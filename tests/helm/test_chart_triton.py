@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.helm.matrix import MATRIX, SMALLEST, Values, merged
+from tests.helm.matrix import MATRIX, SMALLEST, TRITON_SECURED, Values, merged
 from tests.helm.rendered import Object, environment, of_kind, triton_pod, worker_pod
 
 if TYPE_CHECKING:
@@ -113,3 +113,15 @@ def test_external_triton_replaces_the_one_of_the_release(chart: Chart) -> None:
     assert not [item for item in objects if "triton" in item["metadata"]["name"]]
     address = environment(worker_pod(objects)["spec"]["containers"][0])["GLAIM_TRITON"]["value"]
     assert address == "triton.models:8001"
+
+
+def test_tls_and_the_certificates_of_clients_are_served(chart: Chart) -> None:
+    pod = triton_pod(chart.render(merged(SMALLEST, TRITON_SECURED)))["spec"]
+    container = pod["containers"][0]
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "triton-tls"]
+    (volume,) = [each for each in pod["volumes"] if each["name"] == "triton-tls"]
+    assert volume["secret"]["secretName"] == "triton-server"
+    mounted = {f"{mount['mountPath']}/{item['path']}" for item in volume["secret"]["items"]}
+    options = dict(argument.split("=", 1) for argument in container["args"])
+    assert (options["--grpc-use-ssl"], options["--grpc-use-ssl-mutual"]) == ("true", "true")
+    assert {options[f"--grpc-{name}"] for name in ("server-cert", "server-key", "root-cert")} == mounted

@@ -13,7 +13,7 @@ from deploy.cache import CHECKOUT
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.models.contract import read_contract
 from glaim_stream.settings import Settings, read_settings
-from tests.helm.matrix import APIS, CATALOGUE, CONTRACT, MATRIX, OUTSIDE, SECURED, SMALLEST, merged
+from tests.helm.matrix import APIS, CATALOGUE, CONTRACT, MATRIX, OUTSIDE, SECURED, SMALLEST, TRITON_SECURED, merged
 from tests.helm.rendered import Object, environment, worker_pod
 
 if TYPE_CHECKING:
@@ -21,11 +21,25 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(1800)
 
+ALL_SECURED_BY_TOKEN = merged(
+    merged(SMALLEST, merged(SECURED, TRITON_SECURED)),
+    {"kafka": {"sasl": {"mechanism": "OAUTHBEARER", "tokenKey": "jwt"}}},
+)
+
 every_combination = pytest.mark.parametrize("name", MATRIX)
 
 
 def variables_of(objects: list[Object]) -> dict[str, Object]:
     return environment(worker_pod(objects)["spec"]["containers"][0])
+
+
+def secret_of(objects: list[Object], path: str) -> tuple[str, str]:
+    """Name of the Secret and key behind a file of the worker."""
+    pod = worker_pod(objects)["spec"]
+    (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if path.startswith(each["mountPath"] + "/")]
+    (volume,) = [each for each in pod["volumes"] if each["name"] == mount["name"]]
+    (item,) = [each for each in volume["secret"]["items"] if f"{mount['mountPath']}/{each['path']}" == path]
+    return volume["secret"]["secretName"], item["key"]
 
 
 def from_pod(objects: list[Object], monkeypatch: pytest.MonkeyPatch) -> Settings:
@@ -45,7 +59,9 @@ def test_every_variable_is_a_setting_of_the_worker(chart: Chart, name: str, monk
 
 def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> None:
     names = set(variables_of(chart.render(merged(MATRIX["mutual TLS"], SECURED))))
-    missing = {f"GLAIM_{field.upper()}" for field in Settings.model_fields} - names
+    names |= set(variables_of(chart.render(ALL_SECURED_BY_TOKEN)))
+    # A password is a file in the chart, which is read again when it changes.
+    missing = {f"GLAIM_{field.upper()}" for field in Settings.model_fields} - names - {"GLAIM_SASL_PASSWORD"}
     assert not missing, "give it a value in values.yaml and a line in _environment.tpl"
 
 
@@ -75,8 +91,25 @@ def test_values_reach_the_worker(chart: Chart, monkeypatch: pytest.MonkeyPatch) 
     assert settings.topics[2:] == ("unusable", "belated", "dark")
     assert (settings.security_protocol, settings.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
     variables = variables_of(objects)
-    assert variables["GLAIM_SASL_PASSWORD"]["valueFrom"] == {"secretKeyRef": {"name": "kafka-login", "key": "password"}}
+    assert variables["GLAIM_SASL_USERNAME"]["valueFrom"] == {"secretKeyRef": {"name": "kafka-login", "key": "username"}}
+    assert secret_of(objects, variables["GLAIM_SASL_PASSWORD_FILE"]["value"]) == ("kafka-login", "password")
     assert variables["GLAIM_INSTANCE_ID"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def test_secrets_for_triton_and_a_token_for_kafka_are_files_of_the_worker(chart: Chart) -> None:
+    objects = chart.render(ALL_SECURED_BY_TOKEN)
+    variables = variables_of(objects)
+    assert variables["GLAIM_TRITON_TLS"]["value"] == "true"
+    assert variables["GLAIM_TRITON_TOKEN_HEADER"]["value"] == "authorization"
+    for name, secret in (
+        ("GLAIM_TRITON_CA_FILE", ("triton-ca", "ca.crt")),
+        ("GLAIM_TRITON_CERT_FILE", ("triton-worker", "tls.crt")),
+        ("GLAIM_TRITON_KEY_FILE", ("triton-worker", "tls.key")),
+        ("GLAIM_TRITON_TOKEN_FILE", ("triton-token", "token")),
+        ("GLAIM_SASL_TOKEN_FILE", ("kafka-login", "jwt")),
+    ):
+        assert secret_of(objects, variables[name]["value"]) == secret
+    assert "GLAIM_SASL_USERNAME" not in variables
 
 
 @pytest.mark.parametrize(

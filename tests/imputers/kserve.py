@@ -18,9 +18,13 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.replies = list(replies)
         self.version = version
         self.shapes: list[list[int]] = []
+        self.headers: list[dict[str, str]] = []
+        self.callers: list[str] = []  # common names of the client certificates
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         self.shapes.append(list(request.inputs[0].shape))
+        self.headers.append({key: str(value) for key, value in context.invocation_metadata()})
+        self.callers += [name.decode() for name in context.auth_context().get("x509_common_name", ())]
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if isinstance(reply, grpc.StatusCode):
             await context.abort(reply, "scripted")
@@ -32,12 +36,15 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
 
 
 @asynccontextmanager
-async def served(*replies: Reply, version: str = "1") -> AsyncIterator[tuple[str, _Servicer]]:
+async def served(
+    *replies: Reply, version: str = "1", credentials: grpc.ServerCredentials | None = None
+) -> AsyncIterator[tuple[str, _Servicer]]:
     """Serve the replies in order and repeat the last one; yields the address and the servicer, which records calls."""
     server = grpc.aio.server()
     servicer = _Servicer(replies, version)
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    address = "127.0.0.1:0"
+    port = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
     await server.start()
     try:
         yield f"127.0.0.1:{port}", servicer

@@ -67,8 +67,7 @@ def failures(lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith("failed")]
 
 
-def wait_for_rules(admin: KafkaAdminClient, count: int) -> None:
-    """Wait until the broker enforces the rules: the controller acknowledges them before the broker has applied them."""
+def rules_of(admin: KafkaAdminClient) -> list[ACL]:
     everything = ACLFilter(
         None,
         None,
@@ -76,8 +75,13 @@ def wait_for_rules(admin: KafkaAdminClient, count: int) -> None:
         ACLPermissionType.ANY,
         ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
     )
+    return list(admin.describe_acls(everything)[0])
+
+
+def wait_for_rules(admin: KafkaAdminClient, count: int) -> None:
+    """Wait until the broker enforces the rules: the controller acknowledges them before the broker has applied them."""
     end_s = time.monotonic() + 60
-    while len(rules := admin.describe_acls(everything)[0]) < count:
+    while len(rules := rules_of(admin)) < count:
         assert time.monotonic() < end_s, f"expected {count} rules, found {rules}"
         time.sleep(0.05)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import socket
 import ssl
 from collections.abc import Iterator
@@ -12,45 +10,12 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.settings import read_settings
 from glaim_stream.worker.faust_connection import faust_credentials
-
-Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
-
-
-def signed(name: str, by: Signed | None = None) -> Signed:
-    """A certificate for 127.0.0.1; self-signed if no signer is given."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(by[0].subject if by else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
-    )
-    return builder.sign(by[1] if by else key, hashes.SHA256()), key
-
-
-def written(directory: Path, name: str, pair: Signed, password: bytes | None = None) -> tuple[Path, Path]:
-    """Write a certificate and its key as PEM files."""
-    certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
-    certificate.write_bytes(pair[0].public_bytes(serialization.Encoding.PEM))
-    encryption = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    key.write_bytes(pair[1].private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption))
-    return certificate, key
+from tests.certificates import signed
 
 
 @pytest.fixture
@@ -62,7 +27,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
         ("server", signed("s", authority)),
         ("client", signed("c", authority)),
     ):
-        result[f"{name}.crt"], result[f"{name}.key"] = written(tmp_path, name, pair)
+        result[f"{name}.crt"], result[f"{name}.key"] = pair.write(tmp_path, name)
     return result
 
 
@@ -120,7 +85,7 @@ def test_a_certificate_without_its_key_is_rejected(files: dict[str, Path]) -> No
 
 def test_unusable_files_are_named(files: dict[str, Path], tmp_path: Path) -> None:
     certificate, key = files["client.crt"], files["client.key"]
-    _, locked = written(tmp_path, "locked", signed("locked"), password=b"secret")
+    _, locked = signed("locked").write(tmp_path, "locked", password=b"secret")
     for cert_file, key_file, found in (
         (tmp_path / "none.crt", key, "No such file"),
         (certificate, files["server.key"], "mismatch"),

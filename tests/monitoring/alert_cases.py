@@ -61,6 +61,7 @@ LABELS = {
     "slow_asked": W0 + ',model="pump",sensor="level",position="edge"',
     "drawn": W0 + ',model="pump",position="edge"',
     "refused": W0 + ',model="pump",outcome="refused"',
+    "to_kafka": W0 + ',use="kafka",file="certificate"',
     "ready": W0 + ',page="ready"',
     "read": W0 + ',model="pump",outcome="read"',
     "served": TRITON + ',model="pump",version="1"',
@@ -205,6 +206,19 @@ CASES = (
     silent(
         "GlaimInputLost", "hours ago", "200m",
         glaim_lost_offsets_total="200x250", process_start_time_seconds="0x250",
+    ),
+    # --- certificates
+    fires(
+        "GlaimCertificateExpires", "no one renews it: 13 days are left", "1600m",
+        glaim_certificate_expires_timestamp_seconds__to_kafka=f"{15 * 86_400}x1700",
+    ),
+    silent(
+        "GlaimCertificateExpires", "a month is left", "1600m",
+        glaim_certificate_expires_timestamp_seconds__to_kafka=f"{31 * 86_400}x1700",
+    ),
+    silent(
+        "GlaimCertificateExpires", "it lives for a day and was renewed after 16 hours", "1600m",
+        glaim_certificate_expires_timestamp_seconds__to_kafka=f"86400x960 {40 * 3_600}x700",
     ),
     # --- readings
     fires(

@@ -31,6 +31,7 @@ as floats and would write a million as 1e+06.
 - name: GLAIM_MAX_MESSAGE_BYTES
   value: {{ .Values.kafka.maxMessageBytes | int64 | quote }}
 {{ include "glaim-stream.model.env" . }}
+{{ include "glaim-stream.tritonClient.env" . | trim }}
 - name: GLAIM_TRITON_DEADLINE_S
   value: {{ .Values.triton.client.deadlineSeconds | quote }}
 - name: GLAIM_TRITON_BATCH

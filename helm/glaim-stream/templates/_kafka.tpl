@@ -12,12 +12,17 @@ and the tests. Each template takes $.
 {{- if .enabled }}
 - name: GLAIM_SASL_MECHANISM
   value: {{ .mechanism }}
+{{- if eq .mechanism "OAUTHBEARER" }}
+- name: GLAIM_SASL_TOKEN_FILE
+  value: /etc/glaim/kafka-login/token
+{{- else }}
 - name: GLAIM_SASL_USERNAME
   valueFrom:
     secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .usernameKey | quote }}}
-- name: GLAIM_SASL_PASSWORD
-  valueFrom:
-    secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .passwordKey | quote }}}
+# A file, because the worker reads it again when it changes.
+- name: GLAIM_SASL_PASSWORD_FILE
+  value: /etc/glaim/kafka-login/password
+{{- end }}
 {{- end }}
 {{- end }}
 {{- if and .Values.kafka.tls.enabled .Values.kafka.tls.existingSecret }}
@@ -75,6 +80,19 @@ and the tests. Each template takes $.
       - {key: {{ .privateKeyKey | quote }}, path: tls.key}
 {{- end }}
 {{- end }}
+{{- with .Values.kafka.sasl }}
+{{- if .enabled }}
+- name: kafka-login
+  secret:
+    secretName: {{ .existingSecret | quote }}
+    items:
+      {{- if eq .mechanism "OAUTHBEARER" }}
+      - {key: {{ .tokenKey | quote }}, path: token}
+      {{- else }}
+      - {key: {{ .passwordKey | quote }}, path: password}
+      {{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.kafka.mounts" -}}
@@ -83,5 +101,8 @@ and the tests. Each template takes $.
 {{- end }}
 {{- if .Values.kafka.tls.clientCertificate.existingSecret }}
 - {name: kafka-client, mountPath: /etc/glaim/kafka-client, readOnly: true}
+{{- end }}
+{{- if .Values.kafka.sasl.enabled }}
+- {name: kafka-login, mountPath: /etc/glaim/kafka-login, readOnly: true}
 {{- end }}
 {{- end }}

@@ -27,7 +27,7 @@ kafka.bootstrapServers must be host:port, separated by commas, found {{ . | quot
 {{- end }}
 {{- end }}
 {{- if and .sasl.enabled (not .sasl.existingSecret) }}
-kafka.sasl.existingSecret is required if kafka.sasl.enabled is true: the name of a Secret with the user name and the password.
+kafka.sasl.existingSecret is required if kafka.sasl.enabled is true: the name of a Secret with the user name and the password, or with the token.
 {{- end }}
 {{- if and .sasl.existingSecret (not .sasl.enabled) }}
 kafka.sasl.existingSecret is set but kafka.sasl.enabled is false: enable it, or remove the Secret.
@@ -120,6 +120,20 @@ triton.extraEnv sets {{ .name }}, which the chart already sets: use the value of
 {{- end }}
 {{- end }}
 {{- with .Values.triton }}
+{{- with .client }}
+{{- if and (or .tls.existingSecret .tls.clientCertificate.existingSecret .token.existingSecret) (not .tls.enabled) }}
+triton.client.tls.existingSecret, triton.client.tls.clientCertificate.existingSecret or triton.client.token.existingSecret is set but triton.client.tls.enabled is false: enable it, or remove the Secret.
+{{- end }}
+{{- end }}
+{{- if and .tls.enabled (not .tls.existingSecret) }}
+triton.tls.existingSecret is required if triton.tls.enabled is true: the name of a Secret with a certificate and its key.
+{{- end }}
+{{- if and .tls.existingSecret (not .tls.enabled) }}
+triton.tls.existingSecret is set but triton.tls.enabled is false: enable it, or remove the Secret.
+{{- end }}
+{{- if and .enabled (ne .tls.enabled .client.tls.enabled) }}
+triton.tls.enabled is {{ .tls.enabled }} but triton.client.tls.enabled is {{ .client.tls.enabled }}: with triton.enabled, both sides use TLS or neither.
+{{- end }}
 {{- if .enabled }}
 {{- if .address }}
 triton.address is set but triton.enabled is true: set triton.enabled to false to use a Triton outside the release, or remove the address.
@@ -178,6 +192,9 @@ autoscaling.minReplicas is {{ int64 .minReplicas }}, but autoscaling.maxReplicas
 {{- end }}
 {{- if and (eq .kind "keda") (not ($.Capabilities.APIVersions.Has "keda.sh/v1alpha1")) }}
 autoscaling.kind is keda but this cluster does not serve keda.sh/v1alpha1: install KEDA first, or use hpa or none (with helm template, add --api-versions keda.sh/v1alpha1).
+{{- end }}
+{{- if and (eq .kind "keda") $.Values.kafka.sasl.enabled (eq $.Values.kafka.sasl.mechanism "OAUTHBEARER") }}
+autoscaling.kind is keda but kafka.sasl.mechanism is OAUTHBEARER: KEDA cannot log in with a token from a Secret. Use hpa or none.
 {{- end }}
 {{- if and (eq .kind "hpa") (not (get ($.Values.worker.resources.requests | default dict) "cpu")) }}
 autoscaling.kind hpa needs worker.resources.requests.cpu, relative to which it measures CPU use, but no request is set.

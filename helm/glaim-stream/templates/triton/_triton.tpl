@@ -15,6 +15,17 @@ each start.
 {{- else }}
 - --model-control-mode=none
 {{- end }}
+{{- with .Values.triton.tls }}
+{{- if .enabled }}
+- --grpc-use-ssl=true
+- --grpc-use-ssl-mutual={{ .mutual }}
+- --grpc-server-cert=/etc/glaim/triton-tls/tls.crt
+- --grpc-server-key=/etc/glaim/triton-tls/tls.key
+{{- if .mutual }}
+- --grpc-root-cert=/etc/glaim/triton-tls/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
 # Only the probes use HTTP, from inside the pod.
 - --http-address=127.0.0.1
 # By default the metrics endpoint would listen on the HTTP address.

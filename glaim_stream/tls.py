@@ -1,0 +1,182 @@
+"""TLS files that are read again when they change: authorities, a client certificate and its key.
+
+A mounted pair is replaced while a process runs, and for a moment certificate and key may not fit each other. The files
+are compared with what was read before whenever a connection is made. Only a pair that is whole and valid replaces the
+one in use, so connections never fail because of a replacement that is under way.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+from glaim_stream.certificates import BadCertificate, expiry_times_s
+from glaim_stream.errors import SettingsError
+from glaim_stream.secret_files import file_stamp
+
+log = logging.getLogger(__name__)
+
+KAFKA, TRITON = "kafka", "triton"  # uses of TLS files, in log lines and metrics
+_RETRY_S = 0.25  # between two attempts to read files that did not fit; there may be many connections meanwhile
+_FIRST_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Names of PEM files. Without `authorities` those of the system are trusted; a certificate has its key."""
+
+    authorities: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __iter__(self) -> Iterator[Path]:
+        """The files that are given."""
+        return (file for file in (self.authorities, self.certificate, self.key) if file is not None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Identity:
+    """The contents of TLS files that fit each other."""
+
+    context: ssl.SSLContext
+    authorities: bytes | None
+    certificate: bytes | None
+    key: bytes | None
+    expires_s: dict[str, float]  # by kind of file, `certificate` and `authorities`: seconds since the epoch
+
+
+class WatchedTls:
+    """The newest whole contents of TLS files. It may be used by several threads."""
+
+    def __init__(self, use: str, files: TlsFiles) -> None:
+        """Read the files.
+
+        Args:
+            use: KAFKA or TRITON.
+            files: their names.
+
+        Raises:
+            SettingsError: the files cannot be used.
+        """
+        self.use, self.files = use, files
+        self._lock = Lock()
+        self._state = _state(files)
+        self._identity = _first_identity(files)
+        self._refused_state: object = None
+        self._retry_s = 0.0
+
+    def current(self) -> Identity:
+        """Return the identity to make a connection with; another object after the files have changed."""
+        with self._lock:
+            state = _state(self.files)
+            if state == self._state or (state == self._refused_state and time.monotonic() < self._retry_s):
+                return self._identity
+            try:
+                identity = read_identity(self.files)
+            except SettingsError as error:
+                if state != self._refused_state:
+                    log.warning("%s: keeping the TLS files that were read before: %s", self.use, error)
+                self._refused_state, self._retry_s = state, time.monotonic() + _RETRY_S
+                return self._identity
+            self._identity, self._state, self._refused_state = identity, state, None
+            until = "".join(f", {kind} until {_date(at_s)}" for kind, at_s in identity.expires_s.items())
+            log.info("%s: using changed TLS files%s", self.use, until)
+            return identity
+
+
+class FollowingContext(ssl.SSLContext):
+    """A client's context that makes every connection with the newest files."""
+
+    def __new__(cls, watched: WatchedTls) -> Self:
+        """Create a context whose own settings are not used."""
+        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+
+    def __init__(self, watched: WatchedTls) -> None:
+        """Follow these files."""
+        self._watched = watched
+
+    def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
+        """See SSLContext; blocking clients call it."""
+        return self._watched.current().context.wrap_socket(*args, **kwargs)
+
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        """See SSLContext; asyncio calls it."""
+        return self._watched.current().context.wrap_bio(*args, **kwargs)
+
+
+@lru_cache(maxsize=64)
+def watched_tls(use: str, files: TlsFiles) -> WatchedTls:
+    """The process's watch of these files, shared so that every client keeps the same old pair during a replacement.
+
+    Raises:
+        SettingsError: the files cannot be used.
+    """
+    return WatchedTls(use, files)
+
+
+def _first_identity(files: TlsFiles) -> Identity:
+    """Read TLS files that may be in the middle of a replacement."""
+    for _ in range(_FIRST_TRIES - 1):
+        try:
+            return read_identity(files)
+        except SettingsError:
+            time.sleep(_RETRY_S)
+    return read_identity(files)
+
+
+def read_identity(files: TlsFiles) -> Identity:
+    """Read TLS files.
+
+    Raises:
+        SettingsError: they cannot be read, do not fit each other, have expired, or changed meanwhile.
+    """
+    named = ", ".join(map(str, files))
+    try:
+        before = _contents(files)
+        context = ssl.create_default_context(cafile=files.authorities)
+        if files.certificate is not None:
+            # OpenSSL would ask for a key's password at the terminal, and a worker has none: such a key is rejected.
+            context.load_cert_chain(files.certificate, files.key, password=_no_password)
+        expires_s = {}
+        for kind, pem in (("certificate", before[1]), ("authorities", before[0])):
+            if pem is not None:
+                times_s = expiry_times_s(pem)
+                # A chain ends with its first certificate, a list of authorities is of use until its last one has ended.
+                expires_s[kind] = min(times_s) if kind == "certificate" else max(times_s)
+        if _contents(files) != before:
+            raise SettingsError(f"expected PEM files for TLS in {named}, found: they are being replaced")
+    except (OSError, ValueError, BadCertificate) as error:  # ssl.SSLError is an OSError
+        raise SettingsError(f"expected PEM files for TLS in {named}, found: {error}") from error
+    for kind, at_s in expires_s.items():
+        if at_s <= time.time():
+            file = files.certificate if kind == "certificate" else files.authorities
+            raise SettingsError(f"{file}: expected a valid certificate, found one that expired on {_date(at_s)}")
+    return Identity(context, *before, expires_s)
+
+
+def _contents(files: TlsFiles) -> tuple[bytes | None, bytes | None, bytes | None]:
+    authorities, certificate, key = (
+        None if file is None else file.read_bytes() for file in (files.authorities, files.certificate, files.key)
+    )
+    return authorities, certificate, key
+
+
+def _state(files: TlsFiles) -> tuple[object, ...]:
+    """Values that change with the files, behind links too."""
+    return tuple(file_stamp(file) for file in files)
+
+
+def _date(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _no_password() -> str:
+    raise ValueError("the key is locked by a password")

@@ -1,0 +1,28 @@
+"""The gauge of certificates' ends, which is read from the files at each scrape."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from glaim_stream import metrics
+from glaim_stream.settings import Settings
+from glaim_stream.tls import KAFKA, TRITON, WatchedTls, watched_tls
+
+
+def show_expiry(settings: Settings) -> None:
+    """Create a series for each file with certificates.
+
+    Raises:
+        SettingsError: the files cannot be used.
+    """
+    triton_files = settings.triton_tls_files if settings.imputer == "triton" else None
+    for use, files in ((KAFKA, settings.kafka_tls_files), (TRITON, triton_files)):
+        if files is None:
+            continue
+        watched = watched_tls(use, files)
+        for file in watched.current().expires_s:
+            metrics.certificate_expires_seconds.labels(use, file).set_function(partial(_expires_s, watched, file))
+
+
+def _expires_s(watched: WatchedTls, file: str) -> float:
+    return watched.current().expires_s[file]

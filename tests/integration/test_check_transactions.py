@@ -1,0 +1,146 @@
+"""What exactly-once delivery needs of a broker, as `glaim-stream check` and a starting worker report it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourceType,
+)
+
+from deploy.kafka import QUICK_START, LocalKafka
+from glaim_stream.check.broker import kafka_findings
+from glaim_stream.check.findings import Finding, Outcome
+from glaim_stream.errors import SettingsError
+from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka.transactions import TransactionalPublisher
+from glaim_stream.settings import Settings
+from glaim_stream.worker.run import require_transactions
+from tests.integration.test_check import ANONYMOUS_USER, rules_of, wait_for_rules
+from tests.integration.worker_process import WorkerProcess, plant_settings
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalKafka]:
+    """A broker with access rules; operations without a rule are allowed."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with LocalKafka(properties=properties, jvm_options=QUICK_START) as running:
+        yield running
+
+
+def settings_for(kafka: LocalKafka, prefix: str, **more: object) -> Settings:
+    return plant_settings(
+        kafka.bootstrap_servers,
+        prefix,
+        partitions=2,
+        imputer="interpolation",
+        delivery="exactly_once",
+        **more,
+    )
+
+
+def on_transactions(settings: Settings) -> list[Finding]:
+    return [finding for finding in kafka_findings(settings, None) if finding.subject.startswith("transactions")]
+
+
+async def test_a_check_uses_the_ids_of_the_workers_and_fences_none(broker: LocalKafka, topic_prefix: str) -> None:
+    async def yes() -> bool | None:
+        return True
+
+    settings = settings_for(broker, topic_prefix)
+    ensure_topics(settings)
+    publisher = TransactionalPublisher(settings, settings.input_topic, 0, yes)
+    await publisher.begin()
+    assert publisher._producer is not None
+    await publisher._producer.begin_transaction()
+    await publisher._producer.send(settings.output_topic, b"x")
+    (finding,) = on_transactions(settings)
+    assert str(finding) == f"transactions: this user may use 2 ids, the first one {publisher.transactional_id}"
+    await publisher._producer.commit_transaction()  # a fenced producer could not
+    await publisher.close()
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "operation", "sentences"),
+    [
+        (
+            ResourceType.TRANSACTIONAL_ID, "{group}-{input}-1", ACLOperation.WRITE,
+            ("transactions of {group}-{input}-1: expected this user to have WRITE and DESCRIBE",
+             "kafka-acls.sh --add --operation Write --operation Describe --transactional-id '{group}-{input}-'"),
+        ),
+        (
+            ResourceType.TRANSACTIONAL_ID, "{group}-{input}-0", ACLOperation.DESCRIBE,
+            ("transactions of {group}-{input}-0: expected this user to have WRITE and DESCRIBE",),
+        ),
+        (
+            ResourceType.GROUP, "{group}", ACLOperation.READ,
+            ("expected this user to have READ on the consumer group, found GroupAuthorizationFailedError",),
+        ),
+    ],
+)  # fmt: skip
+def test_a_missing_right_is_named_with_its_command(
+    broker: LocalKafka, topic_prefix: str, resource: ResourceType, name: str, operation: ACLOperation,
+    sentences: tuple[str, ...],
+) -> None:  # fmt: skip
+    settings = settings_for(broker, topic_prefix)
+    ensure_topics(settings)
+    names = {"group": settings.consumer_group, "input": settings.input_topic}
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    try:
+        pattern = ResourcePattern(resource, name.format(**names), ACLResourcePatternType.LITERAL)
+        before = len(rules_of(admin))
+        admin.create_acls([ACL(ANONYMOUS_USER, "*", operation, ACLPermissionType.DENY, pattern)])
+        wait_for_rules(admin, before + 1)
+    finally:
+        admin.close()
+    (finding,) = on_transactions(settings)
+    assert finding.outcome is Outcome.FAILED
+    for sentence in sentences:
+        assert sentence.format(**names) in str(finding)
+    with pytest.raises(SettingsError) as error:
+        require_transactions(settings)
+    assert str(error.value) == str(finding)
+
+
+def test_a_longer_timeout_than_the_brokers_is_reported(broker: LocalKafka, topic_prefix: str) -> None:
+    settings = settings_for(broker, topic_prefix, transaction_timeout_s=3_600)
+    (finding,) = on_transactions(settings)
+    assert "expected transaction.max.timeout.ms of the broker of at least GLAIM_TRANSACTION_TIMEOUT_S" in str(finding)
+
+
+def test_without_transactions_nothing_of_them_is_checked(broker: LocalKafka, topic_prefix: str) -> None:
+    assert on_transactions(settings_for(broker, topic_prefix).model_copy(update={"delivery": "at_least_once"})) == []
+
+
+def test_a_log_of_transactions_that_cannot_be_created_ends_check_and_worker_with_its_setting(
+    tmp_path: Path, topic_prefix: str
+) -> None:
+    """One broker, and the default of three replicas: the first transaction would wait for ever."""
+    properties = {"transaction.state.log.replication.factor": "3"}
+    with LocalKafka(properties=properties, jvm_options=QUICK_START) as kafka:
+        settings = settings_for(kafka, topic_prefix)
+        with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+            start_s = time.monotonic()
+            (finding,) = on_transactions(settings)
+            assert time.monotonic() - start_s < 20, "8 s of patience, and two processes on a busy machine"
+            sentence = "transaction.state.log.replication.factor is 3, above the number of brokers, 1"
+            assert sentence in str(finding)
+            end_s = time.monotonic() + 60
+            while worker.running:
+                assert time.monotonic() < end_s, worker.log.read_text()
+                time.sleep(0.1)
+    log = (tmp_path / "worker.log").read_text()
+    assert sentence in log
+    assert "Traceback" not in log
