@@ -91,7 +91,7 @@ class LocalKafka(LocalServer):
         heap: The JVM's -Xmx.
         jvm_options: More JVM options, such as `QUICK_START`.
         start_deadline_s: Time limit of a start; usually 4 s, longer after the broker was killed.
-        by_proxy: (port, advertised port) of a second listener, for clients that connect through a proxy at the
+        by_proxies: (port, advertised port) of further listeners, for clients that connect through a proxy at the
             advertised port.
         report: Receives the progress lines of a download.
     """
@@ -105,12 +105,12 @@ class LocalKafka(LocalServer):
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
         start_deadline_s: float = 90.0,
-        by_proxy: tuple[int, int] | None = None,
+        by_proxies: Sequence[tuple[int, int]] = (),
         report: Report = print,
     ) -> None:
         super().__init__()
         self._requested_port = port
-        self._by_proxy = by_proxy
+        self._by_proxies = by_proxies
         self._requested_dir = data_dir
         self._properties = {**DEFAULT_PROPERTIES, **(properties or {})}
         self._heap = heap
@@ -205,15 +205,17 @@ class LocalKafka(LocalServer):
         clients, controller = ports
         listeners = [f"PLAINTEXT://{LOOPBACK}:{clients}"]
         advertised = list(listeners)
-        if self._by_proxy is not None:
-            listeners.append(f"PROXIED://{LOOPBACK}:{self._by_proxy[0]}")
-            advertised.append(f"PROXIED://{LOOPBACK}:{self._by_proxy[1]}")
+        protocols = ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
+        for number, (port, advertised_port) in enumerate(self._by_proxies):
+            listeners.append(f"PROXIED{number}://{LOOPBACK}:{port}")
+            advertised.append(f"PROXIED{number}://{LOOPBACK}:{advertised_port}")
+            protocols.append(f"PROXIED{number}:PLAINTEXT")
         lines = {
             "listeners": ",".join([*listeners, f"CONTROLLER://{LOOPBACK}:{controller}"]),
             "advertised.listeners": ",".join(advertised),
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": ",".join(protocols),
             "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
             "log.dirs": str(data_dir / "topics"),
             **self._properties,

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -59,8 +60,11 @@ def call_command(settings: Settings, *arguments: str) -> subprocess.CompletedPro
 class WorkerProcess:
     """A `glaim-stream worker` process with settings from the environment; its log goes to a file."""
 
-    def __init__(self, settings: Settings, log: Path) -> None:
+    def __init__(
+        self, settings: Settings, log: Path, program: Sequence[str] = ("-m", "glaim_stream", "worker")
+    ) -> None:
         self.settings = settings
+        self.program = program  # arguments of the interpreter
         self.log = log
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -70,7 +74,7 @@ class WorkerProcess:
         environment = {"GLAIM_METRICS_PORT": "0"} | environment_of(self.settings)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "glaim_stream", "worker"],
+                [sys.executable, *self.program],
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
