@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,8 @@ def _runs(seeds: list[int], seconds: float, without: str | None) -> Iterator[Res
         print(result.text(), flush=True)
         with RESULTS.open("a") as file:
             file.write(json.dumps(result.line() | ({"without": without} if without else {})) + "\n")
+        if not result.problems:
+            shutil.rmtree(directory)
         yield result
 
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
 
 from tests.chaos.proxy import Proxy
-from tests.chaos.randomised.parts import Parts, paused, wait_until
+from tests.chaos.randomised.parts import LATENCY_S, Parts, paused, wait_until
 from tests.chaos.randomised.schedule import WORKERS, Fault
 
 STOP_GRACE_S = 10.0
@@ -72,8 +73,10 @@ class Chaos:
         if part == "worker":
             yield from self._process(int(number), fault)
         elif part == "network":
-            proxy = self._parts.members[int(number)].network if number.isdigit() else self._parts.model_network
-            yield from _network(proxy, fault)
+            if number.isdigit():
+                yield from _network(self._parts.members[int(number)].network, fault, LATENCY_S)
+            else:
+                yield from _network(self._parts.model_network, fault, 0.0)
         elif part == "clock":
             member = self._parts.members[int(number)]
             member.set_clock(fault.amount)
@@ -117,7 +120,7 @@ class Chaos:
         broker.restart()
 
 
-def _network(proxy: Proxy, fault: Fault) -> Iterator[None]:
+def _network(proxy: Proxy, fault: Fault, latency_s: float) -> Iterator[None]:
     if fault.kind == "reset":
         for _ in range(round(fault.amount)):
             proxy.reset()
@@ -130,10 +133,11 @@ def _network(proxy: Proxy, fault: Fault) -> Iterator[None]:
         proxy.hold()
     yield
     proxy.heal()
+    proxy.delay(latency_s)
 
 
-def _fill(filler: object) -> None:
-    with filler.open("wb") as file:  # type: ignore[attr-defined]
+def _fill(filler: Path) -> None:
+    with filler.open("wb") as file:
         try:
             while True:
                 file.write(b"\0" * 65536)

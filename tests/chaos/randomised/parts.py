@@ -8,7 +8,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,8 @@ from tests.integration.worker_process import WorkerProcess
 
 PROGRAM = ("-m", "tests.chaos.randomised.worker")
 DISK_MB = 256
+# Of the network to the broker, each way: a transaction takes several round trips, so most faults hit one that is open.
+LATENCY_S = 0.02
 # Kafka allocates a segment's indexes at full size, which by default would fill a small disk.
 SMALL_FILES = {"log.index.size.max.bytes": "65536", "log.segment.bytes": "1048576"}
 
@@ -35,15 +37,16 @@ SMALL_FILES = {"log.index.size.max.bytes": "65536", "log.segment.bytes": "104857
 class Member:
     """A worker under a supervisor, its proxy to the broker and its wall clock."""
 
-    def __init__(self, settings: Settings, network: Proxy, directory: Path, number: int) -> None:
+    def __init__(self, settings: Settings, network: Proxy, directory: Path, number: int, without: str | None) -> None:
         self.network = network
+        network.delay(LATENCY_S)
         self.restarts = 0  # after exits of its own accord
         self._clock = directory / f"clock-{number}"
         self._wanted = False
         self._lock = RLock()
         self.set_clock(0)
-        os.environ["CHAOS_CLOCK"] = str(self._clock)
-        self.process = WorkerProcess(settings, directory / f"worker-{number}.log", PROGRAM)
+        environment = {"CHAOS_CLOCK": str(self._clock), "CHAOS_WITHOUT": without or ""}
+        self.process = WorkerProcess(settings, directory / f"worker-{number}.log", PROGRAM, environment)
 
     def set_clock(self, seconds: float) -> None:
         """Make the wall clock wrong by so many seconds."""
@@ -55,7 +58,6 @@ class Member:
         with self._lock:
             self._wanted = True
             self.set_clock(0)
-            os.environ["CHAOS_CLOCK"] = str(self._clock)
             self.process.start()
 
     def kill(self) -> None:
@@ -126,7 +128,6 @@ def started(directory: Path, prefix: str, *, named: bool, without: str | None) -
         named: whether the workers are static members of their group.
         without: a name of worker.REMOVALS; None: the worker is whole.
     """
-    os.environ["CHAOS_WITHOUT"] = without or ""
     with ExitStack() as stack:
         listeners = [choose_port() for _ in range(WORKERS + 1)]
         networks = [stack.enter_context(Proxy(port)) for port in listeners]
@@ -158,7 +159,7 @@ def started(directory: Path, prefix: str, *, named: bool, without: str | None) -
         )
         ensure_topics(settings)
         members = [
-            Member(_member_settings(settings, number, network, named=named), network, directory, number)
+            Member(_member_settings(settings, number, network, named=named), network, directory, number, without)
             for number, network in enumerate(networks)
         ]
         parts = Parts(broker, triton, model_network, members, settings, disk)
@@ -219,11 +220,11 @@ def paused(server: LocalServer) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def wait_until(condition: object, seconds: float) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     """Poll a condition; return whether it came true in time."""
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s:
-        if condition():  # type: ignore[operator]
+        if condition():
             return True
         time.sleep(0.2)
     return False
