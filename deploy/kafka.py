@@ -111,7 +111,7 @@ class LocalKafka(LocalServer):
         heap: The JVM's -Xmx.
         jvm_options: More JVM options, such as `QUICK_START`.
         start_deadline_s: Time limit of a start; usually 4 s, longer after the broker was killed.
-        by_proxy: (port, advertised port) of a second listener, for clients that connect through a proxy at the
+        by_proxies: (port, advertised port) of further listeners, for clients that connect through a proxy at the
             advertised port.
         listeners: Further listeners, such as one with TLS.
         report: Receives the progress lines of a download.
@@ -126,13 +126,13 @@ class LocalKafka(LocalServer):
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
         start_deadline_s: float = 90.0,
-        by_proxy: tuple[int, int] | None = None,
+        by_proxies: Sequence[tuple[int, int]] = (),
         listeners: Sequence[Listener] = (),
         report: Report = print,
     ) -> None:
         super().__init__()
         self._requested_port = port
-        self._by_proxy = by_proxy
+        self._by_proxies = by_proxies
         self._listeners = list(listeners)
         self._requested_dir = data_dir
         self._properties = {**DEFAULT_PROPERTIES, **(properties or {})}
@@ -228,17 +228,19 @@ class LocalKafka(LocalServer):
         clients, controller = ports
         listeners = [f"PLAINTEXT://{LOOPBACK}:{clients}"]
         advertised = list(listeners)
-        if self._by_proxy is not None:
-            listeners.append(f"PROXIED://{LOOPBACK}:{self._by_proxy[0]}")
-            advertised.append(f"PROXIED://{LOOPBACK}:{self._by_proxy[1]}")
+        protocols = ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
+        for number, (port, advertised_port) in enumerate(self._by_proxies):
+            listeners.append(f"PROXIED{number}://{LOOPBACK}:{port}")
+            advertised.append(f"PROXIED{number}://{LOOPBACK}:{advertised_port}")
+            protocols.append(f"PROXIED{number}:PLAINTEXT")
         further = [f"{listener.name}://{listener.address}" for listener in self._listeners]
-        protocols = "".join(f",{listener.name}:{listener.protocol}" for listener in self._listeners)
+        protocols += [f"{listener.name}:{listener.protocol}" for listener in self._listeners]
         lines = {
             "listeners": ",".join([*listeners, *further, f"CONTROLLER://{LOOPBACK}:{controller}"]),
             "advertised.listeners": ",".join([*advertised, *further]),
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT" + protocols,
+            "listener.security.protocol.map": ",".join(protocols),
             "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
             "log.dirs": str(data_dir / "topics"),
             **self._properties,

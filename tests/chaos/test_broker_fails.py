@@ -41,7 +41,7 @@ def test_no_row_is_lost_when_the_broker_is_killed_and_restarted(scenario: MakeSc
 def broker_behind_proxy() -> Iterator[tuple[LocalKafka, Proxy]]:
     """A broker that advertises the proxy's address, so that all traffic of the worker passes the proxy."""
     port = choose_port()
-    with Proxy(port) as proxy, LocalKafka(by_proxy=(port, proxy.port), jvm_options=QUICK_START) as broker:
+    with Proxy(port) as proxy, LocalKafka(by_proxies=[(port, proxy.port)], jvm_options=QUICK_START) as broker:
         yield broker, proxy
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -59,18 +60,26 @@ def call_command(settings: Settings, *arguments: str) -> subprocess.CompletedPro
 class WorkerProcess:
     """A `glaim-stream worker` process with settings from the environment; its log goes to a file."""
 
-    def __init__(self, settings: Settings, log: Path) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        log: Path,
+        program: Sequence[str] = ("-m", "glaim_stream", "worker"),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.settings = settings
+        self.environment = environment or {}  # beside the settings
+        self.program = program  # arguments of the interpreter
         self.log = log
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         self.starts += 1
-        environment = {"GLAIM_METRICS_PORT": "0"} | environment_of(self.settings)
+        environment = {"GLAIM_METRICS_PORT": "0"} | environment_of(self.settings) | dict(self.environment)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "glaim_stream", "worker"],
+                [sys.executable, *self.program],
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,0 +1,62 @@
+"""The schedule and the input of random runs: drawn from the seed alone, overlapping, and of every kind."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+
+from tests.chaos.randomised import feed, schedule
+from tests.chaos.randomised.run import RECOVERY_S, SECONDS
+
+SEEDS = range(1, 11)
+STEPS = round(SECONDS) + RECOVERY_S
+START_MS = 1_700_000_000_000
+
+
+def test_a_seed_repeats_its_faults_and_its_input() -> None:
+    assert schedule.draw(7, SECONDS) == schedule.draw(7, SECONDS) != schedule.draw(8, SECONDS)
+    assert feed.draw(7, START_MS, STEPS) == feed.draw(7, START_MS, STEPS)
+    later = feed.draw(7, START_MS + 5_000, STEPS)
+    assert [message.due_ms - 5_000 for message in later] == [m.due_ms for m in feed.draw(7, START_MS, STEPS)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_faults_overlap_and_end_before_the_stream_does(seed: int) -> None:
+    faults = schedule.draw(seed, SECONDS)
+    assert schedule.overlaps(faults) >= 10
+    assert min(fault.at_s for fault in faults) >= schedule.FIRST_FAULT_S
+    assert max(fault.end_s for fault in faults) <= SECONDS
+    for lane in schedule.LANES:
+        mine = [fault for fault in faults if fault.lane == lane]
+        assert all(one.end_s < other.at_s for one, other in pairwise(mine))
+
+
+def test_ten_seeds_have_every_kind_of_fault() -> None:
+    found = {(fault.lane, fault.kind) for seed in SEEDS for fault in schedule.draw(seed, SECONDS)}
+    assert {(lane.rstrip(" 01"), kind) for lane, kind in schedule.KINDS} == {
+        (lane.rstrip(" 01"), kind) for lane, kind in found
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_input_is_mixed(seed: int) -> None:
+    messages = feed.draw(seed, START_MS, STEPS)
+    assert {message.partition for message in messages} == set(range(feed.PARTITIONS))
+    assert {"undecodable", "malformed", feed.ACCEPTED} <= {message.fate for message in messages}
+    fates = Counter(reading.fate for message in messages for reading in message.readings)
+    assert {"unknown-group", "unknown-sensor", "out-of-limits", "too-late", feed.ACCEPTED} <= set(fates)
+    assert any(message.headers == feed.ARROW and len(message.readings) > 100 for message in messages)
+    values = [reading.value for message in messages for reading in message.readings]
+    assert len(set(values)) < len(values), "some messages are sent twice"
+    assert all(value == pa.scalar(value, pa.float32()).as_py() for value in values), "exact in 32 bits"
+    single = next(
+        message for message in messages if message.value and message.value.startswith(b'{"group": "pump-0", "s')
+    )
+    (reading,) = single.readings
+    assert json.loads(single.value or b"") == {
+        "group": reading.group, "sensor": reading.sensor, "ts": reading.ts_ms, "value": reading.value,
+    }  # fmt: skip
