@@ -322,6 +322,7 @@ class Settings(BaseSettings):
         key = PublicKey.parse(self.manifest_key) if self.manifest_key else None
         operators = frozenset(name.strip() for name in self.model_operators.split(",") if name.strip())
         return Trust(self.require_manifest, key, operators)
+
     @field_validator("triton_ca_file", "triton_cert_file", "triton_token_file")
     @classmethod
     def _needs_tls(cls, file: Path | None, info: ValidationInfo) -> Path | None:
