@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.arrow_streams import claim_of
 from glaim_stream.budget import DEFAULT
+from glaim_stream.decode.arrow_streams import claim_of
 from glaim_stream.errors import RecordError
 from glaim_stream.vocabulary import METHODS as METHODS
 from glaim_stream.vocabulary import QUALITIES as QUALITIES

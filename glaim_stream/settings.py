@@ -13,10 +13,10 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from glaim_stream.budget import DEFAULT, Budget
+from glaim_stream.connections.tls import TlsFiles
 from glaim_stream.errors import ModelError, SettingsError
 from glaim_stream.models.minisign import PublicKey
 from glaim_stream.models.sealed import Trust
-from glaim_stream.tls import TlsFiles
 
 DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 

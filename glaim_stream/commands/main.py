@@ -21,8 +21,8 @@ from glaim_stream.commands import (
     tail,
     worker,
 )
+from glaim_stream.dlq.printable import printable
 from glaim_stream.errors import GlaimError
-from glaim_stream.printable import printable
 
 EXIT_UNUSABLE = 2  # settings, files or a broker cannot be used; 1 means that a check failed
 _LINE_END = "\n"

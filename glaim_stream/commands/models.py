@@ -196,8 +196,8 @@ def _persistently(do: Callable[[], int], tries: int) -> int:
     Raises:
         ModelError: the last try failed too.
     """
+    from glaim_stream.connections.retry import pauses_s
     from glaim_stream.errors import ModelError
-    from glaim_stream.retry import pauses_s
 
     pauses = pauses_s(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     for left in range(tries - 1, -1, -1):

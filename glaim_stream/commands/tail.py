@@ -61,10 +61,10 @@ def tail(
     output_topic: OutputTopic = None,
 ) -> None:
     """Show the rows of the output topic as they come, or write them to a file, until Ctrl-C."""
+    from glaim_stream.dlq.printable import printable
     from glaim_stream.errors import SettingsError
     from glaim_stream.kafka.tail import Filter, follow
     from glaim_stream.output.row_files import RowFile
-    from glaim_stream.printable import printable
     from glaim_stream.settings import read_settings
 
     if newest_only and out is None:
@@ -131,7 +131,7 @@ def _shown(table: pa.Table) -> pa.Table:
     """The table with its texts as a terminal may get them."""
     import pyarrow as pa
 
-    from glaim_stream.printable import printable
+    from glaim_stream.dlq.printable import printable
 
     for number, column in enumerate(table.schema):
         if pa.types.is_string(column.type):
@@ -178,7 +178,7 @@ class _TablePrinter:
     def __call__(self, table: pa.Table) -> None:
         from rich.table import Table
 
-        from glaim_stream.printable import printable
+        from glaim_stream.dlq.printable import printable
         from glaim_stream.times import text_of_ms
 
         shown = Table(box=None, show_header=self._first, padding=(0, 2, 0, 0), pad_edge=False)

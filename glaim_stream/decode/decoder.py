@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.arrow_streams import Claim
 from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.decode.alike import alike
 from glaim_stream.decode.arrow_records import is_arrow, measure, parse_arrow
+from glaim_stream.decode.arrow_streams import Claim
 from glaim_stream.decode.dead_letters import (
     MAX_DETAIL_CHARS,
     REQUEUED_HEADER,

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glaim_stream.arrow_streams import read_bounded
 from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode.arrow_streams import read_bounded
 
 _LONG_COLUMNS = {"sensor", "value"}
 

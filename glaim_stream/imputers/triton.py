@@ -11,14 +11,14 @@ from tritonclient.grpc import InferInput, InferRequestedOutput
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from glaim_stream.connections.retry import pauses_s
+from glaim_stream.connections.tls import Identity
 from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 from glaim_stream.imputers.triton_access import TritonAccess
 from glaim_stream.models.contract import IMPUTED, OBSERVED, VALUES, Contract
 from glaim_stream.models.versions import Contracts
-from glaim_stream.retry import pauses_s
-from glaim_stream.tls import Identity
 
 _UNREACHABLE = "StatusCode.UNAVAILABLE"  # or restarting
 _TOKEN_REFUSED = ("StatusCode.UNAUTHENTICATED", "StatusCode.PERMISSION_DENIED")  # a new token may be on its way

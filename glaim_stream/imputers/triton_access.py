@@ -11,10 +11,10 @@ import grpc
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from glaim_stream.secret_files import SecretFile, secret_file
+from glaim_stream.connections.secret_files import SecretFile, secret_file
+from glaim_stream.connections.tls import TRITON, Identity, WatchedTls, watched_tls
+from glaim_stream.connections.tls_probe import speaks_tls
 from glaim_stream.settings import Settings
-from glaim_stream.tls import TRITON, Identity, WatchedTls, watched_tls
-from glaim_stream.tls_probe import speaks_tls
 
 _BEARER = "authorization"  # the header whose value has a scheme before the token
 

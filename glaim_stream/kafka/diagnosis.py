@@ -17,10 +17,10 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.admin import ApiVersionRequest
 
+from glaim_stream.connections.tls import KAFKA, watched_tls
+from glaim_stream.connections.tls_probe import speaks_tls, tls_problem
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.settings import Settings
-from glaim_stream.tls import KAFKA, watched_tls
-from glaim_stream.tls_probe import speaks_tls, tls_problem
 
 _PATIENCE_S = 5.0
 _REFUSED_LOGIN = (

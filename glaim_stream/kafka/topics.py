@@ -11,10 +11,10 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from kafka.errors import InvalidReplicationFactorError, KafkaError, TopicAlreadyExistsError
 
+from glaim_stream.connections.retry import pauses_s
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import blocking_options
 from glaim_stream.kafka.diagnosis import refused_connection, requires_tls
-from glaim_stream.retry import pauses_s
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from glaim_stream import metrics
+from glaim_stream.connections.tls import KAFKA, TRITON, WatchedTls, watched_tls
 from glaim_stream.settings import Settings
-from glaim_stream.tls import KAFKA, TRITON, WatchedTls, watched_tls
 
 
 def show_expiry(settings: Settings) -> None:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from glaim_stream import metrics
+from glaim_stream.connections.retry import pauses_s
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.decode.stamps import ticks_text
 from glaim_stream.errors import OwnershipLost
@@ -20,7 +21,6 @@ from glaim_stream.kafka.offsets import Commit, Delivery
 from glaim_stream.output.messages import Output
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.retry import pauses_s
 from glaim_stream.times import steady_ms
 from glaim_stream.windows.clock import NEVER_MS
 from glaim_stream.windows.partition import PartitionWindows

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from glaim_stream import metrics
+from glaim_stream.connections.retry import pauses_s
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.decode.stamps import ticks_of
 from glaim_stream.kafka.offsets import Commit
@@ -17,7 +18,6 @@ from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore, Restored
-from glaim_stream.retry import pauses_s
 from glaim_stream.windows.clock_closes import ClockClose
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from glaim_stream.arrow_streams import claim_of
 from glaim_stream.budget import Budget
+from glaim_stream.decode.arrow_streams import claim_of
 from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex

@@ -12,6 +12,7 @@ from pyarrow.fs import FileSystem, SubTreeFileSystem
 from typer.testing import CliRunner
 
 from glaim_stream.commands.main import app
+from glaim_stream.connections.retry import JITTER
 from glaim_stream.errors import ModelError
 from glaim_stream.models import local
 from glaim_stream.models.contract import Contract, file_digest, read_contract, write_contract
@@ -21,7 +22,6 @@ from glaim_stream.models.prune import prune
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
 from glaim_stream.models.store import Store, open_store
-from glaim_stream.retry import JITTER
 from tests.support import contract, torchscript
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
-from glaim_stream.certificates import BadCertificate, expiry_times_s
+from glaim_stream.connections.certificates import BadCertificate, expiry_times_s
+from glaim_stream.connections.secret_files import file_stamp
 from glaim_stream.errors import SettingsError
-from glaim_stream.secret_files import file_stamp
 
 log = logging.getLogger(__name__)
 

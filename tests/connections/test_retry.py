@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from glaim_stream.retry import JITTER, pauses_s
+from glaim_stream.connections.retry import JITTER, pauses_s
 
 
 def test_pauses_double_up_to_the_longest_pause() -> None:

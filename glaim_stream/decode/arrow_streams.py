@@ -16,7 +16,7 @@ from typing import Self
 import pyarrow as pa
 
 from glaim_stream.budget import Budget, OverBudget
-from glaim_stream.flatbuffers import Table
+from glaim_stream.decode.flatbuffers import Table
 
 BROKEN = (pa.ArrowException, ValueError, KeyError, TypeError, OSError)  # what an unreadable stream raises
 

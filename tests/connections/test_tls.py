@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from glaim_stream.certificates import BadCertificate, expiry_times_s
+from glaim_stream.connections.certificates import BadCertificate, expiry_times_s
+from glaim_stream.connections.secret_files import SecretFile
+from glaim_stream.connections.tls import FollowingContext, TlsFiles, WatchedTls
 from glaim_stream.errors import SettingsError
-from glaim_stream.secret_files import SecretFile
-from glaim_stream.tls import FollowingContext, TlsFiles, WatchedTls
 from tests.certificates import MountedSecret, Pair, signed
 
 AUTHORITY = signed("authority")
