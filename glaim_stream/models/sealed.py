@@ -115,6 +115,15 @@ def require_operators(folder: Folder, model: str, version: int, trust: Trust) ->
         raise ModelError(f"{model} version {version} is refused: {error}") from error
 
 
+def lacking(folder: Folder, version: int, trust: Trust) -> str:
+    """What a version must show and does not have: `manifest`, `signature` or nothing."""
+    demanded = {MANIFEST_FILE: trust.require_manifest or trust.key is not None, SIGNATURE_FILE: trust.key is not None}
+    for name, needed in demanded.items():
+        if needed and folder.read(f"{version}/{name}", MAX_MANIFEST_BYTES) is None:
+            return "manifest" if name == MANIFEST_FILE else "signature"
+    return ""
+
+
 def warn_unsealed(model: str, version: int) -> None:
     """Report that a version without a manifest is used."""
     log.warning(

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from glaim_stream.commands.main import app
 from glaim_stream.errors import ModelError
-from glaim_stream.models import folders
+from glaim_stream.models import folders, local
 from glaim_stream.models.contract import file_digest, read_contract, write_contract
 from glaim_stream.models.fetch import fetch
 from glaim_stream.models.folders import DiskFolder
@@ -275,8 +275,9 @@ def test_versions_from_before_are_used_with_a_warning_unless_manifests_are_requi
     with caplog.at_level(logging.WARNING, "glaim_stream.models.sealed"):
         assert fetch(open_store(str(old)), here, say=silent) == 1
     assert [line.message.partition(",")[0] for line in caplog.records] == ["m version 1 has no manifest"]
+    with pytest.raises(ModelError, match="m version 1 is refused, and so are the others: it has no manifest"):
+        fetch(open_store(str(old)), tmp_path / "there", trust=trust, say=silent)
     for refused in (
-        lambda: fetch(open_store(str(old)), tmp_path / "there", trust=trust, say=silent),
         lambda: push(old, as_object_store(tmp_path / "cloud"), trust=trust, say=silent),
         lambda: open_sealed(DiskFolder(old / "m"), "m", 1, trust, "here"),
     ):
@@ -285,6 +286,23 @@ def test_versions_from_before_are_used_with_a_warning_unless_manifests_are_requi
     assert not (tmp_path / "there" / "m").exists()
     (problem,) = [each.problem for each in listing(open_store(str(old)), trust)]
     assert "it has no manifest" in problem
+
+
+def test_a_version_that_waits_for_its_signature_is_left_out(
+    repository: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """New pods start with the versions that are signed, as if the new one were not there yet."""
+    signer, here = Signer(), tmp_path / "here"
+    trust = Trust(key=PublicKey.parse(signer.public))
+    first = repository / "m" / "1"
+    (first / "manifest.json.minisig").write_bytes(signer.sign((first / "manifest.json").read_bytes()))
+    assert fetch(open_store(str(repository)), here, models=["m"], trust=trust, say=silent) == 1
+    assert caplog.messages == [f"m version 2 in {repository} is left out: it has no signature"]
+    assert (local.versions(here / "m"), read_contract(here / "m").version) == ([1], 1)
+    second = repository / VERSION
+    (second / "manifest.json.minisig").write_bytes(signer.sign((second / "manifest.json").read_bytes()))
+    assert fetch(open_store(str(repository)), here, models=["m"], trust=trust, say=silent) == 1
+    assert read_contract(here / "m").version == 2
 
 
 def test_without_a_manifest_operators_are_checked_too(tmp_path: Path) -> None:
