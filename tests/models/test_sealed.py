@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from glaim_stream.commands.main import app
-from glaim_stream.errors import ModelError
+from glaim_stream.errors import ContractError, ModelError
 from glaim_stream.models import folders, local
 from glaim_stream.models.contract import file_digest, read_contract, write_contract
 from glaim_stream.models.fetch import fetch
@@ -23,8 +23,9 @@ from glaim_stream.models.manifest import manifest_of, read_manifest
 from glaim_stream.models.minisign import PublicKey
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
-from glaim_stream.models.sealed import Trust, open_sealed, require_sealed_contract, seal
+from glaim_stream.models.sealed import Trust, open_sealed, read_sealed_contract, seal
 from glaim_stream.models.store import open_store
+from glaim_stream.models.versions import Contracts
 from tests.models.signing import Signer
 from tests.models.test_models import as_object_store, make, silent, tree
 from tests.support import torchscript
@@ -343,12 +344,23 @@ def test_a_file_that_is_swapped_after_its_check_is_not_what_is_fetched(
     assert sorted(reads) == sorted({*expected} - {"contract.json"})
 
 
-def test_a_contract_alone_is_checked_where_weights_are_not_read(repository: Path) -> None:
-    folder, contract = DiskFolder(repository / "m"), read_contract(repository / VERSION)
-    content = (repository / VERSION / "contract.json").read_bytes()
-    require_sealed_contract(folder, contract, content, REQUIRED)
-    with pytest.raises(ModelError, match=r"the contract of m version 2 is refused: 2/contract\.json has sha256"):
-        require_sealed_contract(folder, contract, content.replace(b"git", b"gut"), REQUIRED)
+@pytest.mark.parametrize("version", ["", "2"])
+def test_a_contract_alone_is_checked_where_weights_are_not_read(version: str, repository: Path) -> None:
+    contract = read_sealed_contract(repository / "m", version, REQUIRED)
+    assert contract == read_contract(repository / VERSION)
+    write_contract(contract.model_copy(update={"step_s": 7.0}), repository / "m" / version)
+    with pytest.raises(ContractError, match=r"the contract of m version 2 is refused: 2/contract\.json has sha256"):
+        read_sealed_contract(repository / "m", version, Trust())
+
+
+async def test_a_worker_does_not_use_the_intervals_of_a_changed_contract(
+    repository: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    contracts = Contracts({"m": read_contract(repository / "m" / "1")}, repository)
+    change_contract(repository)
+    await contracts.follow("m", "2")
+    assert contracts.of("m", "2") is None
+    assert "the contract of m version 2 is refused: 2/contract.json has sha256" in caplog.text
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../x", "/x", "x\n", "x\\y", "", ".x", "a/", "a\0"])
