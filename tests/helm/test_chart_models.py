@@ -126,7 +126,7 @@ def test_triton_reads_checked_copies_of_a_claim_where_versions_must_show_somethi
     assert commands(pod)["check-models"] == fetch
     assert commands(pod)["follow-models"] == [*fetch, "--every", "30"]
     server = pod["spec"]["containers"][0]
-    assert environment(server)["GLAIM_MODEL_REPOSITORY"] == "/checked/repository"
+    assert environment(server)["GLAIM_MODEL_REPOSITORY"]["value"] == "/checked/repository"
     mounts = {each["mountPath"]: each.get("readOnly") for each in server["volumeMounts"]}
     assert mounts["/checked"] is True
     assert "/models" not in mounts
