@@ -13,7 +13,8 @@ from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Rung
 from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
-from glaim_stream.models.contract import CONTRACT_FILE, Contract, read_contract
+from glaim_stream.models.contract import CONTRACT_FILE, Contract
+from glaim_stream.models.sealed import read_sealed_contract
 from glaim_stream.models.versions import Contracts
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.settings import Settings
@@ -123,8 +124,8 @@ def read_contracts(settings: Settings, catalogue: Catalogue) -> Contracts:
     """Read the contracts of the catalogue's models; without a model in use, a missing contract is no error."""
     names = [model.name for model in catalogue.models]
     at_start = {
-        name: read_contract(settings.model_repository / name)
+        name: read_sealed_contract(settings.model_repository / name, "", settings.trust)
         for name in names
         if settings.needs_model or (settings.model_repository / name / CONTRACT_FILE).exists()
     }
-    return Contracts(at_start, settings.model_repository)
+    return Contracts(at_start, settings.model_repository, trust=settings.trust)

@@ -4,7 +4,7 @@
     ├── SettingsError        the environment or a flag cannot be used
     ├── CatalogueError       groups.yaml cannot be used
     ├── ContractError        a model's contract cannot be read, or does not match its use
-    ├── ModelError           a model repository cannot be read or changed as asked
+    ├── ModelError           a model repository cannot be read or changed as asked, or a version of it is refused
     ├── RecordError          an output message has another format
     ├── MessageTooLarge      a message is larger than its topic accepts
     ├── SendError            a message was not acknowledged; it may be sent again
@@ -39,7 +39,7 @@ class ContractError(GlaimError):
 
 
 class ModelError(GlaimError):
-    """A model repository cannot be read or changed as asked."""
+    """A model repository cannot be read or changed as asked, or a version of it is refused."""
 
 
 class RecordError(GlaimError):

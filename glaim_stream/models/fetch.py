@@ -6,6 +6,7 @@ manifest does not list. So a server that reads the target, which no other proces
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,9 +15,12 @@ from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import CONTRACT_FILE
 from glaim_stream.models.folders import DiskFolder, folder_of
 from glaim_stream.models.local import join, move, restore_contract, staging, versions, withdrawn
-from glaim_stream.models.sealed import Sealed, Trust, open_sealed, require_operators, warn_unsealed
+from glaim_stream.models.sealed import Sealed, Trust, lacking, open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, local_path, open_store
 
+log = logging.getLogger(__name__)
+
+_LOOK_FURTHER = 8  # versions that may wait for a signature at a time
 SERVED = 2  # the versions that Triton serves (version_policy in config.pbtxt): the newest, and the one before
 
 
@@ -78,7 +82,7 @@ def _fetch_model(
 
     With `exists_ok`, another process that fills the same volume may put the model there first.
     """
-    wanted = _wanted_versions(source, name, keep)
+    wanted = _wanted_versions(source, name, keep, trust)
     folder = staged / name
     sealed = [open_sealed(folder_of(source, name), name, version, trust, source.location) for version in wanted]
     if not any(sealed):  # else the configuration is among the files of the manifests
@@ -104,7 +108,7 @@ def _fetch_versions(
     say: Callable[[str], object],
 ) -> int:  # fmt: skip
     """Copy the versions that the target's model lacks; with `mirror`, remove those that the source lacks."""
-    wanted, present = _wanted_versions(source, name, keep), versions(target / name)
+    wanted, present = _wanted_versions(source, name, keep, trust), versions(target / name)
     changes = 0
     for version in wanted:
         if version in present:
@@ -130,10 +134,21 @@ def _fetch_versions(
     return changes + len(removed)
 
 
-def _wanted_versions(source: Store, name: str, keep: int) -> list[int]:
-    wanted = source.versions(name)[-keep:]
-    if not wanted:
+def _wanted_versions(source: Store, name: str, keep: int, trust: Trust) -> list[int]:
+    """The newest versions; those that wait for their manifest or signature are left out with a warning."""
+    available = source.versions(name)
+    if not available:
         raise ModelError(f"{source.location}: expected a version of {name} with its contract, found none")
+    folder = folder_of(source, name)
+    missing = {version: lacking(folder, version, trust) for version in available[-keep - _LOOK_FURTHER :]}
+    wanted = [version for version, lacks in missing.items() if not lacks][-keep:]
+    if not wanted:
+        raise ModelError(
+            f"{source.location}: {name} version {available[-1]} is refused, and so are the others: "
+            f"it has no {missing[available[-1]]}"
+        )
+    for version in [version for version, lacks in missing.items() if lacks and version > wanted[0]]:
+        log.warning("%s version %d in %s is left out: it has no %s", name, version, source.location, missing[version])
     return wanted
 
 

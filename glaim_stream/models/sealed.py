@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract
+from glaim_stream.errors import ContractError, ModelError
+from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract, read_contract
 from glaim_stream.models.folders import DiskFolder, Folder, shared_files, versions_files
 from glaim_stream.models.manifest import (
     MANIFEST_FILE,
@@ -88,19 +88,30 @@ def open_sealed(
         raise ModelError(f"{location}: {model} version {version} is refused: {error}") from error
 
 
-def require_sealed_contract(folder: Folder, contract: Contract, content: bytes, trust: Trust) -> None:
-    """Check a contract alone against its version's manifest, where the weights are not read, as beside a Triton.
+def read_sealed_contract(directory: Path, version: str, trust: Trust) -> Contract:
+    """Read a contract alone and check it against its version's manifest, where weights are not read: beside a Triton.
+
+    Args:
+        directory: the model's folder.
+        version: the folder of the version; empty for the contract of the newest one.
+        trust: what the version must show.
 
     Raises:
-        ModelError: it does not match.
+        ContractError: the contract cannot be read, or does not match.
     """
-    model, version = contract.name, contract.version
+    contract = read_contract(directory / version)
+    folder, path = DiskFolder(directory), f"{contract.version}/{CONTRACT_FILE}"
     try:
-        found = _manifest(folder, model, version, trust)
+        found = _manifest(folder, directory.name, contract.version, trust)
         if found is not None:
-            _require_same(found[0], f"{version}/{CONTRACT_FILE}", content)
+            content = (directory / version / CONTRACT_FILE).read_bytes()
+            _require_same(found[0], path, content)
+            contract = Contract.model_validate_json(content)
     except ModelError as error:
-        raise ModelError(f"the contract of {model} version {version} is refused: {error}") from error
+        raise ContractError(
+            f"the contract of {directory.name} version {contract.version} is refused: {error}"
+        ) from error
+    return contract
 
 
 def require_operators(folder: Folder, model: str, version: int, trust: Trust) -> None:
@@ -113,6 +124,15 @@ def require_operators(folder: Folder, model: str, version: int, trust: Trust) ->
         require_known_operators(_whole(folder, f"{version}/{WEIGHTS}", MAX_FILE_BYTES), trust.operators)
     except ModelError as error:
         raise ModelError(f"{model} version {version} is refused: {error}") from error
+
+
+def lacking(folder: Folder, version: int, trust: Trust) -> str:
+    """What a version must show and does not have: `manifest`, `signature` or nothing."""
+    demanded = {MANIFEST_FILE: trust.require_manifest or trust.key is not None, SIGNATURE_FILE: trust.key is not None}
+    for name, needed in demanded.items():
+        if needed and folder.read(f"{version}/{name}", MAX_MANIFEST_BYTES) is None:
+            return "manifest" if name == MANIFEST_FILE else "signature"
+    return ""
 
 
 def warn_unsealed(model: str, version: int) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from glaim_stream import metrics
 from glaim_stream.errors import ContractError
-from glaim_stream.models.contract import Contract, read_contract
+from glaim_stream.models.contract import Contract
+from glaim_stream.models.sealed import Trust, read_sealed_contract
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class Contracts(Mapping[str, Contract]):
         at_start: Mapping[str, Contract],
         repository: Path | None = None,
         *,
+        trust: Trust | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start with the contracts of one version per model.
@@ -40,8 +42,10 @@ class Contracts(Mapping[str, Contract]):
         Args:
             at_start: contracts by model name.
             repository: folder with the contracts of further versions; None: all versions share the first one.
+            trust: what a version must show.
             now_s: monotonic clock, seconds.
         """
+        self._trust = trust or Trust()
         self._at_start = dict(at_start)
         self._repository = repository
         self._now_s = now_s
@@ -89,7 +93,7 @@ class Contracts(Mapping[str, Contract]):
         model, version = key
         first = key not in self._attempted_s
         try:
-            found = await asyncio.to_thread(_contract_of, repository / model, version)
+            found = await asyncio.to_thread(_contract_of, repository / model, version, self._trust)
         except ContractError as error:
             metrics.contract_reads.labels(model, "absent").inc()
             if first:
@@ -115,9 +119,8 @@ class Contracts(Mapping[str, Contract]):
         self._known[key] = found
 
 
-def _contract_of(directory: Path, version: str) -> Contract:
-    beside = directory / version
-    found = read_contract(beside if beside.is_dir() else directory)
+def _contract_of(directory: Path, version: str, trust: Trust) -> Contract:
+    found = read_sealed_contract(directory, version if (directory / version).is_dir() else "", trust)
     if str(found.version) != version:
         raise ContractError(f"expected the contract of version {version} in {directory}, found version {found.version}")
     return found

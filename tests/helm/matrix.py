@@ -114,7 +114,12 @@ _CHANGES: dict[str, Values] = {
     "scaled by CPU": {"autoscaling": {"kind": "hpa"}},
     "narrow network": {
         "networkPolicy": {
-            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+            "metricsFrom": [
+                {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+                    "podSelector": {"matchLabels": {"prometheus": "plant"}},
+                }
+            ],
             "kafkaPorts": [19092],
             "kafkaTo": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
             "extraEgress": [{"ports": [{"port": 3128, "protocol": "TCP"}]}],
@@ -161,6 +166,16 @@ _CHANGES: dict[str, Values] = {
         "triton": {"replicas": 2},
         "models": {"source": "claim", "claim": {"storageClassName": "shared", "annotations": {"a": "b"}}},
         "training": {"enabled": True, "model": "plant-pump", "config": CONFIG.read_text()},
+    },
+    "signed models in a volume": {
+        "models": {
+            "source": "claim",
+            "trust": {
+                "requireManifest": True,
+                "key": "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3",
+                "operators": ["aten::fft_rfft"],
+            },
+        },
     },
     "models in a bucket, retrained": {
         "kafka": SECURED["kafka"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.helm.matrix import CONFIG, MATRIX, SMALLEST, merged
-from tests.helm.rendered import Object, containers, of_kind, triton_pod, worker_pod
+from tests.helm.rendered import Object, containers, environment, of_kind, triton_pod, worker_pod
 from training.config import read
 
 if TYPE_CHECKING:
@@ -111,6 +111,47 @@ def test_new_claim_is_filled_by_workers_and_read_by_triton(chart: Chart) -> None
         (mount,) = [each for each in main["volumeMounts"] if each["name"] == "models"]
         assert mount == {"name": "models", "mountPath": "/models", "readOnly": True}
     assert "--model-control-mode=poll" in triton_pod(objects)["spec"]["containers"][0]["args"]
+
+
+KEY = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+
+
+@pytest.mark.parametrize("trust", [{"requireManifest": True}, {"key": KEY}])
+def test_triton_reads_checked_copies_of_a_claim_where_versions_must_show_something(
+    chart: Chart, trust: dict[str, Any]
+) -> None:
+    objects = chart.render(merged(MATRIX[VOLUME], {"models": {"trust": trust}}))
+    pod = triton_pod(objects)
+    fetch = ["glaim-stream", "models", "fetch", "/models/repository", "--to", "/checked/repository", "--mirror"]
+    assert commands(pod)["check-models"] == fetch
+    assert commands(pod)["follow-models"] == [*fetch, "--every", "30"]
+    server = pod["spec"]["containers"][0]
+    assert environment(server)["GLAIM_MODEL_REPOSITORY"]["value"] == "/checked/repository"
+    mounts = {each["mountPath"]: each.get("readOnly") for each in server["volumeMounts"]}
+    assert mounts["/checked"] is True
+    assert "/models" not in mounts
+    assert {"name": "checked-models", "emptyDir": {"sizeLimit": "2Gi"}} in pod["spec"]["volumes"]
+    assert "check-models" not in commands(worker_pod(objects))
+
+
+def test_what_versions_must_show_reaches_every_container_that_checks(chart: Chart) -> None:
+    trust = {"requireManifest": True, "key": KEY, "operators": ["aten::lstm_cell", "aten::fft_rfft"]}
+    expected = {
+        "GLAIM_REQUIRE_MANIFEST": "true", "GLAIM_MANIFEST_KEY": KEY,
+        "GLAIM_MODEL_OPERATORS": "aten::lstm_cell,aten::fft_rfft",
+    }  # fmt: skip
+    objects = chart.render(merged(MATRIX[BUCKET], {"models": {"trust": trust}}))
+    training = (job_pod(objects), job_pod(objects, "rollback"))
+    managing = [
+        (each, pod in training)
+        for pod in (worker_pod(objects), triton_pod(objects), *training)
+        for each in containers(pod)
+        if "models" in each.get("command", [])
+    ]
+    assert {each["name"] for each, _ in managing} >= {"fetch-models", "follow-models", "push", "rollback"}
+    for container, in_training in [*managing, (worker_pod(objects)["spec"]["containers"][0], False)]:
+        found = {name: entry.get("value") for name, entry in environment(container).items() if name in expected}
+        assert found == expected | ({"GLAIM_MANIFEST_KEY": ""} if in_training else {}), container["name"]
 
 
 def test_existing_claim_is_not_filled(chart: Chart) -> None:

@@ -11,6 +11,8 @@ import pytest
 from deploy.cache import CHECKOUT
 from glaim_stream.worker.health import Health, PartitionState
 from glaim_stream.worker.health_pages import serve_pages
+from tests.helm.chart_checks.network import Peer, ingress_allowed
+from tests.helm.chart_checks.system import System
 from tests.helm.matrix import MATRIX, SMALLEST, merged
 from tests.helm.rendered import Object, containers, environment, of_kind, pods, worker_pod
 
@@ -64,6 +66,43 @@ def test_peers_and_ports_come_from_the_values(chart: Chart) -> None:
     assert (ports([kafka]), kafka["to"]) == ({9092, 19092}, expected["kafkaTo"])
     assert expected["extraEgress"][0] in egress
     assert policy(objects, "triton")["egress"][1:] == expected["extraEgress"]
+
+
+PROMETHEUS = {"app.kubernetes.io/name": "prometheus"}
+MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+
+
+@pytest.mark.parametrize(
+    ("peers", "admitted"),
+    [
+        (None, {("monitoring", "prometheus"), ("plant", "prometheus")}),
+        ([MONITORING | {"podSelector": {"matchLabels": PROMETHEUS}}], {("monitoring", "prometheus")}),
+        ([], set()),
+    ],
+)
+def test_metrics_are_open_to_the_named_prometheus_alone(
+    chart: Chart, peers: list[Object] | None, admitted: set[tuple[str, str]]
+) -> None:
+    values = {} if peers is None else {"networkPolicy": {"metricsFrom": peers}}
+    system = System(chart.render(merged(SMALLEST, values)), {}, "plant")
+    scraped = [pod for pod in system.pods if pod.is_long_running]
+    assert len(scraped) == 2
+    for pod in scraped:
+        port = pod.port("metrics")
+        assert port is not None
+        found = {
+            (namespace, name)
+            for namespace in ("monitoring", "plant")
+            for name in ("prometheus", "grafana")
+            if ingress_allowed(system, pod, Peer(name, {"app.kubernetes.io/name": name}, namespace), port)
+        }
+        assert found == admitted
+        assert not ingress_allowed(system, pod, Peer("a node"), port)
+
+
+@pytest.mark.parametrize("peer", [{}, {"namespaceSelectors": {}}])
+def test_a_peer_that_admits_everybody_by_mistake_is_rejected(chart: Chart, peer: Object) -> None:
+    assert "metricsFrom" in chart.rejection(merged(SMALLEST, {"networkPolicy": {"metricsFrom": [peer]}}))
 
 
 def test_policies_and_tests_can_be_disabled(chart: Chart) -> None:

@@ -88,6 +88,7 @@ def test_only_kafka_is_required(chart: Chart) -> None:
         (merged(OUTSIDE, {"models": {"contracts": None}}), "models.contracts is required if models.source is"),
         (merged(OUTSIDE, {"models": {"contracts": {"plant-pump": "[]"}}}), "contracts.plant-pump must be the content"),
         (merged(OUTSIDE, {"catalogue": {"inline": "models: [{name: o}]"}}), 'contains model "o", but models.contr'),
+        (merged(OUTSIDE, {"models": {"trust": {"requireManifest": True}}}), "contracts without manifests"),
         (merged(OUTSIDE, {"worker": {"imputer": "local"}}), "provides no weights, which worker.imputer local"),
         ({"triton": {"address": "triton:8001"}}, "triton.address is set but triton.enabled is true"),
         ({"triton": {"enabled": False}}, "triton.address is required if triton.enabled is false"),

@@ -277,3 +277,18 @@ async def test_an_unusable_version_is_logged_once_and_the_previous_one_stays(
     assert "expected window 6, found 7" in caplog.text
     (repository / "m" / "contract.json").write_text("{")
     assert (await followed.answer())[0] == "2"
+
+
+async def test_a_version_that_fails_its_check_leaves_the_previous_one(
+    repository: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    followed = FollowedRepository(repository)
+    put(repository, 2, add=1.0)
+    seal(repository / "m", 2)
+    extra = repository / "m" / "2" / "model.py"
+    extra.write_text("code = 2")
+    assert (await followed.answer())[0] == "1"
+    assert "model m keeps version 1: " in caplog.text
+    assert "m version 2 is refused: its manifest does not list '2/model.py'" in caplog.text
+    extra.unlink()
+    assert (await followed.answer())[0] == "2"

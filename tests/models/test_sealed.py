@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from glaim_stream.commands.main import app
-from glaim_stream.errors import ModelError
-from glaim_stream.models import folders
+from glaim_stream.errors import ContractError, ModelError
+from glaim_stream.models import folders, local
 from glaim_stream.models.contract import file_digest, read_contract, write_contract
 from glaim_stream.models.fetch import fetch
 from glaim_stream.models.folders import DiskFolder
@@ -23,8 +23,9 @@ from glaim_stream.models.manifest import manifest_of, read_manifest
 from glaim_stream.models.minisign import PublicKey
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
-from glaim_stream.models.sealed import Trust, open_sealed, require_sealed_contract, seal
+from glaim_stream.models.sealed import Trust, open_sealed, read_sealed_contract, seal
 from glaim_stream.models.store import open_store
+from glaim_stream.models.versions import Contracts
 from tests.models.signing import Signer
 from tests.models.test_models import as_object_store, make, silent, tree
 from tests.support import torchscript
@@ -275,8 +276,9 @@ def test_versions_from_before_are_used_with_a_warning_unless_manifests_are_requi
     with caplog.at_level(logging.WARNING, "glaim_stream.models.sealed"):
         assert fetch(open_store(str(old)), here, say=silent) == 1
     assert [line.message.partition(",")[0] for line in caplog.records] == ["m version 1 has no manifest"]
+    with pytest.raises(ModelError, match="m version 1 is refused, and so are the others: it has no manifest"):
+        fetch(open_store(str(old)), tmp_path / "there", trust=trust, say=silent)
     for refused in (
-        lambda: fetch(open_store(str(old)), tmp_path / "there", trust=trust, say=silent),
         lambda: push(old, as_object_store(tmp_path / "cloud"), trust=trust, say=silent),
         lambda: open_sealed(DiskFolder(old / "m"), "m", 1, trust, "here"),
     ):
@@ -285,6 +287,23 @@ def test_versions_from_before_are_used_with_a_warning_unless_manifests_are_requi
     assert not (tmp_path / "there" / "m").exists()
     (problem,) = [each.problem for each in listing(open_store(str(old)), trust)]
     assert "it has no manifest" in problem
+
+
+def test_a_version_that_waits_for_its_signature_is_left_out(
+    repository: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """New pods start with the versions that are signed, as if the new one were not there yet."""
+    signer, here = Signer(), tmp_path / "here"
+    trust = Trust(key=PublicKey.parse(signer.public))
+    first = repository / "m" / "1"
+    (first / "manifest.json.minisig").write_bytes(signer.sign((first / "manifest.json").read_bytes()))
+    assert fetch(open_store(str(repository)), here, models=["m"], trust=trust, say=silent) == 1
+    assert caplog.messages == [f"m version 2 in {repository} is left out: it has no signature"]
+    assert (local.versions(here / "m"), read_contract(here / "m").version) == ([1], 1)
+    second = repository / VERSION
+    (second / "manifest.json.minisig").write_bytes(signer.sign((second / "manifest.json").read_bytes()))
+    assert fetch(open_store(str(repository)), here, models=["m"], trust=trust, say=silent) == 1
+    assert read_contract(here / "m").version == 2
 
 
 def test_without_a_manifest_operators_are_checked_too(tmp_path: Path) -> None:
@@ -325,12 +344,23 @@ def test_a_file_that_is_swapped_after_its_check_is_not_what_is_fetched(
     assert sorted(reads) == sorted({*expected} - {"contract.json"})
 
 
-def test_a_contract_alone_is_checked_where_weights_are_not_read(repository: Path) -> None:
-    folder, contract = DiskFolder(repository / "m"), read_contract(repository / VERSION)
-    content = (repository / VERSION / "contract.json").read_bytes()
-    require_sealed_contract(folder, contract, content, REQUIRED)
-    with pytest.raises(ModelError, match=r"the contract of m version 2 is refused: 2/contract\.json has sha256"):
-        require_sealed_contract(folder, contract, content.replace(b"git", b"gut"), REQUIRED)
+@pytest.mark.parametrize("version", ["", "2"])
+def test_a_contract_alone_is_checked_where_weights_are_not_read(version: str, repository: Path) -> None:
+    contract = read_sealed_contract(repository / "m", version, REQUIRED)
+    assert contract == read_contract(repository / VERSION)
+    write_contract(contract.model_copy(update={"step_s": 7.0}), repository / "m" / version)
+    with pytest.raises(ContractError, match=r"the contract of m version 2 is refused: 2/contract\.json has sha256"):
+        read_sealed_contract(repository / "m", version, Trust())
+
+
+async def test_a_worker_does_not_use_the_intervals_of_a_changed_contract(
+    repository: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    contracts = Contracts({"m": read_contract(repository / "m" / "1")}, repository)
+    change_contract(repository)
+    await contracts.follow("m", "2")
+    assert contracts.of("m", "2") is None
+    assert "the contract of m version 2 is refused: 2/contract.json has sha256" in caplog.text
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../x", "/x", "x\n", "x\\y", "", ".x", "a/", "a\0"])

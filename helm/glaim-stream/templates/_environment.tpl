@@ -83,6 +83,7 @@ as floats and would write a million as 1e+06.
   value: {{ include "glaim-stream.catalogue.path" . }}
 - name: GLAIM_MODEL_REPOSITORY
   value: {{ include "glaim-stream.models.path" (dict "root" . "component" "worker") }}
+{{ include "glaim-stream.models.trust" (dict "root" . "component" "worker") }}
 - name: GLAIM_IMPUTER
   value: {{ .Values.worker.imputer }}
 {{- with include "glaim-stream.triton.address" . }}

@@ -61,16 +61,32 @@ of the workers and the training. A worker fills a claim that the chart created, 
       - {key: {{ printf "%s.json" $model | quote }}, path: {{ printf "%s/contract.json" $model | quote }}}
       {{- end }}
 {{- end }}
+{{- if and (eq .component "triton") (include "glaim-stream.models.copied" .root) }}
+- name: checked-models
+  emptyDir: {sizeLimit: {{ $models.objectStore.sizeLimit | quote }}}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.models.mounts" -}}
-{{- if ne .root.Values.models.source "image" }}
+{{- if and (eq .component "triton") (include "glaim-stream.models.copied" .root) }}
+- {name: checked-models, mountPath: /checked, readOnly: true}
+{{- else if ne .root.Values.models.source "image" }}
 - {name: models, mountPath: {{ include "glaim-stream.models.root" . }}, readOnly: {{ ne .component "training" }}}
 {{- end }}
 {{- end }}
 
 {{/* Init containers: download the models from an object store, or fill a claim that the chart created. */}}
 {{- define "glaim-stream.models.init" -}}
+{{- $models := .root.Values.models -}}
+{{- include "glaim-stream.models.init.fill" . }}
+{{- if and (eq .component "triton") (include "glaim-stream.models.copied" .root) }}
+- name: check-models
+  command: [glaim-stream, models, fetch, {{ include "glaim-stream.models.path" . }}, --to, /checked/repository, --mirror]
+  {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "glaim-stream.models.init.fill" -}}
 {{- $models := .root.Values.models -}}
 {{- if eq $models.source "objectStore" }}
 - name: fetch-models
@@ -89,8 +105,22 @@ of the workers and the training. A worker fills a claim that the chart created, 
 {{- end }}
 {{- end }}
 
-{{/* Sidecar that follows an object store, so that adding or withdrawing a version needs no restart. */}}
+{{/* Sidecar that follows an object store or a claim, so that adding or withdrawing a version needs no restart. */}}
 {{- define "glaim-stream.models.sidecar" -}}
+{{- if and (eq .component "triton") (include "glaim-stream.models.copied" .root) }}
+- name: follow-models
+  command:
+    - glaim-stream
+    - models
+    - fetch
+    - {{ include "glaim-stream.models.path" . }}
+    - --to
+    - /checked/repository
+    - --mirror
+    - --every
+    - {{ .root.Values.triton.pollSeconds | int64 | quote }}
+  {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
+{{- end }}
 {{- $store := .root.Values.models.objectStore -}}
 {{- if and (eq .root.Values.models.source "objectStore") $store.refreshSeconds }}
 - name: follow-models
@@ -112,25 +142,55 @@ of the workers and the training. A worker fills a claim that the chart created, 
 image: {{ include "glaim-stream.image" (dict "root" .root "image" .root.Values.worker.image) | quote }}
 imagePullPolicy: {{ .root.Values.worker.image.pullPolicy }}
 env:
-  {{- include "glaim-stream.models.env" .root | trim | nindent 2 }}
+  {{- include "glaim-stream.models.env" . | trim | nindent 2 }}
 securityContext: {{- include "glaim-stream.container.security" .root | nindent 2 }}
 resources: {{- toYaml .root.Values.models.resources | nindent 2 }}
 volumeMounts:
   - {name: tmp, mountPath: /tmp}
   - {name: models, mountPath: {{ include "glaim-stream.models.root" . }}, readOnly: {{ and (eq .component "triton") (eq .root.Values.models.source "claim") }}}
+  {{- if and (eq .component "triton") (include "glaim-stream.models.copied" .root) }}
+  - {name: checked-models, mountPath: /checked}
+  {{- end }}
 {{- end }}
 
-{{/* Environment variables of the client of the object store. Takes $. */}}
+{{/*
+What a version must show before it is used. The training needs no signatures: it uses no model, and the number of a
+version that waits for its signature is taken.
+*/}}
+{{- define "glaim-stream.models.trust" -}}
+{{- $key := ternary "" .root.Values.models.trust.key (eq .component "training") -}}
+{{- with .root.Values.models.trust -}}
+- name: GLAIM_REQUIRE_MANIFEST
+  value: {{ .requireManifest | quote }}
+- name: GLAIM_MANIFEST_KEY
+  value: {{ $key | quote }}
+- name: GLAIM_MODEL_OPERATORS
+  value: {{ join "," .operators | quote }}
+{{- end -}}
+{{- end }}
+
+{{/*
+"yes" if Triton serves checked copies of the versions of a claim, else empty: Triton reads the files itself, so what is
+checked in the claim could be another file when it is loaded. Takes $.
+*/}}
+{{- define "glaim-stream.models.copied" -}}
+{{- $trust := .Values.models.trust -}}
+{{- if and (eq .Values.models.source "claim") (or $trust.requireManifest $trust.key) }}yes{{ end -}}
+{{- end }}
+
+{{/* Environment variables of the containers that manage models. */}}
 {{- define "glaim-stream.models.env" -}}
 - {name: HOME, value: /tmp}
-{{- range $variable, $key := .Values.models.objectStore.secretKeys }}
-{{- with $.Values.models.objectStore.existingSecret }}
+{{ include "glaim-stream.models.trust" . }}
+{{- $values := .root.Values }}
+{{- range $variable, $key := $values.models.objectStore.secretKeys }}
+{{- with $values.models.objectStore.existingSecret }}
 - name: {{ $variable }}
   valueFrom:
     secretKeyRef: {name: {{ . | quote }}, key: {{ $key | quote }}}
 {{- end }}
 {{- end }}
-{{- with .Values.models.objectStore.extraEnv }}
+{{- with $values.models.objectStore.extraEnv }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}

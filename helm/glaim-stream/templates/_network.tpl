@@ -55,11 +55,14 @@ of `egress` or `ingress`.
 {{- with .Values.networkPolicy.extraEgress }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* Scrapes. "root" is $, "port" the metrics port. */}}
+{{/* Scrapes. "root" is $, "port" the metrics port. Without peers there is no rule: an empty `from` admits everybody. */}}
 {{- define "glaim-stream.ingress.metrics" -}}
+{{- $port := .port -}}
+{{- with .root.Values.networkPolicy.metricsFrom -}}
 - ports:
-    - {port: {{ .port }}, protocol: TCP}
-  from: {{- toYaml .root.Values.networkPolicy.metricsFrom | nindent 4 }}
+    - {port: {{ $port }}, protocol: TCP}
+  from: {{- toYaml . | nindent 4 }}
+{{- end -}}
 {{- end }}
 
 {{/*

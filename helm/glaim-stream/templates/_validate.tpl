@@ -83,6 +83,9 @@ models.source inline provides contracts but no weights, so triton.enabled must b
 {{- if or (eq $worker.imputer "local") $worker.fallbackLocal }}
 models.source inline provides no weights, which worker.imputer local and worker.fallbackLocal need: use another source.
 {{- end }}
+{{- if or .trust.requireManifest .trust.key }}
+models.source inline provides contracts without manifests, so models.trust cannot demand any: use another source.
+{{- end }}
 {{- if not .contracts }}
 models.contracts is required if models.source is inline: --set-file models.contracts.NAME=contract.json.
 {{- else }}

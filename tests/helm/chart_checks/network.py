@@ -98,13 +98,14 @@ def scraping(system: System) -> Problems:
 
 
 def foreign_pods(system: System) -> Problems:
-    """A pod of another application in the namespace can connect to ports named metrics only."""
-    foreign = Peer("a foreign pod", {"app": "foreign"}, system.namespace)
-    for pod in system.pods:
-        for container in pod.containers:
-            for name, number in container.ports.items():
-                if name != "metrics" and ingress_allowed(system, pod, foreign, number):
-                    yield f"{container.where}: a foreign pod in the namespace can connect to its port {name}"
+    """A pod of another application cannot connect to any port, wherever it runs; only a Prometheus may scrape."""
+    for namespace in (system.namespace, "monitoring", "default"):
+        foreign = Peer("a foreign pod", {"app": "foreign"}, namespace)
+        for pod in system.pods:
+            for container in pod.containers:
+                for name, number in container.ports.items():
+                    if ingress_allowed(system, pod, foreign, number):
+                        yield f"{container.where}: a foreign pod of namespace {namespace} can connect to port {name}"
 
 
 def configured_addresses(pod: Pod) -> set[tuple[str, int]]:

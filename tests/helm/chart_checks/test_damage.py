@@ -241,7 +241,7 @@ BROKEN: list[tuple[Rule, Damage, str]] = [
     (
         network.check,
         set_field("NetworkPolicy", "triton", "spec.ingress", [{}]),
-        "a foreign pod in the namespace can connect",
+        "a foreign pod of namespace plant can connect",
     ),
     # environment
     (environment.check, set_variable("worker", "GLAIM_KAFAK", "kafka:9092"), "GLAIM_KAFAK is not a setting"),

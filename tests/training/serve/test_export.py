@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import read_contract, verify_weights
+from glaim_stream.models.folders import DiskFolder
+from glaim_stream.models.sealed import Trust, open_sealed, seal
 from training import export
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, build
@@ -24,6 +27,7 @@ from training.export import check, export_run, hard_windows, rehearse, script, s
 from training.network.build import build_network
 from training.network.model import GLAIM
 from training.network.sizes import GLAIMConfig
+from training.serve.repository import versions
 
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=2, ffn=8, heads=2, dropout=0.1, d_psi=8, d_g=2, large_kernel=7)
 
@@ -153,6 +157,28 @@ def test_a_new_version_keeps_the_old_one(model: GLAIM, unit_scale: Scale, tmp_pa
     target = write(model, unit_scale, tmp_path, version=2)
     assert (target / "1" / "model.pt").is_file()
     assert read_contract(target).version == 2
+
+
+def test_every_version_matches_its_manifest_with_the_configuration_that_it_shares(
+    model: GLAIM, unit_scale: Scale, tmp_path: Path
+) -> None:
+    target = write(model, unit_scale, tmp_path, version=1)
+    (target / "config.pbtxt").write_text("an operator's instance count")
+    with pytest.raises(ModelError, match=r"m version 1 is refused: .*config\.pbtxt"):
+        write(model, unit_scale, tmp_path, version=2)
+    assert versions(target) == [1]
+    seal(target, 1)
+    write(model, unit_scale, tmp_path, version=2)
+    trust = Trust(require_manifest=True)
+    for version in (1, 2):
+        sealed = open_sealed(DiskFolder(target), "m", version, trust, "here")
+        assert sealed is not None
+        assert sealed.contents["config.pbtxt"] == b"an operator's instance count"
+    write(model, unit_scale, tmp_path, version=2, max_batch=128)  # replaces the version, and the shared configuration
+    for version in (1, 2):
+        sealed = open_sealed(DiskFolder(target), "m", version, trust, "here")
+        assert sealed is not None
+        assert b"max_batch_size: 128" in sealed.contents["config.pbtxt"]
 
 
 def test_a_model_whose_scripted_output_differs_is_not_written(

@@ -108,7 +108,7 @@ env:
     valueFrom:
       fieldRef: {fieldPath: "metadata.labels['batch.kubernetes.io/job-name']"}
   {{- if .models }}
-  {{- include "glaim-stream.models.env" .root | trim | nindent 2 }}
+  {{- include "glaim-stream.models.env" (dict "root" .root "component" "training") | trim | nindent 2 }}
   {{- else }}
   - {name: HOME, value: /tmp}
   {{- end }}
