@@ -12,7 +12,7 @@ from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import blocking_options
-from glaim_stream.kafka.diagnosis import refused_connection, requires_tls
+from glaim_stream.kafka.diagnosis import no_broker, require_accepted
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -62,15 +62,11 @@ def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
     Raises:
         SettingsError: no broker answers, or all of them refuse the connection.
     """
-    refused = refused_connection(settings)
-    if refused is not None:
-        raise SettingsError(f"GLAIM_KAFKA: expected a broker that accepts the connection, found {refused}")
+    require_accepted(settings)  # before the client, which hides a refusal and tries again until its timeout
     try:
         admin = KafkaAdminClient(**blocking_options(settings), bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS)
     except KafkaError as error:
-        raise SettingsError(
-            f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {requires_tls(settings) or error}"
-        ) from error
+        raise no_broker(settings, error) from error
     try:
         yield admin
     finally:
