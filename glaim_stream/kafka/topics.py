@@ -27,7 +27,8 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
     they have fewer than the input.
 
     Raises:
-        SettingsError: the broker cannot be reached, or adds no partitions to the topic of the output or of the outages.
+        SettingsError: the broker cannot be reached, refuses to create a topic, or adds no partitions to the topic of
+            the output or of the outages.
     """
     with connected_admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
@@ -86,6 +87,11 @@ def _create(
         admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=dict(configs or {}))])
     except TopicAlreadyExistsError:
         return  # another worker created it meanwhile
+    except KafkaError as error:
+        raise SettingsError(
+            f"topic {topic}: expected it to be there, or this user to have DESCRIBE and CREATE, found "
+            f"{type(error).__name__}"
+        ) from error
     log.info("created topic %s with %d partitions, %d replicas", topic, partitions, replicas)
 
 
