@@ -19,6 +19,7 @@ from aiokafka.protocol.admin import ApiVersionRequest
 
 from glaim_stream.connections.tls import KAFKA, watched_tls
 from glaim_stream.connections.tls_probe import speaks_tls, tls_problem
+from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.settings import Settings
 
@@ -49,7 +50,24 @@ def refused_connection(settings: Settings) -> str | None:
     return "; ".join(problems)
 
 
-def requires_tls(settings: Settings) -> str | None:
+def require_accepted(settings: Settings) -> None:
+    """Try TLS and the login at the addresses of the settings.
+
+    Raises:
+        SettingsError: all of them refuse, or a file for TLS or with a secret cannot be used.
+    """
+    refused = refused_connection(settings)
+    if refused is not None:
+        raise SettingsError(f"GLAIM_KAFKA: expected a broker that accepts the connection, found {refused}")
+
+
+def no_broker(settings: Settings, error: Exception) -> SettingsError:
+    """The error for a client that found no broker, with the reason."""
+    why = refused_connection(settings) or _requires_tls(settings) or error
+    return SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {why}")
+
+
+def _requires_tls(settings: Settings) -> str | None:
     """Return a sentence if a broker that is to be called without TLS answers a TLS handshake."""
     if settings.kafka_tls_files is not None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from aiokafka.errors import KafkaError
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import consumer_options, kafka_options
+from glaim_stream.kafka.diagnosis import no_broker
 from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.settings import Settings
 
@@ -60,7 +62,7 @@ async def reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
     try:
         await consumer.start()
     except KafkaError as error:
-        raise SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {error}") from error
+        raise await asyncio.to_thread(no_broker, settings, error) from error
     try:
         yield consumer
     finally:

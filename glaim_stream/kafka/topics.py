@@ -14,7 +14,7 @@ from kafka.errors import InvalidReplicationFactorError, KafkaError, TopicAlready
 from glaim_stream.connections.retry import pauses_s
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import blocking_options
-from glaim_stream.kafka.diagnosis import refused_connection, requires_tls
+from glaim_stream.kafka.diagnosis import no_broker, require_accepted
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -32,8 +32,8 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
     they have fewer than the input.
 
     Raises:
-        SettingsError: the broker cannot be reached, has too few brokers for the replicas of a topic, or adds no
-            partitions to the topic of the output or of the outages.
+        SettingsError: the broker cannot be reached, has too few brokers for the replicas of a topic, refuses to create
+            a topic, or adds no partitions to the topic of the output or of the outages.
     """
     with connected_admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
@@ -68,15 +68,11 @@ def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
     Raises:
         SettingsError: no broker answers, or all of them refuse the connection.
     """
-    refused = refused_connection(settings)
-    if refused is not None:
-        raise SettingsError(f"GLAIM_KAFKA: expected a broker that accepts the connection, found {refused}")
+    require_accepted(settings)  # before the client, which hides a refusal and tries again until its timeout
     try:
         admin = KafkaAdminClient(**blocking_options(settings), bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS)
     except KafkaError as error:
-        raise SettingsError(
-            f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {requires_tls(settings) or error}"
-        ) from error
+        raise no_broker(settings, error) from error
     try:
         yield admin
     finally:
@@ -107,6 +103,11 @@ def _create(
                 raise SettingsError(
                     f"GLAIM_REPLICATION_FACTOR: expected {replicas} brokers for the replicas of {topic}, {found}"
                 ) from error
+        except KafkaError as error:
+            raise SettingsError(
+                f"topic {topic}: expected it to be there, or this user to have DESCRIBE and CREATE, found "
+                f"{type(error).__name__}"
+            ) from error
         time.sleep(next(pauses))
     log.info("created topic %s with %d partitions, %d replicas", topic, partitions, replicas)
 

@@ -29,6 +29,7 @@ from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.check.broker import kafka_findings
 from glaim_stream.check.findings import Outcome
+from glaim_stream.errors import SettingsError
 from glaim_stream.kafka import topics
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
@@ -144,6 +145,36 @@ def test_problems_with_topics_and_permissions_are_reported(kafka_with_acls: Loca
     # A window of 96 one-minute steps, the open step after it, and the allowed lead of stamps. Interpolation alone needs
     # no history of expert errors, because it is not blended.
     assert f"expected retention.ms of at least {(96 + 1) * 60_000 + 300_000}" in warnings
+
+
+def test_a_worker_that_may_not_create_its_topics_ends_with_a_sentence(
+    kafka_with_acls: LocalKafka, topic_prefix: str
+) -> None:
+    settings = settings_for(kafka_with_acls.bootstrap_servers, topic_prefix, imputer="interpolation")
+    patterns = [
+        ResourcePattern(ResourceType.TOPIC, settings.input_topic),
+        ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"),
+    ]
+    rules = [ACL(ANONYMOUS_USER, "*", ACLOperation.CREATE, ACLPermissionType.DENY, each) for each in patterns]
+    rules += [  # a resource with a rule permits only what a rule allows
+        ACL(ANONYMOUS_USER, "*", operation, ACLPermissionType.ALLOW, patterns[1])
+        for operation in (ACLOperation.DESCRIBE, ACLOperation.ALTER, ACLOperation.CLUSTER_ACTION)
+    ]
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    try:
+        before = len(rules_of(admin))
+        admin.create_acls(rules)
+        wait_for_rules(admin, before + len(rules))
+        with pytest.raises(SettingsError) as error:
+            ensure_topics(settings)
+    finally:
+        for each in patterns:
+            admin.delete_acls([ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, each)])
+        admin.close()
+    assert str(error.value) == (
+        f"topic {settings.input_topic}: expected it to be there, or this user to have DESCRIBE and CREATE, found "
+        "TopicAuthorizationFailedError"
+    )
 
 
 def test_unreachable_servers_are_findings_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

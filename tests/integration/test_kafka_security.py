@@ -29,7 +29,7 @@ from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.topics import connected_admin
 from glaim_stream.settings import Settings, read_settings
 from tests.certificates import MountedSecret, Pair, signed
-from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, call_command, plant_settings, wait_until_committed
 
 OLD, NEW = signed("old authority"), signed("new authority")
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -146,6 +146,10 @@ def test_certificates_that_are_refused_are_sentences(
     ):
         assert sentence in refusal(read_settings(kafka=address, **given))
     assert "as a server without TLS does" in refusal(read_settings(kafka=secured.plain, **good))
+    told = call_command(plant_settings(address, "none-", **without), "tail", "--from-beginning", "--limit", "1")
+    assert told.returncode != 0
+    assert "it refuses the client certificate, or requires one" in told.stderr
+    assert "Traceback" not in told.stderr
     named = address.replace("127.0.0.1", "localhost")
     assert f"found {named}: its certificate is for other names" in refusal(read_settings(kafka=named, **good))
 
