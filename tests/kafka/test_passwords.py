@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiokafka.conn import AIOKafkaConnection
 
+from glaim_stream.connections.secret_files import SecretFile
 from glaim_stream.kafka.passwords import FilePassword, current_password
-from glaim_stream.secret_files import SecretFile
 
 
 @pytest.fixture
