@@ -90,7 +90,7 @@ class OutputReader:
             group,
             sensor,
             ts_ms // models.step_ms[model],
-            _numpy(column["value"]),
+            _numpy(column["value"]).astype(np.float64, copy=False),
             _numpy(column["observed"]),
             _numpy(column["final"]),
             np.array(methods, np.int8)[_numpy(column["method"].indices)],

@@ -63,7 +63,8 @@ class ModelScores:
         Returns:
             The model's share of each hole and of each probe cell.
         """
-        model_error, baseline_error = probes.model - truth, probes.baseline - truth
+        with np.errstate(over="ignore"):  # errors that are not finite are skipped
+            model_error, baseline_error = probes.model - truth, probes.baseline - truth
         every = [int(answers.step[-1]) + 1 for answers in (holes, probes) if len(answers)]
         self._next = max([self._next, *every])
         of_hole, of_probe = np.empty(len(holes)), np.empty(len(probes))

@@ -15,7 +15,8 @@ Arrow IPC stream, header content-type: application/vnd.apache.arrow.stream:
   long (group, sensor, ts, value) or wide (group, ts, one column per sensor); without a group column the key is used
 
 ts: ISO 8601 with a zone, or epoch milliseconds; in Arrow a timestamp with a zone, or epoch milliseconds.
-value: null, NaN or "quality": "bad" is a reported dropout; no reading at all is silence.
+value: null, NaN or "quality": "bad" is a reported dropout; no reading at all is silence. An observed value leaves with
+the bits of the float64 that was sent; an integer that no float64 equals (2**53 + 1) is unusable.
 quality: optional; good, uncertain or bad, an OPC UA name that begins with one of them (Bad_SensorFailure), or a
 StatusCode.
 Unusable records go unchanged to sensor-readings-dlq, with the reason in headers glaim-*.

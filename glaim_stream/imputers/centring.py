@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.errors import ImputerError
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
 from glaim_stream.models.contract import Contract
@@ -37,7 +38,14 @@ class Centred:
 
     @classmethod
     def of(cls, windows: Windows, contract: Contract) -> Self:
-        """Centre the rows of windows that need it."""
+        """Centre the rows of windows that need it.
+
+        Raises:
+            ImputerError: the model has another number of sensors.
+        """
+        found, expected = windows.values.shape[1], len(contract.sensors)
+        if found != expected:
+            raise ImputerError(f"model {contract.name} has {expected} sensors, found windows of {found}")
         resolution = np.array([sensor.resolution for sensor in contract.sensors])
         if windows.resolution is not None:
             resolution = np.where(windows.resolution > 0, windows.resolution, resolution)
@@ -57,7 +65,7 @@ class Centred:
         if beyond.any():
             observed = observed & ~beyond[:, :, None]
             values[beyond] = 0.0
-        return cls(values.astype(np.float32), observed, centre, beyond)
+        return cls(np.ascontiguousarray(values, np.float32), np.ascontiguousarray(observed), centre, beyond)
 
     def imputed(self, windows: Windows, answer: NDArray[np.float32], version: str) -> Imputed:
         """The model's answer in the sensors' units; rows that float32 cannot hold are interpolated.

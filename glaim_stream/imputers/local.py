@@ -151,7 +151,7 @@ class LocalImputer:
             with torch.inference_mode():
                 answer = loaded.network(
                     torch.from_numpy(windows.values),
-                    torch.from_numpy(np.ascontiguousarray(windows.observed)),
+                    torch.from_numpy(windows.observed),
                 )
             values: np.ndarray = answer.numpy()
         except Exception as error:  # TorchScript raises RuntimeError, torch.jit.Error, TypeError and others

@@ -86,7 +86,7 @@ class TritonImputer:
         centred = Centred.of(sent, contract)
         inputs = [
             _tensor(VALUES, centred.values, "FP32"),
-            _tensor(OBSERVED, np.ascontiguousarray(centred.observed), "BOOL"),
+            _tensor(OBSERVED, centred.observed, "BOOL"),
         ]
         answer = await self._infer(windows.model, inputs)
         values = requested_values(

@@ -19,7 +19,7 @@ from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, plan_messages
 from glaim_stream.feed.produce import dry_run
 from glaim_stream.feed.sources import Source, plant_source, read_source
 from glaim_stream.times import moment_ms, text_of_ms
-from tests.support import Record
+from tests.support import Record, catalogue
 
 T0 = 1_486_000_800_000  # 2017-02-02T02:00:00Z
 
@@ -129,6 +129,19 @@ def test_float32_values_of_a_parquet_file_are_sent_with_few_digits(tmp_path: Pat
     assert list(Encoder(plan).messages(0, 1)) == [(0, f'{{"group":"g","sensor":"a","ts":{T0},"value":12.3}}'.encode())]
 
 
+def test_values_are_sent_as_texts_that_decode_to_the_same_bits(tmp_path: Path) -> None:
+    """-0 would be an integer, which has one zero."""
+    path = tmp_path / "data.parquet"
+    values = [-0.0, 0.0, 2.0**53, 1e308, 5e-324, 123_456_789.12]
+    times = pa.array([T0 + 60_000 * row for row in range(len(values))], pa.timestamp("ms", tz="UTC"))
+    pq.write_table(pa.table({"time": times, "g0.s0": pa.array(values, pa.float64())}), path)
+    plan = plan_messages(read_source(path), InputFormat.SINGLE)
+    records = [Record(value, offset) for offset, (_, value) in enumerate(Encoder(plan).messages(0, len(values)))]
+    readings, rejects = Decoder(GroupIndex(catalogue())).decode(records, now_ms=2 * T0)
+    assert rejects == []
+    assert readings.value.tobytes() == np.array(values).tobytes()
+
+
 def test_a_time_range_is_half_open() -> None:
     source = plant_source(0.01, groups=1)
     first = int(source.time_ms[0])
@@ -191,8 +204,8 @@ def test_every_format_decodes_to_the_same_readings(input_format: InputFormat, nu
     )
     readings, rejects = Decoder(index).decode(records, now_ms=2_000_000_000_000)
     assert rejects == []
-    got = {
-        (index.names[group], sensors[sensor], time): None if np.isnan(value) else value
+    got = {  # the plant has float32 values, whose shortest texts are other numbers of 64 bits
+        (index.names[group], sensors[sensor], time): None if np.isnan(value) else float(np.float32(value))
         for group, sensor, time, value in zip(
             readings.group.tolist(), readings.sensor.tolist(), readings.event_time_ms.tolist(),
             readings.value.tolist(), strict=True,

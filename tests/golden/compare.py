@@ -94,11 +94,11 @@ def _differing_rows(
         same = pc.equal(one, other).fill_null(False).to_numpy(zero_copy_only=False)
         return np.flatnonzero(~(same | (null[0] & null[1])))
     values = [each.fill_null(0).to_numpy(zero_copy_only=False) for each in (one, other)]
-    same = values[0].view(np.uint32) == values[1].view(np.uint32)
+    same = values[0].view(np.uint64) == values[1].view(np.uint64)
     if steps is not None:
         by_network = pc.is_in(expected["method"], BY_NETWORK).to_numpy(zero_copy_only=False)
         step = np.array([steps[sensor] for sensor in expected["sensor"].to_pylist()])
-        # One step, and the rounding of float32 at the size of the value.
+        # One step, and the rounding of the network, which computes in float32, at the size of the value.
         tolerance = step * 1.001 + np.abs(values[1]) * 1e-6
         same |= by_network & (np.abs(values[0].astype(np.float64) - values[1]) <= tolerance)
     return np.flatnonzero((null[0] != null[1]) | ~(same | null[1]))

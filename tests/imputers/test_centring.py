@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glaim_stream.errors import ImputerError
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.models.contract import Contract
@@ -95,6 +96,18 @@ def test_a_row_that_float32_cannot_hold_is_interpolated_and_spoils_no_other(othe
     found = sent.imputed(given, np.full((1, 2, 3), 25, np.float32), "7")
     assert found.values[0].tolist() == [[other] * 3, [25.0] * 3]
     assert found.method[0].tolist() == [[Method.LAST_VALUE if n else Method.INTERPOLATION for n in range(3)], [1] * 3]
+
+
+def test_windows_of_other_sensors_are_an_error_of_the_imputer() -> None:
+    with pytest.raises(ImputerError, match="model m has 2 sensors, found windows of 1"):
+        of(window([METER] * 6), contract(2))
+
+
+def test_what_is_sent_is_contiguous() -> None:
+    values = np.ones((6, 2, 1)).transpose(2, 1, 0)
+    sent = of(Windows("m", values, values > 0, 3))
+    assert sent.values.flags.c_contiguous
+    assert sent.observed.flags.c_contiguous
 
 
 def test_copies_that_fill_a_fixed_batch_are_left_out_of_the_answer() -> None:
