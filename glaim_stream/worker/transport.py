@@ -9,13 +9,14 @@ changes it fails a test.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import CommitFailedError
+from aiokafka.errors import CommitFailedError, KafkaTimeoutError
 from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
 from faust.serializers.schemas import Schema
 from faust.transport.drivers import aiokafka as driver
@@ -28,6 +29,7 @@ from glaim_stream.kafka.offsets import Delivery, OffsetLedger
 from glaim_stream.worker.lost_offsets import Gaps
 
 _RECENTLY_S = 1.0
+_SEEK_SHARE = 0.75  # of Faust's patience with a seek
 MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them is not split
 
 
@@ -196,6 +198,19 @@ class Consumer(driver.Consumer):
         """
         self._seeks[tp] = offset
         return self._seeks_done.get(tp, 0) + 1
+
+    async def perform_seek(self) -> None:
+        """Seek to the committed offsets; fail when no broker answers.
+
+        After a rebalance Faust waits broker_request_timeout for it. When that has passed it takes the service for
+        stopped and ends its recovery without a word: the worker would stay in its group, keep its partitions and read
+        nothing. An error ends the worker instead, and its supervisor starts it again.
+        """
+        patience_s = self.app.conf.broker_request_timeout * _SEEK_SHARE
+        try:
+            await asyncio.wait_for(super().perform_seek(), patience_s)
+        except TimeoutError:
+            raise KafkaTimeoutError(f"no broker told the committed offsets within {patience_s:.0f} s") from None
 
     async def _seek_before_poll(self) -> None:
         for tp, offset in list(self._seeks.items()):
