@@ -76,6 +76,7 @@ class TransactionalPublisher:
         self._tp = TopicPartition(topic, partition)
         self._confirm = confirm
         self._producer: AIOKafkaProducer | None = None
+        self._open = False  # whether its transaction is
         self._committed: OffsetAndMetadata | None = None
 
     @property
@@ -131,7 +132,17 @@ class TransactionalPublisher:
         self._committed = wanted
 
     async def close(self) -> None:
-        """Disconnect; a transaction that is open stays so until the next owner or the broker aborts it."""
+        """Abort an open transaction, which would hold up readers of committed records, and disconnect.
+
+        Where no broker answers in time, it stays open until the next owner or the broker aborts it.
+        """
+        if self._producer is not None and self._open:
+            with suppress(Exception):  # the client asserts that a commit is not under way
+                await asyncio.wait_for(self._producer.abort_transaction(), _CLOSE_S)
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        self._open = False
         producer, self._producer = self._producer, None
         if producer is None:
             return
@@ -147,6 +158,7 @@ class TransactionalPublisher:
         if producer is None:
             raise OwnershipLost(f"{self.transactional_id} is closed")
         await producer.begin_transaction()
+        self._open = True
         errors: dict[int, MessageTooLarge] = {}
         sent: list[tuple[int, Awaitable[object]]] = []
         for index, message in enumerate(messages):
@@ -172,6 +184,7 @@ class TransactionalPublisher:
             raise _Refused(errors)
         await producer.send_offsets_to_transaction({self._tp: wanted}, self._settings.consumer_group)
         await producer.commit_transaction()
+        self._open = False
 
     async def _went_through(self, wanted: OffsetAndMetadata) -> bool:
         """Replace the producer after a failure; return whether the transaction was committed all the same.
@@ -189,7 +202,7 @@ class TransactionalPublisher:
 
     async def _initialise(self) -> None:
         """Start a new producer, which aborts an open transaction of the last one."""
-        await self.close()
+        await self._disconnect()
         pauses = pauses_s()
         while True:
             confirmed = await self._confirm()

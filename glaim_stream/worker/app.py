@@ -146,6 +146,10 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         for worker in workers.values():
             worker.check_position()
 
+    @app.on_before_shutdown.connect(weak=False)  # type: ignore[untyped-decorator]
+    async def stopping(app: faust.App, **_: Any) -> None:
+        await asyncio.gather(*(worker.stop() for worker in workers.values()))
+
     @app.task  # type: ignore[untyped-decorator]
     async def started() -> None:
         prepare_logging(settings.log_level)

@@ -9,12 +9,13 @@ changes it fails a test.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from time import monotonic
 from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import CommitFailedError
+from aiokafka.errors import CommitFailedError, KafkaTimeoutError
 from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, Message
@@ -27,6 +28,7 @@ from glaim_stream.worker.batches import Batch, bounded
 from glaim_stream.worker.lost_offsets import Gaps
 
 _RECENTLY_S = 1.0
+_SEEK_SHARE = 0.75  # of Faust's patience with a seek
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -163,6 +165,19 @@ class Consumer(driver.Consumer):
         """
         self._seeks[tp] = offset
         return self._seeks_done.get(tp, 0) + 1
+
+    async def perform_seek(self) -> None:
+        """Seek to the committed offsets; fail when no broker answers.
+
+        After a rebalance Faust waits broker_request_timeout for it. When that has passed it takes the service for
+        stopped and ends its recovery without a word: the worker would stay in its group, keep its partitions and read
+        nothing. An error ends the worker instead, and its supervisor starts it again.
+        """
+        patience_s = self.app.conf.broker_request_timeout * _SEEK_SHARE
+        try:
+            await asyncio.wait_for(super().perform_seek(), patience_s)
+        except TimeoutError:
+            raise KafkaTimeoutError(f"no broker told the committed offsets within {patience_s:.0f} s") from None
 
     async def _seek_before_poll(self) -> None:
         for tp, offset in list(self._seeks.items()):

@@ -23,6 +23,7 @@ from glaim_stream.output.messages import Message, Origin, Output
 from glaim_stream.records import PLAIN_SCHEMA, SCHEMA, read_rows
 from glaim_stream.settings import Settings
 from glaim_stream.windows.clock_closes import ClockClose
+from tests.chaos.randomised.topics import held_back
 
 
 async def yes() -> bool | None:
@@ -89,6 +90,28 @@ async def test_an_earlier_owner_is_fenced_and_its_output_never_appears(settings:
     assert values_of(settings, settings.output_topic) == [b"first", b"second"]
     await first.close()
     await second.close()
+
+
+async def test_a_worker_that_stops_in_between_leaves_no_transaction_open(settings: Settings) -> None:
+    owner = publisher(settings)
+    await owner.begin()
+    reached = asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    assert owner._producer is not None
+    owner._producer.send_offsets_to_transaction = hang  # the rows are there, the offsets are not
+    publishing = asyncio.create_task(owner.publish([output(0, b"a")], Commit(1, 0)))
+    await reached.wait()
+    assert held_back(settings.kafka, settings.output_topic) > 0
+    publishing.cancel()
+    await asyncio.gather(publishing, return_exceptions=True)
+    await owner.close()
+    assert held_back(settings.kafka, settings.output_topic) == 0
+    assert values_of(settings, settings.output_topic) == []
+    assert await committed(settings) is None
 
 
 async def test_a_worker_that_is_not_confirmed_fences_nobody(settings: Settings) -> None:

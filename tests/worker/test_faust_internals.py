@@ -126,7 +126,7 @@ def overridden(ours: type, theirs: type) -> Iterator[str]:
             driver.Consumer,
             {
                 "_new_consumer_thread", "getmany", "ack", "_filter_tps_with_pending_acks", "_new_offset", "_commit",
-                "_add_gap", "on_partitions_revoked",
+                "_add_gap", "on_partitions_revoked", "perform_seek",
             },
         ),
         (transport.ConsumerThread, driver.AIOKafkaConsumerThread, {"_commit", "_create_worker_consumer"}),

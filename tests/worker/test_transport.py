@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from aiokafka.consumer.subscription_state import SubscriptionState
-from aiokafka.errors import CommitFailedError
+from aiokafka.errors import CommitFailedError, KafkaTimeoutError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -367,6 +367,23 @@ async def test_the_ledger_of_a_revoked_partition_is_dropped_after_the_last_commi
 
 
 # Staying in the group
+
+
+async def test_a_seek_that_no_broker_answers_fails_before_faust_gives_it_up() -> None:
+    """Faust would end its recovery silently, and the worker would never read again."""
+
+    async def never() -> Mapping[TP, int]:
+        await asyncio.Event().wait()
+        return {}
+
+    consumer = bare_consumer()
+    consumer.app = SimpleNamespace(conf=SimpleNamespace(broker_request_timeout=0.04))  # type: ignore[assignment]
+    consumer._read_offset = NoReadOffsets()
+    consumer.seek_to_committed = never  # type: ignore[method-assign]
+    seek = asyncio.create_task(consumer.perform_seek())
+    await asyncio.wait([seek], timeout=5)
+    assert seek.done()
+    assert isinstance(seek.exception(), KafkaTimeoutError)
 
 
 async def test_a_paused_worker_counts_as_polled() -> None:

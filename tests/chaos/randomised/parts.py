@@ -21,6 +21,7 @@ from deploy.runner import LocalServer
 from deploy.triton import LocalTriton
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
+from tests.chaos.harness import STARTED
 from tests.chaos.proxy import Proxy
 from tests.chaos.randomised.feed import CATALOGUE, PARTITIONS
 from tests.chaos.randomised.schedule import SESSION_S, WORKERS
@@ -42,6 +43,7 @@ class Member:
         network.delay(LATENCY_S)
         self.restarts = 0  # after exits of its own accord
         self._clock = directory / f"clock-{number}"
+        self._log_from = 0
         self._wanted = False
         self._lock = RLock()
         self.set_clock(0)
@@ -58,7 +60,13 @@ class Member:
         with self._lock:
             self._wanted = True
             self.set_clock(0)
+            self._log_from = self.process.log.stat().st_size if self.process.log.exists() else 0
             self.process.start()
+
+    @property
+    def up(self) -> bool:
+        """Whether it has installed its signal handlers: before, SIGTERM kills the process outright."""
+        return STARTED in self.process.log.read_text()[self._log_from :]
 
     def kill(self) -> None:
         """Send SIGKILL."""

@@ -15,13 +15,12 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from tests.chaos.harness import is_up
 from tests.chaos.randomised import feed, schedule, topics
 from tests.chaos.randomised.audit import Problems, audit, number_of
 from tests.chaos.randomised.faults import Chaos, Done
 from tests.chaos.randomised.parts import Parts, started, wait_until
 
-SECONDS = 60.0  # of faults
+SECONDS = 45.0  # of faults
 RECOVERY_S = 14  # of undisturbed stream after them
 DRAINED_S = 120.0  # within which all input must be answered after that
 STOPPED_S = 70.0
@@ -99,7 +98,7 @@ def run(seed: int, directory: Path, *, seconds: float = SECONDS, without: str | 
         workers = parts.members[: schedule.WORKERS]
         for member in workers:
             member.start()
-        wait_until(lambda: all(is_up(member.process) for member in workers), 60)
+        wait_until(lambda: all(member.up for member in workers), 60)
         steps = round(seconds) + RECOVERY_S
         start_ms = (time.time_ns() // 10**9 + 1) * 1000
         messages = feed.draw(seed, start_ms, steps)
@@ -129,7 +128,7 @@ def run(seed: int, directory: Path, *, seconds: float = SECONDS, without: str | 
 
 def _settled(parts: Parts, errors: list[str]) -> Problems:
     """Wait until all input is answered, and stop the workers."""
-    settings = parts.settings
+    settings, workers = parts.settings, parts.members[: schedule.WORKERS]
     problems: Problems = {"faults that could not be caused": errors} if errors else {}
 
     def drained() -> bool:
@@ -140,7 +139,8 @@ def _settled(parts: Parts, errors: list[str]) -> Problems:
         commits = topics.commits_of(settings.kafka, settings.consumer_group, settings.input_topic)
         ends = topics.ends_of(settings.kafka, settings.input_topic)
         problems["not answered"] = [f"after {DRAINED_S:.0f} s committed {commits}, written {ends}"]
-    statuses = [member.stop(STOPPED_S) for member in parts.members[: schedule.WORKERS]]
+    wait_until(lambda: all(member.up for member in workers), DRAINED_S)
+    statuses = [member.stop(STOPPED_S) for member in workers]
     if statuses != [0] * schedule.WORKERS:
         problems["not stopped"] = [f"exit status of the workers: {statuses}"]
     return problems
