@@ -6,9 +6,9 @@ import json
 
 import pyarrow as pa
 import pytest
-from glaim_stream.arrow_streams import read_claimed
 
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode.arrow_streams import read_claimed
 from glaim_stream.dlq.subset import keep_readings
 
 ARROW = [("content-type", ARROW_CONTENT_TYPE)]
