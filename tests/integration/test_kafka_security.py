@@ -239,7 +239,7 @@ def cut(producer: AIOKafkaProducer) -> None:
         connection.close()
 
 
-@pytest.mark.slow  # quicker: the other tests here, and tests/test_tls.py
+@pytest.mark.slow  # quicker: the other tests here, and tests/connections/test_tls.py
 def test_a_worker_follows_its_files_to_a_new_authority(tmp_path: Path, topic_prefix: str) -> None:
     """The broker comes back with another authority; the same process goes on with its replaced files."""
     secured = SecuredKafka(tmp_path)

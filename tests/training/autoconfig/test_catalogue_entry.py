@@ -16,7 +16,7 @@ def contract(names: list[str], window: int = 96, emitted: int = 16, step_s: floa
         SensorContract(id=name, unit=unit, mean=0, std=1, minimum=-1.5, maximum=2, resolution=1e-4) for name in names
     ]
     return Contract(
-        name="my pumps", version=1, window=window, emitted_steps=emitted, step_s=step_s, sensors=sensors,
+        name="my-pumps", version=1, window=window, emitted_steps=emitted, step_s=step_s, sensors=sensors,
         sensors_sha256=sensors_digest(names), masks=["block"], metrics={},
         data=DataFingerprint(source="a.csv", rows=1, sha256="0"), torchscript_sha256="0", git_commit="unknown",
         torch_version="2", created="2026-01-01T00:00:00",
