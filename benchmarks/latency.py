@@ -100,9 +100,7 @@ def run(engine: Engine, job: Job, *, per_s: float, seconds: float, warm_up_s: fl
     make_topic(job.servers, job.output_topic, job.load.partitions)
     with started(engine, job, cores), _Reader(job) as reader:
         begun_ms, sent_per_s = asyncio.run(_send(job, reader, per_s, seconds + warm_up_s))
-    latencies = _latencies(
-        reader.arrivals, begun_ms, min(begun_ms.values(), default=0) + warm_up_s * 1000, job.load.step_ms
-    )
+    latencies = _latencies(reader.arrivals, begun_ms, warm_up_s, job.load.step_ms)
     if not len(latencies):
         raise EngineFailed(f"{engine.name}: no output within the measured time")
     p50, p99 = np.percentile(latencies, [50, 99])
