@@ -1,14 +1,16 @@
-"""A tiny model for the tests that run it on a real Triton."""
+"""A tiny model for the tests that run it on a real Triton, and a broker with access rules."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from deploy.cache import CHECKOUT
+from deploy.kafka import QUICK_START, LocalKafka
 from training.config import ExportSpec
 from training.serve.triton_config import libtorch_config, python_config, write_warmup
 
@@ -42,3 +44,14 @@ def tiny_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     module.define(_TINY_FORWARD)
     module.save(str(version / "model.pt"))
     return repository
+
+
+@pytest.fixture(scope="module")
+def kafka_with_acls() -> Iterator[LocalKafka]:
+    """A broker with access rules; operations without a rule are allowed."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with LocalKafka(properties=properties, jvm_options=QUICK_START) as running:
+        yield running

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from kafka.admin import (
 )
 
 from deploy.cache import CHECKOUT
-from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
+from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.check.broker import kafka_findings
@@ -36,17 +35,6 @@ from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings
 
 ANONYMOUS_USER = "User:ANONYMOUS"  # the principal of a client on a listener without authentication
-
-
-@pytest.fixture(scope="module")
-def kafka_with_acls() -> Iterator[LocalKafka]:
-    """A broker with access rules; operations without a rule are allowed."""
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    with LocalKafka(properties=properties, jvm_options=QUICK_START) as running:
-        yield running
 
 
 def settings_for(kafka: str, prefix: str, **more: object) -> Settings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,17 +28,6 @@ from tests.integration.test_check import ANONYMOUS_USER, rules_of, wait_for_rule
 from tests.integration.worker_process import WorkerProcess, plant_settings
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[LocalKafka]:
-    """A broker with access rules; operations without a rule are allowed."""
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    with LocalKafka(properties=properties, jvm_options=QUICK_START) as running:
-        yield running
-
-
 def settings_for(kafka: LocalKafka, prefix: str, **more: object) -> Settings:
     return plant_settings(
         kafka.bootstrap_servers,
@@ -55,11 +43,13 @@ def on_transactions(settings: Settings) -> list[Finding]:
     return [finding for finding in kafka_findings(settings, None) if finding.subject.startswith("transactions")]
 
 
-async def test_a_check_uses_the_ids_of_the_workers_and_fences_none(broker: LocalKafka, topic_prefix: str) -> None:
+async def test_a_check_uses_the_ids_of_the_workers_and_fences_none(
+    kafka_with_acls: LocalKafka, topic_prefix: str
+) -> None:
     async def yes() -> bool | None:
         return True
 
-    settings = settings_for(broker, topic_prefix)
+    settings = settings_for(kafka_with_acls, topic_prefix)
     ensure_topics(settings)
     publisher = TransactionalPublisher(settings, settings.input_topic, 0, yes)
     await publisher.begin()
@@ -91,10 +81,10 @@ async def test_a_check_uses_the_ids_of_the_workers_and_fences_none(broker: Local
     ],
 )  # fmt: skip
 def test_a_missing_right_is_named_with_its_command(
-    broker: LocalKafka, topic_prefix: str, resource: ResourceType, name: str, operation: ACLOperation,
+    kafka_with_acls: LocalKafka, topic_prefix: str, resource: ResourceType, name: str, operation: ACLOperation,
     sentences: tuple[str, ...],
 ) -> None:  # fmt: skip
-    settings = settings_for(broker, topic_prefix)
+    settings = settings_for(kafka_with_acls, topic_prefix)
     ensure_topics(settings)
     names = {"group": settings.consumer_group, "input": settings.input_topic}
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
@@ -114,14 +104,17 @@ def test_a_missing_right_is_named_with_its_command(
     assert str(error.value) == str(finding)
 
 
-def test_a_longer_timeout_than_the_brokers_is_reported(broker: LocalKafka, topic_prefix: str) -> None:
-    settings = settings_for(broker, topic_prefix, transaction_timeout_s=3_600)
+def test_a_longer_timeout_than_the_brokers_is_reported(kafka_with_acls: LocalKafka, topic_prefix: str) -> None:
+    settings = settings_for(kafka_with_acls, topic_prefix, transaction_timeout_s=3_600)
     (finding,) = on_transactions(settings)
     assert "expected transaction.max.timeout.ms of the broker of at least GLAIM_TRANSACTION_TIMEOUT_S" in str(finding)
 
 
-def test_without_transactions_nothing_of_them_is_checked(broker: LocalKafka, topic_prefix: str) -> None:
-    assert on_transactions(settings_for(broker, topic_prefix).model_copy(update={"delivery": "at_least_once"})) == []
+def test_without_transactions_nothing_of_them_is_checked(kafka_with_acls: LocalKafka, topic_prefix: str) -> None:
+    assert (
+        on_transactions(settings_for(kafka_with_acls, topic_prefix).model_copy(update={"delivery": "at_least_once"}))
+        == []
+    )
 
 
 def test_a_log_of_transactions_that_cannot_be_created_ends_check_and_worker_with_its_setting(

@@ -25,7 +25,7 @@ from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
-from tests.integration.worker_process import WorkerProcess, call_command, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 from tests.kafka.batches import GZIP, PACK, batch, fields, record, sized, varint
 
 START_MS = 1_700_000_000_000 // 60_000 * 60_000
@@ -127,16 +127,7 @@ def producer_partitions(producer: AIOKafkaProducer, topic: str) -> list[object]:
 def test_records_that_no_client_can_read_are_dead_letters_and_the_rest_flows(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "groups.yaml").write_text(CATALOGUE)
-    settings = Settings(
-        kafka=kafka.bootstrap_servers,
-        input_topic=topic_prefix + "in",
-        output_topic=topic_prefix + "out",
-        consumer_group=topic_prefix + "worker",
-        catalogue=tmp_path / "groups.yaml",
-        imputer="interpolation",
-        partitions=1,
-    )
+    settings = small_settings(kafka.bootstrap_servers, topic_prefix, tmp_path, CATALOGUE)
     ensure_topics(settings)
     named = damaged_batches()
     bad = [*named.values(), *fuzzed_batches(60, seed=11)]

@@ -15,7 +15,7 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from tests.integration.worker_process import WorkerProcess, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, small_settings, wait_until_committed
 
 START_MS = 1_700_000_040_000  # 2023-11-14T22:14:00Z
 # A group is dark after more than two silent steps.
@@ -32,19 +32,10 @@ def settings(
 ) -> Settings:
     step_s, idle_timeout_s = getattr(request, "param", (60, 100_000))  # by default the wall clock closes no step
     catalogue = CATALOGUE.replace("STEP", str(step_s)).replace("IDLE", str(idle_timeout_s))
-    (tmp_path / "groups.yaml").write_text(catalogue)
-    return Settings(
-        kafka=kafka.bootstrap_servers,
-        input_topic=topic_prefix + "in",
-        output_topic=topic_prefix + "out",
-        consumer_group=topic_prefix + "worker",
-        instance_id="worker-0",
-        session_timeout_s=6,
-        catalogue=tmp_path / "groups.yaml",
-        imputer="interpolation",
-        partitions=1,
-        commit_interval_s=0.1,
-    )
+    return small_settings(
+        kafka.bootstrap_servers, topic_prefix, tmp_path, catalogue,
+        instance_id="worker-0", session_timeout_s=6, commit_interval_s=0.1,
+    )  # fmt: skip
 
 
 def send(settings: Settings, steps: range, *, step_s: int = 60, dark: range = range(0)) -> int:

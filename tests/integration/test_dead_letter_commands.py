@@ -18,7 +18,7 @@ from glaim_stream.audit import audit
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
-from tests.integration.worker_process import WorkerProcess, call_command, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 
 STEP_MS = 60_000
 START_MS = 1_700_000_000_000 // STEP_MS * STEP_MS
@@ -39,16 +39,9 @@ groups:
 
 @pytest.fixture
 def settings(kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path) -> Settings:
-    (tmp_path / "groups.yaml").write_text(CATALOGUE.format(more=""))
-    return Settings(
-        kafka=kafka.bootstrap_servers,
-        input_topic=topic_prefix + "in",
-        output_topic=topic_prefix + "out",
-        consumer_group=topic_prefix + "worker",
-        catalogue=tmp_path / "groups.yaml",
-        model_repository=tmp_path,
-        imputer="interpolation",
-        partitions=2,
+    catalogue = CATALOGUE.format(more="")
+    return small_settings(
+        kafka.bootstrap_servers, topic_prefix, tmp_path, catalogue, model_repository=tmp_path, partitions=2
     )
 
 

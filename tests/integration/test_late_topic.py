@@ -11,8 +11,7 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.settings import Settings
-from tests.integration.worker_process import WorkerProcess, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, small_settings, wait_until_committed
 
 START_MS = 1_700_000_000_000 // 60_000 * 60_000
 CATALOGUE = """
@@ -30,16 +29,7 @@ def reading(minute: float, value: float = 1.0) -> dict[str, object]:
 def test_late_readings_are_kept_with_their_lateness_and_audited(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "groups.yaml").write_text(CATALOGUE)
-    settings = Settings(
-        kafka=kafka.bootstrap_servers,
-        input_topic=topic_prefix + "in",
-        output_topic=topic_prefix + "out",
-        consumer_group=topic_prefix + "worker",
-        catalogue=tmp_path / "groups.yaml",
-        imputer="interpolation",
-        partitions=1,
-    )
+    settings = small_settings(kafka.bootstrap_servers, topic_prefix, tmp_path, CATALOGUE)
     assert set(ensure_topics(settings)) == set(settings.topics)
     mixed = {"group": "g1", "readings": [reading(31), reading(3), reading(4), reading(31, 99)]}
     sent = [reading(minute) for minute in range(30)] + [reading(2.5), mixed]

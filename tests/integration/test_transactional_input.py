@@ -14,7 +14,7 @@ from deploy.ports import LOOPBACK, choose_port
 from glaim_stream.audit import audit
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
-from tests.integration.worker_process import WorkerProcess
+from tests.integration.worker_process import WorkerProcess, small_settings
 
 START_MS = 1_700_000_000_000 // 60_000 * 60_000
 CATALOGUE = """
@@ -38,17 +38,7 @@ def lag(settings: Settings) -> float | None:
 def test_a_drained_transactional_input_has_no_lag(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "groups.yaml").write_text(CATALOGUE)
-    settings = Settings(
-        kafka=kafka.bootstrap_servers,
-        input_topic=topic_prefix + "in",
-        output_topic=topic_prefix + "out",
-        consumer_group=topic_prefix + "worker",
-        catalogue=tmp_path / "groups.yaml",
-        imputer="interpolation",
-        partitions=1,
-        metrics_port=choose_port(),
-    )
+    settings = small_settings(kafka.bootstrap_servers, topic_prefix, tmp_path, CATALOGUE, metrics_port=choose_port())
     ensure_topics(settings)
     producer = KafkaProducer(bootstrap_servers=settings.kafka, transactional_id=topic_prefix + "plant")
     producer.init_transactions()

@@ -34,6 +34,22 @@ def plant_settings(kafka: str, prefix: str, **changes: object) -> Settings:
     )
 
 
+def small_settings(kafka: str, prefix: str, directory: Path, catalogue: str, **changes: object) -> Settings:
+    """Settings for a catalogue of the test's own and one partition, with interpolation instead of a model."""
+    path = directory / "groups.yaml"
+    path.write_text(catalogue)
+    given: dict[str, object] = {
+        "kafka": kafka,
+        "input_topic": prefix + "in",
+        "output_topic": prefix + "out",
+        "consumer_group": prefix + "worker",
+        "catalogue": path,
+        "imputer": "interpolation",
+        "partitions": 1,
+    }
+    return Settings(**(given | changes))  # type: ignore[arg-type]
+
+
 def environment_of(settings: Settings) -> dict[str, str]:
     """This process's environment plus the settings as an operator would give them."""
     given = settings.model_dump(exclude_defaults=True)
