@@ -43,7 +43,8 @@ test-all: lint servers cluster-programs  ## everything: make test, the slow test
 	$(MAKE) chaos
 	$(MAKE) cluster-test
 
-chaos: servers  ## every fault in real parts, and a table of what it cost; CHAOS= names some of tests/chaos
+chaos: export GLAIM_CHAOS_DELIVERY = $(or $(DELIVERY),at_least_once)
+chaos: servers  ## every fault in real parts, and a table of what it cost; CHAOS= names some of tests/chaos, DELIVERY=exactly_once
 	$(BIN)/python -m pytest -m chaos $(or $(CHAOS),tests/chaos tests/monitoring)
 	$(BIN)/python -m tests.chaos.table
 

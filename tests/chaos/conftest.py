@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.chaos.stream import CATALOGUE
 from tests.chaos.table import RESULTS
 
 MakeScenario = Callable[..., Scenario]
+DELIVERY = os.environ.get("GLAIM_CHAOS_DELIVERY", "at_least_once")
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +44,7 @@ def scenario(request: pytest.FixtureRequest, topic_prefix: str, tmp_path: Path, 
             "catalogue": catalogue,
             "model_repository": tmp_path,
             "imputer": "interpolation",
+            "delivery": DELIVERY,
             "poll_records": 500,
             "commit_interval_s": 0.2,
         }

@@ -200,6 +200,7 @@ class Scenario:
         counts = report.counts
         line = {
             "family": self.family,
+            "delivery": self.settings.delivery,
             "fault": self.fault,
             "readings": counts["readings"],
             "rows": counts["rows"],

@@ -41,6 +41,11 @@ def table(lines: list[dict[str, Any]]) -> str:
         for line in lines
         if (mb := line.get("resident_mb"))
     ]
+    memory_notes += [
+        f"- {line['fault']}: at most {mb['before']} MB of resident memory before, {mb['after']} MB with them"
+        for line in lines
+        if (mb := line.get("peak_mb"))
+    ]
     return "\n".join([*out, "", *memory_notes]).rstrip() + "\n"
 
 
@@ -63,7 +68,9 @@ def main() -> None:
     lines = [json.loads(line) for line in options.results.read_text().splitlines()]
     minutes = sum(line["seconds"] for line in lines) / 60
     when = time.strftime("%Y-%m-%d", time.gmtime(options.results.stat().st_mtime))
-    section = f"`make chaos`, {machine()}, {when}, {len(lines)} faults in {minutes:.0f} minutes:\n\n{table(lines)}"
+    exactly_once = all(line["delivery"] == "exactly_once" for line in lines)
+    command = "make chaos DELIVERY=exactly_once" if exactly_once else "make chaos"
+    section = f"`{command}`, {machine()}, {when}, {len(lines)} faults in {minutes:.0f} minutes:\n\n{table(lines)}"
     print(section)
     if options.into is not None:
         text = options.into.read_text()

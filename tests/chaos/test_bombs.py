@@ -59,7 +59,7 @@ def test_records_that_would_fill_the_memory(kafka: LocalKafka | ExternalKafka, s
     asyncio.run(produce(run.settings, [batch([bomb], attributes=GZIP, body=PACK["gzip"][1](bomb))]))
     run.sent += 1
     run.wait(total=run.sent)
-    run.extra = {"resident_mb": {"at rest": round(rest_mb), "peak": round(peak_mb(worker))}}
+    run.extra = {"peak_mb": {"before": round(rest_mb), "after": round(peak_mb(worker))}}
     assert peak_mb(worker) < MOST_MB, run.extra
     run.stop()
     causes = [headers["glaim-cause"] for headers in run.dead_letters()]
