@@ -8,7 +8,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -233,3 +233,10 @@ def wait_for(condition: Callable[[], bool], what: str, workers: Sequence[WorkerP
             logs = "\n".join(worker.log.read_text()[-3000:] for worker in workers)
             raise AssertionError(f"waited {TIMEOUT_S:.0f} s for {what}\n{logs}")
         time.sleep(0.1)
+
+
+def fill_disk(filler: Path) -> None:
+    """Fill the disk that a file is on."""
+    with filler.open("wb", buffering=0) as file, suppress(OSError):  # a buffer would be written again at the end
+        while True:
+            file.write(b"\0" * 65536)

@@ -13,7 +13,7 @@ import pytest
 from deploy.kafka import QUICK_START, LocalKafka
 from deploy.ports import choose_port
 from tests.chaos.conftest import MakeScenario
-from tests.chaos.harness import wait_for
+from tests.chaos.harness import fill_disk, wait_for
 from tests.chaos.proxy import Proxy
 from tests.chaos.stream import messages
 
@@ -118,22 +118,10 @@ def test_a_broker_that_exits_on_a_full_disk_loses_nothing_that_it_acknowledged(
         with run.streaming(sent, rate_per_s=500):
             run.wait(additional=len(sent) // 4)
             filler = small_disk / "filler"
-            fill(filler, small_disk)
+            fill_disk(filler)
             wait_for(lambda: not broker.running, "the broker to exit", run.workers)
             filler.unlink()
             broker.restart()
             run.supervise(worker, len(sent))
         run.stop()
         run.end(recompute=True)
-
-
-def fill(filler: Path, disk: Path) -> None:
-    """Fill the disk with one file."""
-    with filler.open("wb") as file:
-        try:
-            while True:
-                file.write(b"\0" * 65536)
-                file.flush()
-        except OSError:
-            pass
-    assert os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize < 65536

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Thread
 
+from tests.chaos.harness import fill_disk
 from tests.chaos.proxy import Proxy
 from tests.chaos.randomised.parts import LATENCY_S, Parts, paused, wait_until
 from tests.chaos.randomised.schedule import WORKERS, Fault
@@ -113,7 +113,7 @@ class Chaos:
             return
         filler = disk / "filler" if disk is not None and fault.kind == "full disk" else None
         if filler is not None:
-            _fill(filler)
+            fill_disk(filler)
             wait_until(lambda: not broker.running, FULL_S)
         broker.kill()
         yield
@@ -136,13 +136,3 @@ def _network(proxy: Proxy, fault: Fault, latency_s: float) -> Iterator[None]:
     yield
     proxy.heal()
     proxy.delay(latency_s)
-
-
-def _fill(filler: Path) -> None:
-    with filler.open("wb") as file:
-        try:
-            while True:
-                file.write(b"\0" * 65536)
-                file.flush()
-        except OSError:
-            pass
