@@ -73,19 +73,23 @@ def quieten_garbage_collector() -> None:
 
 
 def _prepared(settings: Settings) -> faust.App:
-    quieten_garbage_collector()
     app: faust.App | None = None
     watch = StopWatch(settings.stop_grace_s, unanswered=lambda: unanswered(app))
     watch.start()
-    health = Health(silence_s=settings.loop_silence_s)
-    catalogue = read_catalogue(settings.catalogue)
-    app = create_app(settings, health, catalogue)
-    app.conf.Worker = partial(WatchedWorker, watch)  # also for Faust's own command
-    port = serve_pages(health, settings.metrics_host, settings.metrics_port)
-    log.info("metrics and health on port %d", port)
-    ensure_topics(settings)
-    require_transactions(settings)
-    health.topics_are_there()
-    for finding in notable_topics(settings, history_ms(catalogue, scored=settings.scored)):
-        log.warning("%s", finding)
+    try:
+        health = Health(silence_s=settings.loop_silence_s)
+        catalogue = read_catalogue(settings.catalogue)
+        app = create_app(settings, health, catalogue)
+        app.conf.Worker = partial(WatchedWorker, watch)  # also for Faust's own command
+        port = serve_pages(health, settings.metrics_host, settings.metrics_port)
+        log.info("metrics and health on port %d", port)
+        ensure_topics(settings)
+        require_transactions(settings)
+        health.topics_are_there()
+        for finding in notable_topics(settings, history_ms(catalogue, scored=settings.scored)):
+            log.warning("%s", finding)
+    except BaseException:
+        watch.dismiss()
+        raise
+    quieten_garbage_collector()
     return app

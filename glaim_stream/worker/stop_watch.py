@@ -17,12 +17,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 log = logging.getLogger(__name__)
 
 EXIT_UNFINISHED = 1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_STOPPING = b"\0"  # no signal has this number
+_STOPPING, _DISMISSED = b"\0", b"\xff"  # no signal has these numbers
 # Some supervisors send a signal to the process and to its group, so it arrives twice.
 _SAME_S = 0.2
 _LOG_PATIENCE_S = 1.0  # the main thread may hold the log's lock while it writes to a pipe without a reader
@@ -50,6 +51,7 @@ class StopWatch:
         self._signals.setblocking(False)
         self._written.setblocking(False)
         self._pass_on_to: int | None = None  # where the event loop expects the signals; None: nothing runs yet
+        self._handlers: dict[signal.Signals, Any] = {}  # from before the start
 
     def start(self) -> None:
         """Receive the signals; called by the main thread.
@@ -57,10 +59,16 @@ class StopWatch:
         Until `share` the process ends at the first one: it has taken nothing yet. As process 1 of a container it
         would otherwise ignore a signal without a handler.
         """
-        for number in _SIGNALS:
-            signal.signal(number, lambda *_: None)
+        self._handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
         signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
         threading.Thread(target=self._watch, name="stop-watch", daemon=True).start()
+
+    def dismiss(self) -> None:
+        """Leave the signals to who had them: the worker has not started. Called by the main thread."""
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._written.send(_DISMISSED)
 
     def share(self) -> None:
         """Pass the signals on to the event loop, which has just installed its handlers; called by the main thread."""
@@ -78,6 +86,8 @@ class StopWatch:
             if not select.select([self._signals], [], [], left_s)[0]:
                 return self._end(f"did not stop in {self._grace_s:g} s (GLAIM_STOP_GRACE_S)", EXIT_UNFINISHED)
             received, now_s = self._signals.recv(4096), time.monotonic()
+            if _DISMISSED in received:
+                return None
             number = next((number for number in received if number in _SIGNALS), None)
             if self._pass_on_to is not None:
                 _pass_on(received, self._pass_on_to)

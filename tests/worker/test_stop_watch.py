@@ -6,12 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from glaim_stream.errors import GlaimError
+from glaim_stream.settings import Settings
+from glaim_stream.worker import run
+from glaim_stream.worker.stop_watch import StopWatch
 
 GRACE_S = 1.0
 LONG_S = 300.0
@@ -148,3 +155,22 @@ def test_a_stop_without_a_signal_takes_no_longer(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=SLACK_S)
     assert process.returncode == 1
     assert "did not stop in 1 s" in errors
+
+
+def test_a_worker_that_does_not_start_leaves_the_signals_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[int] = []
+    ended: list[int] = []
+    monkeypatch.setattr(run, "StopWatch", partial(StopWatch, end=ended.append))
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    try:
+        with pytest.raises(GlaimError):
+            run.run(Settings(catalogue=tmp_path / "absent.yaml", imputer="echo"))
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    for thread in threading.enumerate():
+        if thread.name == "stop-watch":
+            thread.join(SLACK_S)
+    assert (received, ended) == ([signal.SIGTERM], [])
