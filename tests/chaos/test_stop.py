@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 GRACE_S = 6.0
 SLACK_S = 30.0  # the worker has ended long before in any case, but not for ever
+LINGER_MS = 500  # while readings flow, some output always waits for its acknowledgement
 
 
 @contextmanager
@@ -62,10 +63,11 @@ def test_a_worker_whose_broker_is_gone_ends_within_its_grace(
             broker.bootstrap_servers,
             f"worker stopped (SIGTERM) while the broker is {gone.__name__}",
             stop_grace_s=GRACE_S,
+            linger_ms=LINGER_MS,
         )
         sent = messages(steps=150, seed=21)
         worker = run.worker()
-        with run.streaming(sent, rate_per_s=10_000):
+        with run.streaming(sent, rate_per_s=2_000):
             run.wait(additional=len(sent) // 4)
             with gone(broker):
                 time.sleep(2)  # what it has read is now waiting for acknowledgements
@@ -82,10 +84,15 @@ def test_a_worker_whose_broker_is_gone_ends_within_its_grace(
 
 def test_a_second_sigterm_ends_it_at_once(scenario: MakeScenario, tmp_path: Path) -> None:
     with LocalKafka(tmp_path / "kafka", jvm_options=QUICK_START) as broker:
-        run = scenario(broker.bootstrap_servers, "worker stopped twice while the broker is paused", stop_grace_s=3600)
-        sent = messages(steps=60, seed=22)
+        run = scenario(
+            broker.bootstrap_servers,
+            "worker stopped twice while the broker is paused",
+            stop_grace_s=3600,
+            linger_ms=LINGER_MS,
+        )
+        sent = messages(steps=150, seed=22)
         worker = run.worker()
-        with run.streaming(sent, rate_per_s=10_000):
+        with run.streaming(sent, rate_per_s=2_000):
             run.wait(additional=len(sent) // 4)
             with paused(broker):
                 time.sleep(1)
