@@ -34,6 +34,7 @@ def test_every_reading_is_found_once_after_random_faults(seed: int, tmp_path: Pa
     counts = result.counts
     line = {
         "family": "random_faults",
+        "delivery": "exactly_once",
         "fault": f"exactly once: {counts['faults']} random faults in a minute, seed {seed}",
         "readings": counts["readings"],
         "rows": counts["rows"],

@@ -14,6 +14,7 @@ from threading import Thread
 from typing import Any
 
 from kafka import KafkaProducer
+from kafka.errors import KafkaError
 
 from tests.chaos.randomised import feed, schedule, topics
 from tests.chaos.randomised.audit import Problems, audit, number_of
@@ -132,8 +133,11 @@ def _settled(parts: Parts, errors: list[str]) -> Problems:
     problems: Problems = {"faults that could not be caused": errors} if errors else {}
 
     def drained() -> bool:
-        commits = topics.commits_of(settings.kafka, settings.consumer_group, settings.input_topic)
-        return commits == topics.ends_of(settings.kafka, settings.input_topic)
+        try:
+            commits = topics.commits_of(settings.kafka, settings.consumer_group, settings.input_topic)
+            return commits == topics.ends_of(settings.kafka, settings.input_topic)
+        except KafkaError:  # the broker was restarted, and its coordinator is not there yet
+            return False
 
     if not wait_until(drained, DRAINED_S):
         commits = topics.commits_of(settings.kafka, settings.consumer_group, settings.input_topic)
