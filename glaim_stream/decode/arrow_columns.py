@@ -47,7 +47,7 @@ def times_ms(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 def is_timestamp(column: pa.ChunkedArray) -> bool:
     """Whether a column's type states the unit of its times."""
-    entry = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    entry = _entry_type(column)
     timestamp: bool = pa.types.is_timestamp(entry)
     return timestamp
 
@@ -59,11 +59,15 @@ def numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 def inexact(column: pa.ChunkedArray) -> NDArray[np.bool_] | bool:
     """Which numbers of a column are integers that no float of 64 bits equals; False if the column has none."""
-    entry = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    entry = _entry_type(column)
     if not (pa.types.is_int64(entry) or pa.types.is_uint64(entry)):
         return False
     found = _per_entry(column, _inexact) == 1
     return bool(found.any()) and found
+
+
+def _entry_type(column: pa.ChunkedArray) -> pa.DataType:
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
 
 
 def _per_entry(column: pa.ChunkedArray, convert: Any) -> NDArray[np.float64]:

@@ -104,10 +104,7 @@ def _login_problem(settings: Settings, host: str, port: int) -> str | None:
         else:
             await connection.close()
 
-    def run(*_: Any) -> None:
-        asyncio.run(login())
-
-    thread = Thread(target=run, name="login", daemon=True)  # the caller's thread may run a loop
+    thread = Thread(target=lambda: asyncio.run(login()), name="login", daemon=True)  # the caller may run a loop
     thread.start()
     thread.join(2 * _PATIENCE_S)
     return found[0] if found else None
