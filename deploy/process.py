@@ -112,6 +112,12 @@ class ServerProcess:
         """True while the server's process exists."""
         return self._guard is not None and self._guard.poll() is None
 
+    @property
+    def ending(self) -> str:
+        """The exit status of a server that has ended, 128 and the number of a signal, with the tail of its log."""
+        code = self._guard.returncode if self._guard is not None else None
+        return f"exit status {code}; its log ends with\n{self._tail()}"
+
     def wait_ready(self, check: Callable[[], str | None], deadline_s: float, interval_s: float = 0.1) -> None:
         """Call `check` until it returns None, and kill the server if that fails or is interrupted.
 
@@ -135,10 +141,7 @@ class ServerProcess:
         while True:
             # Tested before `check`, which another server on the same port could answer after this one has died.
             if not self.running:
-                code = self._guard.returncode if self._guard is not None else None
-                raise ServerFailed(
-                    f"{self.name} ended while starting (exit status {code}); its log ends with\n{self._tail()}"
-                )
+                raise ServerFailed(f"{self.name} ended while starting with {self.ending}")
             missing = check()
             if missing is None:
                 return

@@ -48,6 +48,11 @@ class LocalServer(ABC):
         """True while the server's process exists."""
         return self._process is not None and self._process.running
 
+    @property
+    def ending(self) -> str:
+        """The exit status of a server that has ended, with the tail of its log."""
+        return self._process.ending if self._process is not None else "it was never started"
+
     def __enter__(self) -> Self:
         try:
             return self.start()

@@ -31,6 +31,7 @@ import tritonclient.grpc as grpc_client
 from deploy.cache import Report
 from deploy.errors import ServerFailed, TritonUnavailable
 from deploy.fetch import fetch
+from deploy.keeper import kept_running
 from deploy.ports import LOOPBACK, claim_port
 from deploy.process import ServerProcess
 from deploy.runner import LocalServer, run_in_foreground
@@ -45,6 +46,9 @@ _GRPC_ADMIN_HEADER = f"triton-grpc-protocol-{ADMIN_HEADER}"
 
 # By default gRPC waits at least 1 s between attempts to connect, which would slow every start down.
 _QUICK_RECONNECT = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
+
+# Of each model: some requests of 256 windows with 16 sensors, 2 MB each. The backend's default is 1 MB.
+_SHARED_MEMORY_BYTES = 16 << 20
 
 # The two-column table of options comes last in the log and would push the cause of a failure out of the tail.
 _LOG_NOISE = re.compile(r"^\+[-+]+\+$|^\| [^|]+\| [^|]+\|$|^$|NVML|DCGM")
@@ -208,6 +212,8 @@ class LocalTriton(LocalServer):
             f"--model-config-name={self._config_name}",
             f"--backend-directory={installation.backends}",
             f"--backend-config=python,shm-region-prefix-name={shared_memory}",
+            # A large batch fits at once: the backend does not have to grow the memory while its stub uses it.
+            f"--backend-config=python,shm-default-byte-size={_SHARED_MEMORY_BYTES}",
             # The configurations are complete; auto-completion would import torch once more for every model.
             "--disable-auto-complete-config",
             # A model that fails to load must not make the others unready.
@@ -296,7 +302,7 @@ def triton_from_environment(
     environment: Mapping[str, str] | None = None,
     report: Report = print,
 ) -> Iterator[LocalTriton | ExternalTriton]:
-    """The Triton at the gRPC address in `GLAIM_TRITON` if that is set, or a `LocalTriton` with these arguments.
+    """The Triton at the gRPC address in `GLAIM_TRITON` if that is set, or a `LocalTriton` that is kept running.
 
     Raises:
         ServerFailed: One of `models` does not respond at `GLAIM_TRITON`.
@@ -309,7 +315,10 @@ def triton_from_environment(
             raise ServerFailed(f"GLAIM_TRITON={address}: {problem}")
         yield ExternalTriton(address)
         return
-    with LocalTriton(model_repository, models=models, environment=environment, report=report) as triton:
+    with (
+        LocalTriton(model_repository, models=models, environment=environment, report=report) as triton,
+        kept_running(triton, "Triton", report),
+    ):
         yield triton
 
 

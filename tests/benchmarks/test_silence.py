@@ -12,13 +12,13 @@ import pytest
 @pytest.mark.slow  # quicker: the rows of slices in tests/windows/test_slices.py
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 def test_four_thousand_groups_after_an_hour_stay_within_400_megabytes(delivery: str) -> None:
-    """Measured before the steps were published in slices: 1,690 MB and 9.6 s; since then 136 MB and 0.3 s."""
+    """Measured before the steps were published in slices: 1,690 MB, and all of the time in one `apply`."""
     command = [sys.executable, "-m", "benchmarks.silence", "--delivery", delivery]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     found = json.loads(done.stdout)
     assert found["rows"] > 4000 * 7 * 50
     assert found["above_rest_mb"] < 400
-    assert found["longest_apply_ms"] < 200
+    assert found["longest_apply_ms"] < found["applied_ms"] / 10
 
 
 def test_a_smaller_run_says_what_it_found() -> None:

@@ -133,7 +133,7 @@ def test_killing_the_guard_ends_the_server(mark: str, tmp_path: Path) -> None:
 def test_server_that_exits_early_reports_its_status_and_log(mark: str, tmp_path: Path) -> None:
     process = server(mark, tmp_path, "import sys; print('the cause'); sys.exit(3)")
     process.start()
-    with pytest.raises(ServerFailed, match=r"(?s)Example ended while starting \(exit status 3\).*the cause"):
+    with pytest.raises(ServerFailed, match=r"(?s)Example ended while starting with exit status 3;.*the cause"):
         process.wait_ready(lambda: "no response", deadline_s=10)
 
 

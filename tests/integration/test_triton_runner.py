@@ -245,6 +245,25 @@ def test_the_environment_names_another_triton(
         pass
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGABRT])
+def test_a_server_that_crashes_comes_back_on_its_port(end: signal.Signals, tiny_repository: Path) -> None:
+    reports: list[str] = []
+    values, observed = windows(2)
+    with triton_from_environment(tiny_repository, report=reports.append) as triton:
+        assert isinstance(triton, LocalTriton)
+        url, pid = triton.grpc_url, triton.pid
+        assert pid is not None
+        os.kill(pid, end)
+        give_up = time.monotonic() + 60
+        while triton.pid in (None, pid) or not serves(url):
+            assert time.monotonic() < give_up, reports
+            time.sleep(0.1)
+        np.testing.assert_allclose(infer_all(url, [(values, observed)])[0], expected(values, observed), rtol=1e-5)
+    assert not triton.running
+    (crash,) = [report for report in reports if "ended by itself" in report]
+    assert f"exit status {128 + end}" in crash
+
+
 @pytest.mark.slow  # quicker: the guard in tests/deploy/test_process.py
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_the_program_leaves_no_process_and_no_shared_memory(
@@ -278,6 +297,11 @@ def test_every_model_of_the_checkout_is_served(triton: LocalTriton | ExternalTri
     with grpc_client.InferenceServerClient(triton.grpc_url) as client:
         problems = [model_problem(client, model) for model in models_of(CHECKOUT / "model_repo")]
     assert problems == [None] * len(problems)
+
+
+def serves(url: str) -> bool:
+    with grpc_client.InferenceServerClient(url) as client:
+        return model_problem(client, MODEL, timeout_s=5) is None
 
 
 def _parent(entry: Path) -> int | None:
