@@ -7,12 +7,15 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade
 
+# Hundreds of processes start during a run. Without cached byte code each of them compiles the project again.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Test processes share the servers of a run (tests/shared_servers.py). A file stays in one of them, for its fixtures.
 # One more process than the usual two cores, because many tests wait (tests/file_order.py). Threads of a numeric library
 # would only take turns with the other processes.
 PROCESSES := 3
 PARALLEL = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore tests/cluster
 
 .PHONY: help setup demo test test-all chaos cluster-test servers cluster-programs lint quick fuzz mutants benchmark plant-model dist sbom chart-docs lock clean
 

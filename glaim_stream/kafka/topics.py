@@ -19,10 +19,9 @@ from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_LONGEST_PAUSE_MS = 1000  # kafka-python's pauses double up to 30 s, and a fenced broker may be back for a moment only
 _BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; the supervisor of the worker starts it again
-_FENCED_TIMEOUT_S = (
-    30.0  # a broker is fenced for 9 s after its last heartbeat, and until it has caught up after a start
-)
+_FENCED_TIMEOUT_S = 30.0  # brokers are fenced 9 s after their last heartbeat, and until they catch up after a start
 
 
 def ensure_topics(settings: Settings) -> dict[str, int]:
@@ -70,7 +69,11 @@ def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
     """
     require_accepted(settings)  # before the client, which hides a refusal and tries again until its timeout
     try:
-        admin = KafkaAdminClient(**blocking_options(settings), bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS)
+        admin = KafkaAdminClient(
+            **blocking_options(settings),
+            bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS,
+            reconnect_backoff_max_ms=_LONGEST_PAUSE_MS,
+        )
     except KafkaError as error:
         raise no_broker(settings, error) from error
     try:

@@ -196,6 +196,7 @@ def test_every_module_imports_without_torch(worker_image: Image, tmp_path: Path)
     assert torch == "False"
 
 
+@pytest.mark.slow  # quicker: the list of packed files, which holds py.typed
 def test_type_checker_of_a_user_finds_the_types(worker_image: Image, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from pathlib import Path\n"

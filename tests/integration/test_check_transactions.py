@@ -117,6 +117,7 @@ def test_without_transactions_nothing_of_them_is_checked(kafka_with_acls: LocalK
     )
 
 
+@pytest.mark.slow  # quicker: the other findings, from a broker that is shared
 def test_a_log_of_transactions_that_cannot_be_created_ends_check_and_worker_with_its_setting(
     tmp_path: Path, topic_prefix: str
 ) -> None:

@@ -179,6 +179,7 @@ def test_an_unreachable_kafka_in_the_environment_is_an_error(monkeypatch: pytest
         pass
 
 
+@pytest.mark.slow  # quicker: the guard in tests/deploy/test_process.py
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_the_program_leaves_no_process_and_no_temporary_data(end: signal.Signals, tmp_path: Path) -> None:
     """PATH has no Java, so that the runtime from PyPI is used."""

@@ -31,8 +31,8 @@ def test_too_few_brokers_for_the_replicas_are_an_error_at_once(
 
 @pytest.fixture
 def fenced_now_and_then(tmp_path: Path) -> Iterator[LocalKafka]:
-    """A broker whose controller takes it for lost 1 s after a heartbeat; the next one comes after 4 s."""
-    properties = {"broker.heartbeat.interval.ms": "4000", "broker.session.timeout.ms": "1000"}
+    """A broker whose controller takes it for lost 2 s after a heartbeat; the next one comes after 4 s."""
+    properties = {"broker.heartbeat.interval.ms": "4000", "broker.session.timeout.ms": "2000"}
     with LocalKafka(tmp_path, properties=properties, jvm_options=QUICK_START) as kafka:
         yield kafka
 

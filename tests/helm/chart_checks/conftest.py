@@ -1,4 +1,4 @@
-"""Fixtures that render the whole matrix once; skipped if helm or the CRDs are unavailable."""
+"""Fixtures that render every set of values of the matrix at most once; skipped if helm or the CRDs are unavailable."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ def clusters() -> list[Cluster]:
 
 
 class Renderings:
-    """The systems that helm rendered, for every set of values and every cluster.
+    """The systems that helm renders, for every set of values and every cluster; each set on its first use.
 
     Args:
         helm: Runs helm.
@@ -59,19 +59,17 @@ class Renderings:
     """
 
     def __init__(self, helm: Helm, matrix: dict[str, Any], operated: Container[str], directory: Path) -> None:
-        self._helm, self._directory, self._matrix = helm, directory, matrix
-        jobs = [
-            (name, cluster) for name in matrix for cluster in clusters() if cluster.operators or name not in operated
-        ]
-        with ThreadPoolExecutor(CONCURRENT) as pool:
-            made = list(pool.map(lambda job: self._render(*job), jobs))
-        self._systems = dict(zip(jobs, made, strict=True))
+        self._helm, self._directory, self._matrix, self._operated = helm, directory, matrix, operated
+        self._systems: dict[str, list[tuple[Cluster, System]]] = {}
 
-    def of(self, name: str) -> Iterator[tuple[Cluster, System]]:
+    def of(self, name: str) -> list[tuple[Cluster, System]]:
         """The system rendered from these values, for each cluster."""
-        for (entry, cluster), system in self._systems.items():
-            if entry == name:
-                yield cluster, system
+        if name not in self._systems:
+            served = [cluster for cluster in clusters() if cluster.operators or name not in self._operated]
+            with ThreadPoolExecutor(CONCURRENT) as pool:
+                rendered = list(pool.map(lambda cluster: self._render(name, cluster), served))
+            self._systems[name] = list(zip(served, rendered, strict=True))
+        return self._systems[name]
 
     def distinct(self, name: str) -> list[System]:
         """The same without duplicates: most versions of Kubernetes make no difference."""

@@ -125,7 +125,10 @@ def without_seconds(history: list[dict[str, float]]) -> list[dict[str, float]]:
     return [{key: value for key, value in row.items() if key != "seconds"} for row in history]
 
 
-@pytest.mark.parametrize("draws", [1, 6, 9, 17])
+@pytest.mark.parametrize(
+    "draws",
+    [*(pytest.param(draws, marks=pytest.mark.slow) for draws in (1, 9, 17)), 6],  # quicker: the last of them
+)
 def test_a_run_stopped_anywhere_and_resumed_equals_an_uninterrupted_one_to_the_bit(
     wide_csv: Path, tmp_path: Path, draws: int
 ) -> None:
@@ -251,6 +254,7 @@ def test_the_log_records_the_run_and_every_epoch(wide_csv: Path, tmp_path: Path)
     run(tiny(), wide_csv, tmp_path / "run", resume=True)  # finished, so nothing is added
 
 
+@pytest.mark.slow  # quicker: the same loop in fp32
 def test_bf16_learns_with_fp32_weights(wide_csv: Path, tmp_path: Path) -> None:
     """Lower precision changes the scores of a few epochs slightly, but does change them."""
     full, half = (
