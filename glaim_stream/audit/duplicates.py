@@ -1,6 +1,7 @@
-"""The rule of rows that came twice: those of one (group, sensor, ts, revision) must be the same.
+"""The rules of rows that came twice: those of one (group, sensor, ts, revision) must be the same.
 
-The later one wins where they may differ: where the wall clock closed a step, and where another imputer filled it.
+The later one wins where they may differ: where the wall clock closed a step, and where another imputer filled it. Two
+transactions never publish the same row; a worker with at-least-once delivery may have published one of the two.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def check_duplicates(expected: Expected, rows: OutputRows, row_key: Ints, keys: 
     order = np.lexsort((np.arange(len(row_key)), rows.revision, row_key))
     twins = (np.diff(row_key[order]) == 0) & (np.diff(rows.revision[order]) == 0)
     first, second = order[:-1][twins], order[1:][twins]
+    repeated = np.flatnonzero(rows.once[first] & rows.once[second])
+    repeats = keys.finding(row_key[first[repeated]], lambda _: "twice in transactions", examples=examples)
     alike = same_rows(rows, first, second, keys.columns.resolution[rows.model[first], rows.sensor[first]])
     first, second = first[~alike], second[~alike]
     # A step that the wall clock closed is not a function of the topic: a worker that reads the topic again closes
@@ -55,7 +58,7 @@ def check_duplicates(expected: Expected, rows: OutputRows, row_key: Ints, keys: 
             "closed_by_clock_duplicates": int(by_clock.sum()),
             "other_method_duplicates": int(other_method.sum()),
         },
-        {"conflicting": keys.finding(row_key[first[conflicting]], detail, examples=examples)},
+        {"conflicting": keys.finding(row_key[first[conflicting]], detail, examples=examples), "repeated": repeats},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.decode.groups import UNKNOWN_GROUP
 from glaim_stream.errors import RecordError
+from glaim_stream.kafka.outgoing import ONCE_FROM
 from glaim_stream.records import is_single_precision, read_rows
 from glaim_stream.vocabulary import METHODS, severity
 
@@ -35,6 +37,7 @@ class OutputRows:
     event_time_ms: NDArray[np.int64]  # when the reading was taken; NO_EVENT_TIME_MS where not observed, or of schema 1
     quality: NDArray[np.int8]  # vocabulary.Quality
     single: NDArray[np.bool_]  # of a message of schema 1 or 2, whose values have 32 bits
+    once: NDArray[np.bool_]  # published in a transaction
 
     def __len__(self) -> int:
         return len(self.group)
@@ -52,16 +55,20 @@ class OutputReader:
         self._parts: list[OutputRows] = []
         self.unreadable = 0  # messages that are not in the schema
         self.foreign = 0  # rows of groups or sensors that the catalogue does not name
+        self.once_from: int | None = None  # the input offset from which exactly-once delivery holds up to the end
 
-    def add(self, message: bytes) -> None:
+    def add(self, message: bytes, headers: Iterable[tuple[str, bytes]] = ()) -> None:
         """Add the rows of one message."""
+        once_from = next((int(value) for name, value in headers if name == ONCE_FROM and value.isdigit()), None)
+        if once_from is None or self.once_from is None:
+            self.once_from = once_from
         try:
             table = read_rows(message)
         except RecordError:
             self.unreadable += 1
             return
         for batch in table.to_batches():
-            self._add_batch(batch, single=is_single_precision(table))
+            self._add_batch(batch, single=is_single_precision(table), once=once_from is not None)
 
     def rows(self) -> OutputRows:
         """All rows that were added, in order."""
@@ -69,7 +76,7 @@ class OutputReader:
             return _no_rows()
         return OutputRows(*(np.concatenate([getattr(p, f.name) for p in self._parts]) for f in fields(OutputRows)))
 
-    def _add_batch(self, batch: pa.RecordBatch, *, single: bool) -> None:
+    def _add_batch(self, batch: pa.RecordBatch, *, single: bool, once: bool) -> None:
         column: dict[str, Any] = {name: batch.column(name) for name in batch.schema.names}
         models = self._columns
         groups = [models.index.group(name) for name in column["group"].dictionary.to_pylist()]
@@ -99,6 +106,7 @@ class OutputReader:
             _numpy(column["event_time"].cast(pa.int64()).fill_null(NO_EVENT_TIME_MS)),
             severity(_numpy(column["status"])),
             np.full(batch.num_rows, single),
+            np.full(batch.num_rows, once),
         )
         known = (group != UNKNOWN_GROUP) & (sensor >= 0)
         if not known.all():
@@ -110,7 +118,9 @@ class OutputReader:
 def _no_rows() -> OutputRows:
     ints, blank = np.empty(0, np.int32), np.empty(0, np.bool_)
     longs, bytes_ = np.empty(0, np.int64), np.empty(0, np.int8)
-    return OutputRows(ints, ints, ints, longs, np.empty(0), blank, blank, bytes_, ints, ints, longs, bytes_, blank)
+    return OutputRows(
+        ints, ints, ints, longs, np.empty(0), blank, blank, bytes_, ints, ints, longs, bytes_, blank, blank
+    )
 
 
 def same_values(one: NDArray[np.float64], other: NDArray[np.float64], single: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ PROBLEMS = {
     "missing_dead_letters": "rejected or too late readings that are neither dead letters nor on the late topic",
     "wrong": "steps whose newest row differs from what the input gives",
     "conflicting": "rows of one (group, sensor, ts, revision) that contradict each other",
+    "repeated": "rows of one (group, sensor, ts, revision) that two transactions published",
     "invented": "observed rows without a reading",
     "holes_absent": "steps at which a sensor was silent and that have no row at all",
     "holes_not_final": "provisional rows whose final row is due and absent",
@@ -77,6 +78,7 @@ class PartitionRange:
     end: int
     committed: int | None
     rebuild_from: int | None
+    once_from: int | None = None  # exactly-once delivery holds from this input offset; None where it does not
 
 
 @dataclass(frozen=True, slots=True)

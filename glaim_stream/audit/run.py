@@ -86,6 +86,7 @@ async def _audit(
 
         total = Findings()
         groups_of: dict[int, set[int]] = {}
+        once_from: dict[int, int | None] = {}
         foreign_rows = 0
         incomplete_outages: list[int] = []
         for tp in inputs:
@@ -117,6 +118,7 @@ async def _audit(
             total.add(await asyncio.to_thread(audit_partition, given, columns, examples=examples))
             total.add(Findings({"records": records}, {"unreadable_output": _unreadable(number, rows.unreadable)}))
             foreign_rows += rows.foreign
+            once_from[number] = rows.once_from
             groups_of[number] = set(readings.group.tolist())
     return AuditReport(
         settings.input_topic,
@@ -125,7 +127,7 @@ async def _audit(
         total.counts,
         {name: _shortened(total.problems.get(name, Finding(0)), examples) for name in PROBLEMS},
         _letters_by_cause(letters),
-        [_range(tp, begins[tp], input_ends[tp], commits[tp]) for tp in inputs],
+        [_range(tp, begins[tp], input_ends[tp], commits[tp], once_from[tp.partition]) for tp in inputs],
         warnings_of(
             settings, columns, inputs, oldest, commits, groups_of, foreign_rows, foreign_letters, incomplete_outages
         ),
@@ -161,7 +163,7 @@ def _letters_by_cause(letters: Mapping[int, Letters]) -> dict[str, int]:
     return dict(causes)
 
 
-def _range(tp: TopicPartition, begin: int, end: int, commit: Commit | None) -> PartitionRange:
+def _range(tp: TopicPartition, begin: int, end: int, commit: Commit | None, once_from: int | None) -> PartitionRange:
     if commit is None:
-        return PartitionRange(tp.partition, begin, end, None, None)
-    return PartitionRange(tp.partition, begin, end, commit.offset, commit.rebuild_from)
+        return PartitionRange(tp.partition, begin, end, None, None, once_from)
+    return PartitionRange(tp.partition, begin, end, commit.offset, commit.rebuild_from, once_from)

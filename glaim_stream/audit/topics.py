@@ -147,7 +147,7 @@ class TopicReader:
         """Read a range of the output into `rows`."""
         async for records in self._read(tp, begin, end):
             for record in records:
-                rows.add(record.value or b"")
+                rows.add(record.value or b"", record.headers)
 
     async def outages(self, number: int) -> tuple[set[OutageEvent] | None, list[Loss]]:
         """Events by event time on a partition of the outage topic, and the losses of input that it reports.

@@ -111,6 +111,7 @@ def _print(report: AuditReport) -> None:
         print(printable(f"warning: {warning}"), file=sys.stderr)
     for part in report.partitions:
         committed = "nothing" if part.committed is None else f"{part.committed}, rebuild from {part.rebuild_from}"
-        print(f"partition {part.partition}: read {part.begin} to {part.end}, committed {committed}")
+        once = "" if part.once_from is None else f", exactly once from {part.once_from}"
+        print(f"partition {part.partition}: read {part.begin} to {part.end}, committed {committed}{once}")
     verdict = "clean" if report.clean else "NOT clean"
     print(f"{verdict}: lost {report.lost}, holes {report.holes}, {report.seconds:.1f} s")

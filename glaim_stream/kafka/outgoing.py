@@ -13,6 +13,9 @@ from glaim_stream.output.messages import Output
 from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION, halves
 from glaim_stream.settings import Settings
 
+# Of rows that were published in a transaction: the input offset from which that owner of the partition began.
+ONCE_FROM = HEADER_PREFIX + "once-from"
+
 # Bytes kept of a dead letter that its topic does not take whole; the input topic holds the complete record.
 _KEPT_BYTES = 500
 
@@ -58,14 +61,22 @@ class Outgoing:
                 return []
 
 
-def outgoing(output: Output, settings: Settings) -> Iterator[Outgoing]:
-    """Yield the messages of an output. Rows and outages go to the partition of the input's number."""
+def outgoing(output: Output, settings: Settings, *, once_from: int | None = None) -> Iterator[Outgoing]:
+    """Yield the messages of an output. Rows and outages go to the partition of the input's number.
+
+    Args:
+        output: of a batch.
+        settings: name the topics.
+        once_from: for a transaction, the input offset from which its owner counts; None outside of transactions.
+    """
     source: Headers = [
         (HEADER_PREFIX + "input-partition", str(output.partition).encode()),
         (HEADER_PREFIX + "input-offset", str(output.origin.offset).encode()),
         (HEADER_PREFIX + "input-timestamp-ms", str(output.origin.timestamp_ms).encode()),
     ]
     rows = [("content-type", CONTENT_TYPE), (HEADER_PREFIX + "schema-version", SCHEMA_VERSION.encode()), *source]
+    if once_from is not None:
+        rows.append((ONCE_FROM, str(once_from).encode()))
     for message in output.messages:
         headers = [*rows, (HEADER_PREFIX + "model", message.model.encode())]
         yield Outgoing(settings.output_topic, None, message.value, output.partition, headers, Kind.ROWS)

@@ -78,6 +78,7 @@ class TransactionalPublisher:
         self._producer: AIOKafkaProducer | None = None
         self._open = False  # whether its transaction is
         self._committed: OffsetAndMetadata | None = None
+        self.once_from: int | None = None  # the input offset from which this owner publishes; rows name it
 
     @property
     def transactional_id(self) -> str:
@@ -101,7 +102,9 @@ class TransactionalPublisher:
             OwnershipLost: another worker has taken over, or the broker has ended the transaction. Nothing of it is
                 visible, and the partition continues from its last commit, after `begin`.
         """
-        messages = [message for output in outputs for message in outgoing(output, self._settings)]
+        messages = [
+            message for output in outputs for message in outgoing(output, self._settings, once_from=self.once_from)
+        ]
         wanted = OffsetAndMetadata(commit.offset, commit.metadata)
         pauses = pauses_s()
         while True:

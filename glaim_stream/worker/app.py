@@ -16,6 +16,7 @@ from glaim_stream import metrics
 from glaim_stream.build import ServedRung, create_pipeline
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.errors import ContractError, ImputerError
+from glaim_stream.kafka.left_open import end_open_transactions
 from glaim_stream.kafka.publish import KafkaPublisher
 from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.kafka.unreadable import read_every_record
@@ -96,11 +97,11 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     exactly_once = settings.delivery == "exactly_once"
     rebuilder = KafkaRebuilder(settings, pipeline.catalogue)
     workers: dict[TP, PartitionWorker] = {}
-    crashes: set[asyncio.Future[None]] = set()  # a task without a reference may be collected before it is done
+    background: set[asyncio.Future[None]] = set()  # a task without a reference may be collected before it is done
 
     def crash(error: BaseException) -> None:
         health.crashed(error)
-        crashes.add(asyncio.ensure_future(app.crash(error)))
+        background.add(asyncio.ensure_future(app.crash(error)))
 
     def worker_of(batch: Batch) -> PartitionWorker:
         tp = TP(batch.topic, batch.partition)
@@ -145,6 +146,10 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
                 gauge.remove(str(tp.partition))
         for worker in workers.values():
             worker.check_position()
+        if not exactly_once:
+            ending = asyncio.ensure_future(end_open_transactions(settings, {tp.partition for tp in assigned}))
+            background.add(ending)
+            ending.add_done_callback(background.discard)
 
     @app.on_before_shutdown.connect(weak=False)  # type: ignore[untyped-decorator]
     async def stopping(app: faust.App, **_: Any) -> None:

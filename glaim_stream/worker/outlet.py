@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from glaim_stream.kafka.offsets import Commit
 from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.output.messages import Output, Publisher
+
+log = logging.getLogger(__name__)
 
 
 class Outlet(Protocol):
@@ -93,6 +96,8 @@ class ExactlyOnce:
             self._oldest_offset = first_offset
         committed = await self._publisher.begin()
         start = self._oldest_offset if committed is None else committed
+        self._publisher.once_from = start
+        log.info("%s: exactly once from offset %d", self._publisher.transactional_id, start)
         if start == first_offset:
             return first_offset, seeks
         return start, self._continue_from(start)

@@ -81,6 +81,7 @@ def row(
     event_time_ms: int = 0,
     quality: int = 0,
     single: bool = False,
+    once: bool = False,
 ) -> OutputRows:
     """One output row."""
     return OutputRows(
@@ -97,6 +98,7 @@ def row(
         event_time_ms=np.array([event_time_ms], np.int64),
         quality=np.array([quality], np.int8),
         single=np.array([single]),
+        once=np.array([once]),
     )
 
 

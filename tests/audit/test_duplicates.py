@@ -188,3 +188,13 @@ def test_a_conflict_is_reported_with_both_values() -> None:
     keys = keys_of(rows, arrivals)
     found = check_duplicates(expected_rows(arrivals, keys), rows, key_of(rows, keys), keys, examples=5)
     assert [each.detail for each in found.problems["conflicting"].first] == ["revision 1 has 1.0 and 2.0"]
+
+
+@pytest.mark.parametrize(("first", "second", "repeated"), [(True, True, 1), (True, False, 0), (False, True, 0)])
+def test_two_transactions_never_publish_the_same_row(first: bool, second: bool, repeated: int) -> None:
+    """Whatever the rows contain; beside a worker without transactions a row may come twice."""
+    for value in (1.0, 9.0):
+        rows = output(row(STEP, 1.0, once=first), row(STEP, value, once=second), row(STEP + 1, 1.0, once=True))
+        keys = keys_of(rows, arrived())
+        found = check_duplicates(expected_rows(arrived(), keys), rows, key_of(rows, keys), keys, examples=5)
+        assert found.problems["repeated"].count == repeated

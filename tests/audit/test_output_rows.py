@@ -50,3 +50,17 @@ def test_a_value_of_64_bits_is_the_same_to_the_last_bit_only(other: float) -> No
     exact = np.zeros(1, np.bool_)
     assert same_values(np.array([METER]), np.array([METER]), exact).all()
     assert not same_values(np.array([other]), np.array([METER]), exact).any()
+
+
+def test_exactly_once_counts_from_the_first_transaction_after_the_last_message_without_one() -> None:
+    reader = OutputReader(COLUMNS)
+    for headers, counted_from in (
+        ([("glaim-once-from", b"3")], 3),
+        ([], None),
+        ([("glaim-model", b"m"), ("glaim-once-from", b"70")], 70),
+        ([("glaim-once-from", b"90")], 70),  # the next owner, after a restart
+        ([("glaim-once-from", b"many")], None),
+    ):
+        reader.add(message(), headers)
+        assert reader.once_from == counted_from
+    assert reader.rows().once.tolist() == [True, False, True, True, False]

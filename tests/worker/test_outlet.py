@@ -16,6 +16,7 @@ class Publisher:
 
     def __init__(self, committed: int | None) -> None:
         self.committed, self.failures = committed, 1
+        self.transactional_id, self.once_from = "group-in-0", None
 
     async def begin(self) -> int | None:
         if self.failures:
@@ -34,8 +35,10 @@ async def test_a_batch_that_was_dropped_before_the_first_commit_is_read_again(
         moved_to.append(offset)
         return 9
 
-    outlet = ExactlyOnce(cast(TransactionalPublisher, cast(Any, Publisher(committed))), continue_from)
+    publisher = Publisher(committed)
+    outlet = ExactlyOnce(cast(TransactionalPublisher, cast(Any, publisher)), continue_from)
     with pytest.raises(OwnershipLost):
         await outlet.begin(0, 1)
     assert await outlet.begin(5, 2) == (start, 2 if start == 5 else 9)
     assert moved_to == ([] if start == 5 else [start])
+    assert publisher.once_from == start
