@@ -32,6 +32,7 @@ SHARES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 MEMORY = 0.98  # factor per step: with few groups, a key has an error only every ten steps or so
 SENSOR_MEMORY = 0.8  # factor per step
 CAP = 1.5  # times the mean of the larger of the two errors, by sensor and place
+LARGEST = 1e290  # of an error that counts: sums of them stay finite, with factors up to 0.8^-96 = 2e9
 AGE_LEAN = 10.0  # number of losses as which the mean of a key's sensor and place counts
 PLACE_LEAN = 3.0  # number of losses as which the mean of its sensor counts
 
@@ -51,7 +52,7 @@ class Experts:
     def learn(
         self, step: int, sensor: Ints, age: Ints, place: Ints, model_error: Doubles, baseline_error: Doubles
     ) -> None:
-        """Add the errors of the probe cells of `step`, [n] each; those that are not both finite are skipped.
+        """Add the errors of the probe cells of `step`, [n] each; pairs with one that is not below LARGEST are skipped.
 
         Args:
             step: number of the step, later than that of the last call.
@@ -64,7 +65,7 @@ class Experts:
         Raises:
             ValueError: `step` is not later than that of the last call.
         """
-        known = np.isfinite(model_error) & np.isfinite(baseline_error)
+        known = (np.abs(model_error) < LARGEST) & (np.abs(baseline_error) < LARGEST)
         sensor, age, place = sensor[known], age[known], place[known]
         model, baseline = model_error[known], baseline_error[known]
         large = np.maximum(np.abs(model), np.abs(baseline))
@@ -80,7 +81,8 @@ class Experts:
             usual = np.where(before[1] > 0, before, size)  # an outlier must not raise its own cap
             cap = CAP * usual[0, of_place] / usual[1, of_place]
             capped = np.ones((len(loss), len(SHARES) + 1))
-            capped[:, :-1] = loss * np.minimum(1.0, cap / np.where(large > 0, large, 1.0))[:, None]
+            share = np.divide(cap, large, out=np.ones(len(loss)), where=large > cap)  # the smallest floats overflow it
+            capped[:, :-1] = loss * share[:, None]
             self._key.values[half] += key_factor * _pooled(of_key, capped, len(self._key.values[half]))
             self._sensor.values[half] += sensor_factor * _pooled(sensor, capped, self._shape[0])
 

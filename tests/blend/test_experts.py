@@ -118,3 +118,11 @@ def test_the_first_error_after_exact_answers_is_capped_at_zero() -> None:
     exact = [(0.0, 0.0)] * 2
     assert learned([*exact, (1.0, 2.0)]).weights(3)[0, 0, 0] == 0.5
     assert learned([*exact, (1.0, 2.0), (1.0, 2.0)]).weights(4)[0, 0, 0] == 1.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("errors", [(1.0, 5e-324), (5e-324, 1.0), (1e308, 1e308), (0.0, 5e-324)])
+def test_errors_of_any_size_are_learnt_without_a_warning(errors: tuple[float, float]) -> None:
+    weights = learned([(error / 2, error) for error in errors]).weights(2)
+    assert ((weights >= 0.5) & (weights <= 1.0)).all()
+    assert weights[0, 0, 0] > 0.5 or max(errors) in (1e308, 5e-324), "the model is better, where that can be told"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.imputers.centring import Centred
@@ -68,6 +68,7 @@ def records_of(values: Sequence[float], steps: Sequence[int]) -> list[Record]:
     ]
 
 
+@example([0.0, 0.0, 1.0, 5e-324, 0.0], "last", Float32Model())
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(EDGES), min_size=1, max_size=12),
     st.sampled_from(["last", "mean"]),
