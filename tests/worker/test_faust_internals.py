@@ -18,6 +18,7 @@ from typing import Any
 import aiokafka
 import faust
 import pytest
+from aiokafka.consumer import fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.structs import OffsetAndMetadata
@@ -89,6 +90,13 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
         "08551ac89935",
         "leaves the group if that was too long ago",
     ),
+    (driver.AIOKafkaConsumerThread._fetch_records, "2f7b103f8836", "overridden: the first look at the broker"),
+    (fetcher.Fetcher.fetched_records, "e0c2abb93915", "takes what the client holds, and has the next fetch sent"),
+    (
+        fetcher.Fetcher._get_actions_per_node,
+        "6aae828474d2",
+        "fetches nothing from a broker while records of it wait to be taken",
+    ),
     (faust.App._create_directories, "2ba9fff48bb9", "overridden: creates directories for tables, which we do not use"),
 ]
 
@@ -129,7 +137,11 @@ def overridden(ours: type, theirs: type) -> Iterator[str]:
                 "_add_gap", "on_partitions_revoked", "perform_seek",
             },
         ),
-        (transport.ConsumerThread, driver.AIOKafkaConsumerThread, {"_commit", "_create_worker_consumer"}),
+        (
+            transport.ConsumerThread,
+            driver.AIOKafkaConsumerThread,
+            {"_commit", "_create_worker_consumer", "_fetch_records"},
+        ),
         (batches.BatchSchema, faust.Schema, {"compile"}),
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ tests/integration and tests/chaos use real consumers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -458,3 +459,44 @@ async def test_the_position_of_a_partition_whose_records_were_left_out_does_not_
     poll = Poll({TopicPartition("in", 1): polled(3, 4)}, active={TP("in", 0)}, _thread=PollThread({tp: 5}))
     assert await poll.batches() == []
     assert poll.answered_to(tp) is None
+
+
+class Fetcher:
+    """Stands for aiokafka's: each call takes the next answer. `held`: the client has records before the first."""
+
+    _closed = False
+
+    def __init__(self, *answers: dict[TP, list[int]] | Exception, held: bool = True) -> None:
+        self.answers, self.asked_for = list(answers), list[int]()
+        self._records = answers[0] if held else {}
+        self._subscriptions = SimpleNamespace(fetch_context=contextlib.nullcontext)
+
+    async def fetched_records(self, partitions: set[TP], *, max_records: int, **_: Any) -> dict[TP, list[int]]:
+        self.asked_for.append(max_records)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+async def taken(fetcher: Fetcher) -> dict[TP, list[int]]:
+    it: Any = object.__new__(transport.ConsumerThread)
+    it.consumer, it.log = SimpleNamespace(flow_active=True), logging.getLogger("thread")
+    consumer: Any = SimpleNamespace(_fetcher=fetcher, _closed=False)
+    return dict(await it._fetch_records(consumer, {ONE, TWO}, timeout=1.0, max_records=10))
+
+
+async def test_a_poll_of_records_that_waited_in_the_client_also_takes_newer_ones() -> None:
+    fetcher = Fetcher({ONE: [1, 2]}, {ONE: [3], TWO: [7]})
+    assert await taken(fetcher) == {ONE: [1, 2, 3], TWO: [7]}
+    assert fetcher.asked_for == [10, 8]
+
+
+@pytest.mark.parametrize(("answer", "held"), [({ONE: [1]}, False), ({}, True), ({ONE: list(range(10))}, True)])
+async def test_one_look_is_enough_where_nothing_newer_can_be_taken(answer: dict[TP, list[int]], held: bool) -> None:
+    """Fresh records, none, and as many as a poll takes."""
+    assert await taken(Fetcher(answer, held=held)) == answer
+
+
+async def test_an_error_of_the_second_look_costs_no_record_of_the_first() -> None:
+    assert await taken(Fetcher({ONE: [1]}, OSError("reset by the broker"))) == {ONE: [1]}
