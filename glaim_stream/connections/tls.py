@@ -16,11 +16,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from glaim_stream.connections.certificates import BadCertificate, expiry_times_s
 from glaim_stream.connections.secret_files import file_stamp
 from glaim_stream.errors import SettingsError
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 log = logging.getLogger(__name__)
 
@@ -132,12 +134,18 @@ def _first_identity(files: TlsFiles) -> Identity:
     return read_identity(files)
 
 
+def _end_s(certificate: Certificate) -> float:
+    return certificate.not_valid_after_utc.timestamp()
+
+
 def read_identity(files: TlsFiles) -> Identity:
     """Read TLS files.
 
     Raises:
         SettingsError: they cannot be read, do not fit each other, have expired, or changed meanwhile.
     """
+    from cryptography.x509 import load_pem_x509_certificates  # late: it takes a tenth of a second, and TLS is optional
+
     named = ", ".join(map(str, files))
     try:
         before = _contents(files)
@@ -146,14 +154,15 @@ def read_identity(files: TlsFiles) -> Identity:
             # OpenSSL would ask for a key's password at the terminal, and a worker has none: such a key is rejected.
             context.load_cert_chain(files.certificate, files.key, password=_no_password)
         expires_s = {}
-        for kind, pem in (("certificate", before[1]), ("authorities", before[0])):
-            if pem is not None:
-                times_s = expiry_times_s(pem)
-                # A chain ends with its first certificate, a list of authorities is of use until its last one has ended.
-                expires_s[kind] = min(times_s) if kind == "certificate" else max(times_s)
+        # A chain ends with its first certificate, a list of authorities is of use until its last one has ended.
+        if before[1] is not None:
+            expires_s["certificate"] = min(_end_s(each) for each in load_pem_x509_certificates(before[1]))
+        if before[0] is not None and (authorities := context.get_ca_certs()):
+            # As OpenSSL reads them: `cryptography` is about to refuse some that systems trust.
+            expires_s["authorities"] = max(ssl.cert_time_to_seconds(str(each["notAfter"])) for each in authorities)
         if _contents(files) != before:
             raise SettingsError(f"expected PEM files for TLS in {named}, found: they are being replaced")
-    except (OSError, ValueError, BadCertificate) as error:  # ssl.SSLError is an OSError
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise SettingsError(f"expected PEM files for TLS in {named}, found: {error}") from error
     for kind, at_s in expires_s.items():
         if at_s <= time.time():
