@@ -55,7 +55,7 @@ def test_the_old_pair_serves_while_the_new_one_is_not_whole(tmp_path: Path, capl
         assert tls.current() is first
         assert tls.current() is first
     assert len(caplog.records) == 3, "one warning for each state of the files"
-    assert "kafka: keeping the TLS files that were read before: expected PEM files for TLS in" in caplog.text
+    assert "kafka: the TLS files that were read before stay in use: expected PEM files for TLS in" in caplog.text
     key.write_bytes(new.key_pem())
     assert tls.current().certificate == new.certificate_pem
 
