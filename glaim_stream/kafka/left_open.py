@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from functools import partial
+from itertools import islice
 
 from aiokafka import AIOKafkaProducer
 from kafka.admin import TransactionState
 from kafka.errors import KafkaError
 
+from glaim_stream.connections.retry import pauses_s
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.topics import connected_admin
@@ -24,21 +27,33 @@ from glaim_stream.settings import Settings
 log = logging.getLogger(__name__)
 
 _ONGOING = TransactionState.ONGOING.value  # kafka-python 3.0 would send the name of the member itself
+_ATTEMPTS = 8  # to have an assignment confirmed, over some 20 s
 _PATIENCE_S = 10.0  # the client itself looks for the coordinator of transactions without an end
 
 
-async def end_open_transactions(settings: Settings, partitions: Collection[int]) -> None:
-    """Abort the open transactions on these input partitions, which must be assigned to this worker.
+async def end_open_transactions(
+    settings: Settings, partitions: Collection[int], confirm: Callable[[int], Awaitable[bool | None]]
+) -> None:
+    """Abort the open transactions on input partitions that were assigned to this worker.
 
     A broker without transactions has none, and a user who may not see them gets none: neither is an error.
+
+    Args:
+        settings: of the worker.
+        partitions: their numbers.
+        confirm: whether a broker says, now, that a partition is ours; None when no broker answers. A worker that was
+            paused may hear of an assignment that is long past, and must not fence its successor.
     """
-    ids = {transactional_id(settings, partition) for partition in partitions}
+    ids = {transactional_id(settings, partition): partition for partition in partitions}
     try:
-        left_open = ids & await asyncio.to_thread(_open_ids, settings)
+        left_open = ids.keys() & await asyncio.to_thread(_open_ids, settings)
     except (KafkaError, SettingsError) as error:
         log.debug("cannot list open transactions: %r", error)
         return
     for each in sorted(left_open):
+        if not await _is_ours(partial(confirm, ids[each])):
+            log.info("%s: its open transaction is left to its owner, who is not confirmed to be this worker", each)
+            continue
         producer = AIOKafkaProducer(**kafka_options(settings), transactional_id=each)
         try:
             await asyncio.wait_for(producer.start(), _PATIENCE_S)  # a new producer of an id aborts what is open
@@ -48,6 +63,15 @@ async def end_open_transactions(settings: Settings, partitions: Collection[int])
         finally:
             with suppress(Exception):
                 await asyncio.wait_for(producer.stop(), _PATIENCE_S)
+
+
+async def _is_ours(confirm: Callable[[], Awaitable[bool | None]]) -> bool:
+    for pause_s in islice(pauses_s(), _ATTEMPTS):
+        ours = await confirm()
+        if ours is not None:
+            return ours
+        await asyncio.sleep(pause_s)
+    return False
 
 
 def _open_ids(settings: Settings) -> set[str]:
