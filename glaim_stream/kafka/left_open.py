@@ -9,26 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
 from functools import partial
-from itertools import islice
 
-from aiokafka import AIOKafkaProducer
 from kafka.admin import TransactionState
 from kafka.errors import KafkaError
 
-from glaim_stream.connections.retry import pauses_s
-from glaim_stream.errors import SettingsError
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.errors import OwnershipLost, SettingsError
 from glaim_stream.kafka.topics import connected_admin
-from glaim_stream.kafka.transactions import transactional_id
+from glaim_stream.kafka.transactions import TransactionalPublisher, transactional_id
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _ONGOING = TransactionState.ONGOING.value  # kafka-python 3.0 would send the name of the member itself
-_ATTEMPTS = 8  # to have an assignment confirmed, over some 20 s
-_PATIENCE_S = 10.0  # the client itself looks for the coordinator of transactions without an end
+_PATIENCE_S = 30.0  # for the group's coordinator to confirm the assignment, and for that of transactions
 
 
 async def end_open_transactions(
@@ -51,27 +45,17 @@ async def end_open_transactions(
         log.debug("cannot list open transactions: %r", error)
         return
     for each in sorted(left_open):
-        if not await _is_ours(partial(confirm, ids[each])):
-            log.info("%s: its open transaction is left to its owner, who is not confirmed to be this worker", each)
-            continue
-        producer = AIOKafkaProducer(**kafka_options(settings), transactional_id=each)
+        owner = TransactionalPublisher(settings, settings.input_topic, ids[each], partial(confirm, ids[each]))
         try:
-            await asyncio.wait_for(producer.start(), _PATIENCE_S)  # a new producer of an id aborts what is open
+            async with asyncio.timeout(_PATIENCE_S):
+                await owner.begin()  # a new owner of an id aborts what is open
             log.warning("%s: aborted the transaction that a worker with exactly-once delivery had left open", each)
-        except (KafkaError, TimeoutError) as error:
-            log.warning("%s: its open transaction holds up readers until its timeout: %r", each, error)
+        except OwnershipLost as error:
+            log.info("%s: its open transaction is left to its owner: %s", each, error)
+        except TimeoutError:
+            log.warning("%s: its open transaction holds up readers until its timeout", each)
         finally:
-            with suppress(Exception):
-                await asyncio.wait_for(producer.stop(), _PATIENCE_S)
-
-
-async def _is_ours(confirm: Callable[[], Awaitable[bool | None]]) -> bool:
-    for pause_s in islice(pauses_s(), _ATTEMPTS):
-        ours = await confirm()
-        if ours is not None:
-            return ours
-        await asyncio.sleep(pause_s)
-    return False
+            await owner.close()
 
 
 def _open_ids(settings: Settings) -> set[str]:

@@ -78,13 +78,13 @@ async def test_readers_go_on_after_a_change_back_with_a_transaction_left_open(
     sent = messages(steps=150, seed=42)
     ensure_topics(run.settings)
     begun_s = time.monotonic()
-    producer = await left_open(run.settings, 0)
+    producers = [await left_open(run.settings, 0)]
     try:
         with run.streaming(sent, rate_per_s=900):
             run.worker(0, delivery="exactly_once")
             run.wait(additional=len(sent) // 4)
             run.stop()
-            abandoned = await left_open(run.settings, 1)
+            producers.append(await left_open(run.settings, 1))
             run.worker(1)
             run.wait(total=len(sent))
         run.stop()
@@ -93,5 +93,5 @@ async def test_readers_go_on_after_a_change_back_with_a_transaction_left_open(
         assert {part.once_from for part in report.partitions if part.end} == {None}
         assert run.count_in_logs("aborted the transaction that a worker with exactly-once delivery had left open") == 1
     finally:
-        for each in (producer, abandoned):
+        for each in producers:
             await each.client.close()
