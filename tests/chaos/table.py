@@ -13,14 +13,14 @@ from typing import Any
 from deploy.cache import CHECKOUT
 
 RESULTS = Path(os.environ.get("GLAIM_CHAOS_RESULTS", CHECKOUT / "build" / "chaos.jsonl"))  # one line per scenario
-BEGIN, END = "<!-- counts: begin -->\n", "<!-- counts: end -->\n"
+BEGIN, END = "<!-- counts {}: begin -->\n", "<!-- counts {}: end -->\n"  # by delivery
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """Return the Markdown table, one row per scenario."""
     out = [
-        "| fault | readings in | rows out | lost | identical duplicates "
-        "| duplicates that differ by wall clock or imputer | dead letters | restarts | s |",
+        "| fault | readings in | rows out | lost | twice, identical "
+        "| twice, different by wall clock or imputer | dead letters | restarts | s |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for line in lines:
@@ -63,18 +63,19 @@ def main() -> None:
     """Print the table; with `--into`, write it into a document."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.table", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--into", type=Path, help="replace the table of this document")
+    parser.add_argument("--into", type=Path, help="replace the table of this delivery in a document")
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.results.read_text().splitlines()]
     minutes = sum(line["seconds"] for line in lines) / 60
     when = time.strftime("%Y-%m-%d", time.gmtime(options.results.stat().st_mtime))
-    exactly_once = all(line["delivery"] == "exactly_once" for line in lines)
-    command = "make chaos DELIVERY=exactly_once" if exactly_once else "make chaos"
+    delivery = "exactly_once" if all(line["delivery"] == "exactly_once" for line in lines) else "at_least_once"
+    command = "make chaos" if delivery == "at_least_once" else f"make chaos DELIVERY={delivery}"
     section = f"`{command}`, {machine()}, {when}, {len(lines)} faults in {minutes:.0f} minutes:\n\n{table(lines)}"
     print(section)
     if options.into is not None:
         text = options.into.read_text()
-        before, after = text.index(BEGIN) + len(BEGIN), text.index(END)
+        begin, end = BEGIN.format(delivery), END.format(delivery)
+        before, after = text.index(begin) + len(begin), text.index(end)
         options.into.write_text(f"{text[:before]}\n{section}\n{text[after:]}")
 
 
