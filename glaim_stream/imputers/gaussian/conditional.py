@@ -1,0 +1,117 @@
+"""Conditional mean and variance of the missing cells of many windows, each with its own pattern of holes.
+
+A window is a vector x of D = C * T cells with mean 0 and covariance K. Of P = inverse(K), the precision form needs the
+missing cells q alone (o are the observed ones):
+
+    mean = -inverse(P[q, q]) P[q, o] x[o],    variance = diagonal of inverse(P[q, q]),
+
+which is cheap where little is missing. Where more is missing than observed, the covariance form is the cheaper one:
+
+    mean = K[q, o] inverse(K[o, o]) x[o],    variance = diagonal of K[q, q] - K[q, o] inverse(K[o, o]) K[o, q].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_PADDING = 8  # windows are solved together where their numbers of cells agree after rounding up to a multiple of this
+_BLOCK_NUMBERS = 1 << 22  # of the systems that are solved at a time: 32 MB
+
+
+class Conditional:
+    """The distribution of missing cells given the observed ones, for a fixed covariance."""
+
+    def __init__(self, covariance: Doubles) -> None:
+        """Invert the covariance.
+
+        Args:
+            covariance: float64 [D, D], symmetric and positive definite.
+
+        Raises:
+            ValueError: it is not.
+        """
+        try:
+            inverse_root = np.linalg.inv(np.linalg.cholesky(covariance))
+        except np.linalg.LinAlgError as error:
+            raise ValueError("expected a positive definite covariance") from error
+        # Cells at the end, which depend on nothing, pad systems of different sizes.
+        self._covariance = _with_padding(covariance)
+        self._precision = _with_padding(inverse_root.T @ inverse_root)
+
+    @property
+    def cells(self) -> int:
+        """D."""
+        return len(self._covariance) - _PADDING
+
+    def fill(self, values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
+        """Return the mean and the variance of every cell; observed cells keep their value, with variance 0.
+
+        Args:
+            values: float64 [n, D]; ignored where not observed.
+            observed: bool [n, D].
+        """
+        mean = np.where(observed, values, 0.0)
+        variance = np.zeros_like(mean)
+        missing = self.cells - observed.sum(axis=1)
+        few = missing <= self.cells // 2
+        for rows in _batches(np.where(few, missing, 0)):
+            self._by_precision(mean, variance, observed, rows)
+        for rows in _batches(np.where(few, 0, self.cells - missing)):
+            self._by_covariance(mean, variance, observed, rows)
+        nothing = np.flatnonzero(missing == self.cells)
+        variance[nothing] = np.diagonal(self._covariance)[: self.cells]
+        return mean, variance
+
+    def _by_precision(self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64]) -> None:
+        cells, real = _places(~observed[rows])
+        system = self._precision[cells[:, :, None], cells[:, None, :]]
+        right = mean[rows] @ self._precision[: self.cells]
+        inverse = np.linalg.inv(system)
+        solved = -(inverse @ np.take_along_axis(right, cells, axis=1)[:, :, None])[:, :, 0]
+        mean[rows[:, None].repeat(cells.shape[1], 1)[real], cells[real]] = solved[real]
+        spread = np.diagonal(inverse, axis1=1, axis2=2)
+        variance[rows[:, None].repeat(cells.shape[1], 1)[real], cells[real]] = spread[real]
+
+    def _by_covariance(self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64]) -> None:
+        cells, _ = _places(observed[rows])
+        known = np.take_along_axis(np.pad(mean[rows], ((0, 0), (0, _PADDING))), cells, axis=1)
+        system = self._covariance[cells[:, :, None], cells[:, None, :]]
+        across = self._covariance[cells, : self.cells]  # [n, o, D]; 0 for padding
+        weights = np.linalg.solve(system, across)
+        filled = np.einsum("noc,no->nc", weights, known)
+        spread = np.diagonal(self._covariance)[: self.cells] - np.einsum("noc,noc->nc", weights, across)
+        hole = ~observed[rows]
+        mean[rows] = np.where(hole, filled, mean[rows])
+        variance[rows] = np.where(hole, np.maximum(spread, 0.0), 0.0)
+
+
+def _with_padding(matrix: Doubles) -> Doubles:
+    size = len(matrix)
+    padded = np.eye(size + _PADDING)
+    padded[:size, :size] = matrix
+    return padded
+
+
+def _batches(sizes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yield rows whose systems have about the same size, some at a time; rows of size 0 are left out."""
+    rounded = -(-sizes // _PADDING) * _PADDING
+    for size in np.unique(rounded[rounded > 0]).tolist():
+        rows = np.flatnonzero(rounded == size)
+        at_a_time = max(1, _BLOCK_NUMBERS // size**2)
+        yield from (rows[start : start + at_a_time] for start in range(0, len(rows), at_a_time))
+
+
+def _places(wanted: Bools) -> tuple[NDArray[np.int64], Bools]:
+    """The wanted cells of each row [n, k], followed by padding where a row has fewer; and which of them are real."""
+    counts = wanted.sum(axis=1)
+    width = -(-int(counts.max()) // _PADDING) * _PADDING
+    beyond = np.arange(width) - counts[:, None]
+    cells, real = wanted.shape[1] + beyond, beyond < 0
+    cells[real] = np.nonzero(wanted)[1]
+    return cells, real
