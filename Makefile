@@ -100,11 +100,11 @@ sbom: setup  ## what the images are made of, as CycloneDX, into dist/
 	$(BIN)/python -m deploy.sbom --out dist
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
-	$(COMPILE) --extra signatures pyproject.toml -o requirements/core.txt
-	$(COMPILE) $(addprefix --extra ,local signatures training tune curves brokers dev) pyproject.toml -o requirements/dev.txt
+	$(COMPILE) pyproject.toml -o requirements/core.txt
+	$(COMPILE) $(addprefix --extra ,local training tune curves brokers dev) pyproject.toml -o requirements/dev.txt
 	$(COMPILE) requirements/serving.in -o requirements/serving.txt
 	$(COMPILE) requirements/build.in -o requirements/build.txt
-	$(COMPILE) $(addprefix --extra ,signatures training) --constraint requirements/dev.txt pyproject.toml -o requirements/training.txt
+	$(COMPILE) --extra training --constraint requirements/dev.txt pyproject.toml -o requirements/training.txt
 
 clean:  ## remove what was built; downloads in .cache stay
 	rm -rf .venv build dist demo-output

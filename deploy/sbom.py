@@ -62,8 +62,8 @@ class Content:
 
 
 CONTENTS = (
-    Content("worker", CHECKOUT / "requirements" / "core.txt", frozenset({"signatures"})),
-    Content("training", CHECKOUT / "requirements" / "training.txt", frozenset({"signatures", "training"})),
+    Content("worker", CHECKOUT / "requirements" / "core.txt"),
+    Content("training", CHECKOUT / "requirements" / "training.txt", frozenset({"training"})),
 )
 
 

@@ -7,26 +7,22 @@ one in use, so connections never fail because of a replacement that is under way
 
 from __future__ import annotations
 
-import logging
 import ssl
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from threading import Lock
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from glaim_stream.connections.certificates import BadCertificate, expiry_times_s
-from glaim_stream.connections.secret_files import file_stamp
+from glaim_stream.connections.watched_files import WatchedFiles
 from glaim_stream.errors import SettingsError
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 KAFKA, TRITON = "kafka", "triton"  # uses of TLS files, in log lines and metrics
-_RETRY_S = 0.25  # between two attempts to read files that did not fit; there may be many connections meanwhile
-_FIRST_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +49,8 @@ class Identity:
     expires_s: dict[str, float]  # by kind of file, `certificate` and `authorities`: seconds since the epoch
 
 
-class WatchedTls:
-    """The newest whole contents of TLS files. It may be used by several threads."""
+class WatchedTls(WatchedFiles[Identity]):
+    """The newest whole contents of TLS files."""
 
     def __init__(self, use: str, files: TlsFiles) -> None:
         """Read the files.
@@ -66,30 +62,12 @@ class WatchedTls:
         Raises:
             SettingsError: the files cannot be used.
         """
+        super().__init__(f"{use}: the TLS files", files, partial(read_identity, files))
         self.use, self.files = use, files
-        self._lock = Lock()
-        self._state = _state(files)
-        self._identity = _first_identity(files)
-        self._refused_state: object = None
-        self._retry_s = 0.0
 
-    def current(self) -> Identity:
-        """Return the identity to make a connection with; another object after the files have changed."""
-        with self._lock:
-            state = _state(self.files)
-            if state == self._state or (state == self._refused_state and time.monotonic() < self._retry_s):
-                return self._identity
-            try:
-                identity = read_identity(self.files)
-            except SettingsError as error:
-                if state != self._refused_state:
-                    log.warning("%s: keeping the TLS files that were read before: %s", self.use, error)
-                self._refused_state, self._retry_s = state, time.monotonic() + _RETRY_S
-                return self._identity
-            self._identity, self._state, self._refused_state = identity, state, None
-            until = "".join(f", {kind} until {_date(at_s)}" for kind, at_s in identity.expires_s.items())
-            log.info("%s: using changed TLS files%s", self.use, until)
-            return identity
+    def described(self, contents: Identity) -> str:
+        """See WatchedFiles."""
+        return "".join(f", {kind} until {_date(at_s)}" for kind, at_s in contents.expires_s.items())
 
 
 class FollowingContext(ssl.SSLContext):
@@ -122,14 +100,8 @@ def watched_tls(use: str, files: TlsFiles) -> WatchedTls:
     return WatchedTls(use, files)
 
 
-def _first_identity(files: TlsFiles) -> Identity:
-    """Read TLS files that may be in the middle of a replacement."""
-    for _ in range(_FIRST_TRIES - 1):
-        try:
-            return read_identity(files)
-        except SettingsError:
-            time.sleep(_RETRY_S)
-    return read_identity(files)
+def _end_s(certificate: Certificate) -> float:
+    return certificate.not_valid_after_utc.timestamp()
 
 
 def read_identity(files: TlsFiles) -> Identity:
@@ -138,6 +110,8 @@ def read_identity(files: TlsFiles) -> Identity:
     Raises:
         SettingsError: they cannot be read, do not fit each other, have expired, or changed meanwhile.
     """
+    from cryptography.x509 import load_pem_x509_certificates  # late: it takes a tenth of a second, and TLS is optional
+
     named = ", ".join(map(str, files))
     try:
         before = _contents(files)
@@ -146,14 +120,15 @@ def read_identity(files: TlsFiles) -> Identity:
             # OpenSSL would ask for a key's password at the terminal, and a worker has none: such a key is rejected.
             context.load_cert_chain(files.certificate, files.key, password=_no_password)
         expires_s = {}
-        for kind, pem in (("certificate", before[1]), ("authorities", before[0])):
-            if pem is not None:
-                times_s = expiry_times_s(pem)
-                # A chain ends with its first certificate, a list of authorities is of use until its last one has ended.
-                expires_s[kind] = min(times_s) if kind == "certificate" else max(times_s)
+        # A chain ends with its first certificate, a list of authorities is of use until its last one has ended.
+        if before[1] is not None:
+            expires_s["certificate"] = min(_end_s(each) for each in load_pem_x509_certificates(before[1]))
+        if before[0] is not None and (authorities := context.get_ca_certs()):
+            # As OpenSSL reads them: `cryptography` is about to refuse some that systems trust.
+            expires_s["authorities"] = max(ssl.cert_time_to_seconds(str(each["notAfter"])) for each in authorities)
         if _contents(files) != before:
             raise SettingsError(f"expected PEM files for TLS in {named}, found: they are being replaced")
-    except (OSError, ValueError, BadCertificate) as error:  # ssl.SSLError is an OSError
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise SettingsError(f"expected PEM files for TLS in {named}, found: {error}") from error
     for kind, at_s in expires_s.items():
         if at_s <= time.time():
@@ -167,11 +142,6 @@ def _contents(files: TlsFiles) -> tuple[bytes | None, bytes | None, bytes | None
         None if file is None else file.read_bytes() for file in (files.authorities, files.certificate, files.key)
     )
     return authorities, certificate, key
-
-
-def _state(files: TlsFiles) -> tuple[object, ...]:
-    """Values that change with the files, behind links too."""
-    return tuple(file_stamp(file) for file in files)
 
 
 def _date(at_s: float) -> str:

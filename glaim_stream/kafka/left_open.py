@@ -8,46 +8,54 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 
-from aiokafka import AIOKafkaProducer
 from kafka.admin import TransactionState
 from kafka.errors import KafkaError
 
-from glaim_stream.errors import SettingsError
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.errors import OwnershipLost, SettingsError
 from glaim_stream.kafka.topics import connected_admin
-from glaim_stream.kafka.transactions import transactional_id
+from glaim_stream.kafka.transactions import TransactionalPublisher, transactional_id
 from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _ONGOING = TransactionState.ONGOING.value  # kafka-python 3.0 would send the name of the member itself
-_PATIENCE_S = 10.0  # the client itself looks for the coordinator of transactions without an end
+_PATIENCE_S = 30.0  # for the group's coordinator to confirm the assignment, and for that of transactions
 
 
-async def end_open_transactions(settings: Settings, partitions: Collection[int]) -> None:
-    """Abort the open transactions on these input partitions, which must be assigned to this worker.
+async def end_open_transactions(
+    settings: Settings, partitions: Collection[int], confirm: Callable[[int], Awaitable[bool | None]]
+) -> None:
+    """Abort the open transactions on input partitions that were assigned to this worker.
 
     A broker without transactions has none, and a user who may not see them gets none: neither is an error.
+
+    Args:
+        settings: of the worker.
+        partitions: their numbers.
+        confirm: whether a broker says, now, that a partition is ours; None when no broker answers. A worker that was
+            paused may hear of an assignment that is long past, and must not fence its successor.
     """
-    ids = {transactional_id(settings, partition) for partition in partitions}
+    ids = {transactional_id(settings, partition): partition for partition in partitions}
     try:
-        left_open = ids & await asyncio.to_thread(_open_ids, settings)
+        left_open = ids.keys() & await asyncio.to_thread(_open_ids, settings)
     except (KafkaError, SettingsError) as error:
         log.debug("cannot list open transactions: %r", error)
         return
     for each in sorted(left_open):
-        producer = AIOKafkaProducer(**kafka_options(settings), transactional_id=each)
+        owner = TransactionalPublisher(settings, settings.input_topic, ids[each], partial(confirm, ids[each]))
         try:
-            await asyncio.wait_for(producer.start(), _PATIENCE_S)  # a new producer of an id aborts what is open
+            async with asyncio.timeout(_PATIENCE_S):
+                await owner.begin()  # a new owner of an id aborts what is open
             log.warning("%s: aborted the transaction that a worker with exactly-once delivery had left open", each)
-        except (KafkaError, TimeoutError) as error:
-            log.warning("%s: its open transaction holds up readers until its timeout: %r", each, error)
+        except OwnershipLost as error:
+            log.info("%s: its open transaction is left to its owner: %s", each, error)
+        except TimeoutError:
+            log.warning("%s: its open transaction holds up readers until its timeout", each)
         finally:
-            with suppress(Exception):
-                await asyncio.wait_for(producer.stop(), _PATIENCE_S)
+            await owner.close()
 
 
 def _open_ids(settings: Settings) -> set[str]:

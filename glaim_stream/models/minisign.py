@@ -47,13 +47,11 @@ class PublicKey:
             name: what the message calls the file.
 
         Raises:
-            ModelError: the signature is not of this content or not by this key, or `cryptography` is absent.
+            ModelError: the signature is not of this content or not by this key.
         """
-        try:
-            from cryptography.exceptions import InvalidSignature
-            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-        except ImportError as error:
-            raise ModelError("a signature is checked by cryptography: install glaim-stream[signatures]") from error
+        from cryptography.exceptions import InvalidSignature  # late, because most commands need no signature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
         lines = signature.decode("utf-8", "replace").splitlines()
         raw, total = (_decoded(lines[1]), _decoded(lines[3])) if len(lines) == 4 else (b"", b"")
         if len(raw) != 74 or raw[:2] not in (b"Ed", b"ED") or len(total) != 64 or not lines[2].startswith(_TRUSTED):

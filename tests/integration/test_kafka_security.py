@@ -270,5 +270,5 @@ def test_a_worker_follows_its_files_to_a_new_authority(tmp_path: Path, topic_pre
             assert worker.starts == 1
             assert worker.stop() == 0
     log = (tmp_path / "worker.log").read_text()
-    assert "kafka: using changed TLS files, certificate until" in log
+    assert "kafka: the TLS files changed and were read again, certificate until" in log
     assert "Traceback" not in log

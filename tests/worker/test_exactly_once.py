@@ -188,6 +188,36 @@ async def test_what_is_delivered_again_is_not_published_again() -> None:
     assert {step for _, step, *_ in broker.rows} == set(range(7))
 
 
+@pytest.mark.parametrize("ticks", range(8))
+async def test_a_batch_that_arrives_in_the_moment_of_a_fence_is_dropped_like_the_others(ticks: int) -> None:
+    """`asyncio.wait_for` of Python 3.11 loses a cancellation at the tick at which what it waits for is done."""
+    topic = [reading(n, n) for n in range(12)]
+    broker = Broker()
+    async with bench(broker, topic) as it:
+        await it.work(topic[:3])
+        late = Work(topic[6:9], it.ledger.deliver(6, 9), lambda: None, 0)
+        publish = it.outlet.publish
+
+        async def arrive() -> None:
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            await it.worker.submit(late)
+
+        async def fenced(outputs: Sequence[Output], commit: Commit | None) -> None:
+            arrivals.append(asyncio.create_task(arrive()))
+            raise OwnershipLost("fenced")
+
+        arrivals: list[asyncio.Task[None]] = []
+        it.outlet.publish = fenced  # type: ignore[method-assign]
+        await it.work(topic[3:6])
+        await until(arrivals[0].done)
+        it.outlet.publish = publish  # type: ignore[method-assign]
+        await it.work(topic[3:9], seeks=it.outlet.next_seeks)
+        await it.work(topic[9:12], seeks=it.outlet.next_seeks)
+    assert {step for _, step, *_ in broker.rows} == set(range(11))
+    assert len(keys(broker.rows)) == len(set(keys(broker.rows)))
+
+
 async def test_a_fenced_owner_publishes_nothing_and_begins_again_from_the_commit() -> None:
     topic = [reading(n, n) for n in range(9)]
     broker = Broker()
