@@ -49,34 +49,56 @@ class Conditional:
         """D."""
         return len(self._covariance) - _PADDING
 
-    def fill(self, values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
+    def fill(
+        self, values: Doubles, observed: Bools, wanted: Bools | None = None, *, with_variance: bool = True
+    ) -> tuple[Doubles, Doubles]:
         """Return the mean and the variance of every cell; observed cells keep their value, with variance 0.
 
         Args:
             values: float64 [n, D]; ignored where not observed.
             observed: bool [n, D].
+            wanted: bool [D], cells whose mean and variance are needed; others may be 0. Fewer cost less.
+            with_variance: False leaves all variances 0, which costs less.
         """
         mean = np.where(observed, values, 0.0)
         variance = np.zeros_like(mean)
         missing = self.cells - observed.sum(axis=1)
+        asked = np.ones(self.cells, np.bool_) if wanted is None else wanted
+        needed = (~observed[:, asked]).any(axis=1)
         few = missing <= self.cells // 2
-        for rows in _batches(np.where(few, missing, 0)):
-            self._by_precision(mean, variance, observed, rows)
-        for rows in _batches(np.where(few, 0, self.cells - missing)):
+        for rows in _batches(np.where(few & needed, missing, 0)):
+            self._by_precision(mean, variance, observed, rows, asked & with_variance)
+        for rows in _batches(np.where(few | ~needed, 0, self.cells - missing)):
             self._by_covariance(mean, variance, observed, rows)
         nothing = np.flatnonzero(missing == self.cells)
         variance[nothing] = np.diagonal(self._covariance)[: self.cells]
         return mean, variance
 
-    def _by_precision(self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64]) -> None:
-        cells, real = _places(~observed[rows])
+    def _by_precision(
+        self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64], wanted: Bools
+    ) -> None:
+        hole = ~observed[rows]
+        cells, real = _places(hole)
         system = self._precision[cells[:, :, None], cells[:, None, :]]
-        right = mean[rows] @ self._precision[: self.cells]
-        inverse = np.linalg.inv(system)
-        solved = -(inverse @ np.take_along_axis(right, cells, axis=1)[:, :, None])[:, :, 0]
-        mean[rows[:, None].repeat(cells.shape[1], 1)[real], cells[real]] = solved[real]
-        spread = np.diagonal(inverse, axis1=1, axis2=2)
-        variance[rows[:, None].repeat(cells.shape[1], 1)[real], cells[real]] = spread[real]
+        right = -np.take_along_axis(mean[rows] @ self._precision[: self.cells], cells, axis=1)
+        place, real_wanted = _places(np.pad(wanted, (0, _PADDING))[cells] & real)
+        few = place.shape[1] < cells.shape[1] // 2
+        if few:  # solve for these cells alone
+            unit = np.zeros((*cells.shape, place.shape[1] + 1))
+            window, column = np.nonzero(real_wanted)
+            unit[window, place[window, column], column] = 1.0
+            unit[:, :, -1] = right
+            solution = np.linalg.solve(system, unit)
+            solved, spread = solution[:, :, -1], np.zeros(cells.shape)
+            at = place[window, column]
+            spread[window, at] = solution[window, at, column]
+        else:
+            inverse = np.linalg.inv(system)
+            solved = (inverse @ right[:, :, None])[:, :, 0]
+            spread = np.diagonal(inverse, axis1=1, axis2=2)
+        window, column = np.nonzero(real)
+        mean[rows[window], cells[window, column]] = solved[window, column]
+        variance[rows[window], cells[window, column]] = np.maximum(spread[window, column], 0.0)
 
     def _by_covariance(self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64]) -> None:
         cells, _ = _places(observed[rows])

@@ -7,7 +7,10 @@ constant. Moments are pairwise: a pair of cells counts in the windows in which b
   distance in steps alone (block Toeplitz). It has C * C * (2T - 1) numbers instead of D * D / 2.
 - *A ridge*, the share of a cell's variance that no other cell explains.
 
-Pairwise moments need not be positive definite; negative eigenvalues are set to the ridge.
+Pairwise moments need not be positive definite; negative eigenvalues are set to the ridge. Lags at which two sensors
+were never observed together (a sensor that reports once an hour) are interpolated between their neighbours. A sensor
+without variance, or with next to no readings, has no moments: its cells are independent of all other sensors and follow
+one another like a slow Ornstein-Uhlenbeck process, so that its holes are interpolated once it moves.
 """
 
 from __future__ import annotations
@@ -18,8 +21,11 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-LEVEL_VARIANCE = 1e4  # of a sensor's free level, in variances of its cells within a window
+# Of a sensor's free level, in variances of its cells within a window. Larger ones leave an observed sensor's answers as
+# they are, and cost the precision matrix digits.
+LEVEL_VARIANCE = 1e3
 _LEAST_VARIANCE = 1e-8  # of a cell, in squared scales of its sensor; a sensor below it counts as constant
+_LEAST_READINGS = 1.0  # a window, on average; a sensor with fewer has no moments of its own
 _ROWS_AT_A_TIME = 4096
 
 
@@ -36,6 +42,7 @@ class Moments:
         self.sensors, self.steps = sensors, steps
         cells = sensors * steps
         self._products, self._pairs = np.zeros((cells, cells)), np.zeros((cells, cells))
+        self._by_lag: Doubles | None = None
         self.windows = 0
 
     def add(self, values: Doubles, observed: Bools) -> None:
@@ -45,12 +52,16 @@ class Moments:
             values: float64 [n, C, T], in scales of their sensors; ignored where not observed.
             observed: bool [n, C, T].
         """
+        self._by_lag = None
         for start in range(0, len(values), _ROWS_AT_A_TIME):
             part = slice(start, start + _ROWS_AT_A_TIME)
             centred = without_level(values[part], observed[part]).reshape(-1, self.sensors * self.steps)
-            seen = observed[part].reshape(centred.shape).astype(np.float64)
             self._products += centred.T @ centred
-            self._pairs += seen.T @ seen
+            if observed[part].all():
+                self._pairs += len(centred)
+            else:
+                seen = observed[part].reshape(centred.shape).astype(np.float32)  # exact for counts below 2^24
+                self._pairs += seen.T @ seen
         self.windows += len(values)
 
     def covariance(self, *, shrinkage: float, ridge: float) -> Doubles:
@@ -65,30 +76,61 @@ class Moments:
         """
         if not self.windows:
             raise ValueError("expected windows, found none")
-        by_lag = self._average_over_lags()
+        mixed, by_sensor = self._mixed(shrinkage)
+        usual = by_sensor.repeat(self.steps)
+        return _positive(mixed, ridge * usual) + LEVEL_VARIANCE * self._per_sensor(by_sensor)
+
+    def level_variance(self, *, shrinkage: float) -> Doubles:
+        """Return the variance of each sensor's free level [C] in `covariance`."""
+        return np.multiply(LEVEL_VARIANCE, self._mixed(shrinkage)[1])
+
+    def _mixed(self, shrinkage: float) -> tuple[Doubles, Doubles]:
+        """The shrunk moments [D, D], and the variance of a cell of each sensor [C]."""
+        if self._by_lag is None:
+            self._by_lag = self._average_over_lags()
         known = self._pairs > 0
-        pairwise = np.divide(self._products, self._pairs, out=by_lag.copy(), where=known)
-        mixed = (1.0 - shrinkage) * pairwise + shrinkage * by_lag
+        pairwise = np.divide(self._products, self._pairs, out=self._by_lag.copy(), where=known)
+        mixed = (1.0 - shrinkage) * pairwise + shrinkage * self._by_lag
+        return mixed, self._without_moments(mixed)
+
+    def _without_moments(self, mixed: Doubles) -> Doubles:
+        """Give sensors without moments a slow process of their own, in place; return the variance of a cell [C]."""
+        shape = (self.sensors, self.steps, self.sensors, self.steps)
+        blocks = mixed.reshape(shape)
         by_sensor = np.diagonal(mixed).reshape(self.sensors, self.steps).mean(axis=1)
-        usual = np.maximum(by_sensor, _LEAST_VARIANCE).repeat(self.steps)
-        return _positive(mixed, ridge * usual) + self._levels(usual)
+        readings = np.diagonal(self._pairs).reshape(self.sensors, self.steps).sum(axis=1) / self.windows
+        step = np.arange(self.steps)
+        slow = np.exp(-np.abs(step[:, None] - step) / self.steps)
+        for sensor in np.flatnonzero((by_sensor < _LEAST_VARIANCE) | (readings < _LEAST_READINGS)):
+            blocks[sensor] = 0.0
+            blocks[:, :, sensor] = 0.0
+            blocks[sensor, :, sensor] = slow
+            by_sensor[sensor] = 1.0
+        return np.asarray(by_sensor, np.float64)
 
     def _average_over_lags(self) -> Doubles:
         shape = (self.sensors, self.steps, self.sensors, self.steps)
         products, pairs = self._products.reshape(shape), self._pairs.reshape(shape)
-        out = np.zeros(shape)
         step = np.arange(self.steps)
+        count = np.zeros((self.sensors, self.sensors, self.steps))
+        mean = np.zeros_like(count)
         for lag in range(self.steps):
             early, late = step[: self.steps - lag], step[lag:]
-            count = pairs[:, early, :, late].sum(axis=0)  # [C, C]: advanced indices come first
-            mean = np.divide(products[:, early, :, late].sum(axis=0), count, out=np.zeros_like(count), where=count > 0)
-            out[:, early, :, late] = mean
-            out[:, late, :, early] = mean.T
+            count[:, :, lag] = pairs[:, early, :, late].sum(axis=0)  # [C, C]: advanced indices come first
+            mean[:, :, lag] = products[:, early, :, late].sum(axis=0) / np.maximum(count[:, :, lag], 1.0)
+        for a, b in np.argwhere((count == 0).any(axis=2) & (count > 0).any(axis=2)):
+            seen = np.flatnonzero(count[a, b])
+            mean[a, b] = np.interp(step, seen, mean[a, b, seen])
+        out = np.zeros(shape)
+        for lag in range(self.steps):
+            early, late = step[: self.steps - lag], step[lag:]
+            out[:, early, :, late] = mean[:, :, lag]
+            out[:, late, :, early] = mean[:, :, lag].T
         return out.reshape(self._products.shape)
 
-    def _levels(self, usual: Doubles) -> Doubles:
-        same = np.kron(np.eye(self.sensors), np.ones((self.steps, self.steps)))
-        return LEVEL_VARIANCE * usual * same
+    def _per_sensor(self, variance: Doubles) -> Doubles:
+        same: Doubles = np.kron(np.diag(variance), np.ones((self.steps, self.steps))).astype(np.float64)
+        return same
 
 
 def without_level(values: Doubles, observed: Bools) -> Doubles:
@@ -99,9 +141,12 @@ def without_level(values: Doubles, observed: Bools) -> Doubles:
 
 
 def _positive(matrix: Doubles, floor: Doubles) -> Doubles:
-    """Add the floor to the diagonal, after negative eigenvalues were set to 0."""
-    value, vector = np.linalg.eigh(matrix)
-    if value[0] < 0:
+    """Add the floor to the diagonal, after negative eigenvalues that half of it does not lift were set to 0."""
+    matrix = (matrix + matrix.T) / 2
+    try:
+        np.linalg.cholesky(matrix + np.diag(floor / 2))  # a twentieth of the time of its eigenvalues
+    except np.linalg.LinAlgError:
+        value, vector = np.linalg.eigh(matrix)
         matrix = (vector * np.maximum(value, 0.0)) @ vector.T
-    out = matrix + np.diag(floor)
-    return (out + out.T) / 2
+        matrix = (matrix + matrix.T) / 2
+    return matrix + np.diag(floor)
