@@ -21,6 +21,7 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 _PADDING = 8  # windows are solved together where their numbers of cells agree after rounding up to a multiple of this
+_CACHED = 8  # windows whose rows of the precision matrix stay in the processor's cache
 _BLOCK_NUMBERS = 1 << 22  # of the systems that are solved at a time: 32 MB
 
 
@@ -66,8 +67,9 @@ class Conditional:
         asked = np.ones(self.cells, np.bool_) if wanted is None else wanted
         needed = (~observed[:, asked]).any(axis=1)
         few = missing <= self.cells // 2
-        for rows in _batches(np.where(few & needed, missing, 0)):
-            self._by_precision(mean, variance, observed, rows, asked & with_variance)
+        asked = asked & with_variance
+        for rows in _batches(np.where(few & needed, missing, 0), (asked & ~observed).sum(axis=1)):
+            self._by_precision(mean, variance, observed, rows, asked)
         for rows in _batches(np.where(few | ~needed, 0, self.cells - missing)):
             self._by_covariance(mean, variance, observed, rows)
         nothing = np.flatnonzero(missing == self.cells)
@@ -80,7 +82,7 @@ class Conditional:
         hole = ~observed[rows]
         cells, real = _places(hole)
         system = self._precision[cells[:, :, None], cells[:, None, :]]
-        right = -np.take_along_axis(mean[rows] @ self._precision[: self.cells], cells, axis=1)
+        right = -_products(self._precision[:, : self.cells], cells, mean[rows])
         place, real_wanted = _places(np.pad(wanted, (0, _PADDING))[cells] & real)
         few = place.shape[1] < cells.shape[1] // 2
         if few:  # solve for these cells alone
@@ -120,11 +122,30 @@ def _with_padding(matrix: Doubles) -> Doubles:
     return padded
 
 
-def _batches(sizes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield rows whose systems have about the same size, some at a time; rows of size 0 are left out."""
-    rounded = -(-sizes // _PADDING) * _PADDING
-    for size in np.unique(rounded[rounded > 0]).tolist():
-        rows = np.flatnonzero(rounded == size)
+def _products(matrix: Doubles, cells: NDArray[np.int64], vectors: Doubles) -> Doubles:
+    """Each window's rows [n, k] of the matrix times its vector [n, D].
+
+    One product a window: in a product of matrices the last bits would depend on the number of windows.
+    """
+    out = np.empty(cells.shape)
+    for start in range(0, len(cells), _CACHED):
+        part = slice(start, start + _CACHED)
+        out[part] = (matrix[cells[part]] @ vectors[part, :, None])[:, :, 0]
+    return out
+
+
+def _batches(sizes: NDArray[np.int64], columns: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.int64]]:
+    """Yield rows whose systems have about the same size, some at a time; rows of size 0 are left out.
+
+    The shapes of a row's matrices follow from its own cells, so its answer has the same bits in every batch.
+
+    Args:
+        sizes: int64 [n], of the systems.
+        columns: int64 [n], of their right-hand sides; None: they follow from the sizes.
+    """
+    rounded, width = (-(-each // _PADDING) * _PADDING for each in (sizes, sizes if columns is None else columns))
+    for size, column in np.unique(np.stack([rounded, width])[:, rounded > 0], axis=1).T.tolist():
+        rows = np.flatnonzero((rounded == size) & (width == column))
         at_a_time = max(1, _BLOCK_NUMBERS // size**2)
         yield from (rows[start : start + at_a_time] for start in range(0, len(rows), at_a_time))
 

@@ -71,7 +71,8 @@ class Levels:
             scale = np.diagonal(system)
             system = system + np.diag(_RIDGE * scale + np.where(scale > 0, 0.0, 1.0))
             weights = np.linalg.solve(system, self.covariance[pattern])
-            mean += (level[:, pattern] - self.mean[pattern]) @ weights
+            # One product a window: in a product of matrices the last bits would depend on the number of windows.
+            mean += ((level[:, None, pattern] - self.mean[pattern]) @ weights)[:, 0]
             spread = np.maximum(spread - (weights * self.covariance[pattern]).sum(axis=0), 0.0)
         mean = np.clip(mean, self.lowest, self.highest)
         mean[:, np.sqrt(spread) > _MOST_DEVIATIONS * self.own] = np.nan
