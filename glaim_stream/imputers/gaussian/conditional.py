@@ -38,12 +38,13 @@ class Conditional:
             ValueError: it is not.
         """
         try:
-            inverse_root = np.linalg.inv(np.linalg.cholesky(covariance))
+            np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError as error:
             raise ValueError("expected a positive definite covariance") from error
         # Cells at the end, which depend on nothing, pad systems of different sizes.
         self._covariance = _with_padding(covariance)
-        self._precision = _with_padding(inverse_root.T @ inverse_root)
+        precision = np.linalg.inv(covariance)
+        self._precision = _with_padding((precision + precision.T) / 2)
 
     @property
     def cells(self) -> int:

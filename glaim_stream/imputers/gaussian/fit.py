@@ -108,13 +108,13 @@ def fit(
     if validation is not None:
         found = check(form, validation)
         form = _corrected(form, found, validation)
-        found = check(form, validation)
-        errors = _errors(found) | validation.by_variant
+        errors = _errors(found, form.kinds) | validation.by_variant
     everything = series.windows(span, CONSTANTS.training_windows)
     if validation is not None:
         newest = series.rows(cut - span + 1, series.steps).windows(span, CONSTANTS.training_windows // 4)
         for name in weights:
             candidates[name].add(newest)
+            candidates[name].ridge *= cut / series.steps  # the noise of moments falls with the number of rows
     final = _form(candidates, weights, everything, series, sensors, steps)
     final = dataclasses.replace(
         final, kinds=form.kinds, calibration=form.calibration, carried_deviation=form.carried_deviation
@@ -166,20 +166,22 @@ def _validation(series: Series, cut: int, steps: int) -> Validation | None:
     deviation = np.where(square > 1e-18 * mean**2, np.sqrt(square), 0.0)
     usual = np.nanmedian(np.where(deviation > 0, deviation, np.nan), axis=0) if deviation.any() else deviation[0]
     unit = np.where(deviation > 0, deviation, np.where(np.nan_to_num(usual) > 0, np.nan_to_num(usual), 1.0))
-    return Validation(windows, unit[windows.group])
+    independent = len(series.values) * (series.steps - cut - steps) / steps
+    return Validation(windows, unit[windows.group], independent)
 
 
 def _chosen(
     candidates: Mapping[str, Candidate], windows: Windows, validation: Validation, span: int
 ) -> dict[str, float]:
-    """Choose constants of the plain variant, which all others share, and the weights."""
+    """Choose the constants of the variants, those of the plain one first, and the weights."""
     large = windows.values.shape[1] * span > CONSTANTS.large_cells
     most = CONSTANTS.search_windows // (4 if large else 1)
     plain = candidates[PLAIN]
     choose_constants(plain, windows, validation, most)
     errors = {}
     for name, candidate in candidates.items():
-        candidate.shrinkage, candidate.ridge = plain.shrinkage, plain.ridge
+        if candidate is not plain:
+            choose_constants(candidate, windows, validation, most, plain)
         errors[name] = validation.errors(candidate.variant(windows), candidate, CONSTANTS.weight_windows)
     validation.by_variant = {
         name: {case: float(np.mean(error**2)) for case, error in cases.items() if len(error)}
@@ -254,9 +256,12 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
     return dataclasses.replace(form, kinds=tuple(kinds), calibration=calibration, carried_deviation=carried)
 
 
-def _errors(found: Mapping[str, Check]) -> dict[str, dict[str, float]]:
-    methods = {MIX: "error", INTERPOLATION: "line", LAST_VALUE: "last"}
-    return {
-        method: {case: float(np.mean(getattr(each, name) ** 2)) for case, each in found.items() if len(each.error)}
-        for method, name in methods.items()
-    }
+def _errors(found: Mapping[str, Check], kinds: Sequence[Kind]) -> dict[str, dict[str, float]]:
+    carried = np.array([kind is Kind.CARRIED for kind in kinds], np.bool_)
+    errors: dict[str, dict[str, float]] = {MIX: {}, INTERPOLATION: {}, LAST_VALUE: {}}
+    for case, each in found.items():
+        if len(each.error):
+            ours = np.where(carried[each.sensor], each.last, each.error)
+            for method, error in zip(errors, (ours, each.line, each.last), strict=True):
+                errors[method][case] = float(np.mean(error**2))
+    return errors

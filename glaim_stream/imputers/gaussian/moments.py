@@ -43,6 +43,7 @@ class Moments:
         cells = sensors * steps
         self._products, self._pairs = np.zeros((cells, cells)), np.zeros((cells, cells))
         self._by_lag: Doubles | None = None
+        self._clipped: dict[float, Doubles] = {}  # by shrinkage: eigenvalues take seconds where there are many cells
         self.windows = 0
 
     def add(self, values: Doubles, observed: Bools) -> None:
@@ -53,6 +54,7 @@ class Moments:
             observed: bool [n, C, T].
         """
         self._by_lag = None
+        self._clipped = {}
         for start in range(0, len(values), _ROWS_AT_A_TIME):
             part = slice(start, start + _ROWS_AT_A_TIME)
             centred = without_level(values[part], observed[part]).reshape(-1, self.sensors * self.steps)
@@ -77,8 +79,11 @@ class Moments:
         if not self.windows:
             raise ValueError("expected windows, found none")
         mixed, by_sensor = self._mixed(shrinkage)
-        usual = by_sensor.repeat(self.steps)
-        return _positive(mixed, ridge * usual) + LEVEL_VARIANCE * self._per_sensor(by_sensor)
+        floor = ridge * by_sensor.repeat(self.steps)
+        if shrinkage not in self._clipped and not _is_positive(mixed + np.diag(floor / 2)):
+            self._clipped[shrinkage] = _without_negative_eigenvalues(mixed)
+        matrix = self._clipped.get(shrinkage, mixed)
+        return matrix + np.diag(floor) + LEVEL_VARIANCE * self._per_sensor(by_sensor)
 
     def level_variance(self, *, shrinkage: float) -> Doubles:
         """Return the variance of each sensor's free level [C] in `covariance`."""
@@ -91,6 +96,7 @@ class Moments:
         known = self._pairs > 0
         pairwise = np.divide(self._products, self._pairs, out=self._by_lag.copy(), where=known)
         mixed = (1.0 - shrinkage) * pairwise + shrinkage * self._by_lag
+        mixed = (mixed + mixed.T) / 2
         return mixed, self._without_moments(mixed)
 
     def _without_moments(self, mixed: Doubles) -> Doubles:
@@ -140,13 +146,15 @@ def without_level(values: Doubles, observed: Bools) -> Doubles:
     return np.where(observed, values - total / np.maximum(count, 1), 0.0)
 
 
-def _positive(matrix: Doubles, floor: Doubles) -> Doubles:
-    """Add the floor to the diagonal, after negative eigenvalues that half of it does not lift were set to 0."""
-    matrix = (matrix + matrix.T) / 2
+def _is_positive(matrix: Doubles) -> bool:
     try:
-        np.linalg.cholesky(matrix + np.diag(floor / 2))  # a twentieth of the time of its eigenvalues
+        np.linalg.cholesky(matrix)  # a twentieth of the time of the eigenvalues
     except np.linalg.LinAlgError:
-        value, vector = np.linalg.eigh(matrix)
-        matrix = (vector * np.maximum(value, 0.0)) @ vector.T
-        matrix = (matrix + matrix.T) / 2
-    return matrix + np.diag(floor)
+        return False
+    return True
+
+
+def _without_negative_eigenvalues(matrix: Doubles) -> Doubles:
+    value, vector = np.linalg.eigh(matrix)
+    clipped = (vector * np.maximum(value, 0.0)) @ vector.T
+    return np.asarray((clipped + clipped.T) / 2, np.float64)

@@ -6,6 +6,7 @@ by data is counted in `Validation.choices`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +19,7 @@ from glaim_stream.imputers.gaussian.levels import levels_of
 from glaim_stream.imputers.gaussian.moments import Moments
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.series import Windows
-from glaim_stream.imputers.gaussian.simplex import convex_weights
+from glaim_stream.imputers.gaussian.simplex import convex_weights, with_penalty
 from glaim_stream.imputers.gaussian.transform import Transform
 from glaim_stream.imputers.gaussian.variant import Variant
 
@@ -34,20 +35,25 @@ class Constants:
     shrinkages, ridges: the values that are tried.
     training_windows: most windows whose moments are taken.
     search_windows, weight_windows: validation windows for shrinkage and ridge, and for everything else, at most.
+    case_weights: of the cases, where one number is made of their errors; the newest steps of all sensors count half,
+        because a large ridge gains little there and loses much elsewhere.
     large_cells: C * L above which a quarter of these validation windows is used.
-    least_gain: share of the error by which several variants must beat the best single one.
+    least_gain: share of the error, with the penalty, by which several variants must beat the best single one.
     least_weight: of a variant that is kept.
     """
 
     default_shrinkage: float = 0.5
     default_ridge: float = 1e-2
     shrinkages: tuple[float, ...] = (0.1, 0.5, 0.9)
-    ridges: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 5e-2)
+    ridges: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2)
     training_windows: int = 12_000
     search_windows: int = 48
-    weight_windows: int = 192
+    weight_windows: int = 128
+    case_weights: Mapping[str, float] = field(
+        default_factory=lambda: {"newest_one": 1.0, "newest_all": 0.5, "blocks": 1.0, "random": 1.0}
+    )
     large_cells: int = 1_000
-    least_gain: float = 0.01
+    least_gain: float = 0.03
     least_weight: float = 0.1
 
 
@@ -99,6 +105,7 @@ class Candidate:
 class Validation:
     """Validation windows with their hidden cells.
 
+    independent: number of windows that would not overlap.
     unit: float64 [n, C], deviation of each window's group and sensor, in which errors are measured.
     choices: number of alternatives that were compared so far.
     by_variant: mean squared errors by variant and case, once they are known.
@@ -106,6 +113,7 @@ class Validation:
 
     windows: Windows
     unit: Doubles
+    independent: float
     choices: int = 0
     hidden: dict[str, Bools] = field(init=False)
     by_variant: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -130,20 +138,38 @@ class Validation:
         return found
 
 
-def choose_constants(candidate: Candidate, training: Windows, validation: Validation, most: int) -> None:
-    """Set shrinkage and ridge of a candidate: first the ridge, then the shrinkage, both by mean logarithmic error."""
+def choose_constants(
+    candidate: Candidate, training: Windows, validation: Validation, most: int, base: Candidate | None = None
+) -> None:
+    """Set shrinkage and ridge of a candidate: first the ridge, then the shrinkage, both by mean logarithmic error.
+
+    Args:
+        candidate: whose constants are chosen.
+        training: training windows.
+        validation: validation windows.
+        most: number of validation windows.
+        base: a candidate whose constants are chosen already; only ridges next to its ridge are tried then.
+    """
     variant = candidate.variant(training)
 
     def score(shrinkage: float, ridge: float) -> float:
         validation.choices += 1
         covariance = candidate.moments.covariance(shrinkage=shrinkage, ridge=ridge)
         object.__setattr__(variant, "_conditional", Conditional(covariance))
-        errors = validation.errors(variant, candidate, most).values()
-        return float(np.mean([np.log(np.mean(error**2) + 1e-12) for error in errors if len(error)]))
+        errors = validation.errors(variant, candidate, most)
+        weights = CONSTANTS.case_weights
+        logs = [weights[case] * np.log(np.mean(error**2) + 1e-12) for case, error in errors.items() if len(error)]
+        return float(np.sum(logs))
 
-    candidate.ridge = min(CONSTANTS.ridges, key=lambda ridge: score(candidate.shrinkage, ridge))
-    others = {value: score(value, candidate.ridge) for value in CONSTANTS.shrinkages}
-    candidate.shrinkage = min(others, key=lambda value: others[value])
+    ridges = CONSTANTS.ridges
+    if base is not None:
+        candidate.shrinkage = base.shrinkage
+        place = ridges.index(base.ridge)
+        ridges = ridges[max(0, place - 1) : place + 2]
+    candidate.ridge = min(ridges, key=lambda ridge: score(candidate.shrinkage, ridge))
+    if base is None:
+        others = {value: score(value, candidate.ridge) for value in CONSTANTS.shrinkages}
+        candidate.shrinkage = min(others, key=lambda value: others[value])
 
 
 def choose_weights(errors: dict[str, dict[str, Doubles]], plain: str, validation: Validation) -> dict[str, float]:
@@ -159,16 +185,17 @@ def choose_weights(errors: dict[str, dict[str, Doubles]], plain: str, validation
     parts = []
     for case, base in errors[plain].items():
         if len(base):
-            scale = np.sqrt(np.square(base).sum() + 1e-12)
+            scale = np.sqrt((np.square(base).sum() + 1e-12) / CONSTANTS.case_weights[case])
             parts.append(np.stack([errors[name][case] for name in names], axis=1) / scale)
     stacked = np.concatenate(parts)
-    single = np.square(stacked).sum(axis=0)
-    best = int(single.argmin())
-    weights = convex_weights(stacked)
+    penalty = 1.0 / validation.independent
+    gram = with_penalty(stacked.T @ stacked, penalty)
+    best = int(np.diagonal(gram).argmin())
+    weights = convex_weights(stacked, penalty)
     kept = weights >= CONSTANTS.least_weight
     if kept.any():
         weights = np.zeros(len(names))
-        weights[kept] = convex_weights(stacked[:, kept])
-    if np.square(stacked @ weights).sum() > (1.0 - CONSTANTS.least_gain) * single[best]:
+        weights[kept] = convex_weights(stacked[:, kept], penalty)
+    if weights @ gram @ weights > (1.0 - CONSTANTS.least_gain) * gram[best, best]:
         weights = np.eye(len(names))[best]
     return {name: float(weight) for name, weight in zip(names, weights, strict=True) if weight > 0}

@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 
 
-def convex_weights(errors: Doubles) -> Doubles:
+def convex_weights(errors: Doubles, penalty: float = 0.0) -> Doubles:
     """Return the weights [k] for which the weighted sum of the errors [m, k] has the least square.
 
     All subsets of columns are tried, of which there are few: exact, and without a step size.
+
+    Args:
+        errors: float64 [m, k].
+        penalty: of the weights' squares, in mean squares of the columns. It draws the weights together, as few
+            independent errors cannot tell them apart.
     """
-    gram = errors.T @ errors
+    gram = with_penalty(errors.T @ errors, penalty)
     columns = len(gram)
-    gram = gram + np.eye(columns) * (1e-9 * np.trace(gram) / columns + 1e-300)  # equal columns share their weight
     best, least = np.zeros(columns), np.inf
     for size in range(1, columns + 1):
         for subset in combinations(range(columns), size):
@@ -29,3 +33,9 @@ def convex_weights(errors: Doubles) -> Doubles:
                 best, least = np.zeros(columns), value
                 best[list(subset)] = weights
     return best
+
+
+def with_penalty(gram: Doubles, penalty: float) -> Doubles:
+    """Return the matrix [k, k] of the columns' products with the penalty, and enough for equal columns to share."""
+    columns = len(gram)
+    return gram + np.eye(columns) * ((penalty + 1e-9) * np.trace(gram) / columns + 1e-300)
