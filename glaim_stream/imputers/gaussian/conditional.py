@@ -17,10 +17,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.imputers.gaussian.inverse import inverse
+
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_PADDING = 8  # windows are solved together where their numbers of cells agree after rounding up to a multiple of this
+_PADDING = 4  # windows are solved together where their numbers of cells agree after rounding up to a multiple of this
 _BLOCK_NUMBERS = 1 << 22  # of the systems that are solved at a time: 32 MB
 
 
@@ -67,8 +69,10 @@ class Conditional:
         asked = np.ones(self.cells, np.bool_) if wanted is None else wanted
         needed = (~observed[:, asked]).any(axis=1)
         few = missing <= self.cells // 2
-        for rows in _batches(np.where(few & needed, missing, 0)):
-            self._by_precision(mean, variance, observed, rows, asked & with_variance)
+        by_precision = np.flatnonzero(few & needed & (missing > 0))
+        right = mean[by_precision] @ self._precision[: self.cells]  # of all windows at once: one large product
+        for part in _batches(missing[by_precision]):
+            self._by_precision(mean, variance, observed, by_precision[part], right[part], asked & with_variance)
         for rows in _batches(np.where(few | ~needed, 0, self.cells - missing)):
             self._by_covariance(mean, variance, observed, rows)
         nothing = np.flatnonzero(missing == self.cells)
@@ -76,12 +80,18 @@ class Conditional:
         return mean, variance
 
     def _by_precision(
-        self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64], wanted: Bools
+        self,
+        mean: Doubles,
+        variance: Doubles,
+        observed: Bools,
+        rows: NDArray[np.int64],
+        products: Doubles,
+        wanted: Bools,
     ) -> None:
         hole = ~observed[rows]
         cells, real = _places(hole)
-        system = self._precision[cells[:, :, None], cells[:, None, :]]
-        right = -np.take_along_axis(mean[rows] @ self._precision[: self.cells], cells, axis=1)
+        system = self._precision.take(cells[:, :, None] * len(self._precision) + cells[:, None, :])
+        right = -np.take_along_axis(products, cells, axis=1)
         place, real_wanted = _places(np.pad(wanted, (0, _PADDING))[cells] & real)
         few = place.shape[1] < cells.shape[1] // 2
         if few:  # solve for these cells alone
@@ -94,9 +104,9 @@ class Conditional:
             at = place[window, column]
             spread[window, at] = solution[window, at, column]
         else:
-            inverse = np.linalg.inv(system)
-            solved = (inverse @ right[:, :, None])[:, :, 0]
-            spread = np.diagonal(inverse, axis1=1, axis2=2)
+            inverted = inverse(system)
+            solved = (inverted @ right[:, :, None])[:, :, 0]
+            spread = np.diagonal(inverted, axis1=1, axis2=2)
         window, column = np.nonzero(real)
         mean[rows[window], cells[window, column]] = solved[window, column]
         variance[rows[window], cells[window, column]] = np.maximum(spread[window, column], 0.0)
