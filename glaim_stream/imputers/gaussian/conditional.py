@@ -17,10 +17,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.imputers.gaussian.inverse import inverse
+
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_PADDING = 8  # windows are solved together where their numbers of cells agree after rounding up to a multiple of this
+_PADDING = 4  # windows are solved together where their numbers of cells agree after rounding up to a multiple of this
 _CACHED = 8  # windows whose rows of the precision matrix stay in the processor's cache
 _BLOCK_NUMBERS = 1 << 22  # of the systems that are solved at a time: 32 MB
 
@@ -82,7 +84,7 @@ class Conditional:
     ) -> None:
         hole = ~observed[rows]
         cells, real = _places(hole)
-        system = self._precision[cells[:, :, None], cells[:, None, :]]
+        system = self._precision.take(cells[:, :, None] * len(self._precision) + cells[:, None, :])
         right = -_products(self._precision[:, : self.cells], cells, mean[rows])
         place, real_wanted = _places(np.pad(wanted, (0, _PADDING))[cells] & real)
         few = place.shape[1] < cells.shape[1] // 2
@@ -96,9 +98,9 @@ class Conditional:
             at = place[window, column]
             spread[window, at] = solution[window, at, column]
         else:
-            inverse = np.linalg.inv(system)
-            solved = (inverse @ right[:, :, None])[:, :, 0]
-            spread = np.diagonal(inverse, axis1=1, axis2=2)
+            inverted = inverse(system)
+            solved = (inverted @ right[:, :, None])[:, :, 0]
+            spread = np.diagonal(inverted, axis1=1, axis2=2)
         window, column = np.nonzero(real)
         mean[rows[window], cells[window, column]] = solved[window, column]
         variance[rows[window], cells[window, column]] = np.maximum(spread[window, column], 0.0)

@@ -33,7 +33,7 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-_ROWS_AT_A_TIME = 256  # windows whose arrays stay in the processor's cache
+_ROWS_AT_A_TIME = 512  # windows whose arrays stay in the processor's cache
 _LOG_DEVIATIONS = 4.0
 
 

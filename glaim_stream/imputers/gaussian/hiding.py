@@ -12,7 +12,7 @@ _SEED = 20_251
 _LONGEST_TAIL = 8  # steps, of one sensor; half of them for all
 _LONGEST_BLOCK = 24
 _BLOCK_SHARE = 0.3  # of each sensor's cells, at most
-_RANDOM_SHARES = (0.05, 0.5)
+_RANDOM_SHARES = (0.05, 0.4)
 
 
 def hidden_cells(case: str, observed: Bools) -> Bools:
@@ -21,7 +21,7 @@ def hidden_cells(case: str, observed: Bools) -> Bools:
     newest_one  the newest 1 to 8 steps of one sensor
     newest_all  the newest 1 to 4 steps of all sensors
     blocks      of each sensor, blocks of 1 to 24 steps, a share of at most 30 %
-    random      single cells, of each window a share between 5 and 50 %
+    random      single cells, of each window a share between 5 and 40 %
     """
     rng = np.random.default_rng([_SEED, CASES.index(case)])
     count, sensors, steps = observed.shape

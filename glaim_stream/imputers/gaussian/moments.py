@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 
 # Of a sensor's free level, in variances of its cells within a window. Larger ones leave an observed sensor's answers as
 # they are, and cost the precision matrix digits.
-LEVEL_VARIANCE = 1e3
+LEVEL_VARIANCE = 1e2
 _LEAST_VARIANCE = 1e-8  # of a cell, in squared scales of its sensor; a sensor below it counts as constant
 _LEAST_READINGS = 1.0  # a window, on average; a sensor with fewer has no moments of its own
 _ROWS_AT_A_TIME = 4096

@@ -47,7 +47,7 @@ class Constants:
     shrinkages: tuple[float, ...] = (0.1, 0.5, 0.9)
     ridges: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2)
     training_windows: int = 12_000
-    search_windows: int = 48
+    search_windows: int = 32
     weight_windows: int = 128
     case_weights: Mapping[str, float] = field(
         default_factory=lambda: {"newest_one": 1.0, "newest_all": 0.5, "blocks": 1.0, "random": 1.0}
