@@ -5,11 +5,12 @@ Torch and the Triton client are imported only where the settings ask for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from glaim_stream.catalogue import Catalogue, read_catalogue
+from glaim_stream.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.imputers.breaker import State
+from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Rung
 from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
@@ -67,7 +68,7 @@ def create_pipeline(
     """
     catalogue = catalogue or read_catalogue(settings.catalogue)
     contracts = read_contracts(settings, catalogue)
-    ladder = create_ladder(settings, contracts, on_failure=on_failure, on_state=on_state)
+    ladder = create_ladder(settings, contracts, catalogue.models, on_failure=on_failure, on_state=on_state)
     return Pipeline(
         catalogue,
         contracts,
@@ -84,11 +85,20 @@ def create_pipeline(
 def create_ladder(
     settings: Settings,
     contracts: Mapping[str, Contract],
+    models: Sequence[Model] = (),
     *,
     on_failure: OnFailure = lambda rung, model: None,
     on_state: OnState = lambda rung, model, state: None,
 ) -> Ladder:
-    """Build the rungs that the settings ask for, with interpolation as the last one."""
+    """Build the rungs that the settings ask for, with interpolation as the last one.
+
+    Args:
+        settings: of the worker.
+        contracts: of the models that networks serve, by model name.
+        models: of the catalogue; each may have a closed form.
+        on_failure: called for every batch that a rung could not answer.
+        on_state: called whenever the breaker of a rung for a model changes its state.
+    """
     rungs: list[Rung] = []
     if settings.imputer == "triton":
         from glaim_stream.imputers.triton import TritonImputer
@@ -109,7 +119,9 @@ def create_ladder(
         rungs.append(
             LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch, trust=settings.trust)
         )
-    rungs.append(Interpolation() if settings.needs_model else _WITHOUT_MODEL[settings.imputer]())
+    if settings.needs_model or settings.imputer == "gaussian":
+        rungs.append(ClosedFormImputer(settings.model_repository, models, trust=settings.trust))
+    rungs.append(_WITHOUT_MODEL.get(settings.imputer, Interpolation)())
     return Ladder(
         rungs,
         batch=settings.triton_batch,

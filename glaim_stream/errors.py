@@ -11,7 +11,8 @@
     ├── OwnershipLost        a partition may belong to another worker: what is in flight is dropped
     ├── WindowShapeError     windows passed to an imputer have the wrong shape
     └── ImputerError         an imputer cannot impute some windows
-        └── ImputerUnavailable   ... now, but may later: its breaker opens
+        ├── ImputerUnavailable   ... now, but may later: its breaker opens
+        └── ImputerAbsent        ... because it has nothing for their model: the next rung imputes
 
 Each message states what was expected and what was found. A bad *reading* raises no exception: bad readings are expected
 input and get a `DeadLetterCause` (glaim_stream.decode.dead_letters).
@@ -68,6 +69,10 @@ class ImputerError(GlaimError):
 
 class ImputerUnavailable(ImputerError):
     """An imputer cannot impute now, but may later."""
+
+
+class ImputerAbsent(ImputerError):
+    """An imputer has nothing for a model, which is no failure."""
 
 
 MAX_LISTED_NAMES = 8

@@ -62,6 +62,14 @@ contract_reads = Counter(
     "Lookups of the contract of an unknown model version: read, absent or refused",
     ["model", "outcome"],
 )
+form_reads = Counter(
+    "glaim_form_reads", "Closed forms of a model found in the repository: read or refused", ["model", "outcome"]
+)
+form_without_logarithm = Counter(
+    "glaim_form_without_logarithm",
+    "Windows filled without the logarithms of their closed form, because a value lies far from the trained ones",
+    ["model"],
+)
 impute_seconds = Histogram(
     "glaim_impute_seconds", "Time to impute the windows of one batch of records", buckets=_WORK_BUCKETS_S
 )

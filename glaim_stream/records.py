@@ -54,12 +54,12 @@ SCHEMA = pa.schema(
         pa.field("method", _FLAG, nullable=False),  # how the value was made
         pa.field("quality", _FLAG, nullable=False),  # the severity of the status
         pa.field("status", pa.uint32(), nullable=False),  # OPC UA StatusCode, see vocabulary.py
-        pa.field("lower", pa.float64()),  # the model's interval; null unless the method is model or blend
+        pa.field("lower", pa.float64()),  # 90 % interval; null unless the method is model, blend or gaussian
         pa.field("upper", pa.float64()),
         pa.field("gap_age", pa.uint16(), nullable=False),  # steps since the sensor's last observation, at most 65535
         pa.field("revision", pa.uint16(), nullable=False),  # 0 first; a higher revision replaces a lower one
         pa.field("final", pa.bool_(), nullable=False),  # no revision follows, except after late readings
-        pa.field("model_version", _NAME, nullable=False),  # empty unless the method is model or blend
+        pa.field("model_version", _NAME, nullable=False),  # empty unless the method is model, blend or gaussian
     ],
     metadata={_VERSION_KEY: SCHEMA_VERSION},
 )

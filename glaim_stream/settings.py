@@ -89,9 +89,10 @@ class Settings(BaseSettings):
         description="operators that the TorchScript of a model may use in addition, separated by commas, such as "
         "aten::fft_rfft. Each one more is code of torch that whoever makes a model can call",
     )
-    imputer: Literal["triton", "local", "interpolation", "last_value", "echo"] = Field(
+    imputer: Literal["triton", "local", "gaussian", "interpolation", "last_value", "echo"] = Field(
         default="triton",
-        description="first rung of the ladder. local: TorchScript in the worker. echo: no imputation, for benchmarks",
+        description="first rung of the ladder. local: TorchScript in the worker. gaussian: the closed form in the "
+        "model's folder, which is also a rung below triton and local. echo: no imputation, for benchmarks",
     )
     triton: str = Field(default="localhost:8001", description="host:port of Triton's gRPC endpoint")
     triton_tls: bool = Field(
@@ -369,7 +370,7 @@ class Settings(BaseSettings):
 
     @property
     def needs_model(self) -> bool:
-        """Whether the first rung is a trained model; the other imputers need only the window."""
+        """Whether the first rung is a network; the other imputers start without a contract."""
         return self.imputer in ("triton", "local")
 
     @property

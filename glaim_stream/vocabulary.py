@@ -34,6 +34,7 @@ class Method(IntEnum):
     INTERPOLATION = 3
     LAST_VALUE = 4
     NONE = 5
+    GAUSSIAN = 6  # the closed form: conditional mean of a Gaussian
 
 
 class Quality(IntEnum):
@@ -54,7 +55,7 @@ class Status(IntEnum):
     GOOD = 0x00000000  # observed
     UNCERTAIN = 0x40000000  # observed, and reported as uncertain by the reading itself
     UNCERTAIN_LAST_USABLE_VALUE = 0x40900000  # last value: "whatever was updating this value has stopped doing so"
-    UNCERTAIN_SUBSTITUTE_VALUE = 0x40910000  # made by the model, the blend or interpolation
+    UNCERTAIN_SUBSTITUTE_VALUE = 0x40910000  # made by the model, the blend, the closed form or interpolation
     BAD = 0x80000000  # no further detail: rows of schema 1
     BAD_NO_COMMUNICATION = 0x80310000  # null: silent for longer than max_gap; "no last known value available"
     BAD_SENSOR_FAILURE = 0x808C0000  # null, and a reading of this step reported that it holds no value

@@ -61,20 +61,22 @@ def rungs(**settings: object) -> list[str]:
 
 
 def test_interpolation_is_the_fallback_of_every_model_and_other_imputers_have_none(tmp_path: Path) -> None:
-    assert rungs(imputer="triton", fallback_local=False) == ["triton", "interpolation"]
+    assert rungs(imputer="triton", fallback_local=False) == ["triton", "gaussian", "interpolation"]
     assert rungs(imputer="triton", fallback_local=True, model_repository=tmp_path) == [
         "triton",
         "local",
+        "gaussian",
         "interpolation",
     ]
-    assert rungs(imputer="local", model_repository=tmp_path) == ["local", "interpolation"]
+    assert rungs(imputer="local", model_repository=tmp_path) == ["local", "gaussian", "interpolation"]
+    assert rungs(imputer="gaussian", model_repository=tmp_path) == ["gaussian", "interpolation"]
     for imputer in ("interpolation", "last_value", "echo"):
         assert rungs(imputer=imputer) == [imputer]
 
 
 def test_only_a_rung_served_by_triton_can_be_checked(tmp_path: Path) -> None:
     ladder = create_ladder(read_settings(imputer="triton", fallback_local=True, model_repository=tmp_path), {})
-    assert [isinstance(rung, ServedRung) for rung in ladder.rungs] == [True, False, False]
+    assert [isinstance(rung, ServedRung) for rung in ladder.rungs] == [True, False, False, False]
 
 
 async def test_failures_and_states_of_a_rung_are_reported() -> None:

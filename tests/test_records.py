@@ -245,7 +245,7 @@ def test_another_schema_is_rejected() -> None:
 
 
 def test_method_and_quality_codes_are_list_indices() -> None:
-    assert METHODS == ["observed", "model", "blend", "interpolation", "last_value", "none"]
+    assert METHODS == ["observed", "model", "blend", "interpolation", "last_value", "none", "gaussian"]
     assert QUALITIES == ["good", "uncertain", "bad"]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.records import QUALITIES
-from glaim_stream.vocabulary import Status, severity
+from glaim_stream.vocabulary import Method, Status, severity
 
 # Names and numbers from the OPC Foundation's StatusCode.csv.
 STANDARD = {
@@ -25,6 +25,13 @@ STANDARD = {
 
 def test_names_and_numbers_match_the_standard() -> None:
     assert {status.symbol: int(status) for status in Status} == STANDARD
+
+
+def test_codes_of_methods_keep_their_meaning() -> None:
+    """Rows in topics and files carry the codes; a new method gets a new one."""
+    assert [method.name.lower() for method in sorted(Method)] == [
+        "observed", "model", "blend", "interpolation", "last_value", "none", "gaussian",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("status", list(Status))

@@ -102,7 +102,8 @@ def baselines(grid: Grid, catalogue: Catalogue, records: Records) -> dict[str, O
 
 def filled(layer: Layer) -> Bools:
     """Cells without a reading that got a value."""
-    return np.isin(layer.method, (Method.MODEL, Method.BLEND, Method.INTERPOLATION, Method.LAST_VALUE))
+    methods = (Method.MODEL, Method.BLEND, Method.GAUSSIAN, Method.INTERPOLATION, Method.LAST_VALUE)
+    return np.isin(layer.method, methods)
 
 
 def _kinds(grid: Grid, hidden: pa.Table) -> NDArray[np.int8]:

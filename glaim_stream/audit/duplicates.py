@@ -96,7 +96,7 @@ def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys) -> Bools
     """
     out: Bools = np.equal(rows.revision[second], UPGRADED)
     blended = np.flatnonzero((rows.method[first] == Method.BLEND) & (rows.method[second] == Method.BLEND))
-    fallback = np.isin(rows.method, (Method.INTERPOLATION, Method.LAST_VALUE))
+    fallback = np.isin(rows.method, (Method.GAUSSIAN, Method.INTERPOLATION, Method.LAST_VALUE))
     for model in np.unique(rows.model[second[blended]]).tolist():
         steps = np.unique(rows.step[fallback & (rows.model == model)])
         here = blended[rows.model[second[blended]] == model]

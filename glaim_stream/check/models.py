@@ -7,11 +7,12 @@ import time
 from glaim_stream.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.check.findings import Finding, failed, ok, warning
 from glaim_stream.errors import CatalogueError, ContractError, GlaimError
+from glaim_stream.imputers.closed_form import WatchedForm, version_of
 from glaim_stream.imputers.first_answer import empty_windows, typical_windows
 from glaim_stream.imputers.protocol import Rung
 from glaim_stream.imputers.triton import TritonImputer
 from glaim_stream.imputers.triton_access import triton_access
-from glaim_stream.models.contract import Contract, read_contract
+from glaim_stream.models.contract import FORM_FILE, Contract, read_contract
 from glaim_stream.models.versions import Contracts
 from glaim_stream.settings import Settings
 
@@ -39,6 +40,13 @@ def contract_findings(settings: Settings, catalogue: Catalogue) -> tuple[list[Fi
             severity = failed if settings.needs_model else warning
             found.append(severity(subject, expected="a contract that fits the catalogue", found=str(error)))
     return found, contracts
+
+
+def form_findings(settings: Settings, catalogue: Catalogue) -> list[Finding]:
+    """A finding on the closed form of each model, where closed forms are the first imputer."""
+    if settings.imputer != "gaussian":
+        return []
+    return [_form(settings, model) for model in catalogue.models]
 
 
 async def answer_findings(settings: Settings, contracts: dict[str, Contract]) -> list[Finding]:
@@ -74,6 +82,15 @@ async def _answer(settings: Settings, name: str, contract: Contract) -> Finding:
             subject, expected=expected, found=f"version {version}: its values have no intervals without its contract"
         )
     return ok(subject, f"version {version} answered in {took_ms:.0f} ms")
+
+
+def _form(settings: Settings, model: Model) -> Finding:
+    subject = f"closed form of {model.name}"
+    watched = WatchedForm(settings.model_repository / model.name, model, settings.trust)
+    if watched.form is not None:
+        return ok(subject, f"{version_of(watched.form)}, fits the catalogue")
+    found = watched.problem or "none: interpolation fills until there is one"
+    return warning(subject, expected=f"{FORM_FILE} in the model's folder", found=found)
 
 
 def _contract(settings: Settings, model: Model) -> Contract:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from glaim_stream.check.broker import kafka_findings
 from glaim_stream.check.findings import Finding, Outcome, Subject
-from glaim_stream.check.models import answer_findings, catalogue_findings, contract_findings
+from glaim_stream.check.models import answer_findings, catalogue_findings, contract_findings, form_findings
 from glaim_stream.models.contract import Contract
 from glaim_stream.settings import Settings
 from glaim_stream.windows.history import history_ms
@@ -23,7 +23,7 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
     contracts: dict[str, Contract] = {}
     if catalogue is not None:
         more, contracts = contract_findings(settings, catalogue)
-        findings += more
+        findings += [*more, *form_findings(settings, catalogue)]
     if Subject.CATALOGUE not in wanted:
         findings = [finding for finding in findings if finding.outcome is Outcome.FAILED and Subject.TRITON in wanted]
     if Subject.KAFKA in wanted:

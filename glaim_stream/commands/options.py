@@ -23,6 +23,7 @@ class ImputerName(StrEnum):
 
     TRITON = "triton"
     LOCAL = "local"
+    GAUSSIAN = "gaussian"
     INTERPOLATION = "interpolation"
     LAST_VALUE = "last_value"
     ECHO = "echo"

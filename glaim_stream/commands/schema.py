@@ -37,7 +37,7 @@ _NOTES = {
     "event_time": "time of the reading used for the step; null unless observed",
     "value": "in the sensor's unit; null where there is no value",
     "observed": "true: a reading arrived; false: filled",
-    "method": "observed, model, blend, interpolation, last_value or none",
+    "method": "observed, model, blend, gaussian, interpolation, last_value or none",
     "quality": "good (observed), uncertain (filled, or reported as uncertain), bad (null): the severity of status",
     "status": "OPC UA StatusCode, see below",
     "lower": "interval of a value imputed by the model, else null",
@@ -45,7 +45,7 @@ _NOTES = {
     "gap_age": "steps since the sensor's last reading",
     "revision": "starts at 0; the highest replaces the others of its (group, sensor, ts), the later row if equal",
     "final": "false: a better value follows once later readings have arrived",
-    "model_version": "empty unless the model imputed the value",
+    "model_version": "empty unless the model or the closed form (gaussian-...) imputed the value",
 }
 
 _STATUS = {

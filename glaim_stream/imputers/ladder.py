@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from glaim_stream.errors import ImputerError, ImputerUnavailable
+from glaim_stream.errors import ImputerAbsent, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.breaker import Breaker, State
 from glaim_stream.imputers.protocol import Imputed, Rung, Windows
 from glaim_stream.vocabulary import Method
@@ -63,11 +63,7 @@ class Ladder:
         """Impute; windows that no rung could impute get NaN with method NONE."""
         starts = range(0, len(windows), self._batch)
         answers = await asyncio.gather(*(self._answer(windows.slice(start, start + self._batch)) for start in starts))
-        return Imputed(
-            np.concatenate([answer.values for answer in answers]),
-            np.concatenate([answer.method for answer in answers]),
-            [version for answer in answers for version in answer.version],
-        )
+        return Imputed.joined(answers)
 
     async def close(self) -> None:
         """Release every rung."""
@@ -105,6 +101,9 @@ class Ladder:
             answer = await rung.impute(windows)
             responded = True
             return answer
+        except ImputerAbsent:
+            responded = True
+            return None
         except ImputerError as error:
             responded = not isinstance(error, ImputerUnavailable)
             self._on_failure(rung.name, windows.model)

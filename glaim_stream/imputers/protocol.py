@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.errors import ImputerError, WindowShapeError
+from glaim_stream.vocabulary import Method
+
+_Rows = slice | NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,7 @@ class Windows:
     observed: bool [n, C, window], True where a reading arrived.
     steps: number of newest steps to impute.
     resolution: float64 [C], the step to which each sensor's imputed values are published; None: the contract's.
+    end_ms: int64 [n], start of each window's newest step, epoch ms; None: not known.
     """
 
     model: str
@@ -26,6 +31,7 @@ class Windows:
     observed: NDArray[np.bool_]
     steps: int
     resolution: NDArray[np.float64] | None = None
+    end_ms: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 3 or self.values.shape != self.observed.shape:
@@ -35,13 +41,15 @@ class Windows:
             )
         if not 1 <= self.steps <= self.values.shape[2]:
             raise WindowShapeError(f"steps must lie in 1..{self.values.shape[2]}, found {self.steps}")
+        if self.end_ms is not None and self.end_ms.shape != self.values.shape[:1]:
+            raise WindowShapeError(f"{len(self.values)} windows must have an end each, found {self.end_ms.shape}")
 
     def __len__(self) -> int:
         return len(self.values)
 
     def slice(self, start: int, stop: int) -> Windows:
         """Windows `[start, stop)`."""
-        return replace(self, values=self.values[start:stop], observed=self.observed[start:stop])
+        return self._taken(slice(start, stop))
 
     def padded(self, count: int | None) -> Windows:
         """The same windows followed by copies of the last one, `count` in all; with None, the windows unchanged.
@@ -56,8 +64,11 @@ class Windows:
             return self
         if not 0 < len(self) < count:
             raise WindowShapeError(f"expected 1 to {count} windows for a fixed batch, found {len(self)}")
-        rows = np.minimum(np.arange(count), len(self) - 1)
-        return replace(self, values=self.values[rows], observed=self.observed[rows])
+        return self._taken(np.minimum(np.arange(count), len(self) - 1))
+
+    def _taken(self, rows: _Rows) -> Windows:
+        end_ms = None if self.end_ms is None else self.end_ms[rows]
+        return replace(self, values=self.values[rows], observed=self.observed[rows], end_ms=end_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +78,38 @@ class Imputed:
     values: float64 [n, C, steps], sensor units; NaN where the imputer has no value.
     method: int8 [n, C, steps], vocabulary.Method.
     version: version of the model that imputed each window, "" without a model; length n.
+    deviation: float64 [n, C, steps], standard deviation of values with method GAUSSIAN, sensor units; None: there are
+        no such values.
     """
 
     values: NDArray[np.float64]
     method: NDArray[np.int8]
     version: list[str]
+    deviation: NDArray[np.float64] | None = None
 
     def slice(self, start: int, stop: int) -> Imputed:
         """Values for the windows `[start, stop)`."""
-        return Imputed(self.values[start:stop], self.method[start:stop], self.version[start:stop])
+        deviation = None if self.deviation is None else self.deviation[start:stop]
+        return Imputed(self.values[start:stop], self.method[start:stop], self.version[start:stop], deviation)
+
+    def versions_of(self, method: Method) -> list[str]:
+        """Versions of the windows in which a value was made by `method`."""
+        found = (self.method == method).any(axis=(1, 2))
+        return [version for version, here in zip(self.version, found.tolist(), strict=True) if here]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Imputed]) -> Self:
+        """Values of several batches in their order; `parts` must not be empty."""
+        deviation = None
+        if any(part.deviation is not None for part in parts):
+            known = [np.full(part.values.shape, np.nan) if part.deviation is None else part.deviation for part in parts]
+            deviation = np.concatenate(known)
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.method for part in parts]),
+            [version for part in parts for version in part.version],
+            deviation,
+        )
 
 
 class Imputer(Protocol):
@@ -98,6 +132,7 @@ class Rung(Protocol):
         """Impute the newest steps of each window.
 
         Raises:
+            ImputerAbsent: the imputer has nothing for their model; this counts as no failure.
             ImputerError: the imputer cannot impute these windows.
         """
         ...

@@ -20,6 +20,7 @@ from glaim_stream.errors import ContractError
 
 CONTRACT_FILE = "contract.json"
 WEIGHTS = "model.pt"
+FORM_FILE = "gaussian.npz"  # the closed form, beside the contract
 SCHEMA_VERSION: Final = 1
 
 VALUES = "VALUES"  # float32 [C, window], sensor units, 0 where missing

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Protocol
 
 from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE
+from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE
 from glaim_stream.models.store import Store, local_path
 
-# Not part of any version: copies of a version's contract, and byte code that Python leaves beside a source.
-_MODELS_OWN = frozenset({CONTRACT_FILE, f"{CONTRACT_FILE}.partial"})
+# Not part of any version: copies of a version's contract, the closed form, which is fitted anew between versions, and
+# byte code that Python leaves beside a source.
+_MODELS_OWN = frozenset({CONTRACT_FILE, f"{CONTRACT_FILE}.partial", FORM_FILE})
+_FORM_PARTIAL = f".{FORM_FILE}."  # followed by letters, while it is written
 _BYTE_CODE = "__pycache__"
 
 
@@ -47,7 +49,10 @@ def shared_files(folder: Folder, version: int) -> list[str]:
     return [
         path
         for path in folder.names(version)
-        if not path.partition("/")[0].isdigit() and path not in _MODELS_OWN and _BYTE_CODE not in path.split("/")
+        if not path.partition("/")[0].isdigit()
+        and path not in _MODELS_OWN
+        and not path.startswith(_FORM_PARTIAL)
+        and _BYTE_CODE not in path.split("/")
     ]
 
 

@@ -14,6 +14,7 @@ from glaim_stream.vocabulary import Method, Quality, Status
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 
 Floats = NDArray[np.float64]
+_BAND = 1.6448536269514722  # deviations on either side of a normal distribution's mean that hold 90 %
 _MOST_STEPS = 2.0**52  # from there on, neighbouring floats are at least a resolution apart
 TableOf = Callable[[str], SensorTable]  # by model version
 
@@ -41,6 +42,7 @@ def repair(
     value = closed.value.copy()
     method = np.where(closed.observed, np.int8(Method.OBSERVED), np.int8(Method.NONE))
     version = np.zeros(count, np.int32)
+    deviation = np.full(count, np.nan)
     holes = np.flatnonzero(closed.window != NO_WINDOW)
     if len(holes):
         assert imputed is not None
@@ -51,6 +53,8 @@ def repair(
         value[holes] = publishable(filled, sensor, table)
         method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
         version[holes] = _codes(imputed.version, version_names)[window]
+        if imputed.deviation is not None:
+            deviation[holes] = imputed.deviation[window, sensor, step]
     by_model = (method == Method.MODEL) | (method == Method.BLEND)
     lower, upper = np.full((2, count), np.nan)
     for code in np.unique(version[by_model]).tolist():  # one, except while a model is being replaced
@@ -59,10 +63,12 @@ def repair(
         lower[rows], upper[rows] = intervals(
             value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, version_table
         )
+    by_form = np.flatnonzero(method == Method.GAUSSIAN)
+    lower[by_form], upper[by_form] = bands(value[by_form], deviation[by_form], closed.sensor[by_form], table)
     wide = upper - lower > table.max_interval[closed.sensor]
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE
-    version[~by_model | wide] = 0
+    version[~(by_model | (method == Method.GAUSSIAN)) | wide] = 0
     return Rows(
         closed.group,
         closed.sensor,
@@ -154,6 +160,29 @@ def intervals(
             bound = keep(value[rows] + residuals[own, age], value[rows])
             side[rows] = np.clip(bound, table.low[own], table.high[own])
     return lower, upper
+
+
+def bands(
+    value: NDArray[np.float64],
+    deviation: NDArray[np.float64],
+    sensor: NDArray[np.int32] | NDArray[np.int64],
+    table: SensorTable,
+) -> tuple[Floats, Floats]:
+    """The 90 % interval of each value of the closed form, rounded and limited as the value is.
+
+    Args:
+        value: [n], sensor units.
+        deviation: [n], standard deviation, sensor units; NaN where it is not known.
+        sensor: [n].
+        table: the model's sensors.
+
+    Returns:
+        Lower and upper, float64 [n]; NaN where the deviation is not known.
+    """
+    half = _BAND * deviation
+    lower = publishable(value - half, sensor, table)
+    upper = publishable(value + half, sensor, table)
+    return np.minimum(lower, value), np.maximum(upper, value)
 
 
 def _codes(versions: Sequence[str], names: list[str]) -> NDArray[np.int32]:

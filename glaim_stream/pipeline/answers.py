@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +94,7 @@ def blended(imputed: Imputed, holes: HoleAnswers, weight: Doubles) -> Imputed:
     model_alone = from_model & ((weight >= 1) | ~from_baseline)
     baseline_alone = ~from_model | (weight <= 0)
     method[place] = np.where(model_alone, np.int8(Method.MODEL), np.where(baseline_alone, line, np.int8(Method.BLEND)))
-    return Imputed(values, method, imputed.version)
+    return replace(imputed, values=values, method=method)
 
 
 def _baseline(values: Doubles, observed: NDArray[np.bool_], window: Ints, sensor: Ints, lag: Ints) -> Doubles:

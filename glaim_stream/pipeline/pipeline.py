@@ -229,14 +229,21 @@ class Pipeline:
         probe_count = 0 if probed is None else len(probed)
         metrics.windows.inc(hole_count)
         metrics.side_windows.inc(probe_count)
-        stacked = [(each.window_values, each.window_observed) for each in [rows] if each is not None and hole_count]
-        stacked += [(each.values, each.observed) for each in [probed] if each is not None]
+        model = self.catalogue.models[model_index]
+        stacked: list[tuple[np.ndarray, ...]] = []
+        if rows is not None and hole_count:
+            stacked.append((rows.window_values, rows.window_observed, rows.window_ends_ms(model.step_ms)))
+        if probed is not None:
+            stacked.append((probed.values, probed.observed, probed.window_ends_ms(model.step_ms)))
         if not stacked:
             return Answer(model_index, rows, None, None, None)
-        model = self.catalogue.models[model_index]
-        values, observed = (each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True))
+        values, observed, end_ms = (
+            each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True)
+        )
         resolution = self._tables[model_index].resolution
-        imputed = await self.imputer.impute(Windows(model.name, values, observed, model.revise_after + 1, resolution))
+        imputed = await self.imputer.impute(
+            Windows(model.name, values, observed, model.revise_after + 1, resolution, end_ms)
+        )
         return Answer(
             model_index,
             rows,
@@ -261,7 +268,7 @@ class Pipeline:
                 imputed = blended(imputed, holes, hole_weight)
             if probes is not None and probe_imputed is not None and not again:
                 mixed = publishable(blend(questions.model, questions.baseline, probe_weight), questions.sensor, table)
-                version = next((version for version in probe_imputed.version if version), "")
+                version = next(iter(probe_imputed.versions_of(Method.MODEL)), "")
                 count_accuracy(model.name, model.sensor_ids, table_of(version), probes, questions, mixed)
         if self._upgrades:
             _note_for_upgrades(scores.upgrades[answer.model_index], answer)

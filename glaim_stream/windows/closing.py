@@ -61,6 +61,13 @@ class Closed:
         """Codes of the groups of its rows."""
         return [self.group]
 
+    def window_ends_ms(self, step_ms: int) -> Ints:
+        """Start of the newest step of each window, int64 [w]."""
+        holes = np.flatnonzero(self.window != NO_WINDOW)
+        ends_ms = np.zeros(len(self.window_values), np.int64)
+        ends_ms[self.window[holes]] = self.ts_ms[holes] + self.lag[holes] * np.int64(step_ms)
+        return ends_ms
+
 
 def close_step(
     rings: Rings, rules: Rules, lookback: LookBack, slow: SlowSensors | None = None, *, published: bool, by_clock: bool

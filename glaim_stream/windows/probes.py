@@ -63,6 +63,12 @@ class Probes:
     def __len__(self) -> int:
         return len(self.values)
 
+    def window_ends_ms(self, step_ms: int) -> Ints:
+        """Start of the newest step of each window, int64 [w]."""
+        ends_ms = np.zeros(len(self), np.int64)
+        ends_ms[self.window] = self.step * step_ms
+        return ends_ms
+
 
 def joined(parts: Sequence[Probes]) -> Probes:
     """Join probe windows of one model in their order; `parts` must not be empty."""

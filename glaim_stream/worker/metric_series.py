@@ -50,6 +50,9 @@ def create_series(
         for counter in (metrics.imputer_failures, metrics.imputer_openings, metrics.imputer_probes):
             counter.labels(rung, model.name)
     for model in catalogue.models:
+        metrics.form_without_logarithm.labels(model.name)
+        for outcome in ("read", "refused"):
+            metrics.form_reads.labels(model.name, outcome)
         if model.name in contracts:
             metrics.model_info.labels(model.name, str(contracts[model.name].version)).set(1)
             for outcome in ("read", "absent", "refused"):

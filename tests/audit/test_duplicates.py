@@ -139,7 +139,7 @@ def test_imputed_rows_of_an_upgrade_may_differ() -> None:
     ("group", "earliest", "latest"),
     [(G1, STEP - HORIZON - 8, STEP + 2), (H1, STEP - HORIZON - 8, STEP + 1)],  # window and revise_after of its model
 )
-@pytest.mark.parametrize("fallback", [Method.INTERPOLATION, Method.LAST_VALUE])
+@pytest.mark.parametrize("fallback", [Method.GAUSSIAN, Method.INTERPOLATION, Method.LAST_VALUE])
 def test_blends_may_differ_near_a_fallback_value(group: int, earliest: int, latest: int, fallback: Method) -> None:
     def with_fallback_at(step: int, *, of: int = group, method: Method = fallback) -> str:
         blend = {"group": group, "method": Method.BLEND}

@@ -31,6 +31,26 @@ def glaim(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     return call(*arguments, environment={"COLUMNS": "120", **environment})
 
 
+@pytest.mark.parametrize(("given", "expected"), [({}, "1"), ({"OMP_NUM_THREADS": "3"}, "3")])
+def test_linear_algebra_has_one_thread_unless_the_environment_says_otherwise(
+    given: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    program = """
+import atexit, os, sys
+from glaim_stream.commands.main import main
+assert "numpy" not in sys.modules
+atexit.register(lambda: print(os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")))
+sys.argv = ["glaim-stream", "schema"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == expected
+
+
 @pytest.fixture
 def groups_yaml(tmp_path: Path) -> Path:
     path = tmp_path / "groups.yaml"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ImputerError, ImputerUnavailable, WindowShapeError
+from glaim_stream.errors import ImputerAbsent, ImputerError, ImputerUnavailable, WindowShapeError
+from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
@@ -76,6 +77,21 @@ async def test_a_failed_batch_is_counted_and_passed_to_the_next_rung() -> None:
     assert methods == [1, 1, 1, 1, Method.INTERPOLATION, Method.INTERPOLATION]
     assert answer.version == ["1", "1", "1", "1", "", ""]
     assert failed == [("scripted", "m")]
+
+
+async def test_a_rung_that_has_nothing_for_a_model_is_skipped_without_a_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failed: list[tuple[str, str]] = []
+    states: list[State] = []
+    ladder = Ladder(
+        [Scripted(bad=(0,), error=ImputerAbsent), Interpolation()],
+        on_failure=lambda *names: failed.append(names),
+        on_state=lambda rung, model, state: states.append(state),
+    )
+    for _ in range(2):
+        assert (await ladder.impute(windows(1))).version == [""]
+    assert (failed, states, caplog.messages) == ([], [], [])
 
 
 async def test_windows_that_no_rung_imputes_are_null() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from glaim_stream.errors import ImputerError, WindowShapeError
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
+from glaim_stream.vocabulary import Method
 
 
 def windows(count: int, steps: int = 2) -> Windows:
@@ -75,6 +77,30 @@ def test_a_slice_of_imputed_values_is_cut_in_every_column() -> None:
     whole = Imputed(np.arange(5.0, dtype=np.float32)[:, None, None], np.arange(5)[:, None, None], list("abcde"))
     part = whole.slice(1, 3)
     assert (part.values.ravel().tolist(), part.method.ravel().tolist(), part.version) == ([1, 2], [1, 2], ["b", "c"])
+
+
+def test_the_ends_of_windows_are_cut_and_padded_with_them() -> None:
+    three = replace(windows(3), end_ms=np.array([10, 20, 30]))
+    for part, expected in ((three.slice(1, 3), [20, 30]), (three.padded(5), [10, 20, 30, 30, 30])):
+        assert part.end_ms is not None
+        assert part.end_ms.tolist() == expected
+    with pytest.raises(WindowShapeError, match=r"3 windows must have an end each, found \(2,\)"):
+        replace(windows(3), end_ms=np.array([10, 20]))
+
+
+def test_batches_of_imputed_values_are_joined_and_deviations_are_unknown_where_a_rung_has_none() -> None:
+    ones = np.ones((1, 1, 2))
+    by_model = Imputed(ones, np.full(ones.shape, Method.MODEL, np.int8), ["1"])
+    by_form = Imputed(2 * ones, np.full(ones.shape, Method.GAUSSIAN, np.int8), ["gaussian-0"], 0.5 * ones)
+    assert Imputed.joined([by_model, by_model]).deviation is None
+    joined = Imputed.joined([by_model, by_form])
+    assert joined.deviation is not None
+    np.testing.assert_array_equal(joined.deviation.ravel(), [np.nan, np.nan, 0.5, 0.5])
+    assert (joined.values[:, 0, 0].tolist(), joined.version) == ([1, 2], ["1", "gaussian-0"])
+    assert joined.versions_of(Method.MODEL) == ["1"]
+    last = joined.slice(1, 2).deviation
+    assert last is not None
+    assert last.tolist() == [[[0.5, 0.5]]]
 
 
 @pytest.mark.parametrize("steps", [1, 6])

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from glaim_stream.commands.main import app
 from glaim_stream.errors import ContractError, ModelError
 from glaim_stream.models import folders, local
-from glaim_stream.models.contract import file_digest, read_contract, write_contract
+from glaim_stream.models.contract import FORM_FILE, file_digest, read_contract, write_contract
 from glaim_stream.models.fetch import fetch
 from glaim_stream.models.folders import DiskFolder
 from glaim_stream.models.listing import listing
@@ -45,6 +45,12 @@ def repository(tmp_path: Path) -> Path:
         (path / name / "configs" / "python.pbtxt").write_text("config")
         seal(path / name, version)
     return path
+
+
+def test_a_closed_form_belongs_to_no_version(repository: Path) -> None:
+    for name in (FORM_FILE, f".{FORM_FILE}.partial"):
+        (repository / "m" / name).write_bytes(b"fitted after the version was sealed")
+    assert open_sealed(DiskFolder(repository / "m"), "m", 2, REQUIRED, "here") is not None
 
 
 def add_code(repository: Path) -> None:

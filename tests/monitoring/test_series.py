@@ -35,6 +35,7 @@ def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
             known = {"model": "plant-pump", "sensor": sensor, "method": method, "position": "edge"}
             assert value("glaim_score_error_total", **known) is not None
     assert value("glaim_imputer_failures_total", imputer="triton", model="plant-pump") is not None
+    assert value("glaim_form_reads_total", model="plant-pump", outcome="refused") is not None
     assert value("glaim_model_info", model="plant-pump", version="1") == 1
 
 

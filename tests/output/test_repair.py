@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ QUANTILES = {
     "interior_lower": [[-0.5, -1], [0.5, 1]],  # s1: the model is always too low
     "interior_upper": [[0.5, 1], [1, 2]],
 }
+FILLING_METHODS = [method for method in Method if method not in (Method.OBSERVED, Method.NONE)]
 LIMITED = [{"id": "s0", "min": 0, "max": 10, "resolution": 0.5}, {"id": "s1"}]
 
 
@@ -112,6 +114,7 @@ def test_a_hole_beyond_max_gap_stays_null_with_a_reason(gap_age: int, quality: i
     [
         (Method.MODEL, Status.UNCERTAIN_SUBSTITUTE_VALUE),
         (Method.BLEND, Status.UNCERTAIN_SUBSTITUTE_VALUE),
+        (Method.GAUSSIAN, Status.UNCERTAIN_SUBSTITUTE_VALUE),
         (Method.INTERPOLATION, Status.UNCERTAIN_SUBSTITUTE_VALUE),
         (Method.LAST_VALUE, Status.UNCERTAIN_LAST_USABLE_VALUE),
     ],
@@ -181,6 +184,33 @@ def test_an_interval_is_clipped_to_the_limits_and_always_contains_its_value() ->
     assert (rows.lower.tolist(), rows.upper.tolist()) == ([8.5, 9.5], [10.0, 10.5])
 
 
+def by_form(value: float, deviation: float) -> Imputed:
+    imputed = answer(value, Method.GAUSSIAN, "gaussian-01234567")
+    return replace(imputed, deviation=np.full(imputed.values.shape, deviation))
+
+
+def test_the_closed_form_has_the_band_of_its_deviation_and_its_version() -> None:
+    rows = repaired(closed({"sensor": 1}, {"sensor": 1, "lag": 2}), by_form(5.0, 2.0), limited=False)
+    np.testing.assert_allclose(rows.lower, 5 - 2 * 1.645, atol=0.01)
+    np.testing.assert_allclose(rows.upper, 5 + 2 * 1.645, atol=0.01)
+    assert rows.version.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("deviation", "bounds"), [(1.0, (7.5, 10.0)), (0.01, (9.0, 9.0)), (np.nan, (np.nan, np.nan))])
+def test_the_band_is_rounded_and_clipped_as_the_value_is(deviation: float, bounds: tuple[float, float]) -> None:
+    rows = repaired(closed({}), by_form(9.1, deviation))
+    assert rows.value[0] == 9.0
+    np.testing.assert_array_equal([rows.lower[0], rows.upper[0]], bounds)
+
+
+def test_a_value_of_the_closed_form_whose_band_is_too_wide_is_withheld() -> None:
+    table = SensorTable.of(catalogue(sensors=[{"id": "s0", "max_interval": 3.0}, {"id": "s1"}]).models[0], None)
+    kept, withheld = (repair(closed({}), by_form(5.0, deviation), table, [""]) for deviation in (0.9, 1.0))
+    assert (kept.method[0], kept.version[0]) == (Method.GAUSSIAN, 1)
+    assert (withheld.method[0], withheld.version[0]) == (Method.NONE, 0)
+    assert withheld.status[0] == Status.BAD_AGGREGATE_INVALID_INPUTS
+
+
 @pytest.mark.parametrize("method", [Method.INTERPOLATION, Method.LAST_VALUE])
 def test_only_the_model_has_intervals_and_versions(method: Method) -> None:
     rows = repaired(closed({}), answer(5.0, method))
@@ -196,12 +226,11 @@ def test_versions_are_collected_and_encoded() -> None:
     assert versions == ["", "2", "3"]
 
 
-@given(
-    st.floats(width=32), st.integers(0, 1), st.integers(0, 2), st.integers(1, 50), st.sampled_from(list(Method)[1:-1])
-)
+@given(st.floats(width=32), st.integers(0, 1), st.integers(0, 2), st.integers(1, 50), st.sampled_from(FILLING_METHODS))
 def test_any_imputed_value_makes_a_valid_row(value: float, sensor: int, lag: int, gap_age: int, method: Method) -> None:
     with np.errstate(over="ignore"):  # near the largest float32 an interval may reach infinity
-        rows = repaired(closed({"sensor": sensor, "lag": lag, "gap_age": gap_age}), answer(value, method))
+        imputed = replace(answer(value, method), deviation=np.ones((1, 2, 3)) if method == Method.GAUSSIAN else None)
+        rows = repaired(closed({"sensor": sensor, "lag": lag, "gap_age": gap_age}), imputed)
     found = float(rows.value[0])
     assert np.isfinite(found) == np.isfinite(value)
     assert (severity(rows.status)[0] == Quality.BAD) == (not np.isfinite(value))

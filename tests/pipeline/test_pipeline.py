@@ -119,6 +119,28 @@ async def test_withheld_values_are_counted_by_cause() -> None:
     assert (withheld("gap") - before[0], withheld("interval") - before[1]) == (1, 1)
 
 
+async def test_the_imputer_gets_the_time_of_each_window_of_holes_and_probes() -> None:
+    """Each reading's value is its step, so that a window shows its own time."""
+    given: list[Windows] = []
+
+    class Recorder(Interpolation):
+        async def impute(self, windows: Windows) -> Imputed:
+            given.append(windows)
+            return await super().impute(windows)
+
+    pipeline = Pipeline(catalogue(sensors=2), {}, Recorder(), score_share=1.0)
+    cells = [(step, sensor) for step in range(1000, 1030) for sensor in ("s0", "s1") if (step, sensor) != (1010, "s1")]
+    records = [reading(n, step, float(step), sensor=sensor) for n, (step, sensor) in enumerate(cells)]
+    applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
+    assert applied.probes
+    await pipeline.query(applied.closed, applied.probes)
+    (windows,) = given
+    assert len(windows) > 2
+    assert windows.end_ms is not None
+    steps = windows.end_ms[:, None, None] // 1000 + np.arange(1 - 6, 1)
+    np.testing.assert_array_equal(windows.values, np.where(windows.observed, steps, 0))
+
+
 async def test_without_closed_steps_there_is_no_message() -> None:
     pipeline = Pipeline(catalogue(), {}, Ladder([Interpolation()]))
     applied = pipeline.apply(pipeline.windows(), [], now_ms=NOW_MS)

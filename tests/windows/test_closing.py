@@ -233,6 +233,20 @@ def test_steps_are_joined_in_order_with_their_windows_renumbered() -> None:
     assert joined.ts_ms.tolist() == [*one.ts_ms.tolist(), *two.ts_ms.tolist()]
 
 
+def test_every_window_ends_at_the_step_at_which_it_was_made() -> None:
+    """Holes of step 5, and the final rows of step 3, which come from the windows of step 5."""
+    made = rings(*((0, sensor, step) for sensor in (0, 1) for step in range(3)), groups=2)
+    made.start(0)
+    parts = [close_or_none(made, step=step) for step in range(3, 6)]
+    for step, part in zip(range(3, 6), parts, strict=True):
+        assert part is not None
+        assert len(part.window_values) == 1
+        assert part.window_ends_ms(1000).tolist() == [step * 1000]
+    joined = concatenate(parts)
+    assert joined is not None
+    assert joined.window_ends_ms(1000).tolist() == [3000, 4000, 5000]
+
+
 @pytest.mark.parametrize("steps", [[], [None], [None, None]])
 def test_joining_no_steps_returns_none(steps: list[None]) -> None:
     assert concatenate(steps) is None

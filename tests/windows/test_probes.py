@@ -68,6 +68,7 @@ def test_a_probe_cell_is_hidden_and_its_truth_is_the_reading() -> None:
         assert set(each.lag.tolist()) <= {0, 4}
         back = each.observed[each.window, each.sensor, np.maximum(at - each.gap_age, 0)]
         assert back.all(), "the gap age leads to the last visible observation"
+        assert each.window_ends_ms(STEP_MS).tolist() == [newest * STEP_MS] * len(each)
         place = places(each.observed, each.window, each.sensor, each.lag)
         found |= set(zip(place.tolist(), each.gap_age.tolist(), strict=True))
     assert found == {(place, age) for place in Place for age in AGES}

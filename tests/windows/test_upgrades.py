@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from glaim_stream.blend.scores import Scores
-from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import METHODS
-from glaim_stream.vocabulary import UPGRADED
+from glaim_stream.vocabulary import UPGRADED, Method
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.upgrades import MOST_ROWS
 from tests.support import Neighbours, Record, catalogue, json_record
@@ -23,15 +24,24 @@ Row = tuple[str, int, int, int, str, bool]  # group, sensor, step, revision, met
 
 
 class Interruptible(Neighbours):
-    """Neighbours while it is available, else interpolation; records the windows that it receives."""
+    """Neighbours while it is available, else a fallback; records the windows that it receives."""
 
     def __init__(self) -> None:
         self.available = True
+        self.fallback: Imputer = Interpolation()
         self.received: list[Windows] = []
 
     async def impute(self, windows: Windows) -> Imputed:
         self.received.append(windows)
-        return await (super().impute(windows) if self.available else Interpolation().impute(windows))
+        return await (super().impute(windows) if self.available else self.fallback.impute(windows))
+
+
+class ByForm(Interpolation):
+    """Interpolation in the name of the closed form."""
+
+    async def impute(self, windows: Windows) -> Imputed:
+        answer = await super().impute(windows)
+        return replace(answer, method=np.full_like(answer.method, Method.GAUSSIAN))
 
 
 class Partition:
@@ -80,12 +90,14 @@ def upgraded(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row[3] == UPGRADED]
 
 
-async def test_final_rows_of_an_outage_are_upgraded_once_the_model_is_available() -> None:
+@pytest.mark.parametrize(("fallback", "method"), [(Interpolation(), "interpolation"), (ByForm(), "gaussian")])
+async def test_final_rows_of_an_outage_are_upgraded_once_the_model_is_available(fallback: Imputer, method: str) -> None:
     partition = Partition()
+    partition.imputer.fallback = fallback
     await partition.run(range(30))
     partition.imputer.available = False
     during_outage = await partition.run(range(30, 40), silent=[31, 33])
-    assert {row[4] for row in during_outage if row[3] == 1} == {"interpolation"}
+    assert {row[4] for row in during_outage if row[3] == 1} == {method}
     assert upgraded(during_outage) == []
     partition.imputer.available = True
     assert upgraded(await partition.run(range(40, 43), silent=[41])) == [], "the model has not imputed yet"
@@ -118,6 +130,8 @@ async def test_an_upgrade_uses_the_window_of_the_final_row_without_forgotten_ste
     partition.imputer.received.clear()
     await partition.run([39])
     again = next(windows for windows in partition.imputer.received if not windows.observed[0, 0, 0])
+    assert again.end_ms is not None
+    assert again.end_ms.tolist() == [33_000]
     final_row = int(np.flatnonzero(~first.observed[:, 0, -3])[0])
     forgotten = 38 - (31 + 2)  # steps closed since the window of the final row ended
     assert np.array_equal(again.observed[0][:, forgotten:], first.observed[final_row][:, forgotten:])

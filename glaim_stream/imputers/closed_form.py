@@ -1,0 +1,168 @@
+"""The rung of the closed form: values as their expectation under a Gaussian, in the worker and without a network.
+
+A model has one where its folder in the repository holds `gaussian.npz`. A new file is taken up between two batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from glaim_stream import metrics
+from glaim_stream.catalogue import Model
+from glaim_stream.errors import ImputerAbsent, ImputerError, ModelError
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.imputers.simple import interpolated
+from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.sealed import Trust
+from glaim_stream.vocabulary import Method
+
+log = logging.getLogger(__name__)
+
+CHECK_INTERVAL_S = 10.0  # a check reads the attributes of one file
+_DIGITS = 8  # of the digest in `model_version`
+
+
+class WatchedForm:
+    """The newest usable closed form of one model."""
+
+    def __init__(self, folder: Path, model: Model, trust: Trust) -> None:
+        """Read the closed form, if there is one.
+
+        Args:
+            folder: the model's folder in the repository.
+            model: the model's entry in the catalogue, which a closed form must fit.
+            trust: closed forms have no manifest, so none is used where one is required.
+        """
+        self._folder, self._model, self._trust = folder, model, trust
+        self._state: tuple[int, ...] = ()
+        self.problem = ""  # why the last file was refused; each reason is logged once
+        self.form: ClosedForm | None = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed. One that cannot be used is refused, and the one before stays."""
+        name = self._model.name
+        try:
+            state = _state(self._folder / FORM_FILE)
+            if state == self._state:
+                self.problem = ""
+                return
+            form = self._read() if state else None
+        except (ModelError, OSError) as error:
+            if str(error) != self.problem:
+                metrics.form_reads.labels(name, "refused").inc()
+                kept = "it has none" if self.form is None else f"it keeps {version_of(self.form)}"
+                log.warning("model %s: a closed form is refused, %s: %s", name, kept, error)
+            self.problem = str(error)
+            return
+        self._state, self.problem, self.form = state, "", form
+        if form is None:
+            log.warning("model %s: the closed form was removed and is no longer used", name)
+            return
+        metrics.form_reads.labels(name, "read").inc()
+        log.info("model %s now has the closed form %s", name, version_of(form))
+
+    def _read(self) -> ClosedForm:
+        if self._trust.require_manifest or self._trust.key is not None:
+            raise ModelError("the settings require a manifest, which a closed form does not have")
+        form = ClosedForm.load(self._folder)
+        model = self._model
+        for what, expected, found in (
+            ("sensors", model.sensor_ids, list(form.sensors)),
+            ("window", model.window, form.steps),
+            ("step_ms", model.step_ms, form.step_ms),
+        ):
+            if expected != found:
+                raise ModelError(f"{FORM_FILE} has {what} {found}, the catalogue {expected}")
+        return form
+
+
+class ClosedFormImputer:
+    """An imputer that computes closed forms in a thread, one batch of a model at a time."""
+
+    name = "gaussian"
+
+    def __init__(
+        self,
+        model_repository: Path,
+        models: Iterable[Model],
+        *,
+        trust: Trust | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Read the closed forms that exist.
+
+        Args:
+            model_repository: folder with one folder per model.
+            models: of the catalogue.
+            trust: what a version must show before it is used.
+            now_s: monotonic clock, seconds.
+        """
+        trust = trust or Trust()
+        self._watched = {each.name: WatchedForm(model_repository / each.name, each, trust) for each in models}
+        self._locks = {name: asyncio.Lock() for name in self._watched}
+        self._now_s = now_s
+        self._checked_s = dict.fromkeys(self._watched, now_s())
+
+    async def impute(self, windows: Windows) -> Imputed:
+        """See Rung. Cells on which the closed form declines are interpolated."""
+        watched = self._watched.get(windows.model)
+        if watched is None:
+            raise ImputerAbsent(f"no closed form of model {windows.model}")
+        async with self._locks[windows.model]:
+            now_s = self._now_s()
+            if now_s - self._checked_s[windows.model] >= CHECK_INTERVAL_S:
+                self._checked_s[windows.model] = now_s
+                await asyncio.to_thread(watched.refresh)
+            if watched.form is None:
+                raise ImputerAbsent(f"no closed form of model {windows.model}")
+            return await asyncio.to_thread(_imputed, watched.form, windows)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def version_of(form: ClosedForm) -> str:
+    """The `model_version` of rows that a closed form filled."""
+    return f"gaussian-{form.digest[:_DIGITS]}"
+
+
+def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
+    found, expected = windows.values.shape[1:], (len(form.sensors), form.steps)
+    if found != expected:
+        raise ImputerError(f"the closed form of {windows.model} needs windows of {expected}, found {found}")
+    if windows.end_ms is None:
+        raise ImputerError(f"the closed form of {windows.model} needs the time of each window, found none")
+    try:
+        with np.errstate(all="ignore"):  # values that are not finite are declined below
+            filled = form.fill(windows.values, windows.observed, windows.end_ms, newest=windows.steps)
+            known = np.isfinite(filled.mean) & np.isfinite(filled.mean + 2.0 * filled.deviation)
+    except Exception as error:
+        raise ImputerError(f"the closed form of {windows.model} failed: {error}") from error
+    metrics.form_without_logarithm.labels(windows.model).inc(int(filled.without_logarithm.sum()))
+    values, method = filled.mean, np.full(filled.mean.shape, Method.GAUSSIAN, np.int8)
+    rows = np.flatnonzero(~known.all(axis=(1, 2)))
+    if len(rows):
+        steps = windows.steps
+        line, how = (each[..., -steps:] for each in interpolated(windows.values[rows], windows.observed[rows]))
+        values = values.copy()
+        values[rows] = np.where(known[rows], values[rows], line)
+        method[rows] = np.where(known[rows], method[rows], how)
+    deviation = np.where(known, filled.deviation, np.nan)
+    return Imputed(values, method, [version_of(form)] * len(windows), deviation)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Numbers that change with a file, behind links too; none for one that is not there."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,0 +1,163 @@
+"""Conditional mean and variance of the missing cells of many windows, each with its own pattern of holes.
+
+A window is a vector x of D = C * T cells with mean 0 and covariance K. Of P = inverse(K), the precision form needs the
+missing cells q alone (o are the observed ones):
+
+    mean = -inverse(P[q, q]) P[q, o] x[o],    variance = diagonal of inverse(P[q, q]),
+
+which is cheap where little is missing. Where more is missing than observed, the covariance form is the cheaper one:
+
+    mean = K[q, o] inverse(K[o, o]) x[o],    variance = diagonal of K[q, q] - K[q, o] inverse(K[o, o]) K[o, q].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.gaussian.inverse import inverse
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_PADDING = 4  # windows are solved together where their numbers of cells agree after rounding up to a multiple of this
+_CACHED = 8  # windows whose rows of the precision matrix stay in the processor's cache
+_BLOCK_NUMBERS = 1 << 22  # of the systems that are solved at a time: 32 MB
+
+
+class Conditional:
+    """The distribution of missing cells given the observed ones, for a fixed covariance."""
+
+    def __init__(self, covariance: Doubles) -> None:
+        """Invert the covariance.
+
+        Args:
+            covariance: float64 [D, D], symmetric and positive definite.
+
+        Raises:
+            ValueError: it is not.
+        """
+        try:
+            np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError as error:
+            raise ValueError("expected a positive definite covariance") from error
+        # Cells at the end, which depend on nothing, pad systems of different sizes.
+        self._covariance = _with_padding(covariance)
+        precision = np.linalg.inv(covariance)
+        self._precision = _with_padding((precision + precision.T) / 2)
+
+    @property
+    def cells(self) -> int:
+        """D."""
+        return len(self._covariance) - _PADDING
+
+    def fill(
+        self, values: Doubles, observed: Bools, wanted: Bools | None = None, *, with_variance: bool = True
+    ) -> tuple[Doubles, Doubles]:
+        """Return the mean and the variance of every cell; observed cells keep their value, with variance 0.
+
+        Args:
+            values: float64 [n, D]; ignored where not observed.
+            observed: bool [n, D].
+            wanted: bool [D], cells whose mean and variance are needed; others may be 0. Fewer cost less.
+            with_variance: False leaves all variances 0, which costs less.
+        """
+        mean = np.where(observed, values, 0.0)
+        variance = np.zeros_like(mean)
+        missing = self.cells - observed.sum(axis=1)
+        asked = np.ones(self.cells, np.bool_) if wanted is None else wanted
+        needed = (~observed[:, asked]).any(axis=1)
+        few = missing <= self.cells // 2
+        asked = asked & with_variance
+        for rows in _batches(np.where(few & needed, missing, 0), (asked & ~observed).sum(axis=1)):
+            self._by_precision(mean, variance, observed, rows, asked)
+        for rows in _batches(np.where(few | ~needed, 0, self.cells - missing)):
+            self._by_covariance(mean, variance, observed, rows)
+        nothing = np.flatnonzero(missing == self.cells)
+        variance[nothing] = np.diagonal(self._covariance)[: self.cells]
+        return mean, variance
+
+    def _by_precision(
+        self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64], wanted: Bools
+    ) -> None:
+        hole = ~observed[rows]
+        cells, real = _places(hole)
+        system = self._precision.take(cells[:, :, None] * len(self._precision) + cells[:, None, :])
+        right = -_products(self._precision[:, : self.cells], cells, mean[rows])
+        place, real_wanted = _places(np.pad(wanted, (0, _PADDING))[cells] & real)
+        few = place.shape[1] < cells.shape[1] // 2
+        if few:  # solve for these cells alone
+            unit = np.zeros((*cells.shape, place.shape[1] + 1))
+            window, column = np.nonzero(real_wanted)
+            unit[window, place[window, column], column] = 1.0
+            unit[:, :, -1] = right
+            solution = np.linalg.solve(system, unit)
+            solved, spread = solution[:, :, -1], np.zeros(cells.shape)
+            at = place[window, column]
+            spread[window, at] = solution[window, at, column]
+        else:
+            inverted = inverse(system)
+            solved = (inverted @ right[:, :, None])[:, :, 0]
+            spread = np.diagonal(inverted, axis1=1, axis2=2)
+        window, column = np.nonzero(real)
+        mean[rows[window], cells[window, column]] = solved[window, column]
+        variance[rows[window], cells[window, column]] = np.maximum(spread[window, column], 0.0)
+
+    def _by_covariance(self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64]) -> None:
+        cells, _ = _places(observed[rows])
+        known = np.take_along_axis(np.pad(mean[rows], ((0, 0), (0, _PADDING))), cells, axis=1)
+        system = self._covariance[cells[:, :, None], cells[:, None, :]]
+        across = self._covariance[cells, : self.cells]  # [n, o, D]; 0 for padding
+        weights = np.linalg.solve(system, across)
+        filled = np.einsum("noc,no->nc", weights, known)
+        spread = np.diagonal(self._covariance)[: self.cells] - np.einsum("noc,noc->nc", weights, across)
+        hole = ~observed[rows]
+        mean[rows] = np.where(hole, filled, mean[rows])
+        variance[rows] = np.where(hole, np.maximum(spread, 0.0), 0.0)
+
+
+def _with_padding(matrix: Doubles) -> Doubles:
+    size = len(matrix)
+    padded = np.eye(size + _PADDING)
+    padded[:size, :size] = matrix
+    return padded
+
+
+def _products(matrix: Doubles, cells: NDArray[np.int64], vectors: Doubles) -> Doubles:
+    """Each window's rows [n, k] of the matrix times its vector [n, D].
+
+    One product a window: in a product of matrices the last bits would depend on the number of windows.
+    """
+    out = np.empty(cells.shape)
+    for start in range(0, len(cells), _CACHED):
+        part = slice(start, start + _CACHED)
+        out[part] = (matrix[cells[part]] @ vectors[part, :, None])[:, :, 0]
+    return out
+
+
+def _batches(sizes: NDArray[np.int64], columns: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.int64]]:
+    """Yield rows whose systems have about the same size, some at a time; rows of size 0 are left out.
+
+    The shapes of a row's matrices follow from its own cells, so its answer has the same bits in every batch.
+
+    Args:
+        sizes: int64 [n], of the systems.
+        columns: int64 [n], of their right-hand sides; None: they follow from the sizes.
+    """
+    rounded, width = (-(-each // _PADDING) * _PADDING for each in (sizes, sizes if columns is None else columns))
+    for size, column in np.unique(np.stack([rounded, width])[:, rounded > 0], axis=1).T.tolist():
+        rows = np.flatnonzero((rounded == size) & (width == column))
+        at_a_time = max(1, _BLOCK_NUMBERS // size**2)
+        yield from (rows[start : start + at_a_time] for start in range(0, len(rows), at_a_time))
+
+
+def _places(wanted: Bools) -> tuple[NDArray[np.int64], Bools]:
+    """The wanted cells of each row [n, k], followed by padding where a row has fewer; and which of them are real."""
+    counts = wanted.sum(axis=1)
+    width = -(-int(counts.max()) // _PADDING) * _PADDING
+    beyond = np.arange(width) - counts[:, None]
+    cells, real = wanted.shape[1] + beyond, beyond < 0
+    cells[real] = np.nonzero(wanted)[1]
+    return cells, real

@@ -1,0 +1,267 @@
+"""The fit of a closed form: seconds, without epochs.
+
+The rows are cut in time, for all groups at once: training, a gap of one window, validation. Statistics, moments and
+profile come from the training rows; shrinkage, ridge, weights, kinds and calibration from the validation windows, whose
+cells are hidden as a stream's are. Then the moments and levels are extended by all other windows, so that the newest
+rows count too. With fewer than four windows of rows there is no room for a validation: defaults are used then, which
+the report shows by its empty errors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.errors import ModelError
+from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind, kind_of
+from glaim_stream.imputers.gaussian.moments import Moments
+from glaim_stream.imputers.gaussian.phase import phase_for
+from glaim_stream.imputers.gaussian.relations import find_relations
+from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, MIX, Check, Report, check
+from glaim_stream.imputers.gaussian.search import (
+    CONSTANTS,
+    Candidate,
+    Validation,
+    choose_constants,
+    choose_weights,
+)
+from glaim_stream.imputers.gaussian.series import Series, Windows
+from glaim_stream.imputers.gaussian.tiles import span_for
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_LEAST_WINDOWS = 2  # of rows, for a fit
+_WITH_VALIDATION = 4
+_VALIDATION_SHARE = 0.2
+_NINETY = 1.6449  # deviations to each side that a normal distribution's 90 % band has
+_WITHOUT_VALIDATION = 1.5  # calibration: an unchecked band had better be too wide
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A closed form and the report of its fit."""
+
+    form: ClosedForm
+    report: Report
+
+
+def rows_needed(steps: int) -> int:
+    """Return the number of rows that a fit needs for windows of that many steps."""
+    return _LEAST_WINDOWS * steps
+
+
+def fit(
+    values: Doubles,
+    observed: Bools,
+    *,
+    start_ms: int,
+    step_ms: int,
+    sensors: Sequence[str],
+    steps: int = 96,
+    timezone: str = "UTC",
+) -> Fitted:
+    """Fit a closed form to series of one or many groups.
+
+    Args:
+        values: float64 [g, C, N], sensor units; ignored where not observed.
+        observed: bool [g, C, N].
+        start_ms: time of the first of the N steps.
+        step_ms: distance of two steps.
+        sensors: ids of the C sensors.
+        steps: T, of a window.
+        timezone: zone of the habits that a profile of the day describes.
+
+    Raises:
+        ModelError: there are too few rows, or none with a reading.
+    """
+    observed = observed & np.isfinite(values)
+    series = _trimmed(Series(np.where(observed, values, 0.0).astype(np.float64), observed, start_ms, step_ms))
+    if series.steps < rows_needed(steps):
+        raise ModelError(
+            f"a closed form for windows of {steps} steps needs {rows_needed(steps)} rows, found {series.steps}: "
+            f"{rows_needed(steps) - series.steps} more are needed"
+        )
+    span = span_for(len(sensors), steps)
+    cut = _cut(series.steps, steps)
+    training = series.rows(0, cut)
+    windows = training.windows(span, CONSTANTS.training_windows)
+    if not len(windows):
+        raise ModelError("a closed form needs readings in its training rows, found none")
+    phase = phase_for(step_ms, timezone)
+    candidates = {
+        name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms)
+        for name, transform in transforms(training, windows, phase).items()
+    }
+    for candidate in candidates.values():
+        candidate.add(windows)
+    validation = _validation(series, cut, steps)
+    weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
+    form = _form(candidates, weights, windows, training, sensors, steps)
+    errors: dict[str, dict[str, float]] = {}
+    if validation is not None:
+        found = check(form, validation)
+        form = _corrected(form, found, validation)
+        errors = _errors(found, form.kinds) | validation.by_variant
+    everything = series.windows(span, CONSTANTS.training_windows)
+    if validation is not None:
+        newest = series.rows(cut - span + 1, series.steps).windows(span, CONSTANTS.training_windows // 4)
+        for name in weights:
+            candidates[name].add(newest)
+            candidates[name].ridge *= cut / series.steps  # the noise of moments falls with the number of rows
+    final = _form(candidates, weights, everything, series, sensors, steps)
+    final = dataclasses.replace(
+        final, kinds=form.kinds, calibration=form.calibration, carried_deviation=form.carried_deviation
+    )
+    kinds: dict[str, Kind] = {
+        name: kind for name, kind in zip(sensors, final.kinds, strict=True) if kind is not Kind.NUMBER
+    }
+    report = Report(
+        training_windows=len(windows),
+        validation_windows=0 if validation is None else len(validation.windows),
+        errors=errors,
+        weights=weights,
+        shrinkage={name: candidates[name].shrinkage for name in weights},
+        ridge={name: candidates[name].ridge for name in weights},
+        calibration=final.calibration,
+        choices=0 if validation is None else validation.choices,
+        kinds=kinds,
+        relations=len(final.relations.constants),
+    )
+    return Fitted(final, report)
+
+
+def _trimmed(series: Series) -> Series:
+    """Leave out steps before the first reading and after the last one of any group."""
+    seen = np.flatnonzero(series.observed.any(axis=(0, 1)))
+    return series.rows(int(seen[0]), int(seen[-1]) + 1) if len(seen) else series.rows(0, 0)
+
+
+def _cut(rows: int, steps: int) -> int:
+    """The number of training rows; all of them without a validation."""
+    if rows < _WITH_VALIDATION * steps:
+        return rows
+    return rows - steps - max(int(_VALIDATION_SHARE * rows), steps + steps // 2)
+
+
+def _validation(series: Series, cut: int, steps: int) -> Validation | None:
+    if cut == series.steps:
+        return None
+    sensors = series.values.shape[1]
+    large = sensors * span_for(sensors, steps) > CONSTANTS.large_cells
+    most = CONSTANTS.weight_windows // (4 if large else 1)
+    windows = series.rows(cut + steps, series.steps).windows(steps, most)
+    if not len(windows):
+        return None
+    training = series.rows(0, cut)
+    count = np.maximum(training.observed.sum(axis=2), 1)
+    mean = training.values.sum(axis=2) / count
+    square = np.square(training.values - mean[:, :, None]).sum(axis=2, where=training.observed) / count
+    deviation = np.where(square > 1e-18 * mean**2, np.sqrt(square), 0.0)
+    usual = np.nanmedian(np.where(deviation > 0, deviation, np.nan), axis=0) if deviation.any() else deviation[0]
+    unit = np.where(deviation > 0, deviation, np.where(np.nan_to_num(usual) > 0, np.nan_to_num(usual), 1.0))
+    independent = len(series.values) * (series.steps - cut - steps) / steps
+    return Validation(windows, unit[windows.group], independent)
+
+
+def _chosen(
+    candidates: Mapping[str, Candidate], windows: Windows, validation: Validation, span: int
+) -> dict[str, float]:
+    """Choose the constants of the variants, those of the plain one first, and the weights."""
+    large = windows.values.shape[1] * span > CONSTANTS.large_cells
+    most = CONSTANTS.search_windows // (4 if large else 1)
+    plain = candidates[PLAIN]
+    choose_constants(plain, windows, validation, most)
+    errors = {}
+    for name, candidate in candidates.items():
+        if candidate is not plain:
+            choose_constants(candidate, windows, validation, most, plain)
+        errors[name] = validation.errors(candidate.variant(windows), candidate, CONSTANTS.weight_windows)
+    validation.by_variant = {
+        name: {case: float(np.mean(error**2)) for case, error in cases.items() if len(error)}
+        for name, cases in errors.items()
+    }
+    weights = choose_weights(errors, PLAIN, validation)
+    if all(candidates[name].transform.logarithm.any() for name in weights):
+        weights = {PLAIN: 0.0} | weights  # bounds the logarithms, and fills the windows that they do not suit
+    return dict(sorted(weights.items(), key=lambda each: (candidates[each[0]].transform.logarithm.any(), -each[1])))
+
+
+def _form(
+    candidates: Mapping[str, Candidate],
+    weights: Mapping[str, float],
+    windows: Windows,
+    series: Series,
+    sensors: Sequence[str],
+    steps: int,
+) -> ClosedForm:
+    seen = series.observed
+    never = ~seen.any(axis=(0, 2))
+    lowest = np.where(never, 0.0, series.values.min(axis=(0, 2), where=seen, initial=np.inf))
+    highest = np.where(never, 0.0, series.values.max(axis=(0, 2), where=seen, initial=-np.inf))
+    with np.errstate(invalid="ignore"):
+        swing = windows.values.max(axis=2, where=windows.observed, initial=-np.inf)
+        swing = swing - windows.values.min(axis=2, where=windows.observed, initial=np.inf)
+    kinds = tuple(kind_of(series.values[:, place], seen[:, place]) for place in range(len(sensors)))
+    flat = series.values.transpose(1, 0, 2).reshape(len(sensors), -1)
+    return ClosedForm(
+        sensors=tuple(sensors),
+        steps=steps,
+        step_ms=series.step_ms,
+        span=windows.values.shape[2],
+        variants=tuple(candidates[name].variant(windows) for name in weights),
+        weights=tuple(weights.values()),
+        kinds=kinds,
+        relations=find_relations(flat, seen.transpose(1, 0, 2).reshape(flat.shape)),
+        phase=next(
+            (candidates[name].phase for name in weights if candidates[name].transform.profile is not None), None
+        ),
+        calibration=_WITHOUT_VALIDATION,
+        lowest=lowest,
+        highest=highest,
+        swing=np.maximum(swing.max(axis=0), 0.0),
+        carried_deviation=candidates[PLAIN].transform.scale,
+    )
+
+
+def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validation) -> ClosedForm:
+    """Carry the sensors that the last value fills better, and calibrate the deviations of the others."""
+    sensor = np.concatenate([each.sensor for each in found.values()])
+    error, last = (np.concatenate([getattr(each, name) for each in found.values()]) for name in ("error", "last"))
+    kinds, carried = list(form.kinds), form.carried_deviation.copy()
+    for place in np.unique(sensor):
+        cells = sensor == place
+        carried[place] = np.sqrt(np.mean(last[cells] ** 2)) * np.median(validation.unit[:, place])
+        if kinds[place] is Kind.NUMBER:
+            validation.choices += 1
+            if np.abs(error[cells]).mean() > np.abs(last[cells]).mean():
+                kinds[place] = Kind.CARRIED
+    ratios, weight = [], []
+    for each in found.values():
+        usable = np.array([kinds[place] is Kind.NUMBER for place in each.sensor], np.bool_) & (each.deviation > 0)
+        ratios.append(np.abs(each.error[usable]) * form.calibration / each.deviation[usable])
+        weight.append(np.full(usable.sum(), 1.0 / max(usable.sum(), 1)))
+    calibration = form.calibration
+    if sum(map(len, ratios)):
+        order = np.argsort(np.concatenate(ratios))
+        share = np.cumsum(np.concatenate(weight)[order])
+        place = int(np.searchsorted(share, 0.9 * share[-1]))
+        calibration = max(float(np.concatenate(ratios)[order][place]) / _NINETY, 1e-3)
+    return dataclasses.replace(form, kinds=tuple(kinds), calibration=calibration, carried_deviation=carried)
+
+
+def _errors(found: Mapping[str, Check], kinds: Sequence[Kind]) -> dict[str, dict[str, float]]:
+    carried = np.array([kind is Kind.CARRIED for kind in kinds], np.bool_)
+    errors: dict[str, dict[str, float]] = {MIX: {}, INTERPOLATION: {}, LAST_VALUE: {}}
+    for case, each in found.items():
+        if len(each.error):
+            ours = np.where(carried[each.sensor], each.last, each.error)
+            for method, error in zip(errors, (ours, each.line, each.last), strict=True):
+                errors[method][case] = float(np.mean(error**2))
+    return errors

@@ -1,0 +1,208 @@
+"""The closed form: fitted variants, their weights, and what keeps their answers sound.
+
+A window goes through these steps: cells that follow exactly from other sensors; the weighted variants; bounds; sensors
+that are carried. Where C * T is large (see `tiles`), a window is cut into shorter ones that overlap.
+
+Bounds: a filled value leaves the range of its sensor's observed cells by at most the trained range of a window, and a
+silent sensor's value stays within the range of the training. An answer by logarithms leaves the plain one by at most
+four of its deviations.
+
+On one core, with T = 96 (`benchmarks/gaussian.py`), a window costs O((C T)^2) for the right-hand side and O(q^3) for q
+missing cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.errors import WindowShapeError
+from glaim_stream.imputers.gaussian import artefact, packing
+from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries
+from glaim_stream.imputers.gaussian.phase import Phase
+from glaim_stream.imputers.gaussian.relations import Relations
+from glaim_stream.imputers.gaussian.tiles import tiles_of
+from glaim_stream.imputers.gaussian.variant import Variant
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+_ROWS_AT_A_TIME = 512  # windows whose arrays stay in the processor's cache
+_LOG_DEVIATIONS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Filled windows, or their newest k steps.
+
+    mean: float64 [n, C, k], sensor units; observed cells keep their bits; NaN where the form declines.
+    deviation: float64 [n, C, k], sensor units, calibrated; 0 where observed, NaN where the form declines.
+    without_logarithm: bool [n], windows with values for which the trained logarithms do not hold.
+    """
+
+    mean: Doubles
+    deviation: Doubles
+    without_logarithm: Bools
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """A fitted closed form for the windows of one model.
+
+    sensors: ids, in the order of the windows.
+    steps: T, of a window.
+    span: L <= T, steps of the windows that the variants cover.
+    weights: of the variants; not negative, with the sum 1.
+    calibration: factor of the deviations.
+    lowest, highest: float64 [C], range of the training values.
+    swing: float64 [C], the widest range of a training window.
+    carried_deviation: float64 [C], of a carried value.
+    """
+
+    sensors: tuple[str, ...]
+    steps: int
+    step_ms: int
+    span: int
+    variants: tuple[Variant, ...]
+    weights: tuple[float, ...]
+    kinds: tuple[Kind, ...]
+    relations: Relations
+    phase: Phase | None
+    calibration: float
+    lowest: Doubles
+    highest: Doubles
+    swing: Doubles
+    carried_deviation: Doubles
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content, in hexadecimal digits."""
+        return artefact.digest_of(packing.pack(self))
+
+    def save(self, folder: Path) -> None:
+        """Write `gaussian.npz` to a folder, atomically."""
+        artefact.write(folder, packing.pack(self))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read `gaussian.npz` from a folder.
+
+        Raises:
+            ModelError: the file is absent, damaged, or another kind of file.
+        """
+        return cls(**packing.unpack(artefact.read(folder)))
+
+    def fill(self, values: Doubles, observed: Bools, end_ms: Ints, *, newest: int | None = None) -> Filled:
+        """Fill the holes of windows.
+
+        Args:
+            values: float64 [n, C, T], sensor units; ignored where not observed.
+            observed: bool [n, C, T].
+            end_ms: int64 [n], start of each window's newest step.
+            newest: number of newest steps that are needed, all by default. Windows without a hole there cost nothing.
+
+        Raises:
+            WindowShapeError: the windows have other sensors or steps than the form, or `newest` is out of range.
+        """
+        expected = (len(values), len(self.sensors), self.steps)
+        if values.shape != expected or observed.shape != expected or end_ms.shape != expected[:1]:
+            raise WindowShapeError(
+                f"expected windows [n, {expected[1]}, {expected[2]}] with their observed cells and end times, found "
+                f"{values.shape}, {observed.shape} and {end_ms.shape}"
+            )
+        wanted = self.steps if newest is None else newest
+        if not 1 <= wanted <= self.steps:
+            raise WindowShapeError(f"newest must lie in 1..{self.steps}, found {newest}")
+        kept = slice(self.steps - wanted, self.steps)
+        mean = values[:, :, kept].astype(np.float64)
+        deviation = np.zeros_like(mean)
+        without = np.zeros(len(values), np.bool_)
+        open_windows = np.flatnonzero(~observed[:, :, kept].all(axis=(1, 2)))
+        for start in range(0, len(open_windows), _ROWS_AT_A_TIME):
+            rows = open_windows[start : start + _ROWS_AT_A_TIME]
+            found, spread, without[rows] = self._fill(values[rows], observed[rows], end_ms[rows], wanted)
+            hole = ~observed[rows][:, :, kept]
+            mean[rows] = np.where(hole, found, mean[rows])
+            deviation[rows] = np.where(hole, spread, 0.0)
+        return Filled(mean, deviation, without)
+
+    def _fill(self, values: Doubles, observed: Bools, end_ms: Ints, newest: int) -> tuple[Doubles, Doubles, Bools]:
+        kept = slice(self.steps - newest, self.steps)
+        values, complete = self.relations.apply(np.where(observed, values, 0.0), observed)
+        bins = self.phase.of_windows(end_ms, self.steps, self.step_ms) if self.phase else None
+        mean, deviation = np.empty((*values.shape[:2], newest)), np.empty((*values.shape[:2], newest))
+        without = np.zeros(len(values), np.bool_)
+        level = None if self.span == self.steps else carried_value(values, complete)
+        for tile in tiles_of(self.steps, self.span, newest):
+            cut = slice(tile.start, tile.start + self.span)
+            part, seen = values[:, :, cut], complete[:, :, cut]
+            if level is not None:
+                part, seen = _with_neighbour(part, seen, level[:, :, cut])
+            found = self._mixed(part, seen, None if bins is None else bins[:, cut], tile.newest)
+            if level is not None and tile.first == tile.start:  # a neighbour's place is as uncertain as the next one
+                added = seen[:, :, 0] & ~complete[:, :, tile.start]
+                found[1][:, :, 0] = np.where(added, found[1][:, :, 1], found[1][:, :, 0])
+            out = slice(tile.first - kept.start, tile.last - kept.start)
+            mean[:, :, out], deviation[:, :, out] = (each[:, :, : tile.last - tile.first] for each in found[:2])
+            without |= found[2]
+        mean, deviation = self._bounded(values, complete, mean, deviation * self.calibration)
+        exact = complete[:, :, kept]
+        mean, deviation = np.where(exact, values[:, :, kept], mean), np.where(exact, 0.0, deviation)
+        carried = carries(self.kinds, values, complete)
+        if carried.any():
+            last = carried_value(values, complete)[:, :, kept]
+            hole = carried[:, :, None] & ~exact
+            mean = np.where(hole, last, mean)
+            deviation = np.where(hole, self.carried_deviation[:, None], deviation)
+        return mean, np.where(np.isnan(mean), np.nan, deviation), without
+
+    def _mixed(
+        self, values: Doubles, observed: Bools, bins: Ints | None, newest: int
+    ) -> tuple[Doubles, Doubles, Bools]:
+        """The weighted mean of the variants; the first variant takes the place of those that do not suit a window."""
+        first, *others = self.variants
+        plain = first.fill(values, observed, bins, newest)
+        mean, variance = self.weights[0] * plain[0], self.weights[0] * plain[1] ** 2
+        without = np.zeros(len(values), np.bool_)
+        for variant, weight in zip(others, self.weights[1:], strict=True):
+            suits = variant.transform.suits(values, observed)
+            without |= ~suits
+            found, spread = plain[0].copy(), plain[1].copy()
+            if suits.any():
+                found[suits], spread[suits] = variant.fill(
+                    values[suits], observed[suits], None if bins is None else bins[suits], newest
+                )
+            if variant.transform.logarithm.any():
+                margin = _LOG_DEVIATIONS * plain[1]
+                found = np.clip(found, plain[0] - margin, plain[0] + margin)
+                spread = np.minimum(spread, _LOG_DEVIATIONS * plain[1])
+            mean += weight * found
+            variance += weight * spread**2
+        return mean, np.sqrt(variance), without
+
+    def _bounded(self, values: Doubles, observed: Bools, mean: Doubles, deviation: Doubles) -> tuple[Doubles, Doubles]:
+        """Keep answers near the observed cells of their sensor, or near the training's where there is none."""
+        least = np.where(observed, values, np.inf).min(axis=2)
+        most = np.where(observed, values, -np.inf).max(axis=2)
+        silent = least > most
+        with np.errstate(over="ignore", invalid="ignore"):
+            swing = np.maximum(self.swing, most - least)
+            low = np.where(silent, self.lowest, least - swing)[:, :, None]
+            high = np.where(silent, self.highest, most + swing)[:, :, None]
+        return np.clip(mean, low, high), deviation
+
+
+def _with_neighbour(values: Doubles, observed: Bools, carried: Doubles) -> tuple[Doubles, Bools]:
+    """Give a sensor that is silent in a part of a window its last value before it, at the part's first step."""
+    silent = ~observed.any(axis=2) & ~np.isnan(carried[:, :, 0])
+    if not silent.any():
+        return values, observed
+    values, observed = values.copy(), observed.copy()
+    values[silent, 0], observed[silent, 0] = carried[silent, 0], True
+    return values, observed

@@ -1,0 +1,88 @@
+"""Sensors whose values no straight line connects, recognised by their training values.
+
+    number  filled by the closed form
+    state   a few distinct values, such as a valve's: a fill between two of them means nothing
+    angle   a direction in degrees that runs through 360: the middle of 359 and 1 is not 180
+    meter   rises only, and starts again at times: a window that contains a reset cannot be filled on a line
+    carried the closed form is worse than the last value on validation windows, as with rain that is mostly 0
+
+Holes of states, angles and carried sensors get the last value before them (or the first one after), and those of a
+meter in windows with a reset too. States and angles without an observed cell in the window are declined.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.baselines import last_value
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_MOST_STATES = 5
+_READINGS_PER_STATE = 20
+_LEAST_READINGS = 100
+_RESET = 0.5  # of a meter's range; a smaller fall is noise
+
+
+class Kind(StrEnum):
+    """How a sensor's holes are filled."""
+
+    NUMBER = "number"
+    STATE = "state"
+    ANGLE = "angle"
+    METER = "meter"
+    CARRIED = "carried"
+
+
+def kind_of(values: Doubles, observed: Bools) -> Kind:
+    """Return the kind of a sensor.
+
+    Args:
+        values: float64 [g, N], one row a group.
+        observed: bool [g, N].
+    """
+    seen = values[observed]
+    if len(seen) < _LEAST_READINGS:
+        return Kind.NUMBER
+    distinct = np.unique(seen)
+    if 1 < len(distinct) <= _MOST_STATES and len(seen) >= _READINGS_PER_STATE * len(distinct):
+        return Kind.STATE
+    span = distinct[-1] - distinct[0]
+    changes = _changes(values, observed)
+    turns = np.abs(changes) > 180.0
+    if distinct[0] >= 0.0 and distinct[-1] <= 360.0 and span > 270.0 and turns.mean() > 0.001:
+        shorter = np.abs((changes[turns] + 180.0) % 360.0 - 180.0)
+        if np.median(shorter) < 90.0:
+            return Kind.ANGLE
+    falls = changes < 0
+    if 0 < falls.sum() <= 0.01 * len(changes) and (changes > 0).mean() > 0.5 and changes[falls].max() < -_RESET * span:
+        return Kind.METER
+    return Kind.NUMBER
+
+
+def carries(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
+    """Return which sensors of which windows [n, C] are filled with their last value."""
+    always = np.array([kind in (Kind.STATE, Kind.ANGLE, Kind.CARRIED) for kind in kinds], np.bool_)
+    out = np.broadcast_to(always, observed.shape[:2]).copy()
+    for sensor in (place for place, kind in enumerate(kinds) if kind is Kind.METER):
+        seen = observed[:, sensor]
+        highest = np.maximum.accumulate(np.where(seen, values[:, sensor], -np.inf), axis=1)
+        out[:, sensor] = (seen & (values[:, sensor] < highest)).any(axis=1)
+    return out
+
+
+def carried_value(values: Doubles, observed: Bools) -> Doubles:
+    """Return the last value before each cell, or the first one after it; NaN without an observation. [..., T]."""
+    before = last_value(values, observed)
+    after = last_value(values[..., ::-1], observed[..., ::-1])[..., ::-1]
+    return np.where(np.isnan(before), after, before)
+
+
+def _changes(values: Doubles, observed: Bools) -> Doubles:
+    """Differences of successive readings of each group."""
+    parts = [np.diff(row[seen]) for row, seen in zip(values, observed, strict=True) if seen.sum() > 1]
+    return np.concatenate(parts) if parts else np.zeros(1)

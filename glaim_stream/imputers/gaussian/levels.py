@@ -1,0 +1,106 @@
+"""The long-run levels of sensors, for those that have no observed cell in a window.
+
+A sensor's level in a window is free as long as one of its cells is observed. A silent sensor gets its expectation
+given the levels of the other sensors, over the training windows of all groups. Its deviation is finite, and its value
+stays in the range of the levels that were seen.
+
+Where the groups' levels differ and the others do not show which one a window belongs to, the expectation says little.
+The level is declined then: the long-run level of a group at 10 is no value for one at 10,000.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_RIDGE = 0.1  # in variances of a level; windows overlap, so there are fewer of them than it seems
+_MOST_DEVIATIONS = 2.0  # of a level around its expectation, in those of a group's levels around their mean
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The distribution of sensors' levels over windows.
+
+    mean: float64 [C].
+    covariance: float64 [C, C].
+    own: float64 [C], deviation of a group's levels around the group's mean.
+    lowest, highest: float64 [C], the range that was seen.
+    """
+
+    mean: Doubles
+    covariance: Doubles
+    own: Doubles
+    lowest: Doubles
+    highest: Doubles
+
+    def complete(self, level: Doubles, known: Bools) -> tuple[Doubles, Doubles]:
+        """Return levels [n, C] and the variances of those that were not known; NaN where a level is declined.
+
+        Args:
+            level: float64 [n, C]; ignored where not known.
+            known: bool [n, C].
+        """
+        level, variance = np.where(known, level, 0.0), np.zeros(level.shape)
+        with_silent = np.flatnonzero(~known.all(axis=1))
+        if not len(with_silent):
+            return level, variance
+        span = self.highest - self.lowest
+        near = (level >= self.lowest - span) & (level <= self.highest + span)
+        usable: Bools = np.logical_and(known, near)
+        patterns, which = np.unique(usable[with_silent], axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            rows = with_silent[which.reshape(-1) == number]
+            mean, spread = self._given(level[rows], pattern)
+            silent = np.logical_not(known[rows])
+            level[rows] = np.where(silent, mean, level[rows])
+            variance[rows] = np.where(silent, spread, 0.0)
+        stranger = np.logical_and(known.any(axis=1), ~usable.any(axis=1))
+        level[np.logical_and(stranger[:, None], ~known)] = np.nan
+        return level, variance
+
+    def _given(self, level: Doubles, pattern: Bools) -> tuple[Doubles, Doubles]:
+        """Expectations [n, C] and variances [C] given the sensors of a pattern [C]."""
+        spread, mean = np.diagonal(self.covariance).copy(), np.tile(self.mean, (len(level), 1))
+        if pattern.any():
+            system = self.covariance[np.ix_(pattern, pattern)]
+            scale = np.diagonal(system)
+            system = system + np.diag(_RIDGE * scale + np.where(scale > 0, 0.0, 1.0))
+            weights = np.linalg.solve(system, self.covariance[pattern])
+            # One product a window: in a product of matrices the last bits would depend on the number of windows.
+            mean += ((level[:, None, pattern] - self.mean[pattern]) @ weights)[:, 0]
+            spread = np.maximum(spread - (weights * self.covariance[pattern]).sum(axis=0), 0.0)
+        mean = np.clip(mean, self.lowest, self.highest)
+        mean[:, np.sqrt(spread) > _MOST_DEVIATIONS * self.own] = np.nan
+        return mean, spread
+
+
+def levels_of(level: Doubles, known: Bools, group: NDArray[np.int64]) -> Levels:
+    """Return the distribution of levels that were seen.
+
+    Args:
+        level: float64 [n, C], of training windows; ignored where not known.
+        known: bool [n, C].
+        group: int64 [n], the group of each window.
+    """
+    count = np.maximum(known.sum(axis=0), 1)
+    filled = np.where(known, level, 0.0)
+    mean = filled.sum(axis=0) / count
+    centred = np.where(known, level - mean, 0.0)
+    seen = known.astype(np.float64)
+    covariance = centred.T @ centred / np.maximum(seen.T @ seen, 1.0)
+    value, vector = np.linalg.eigh(covariance)
+    covariance = (vector * np.maximum(value, 0.0)) @ vector.T
+    within = np.zeros(level.shape[1])
+    for number in np.unique(group):
+        rows = group == number
+        own = filled[rows].sum(axis=0) / np.maximum(known[rows].sum(axis=0), 1)
+        within += np.where(known[rows], (level[rows] - own) ** 2, 0.0).sum(axis=0)
+    never = ~known.any(axis=0)
+    lowest = np.where(never, 0.0, np.where(known, level, np.inf).min(axis=0, initial=np.inf))
+    highest = np.where(never, 0.0, np.where(known, level, -np.inf).max(axis=0, initial=-np.inf))
+    return Levels(mean, covariance, np.where(never, -1.0, np.sqrt(within / count)), lowest, highest)

@@ -1,0 +1,160 @@
+"""The covariance of the cells of a window, from windows with holes.
+
+Each sensor's mean over the window is taken off first; what is left of the level is free again later, by a large
+constant. Moments are pairwise: a pair of cells counts in the windows in which both were observed. Two regularisers:
+
+- *Shrinkage* towards the average over lags: the covariance of two cells of sensors a and b then depends on their
+  distance in steps alone (block Toeplitz). It has C * C * (2T - 1) numbers instead of D * D / 2.
+- *A ridge*, the share of a cell's variance that no other cell explains.
+
+Pairwise moments need not be positive definite; negative eigenvalues are set to the ridge. Lags at which two sensors
+were never observed together (a sensor that reports once an hour) are interpolated between their neighbours. A sensor
+without variance, or with next to no readings, has no moments: its cells are independent of all other sensors and follow
+one another like a slow Ornstein-Uhlenbeck process, so that its holes are interpolated once it moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+# Of a sensor's free level, in variances of its cells within a window. Larger ones leave an observed sensor's answers as
+# they are, and cost the precision matrix digits.
+LEVEL_VARIANCE = 1e2
+_LEAST_VARIANCE = 1e-8  # of a cell, in squared scales of its sensor; a sensor below it counts as constant
+_LEAST_READINGS = 1.0  # a window, on average; a sensor with fewer has no moments of its own
+_ROWS_AT_A_TIME = 4096
+
+
+class Moments:
+    """Sums over windows from which covariances with different regularisers are made."""
+
+    def __init__(self, sensors: int, steps: int) -> None:
+        """Start at zero.
+
+        Args:
+            sensors: C.
+            steps: T, of a window.
+        """
+        self.sensors, self.steps = sensors, steps
+        cells = sensors * steps
+        self._products, self._pairs = np.zeros((cells, cells)), np.zeros((cells, cells))
+        self._by_lag: Doubles | None = None
+        self._clipped: dict[float, Doubles] = {}  # by shrinkage: eigenvalues take seconds where there are many cells
+        self.windows = 0
+
+    def add(self, values: Doubles, observed: Bools) -> None:
+        """Add windows.
+
+        Args:
+            values: float64 [n, C, T], in scales of their sensors; ignored where not observed.
+            observed: bool [n, C, T].
+        """
+        self._by_lag = None
+        self._clipped = {}
+        for start in range(0, len(values), _ROWS_AT_A_TIME):
+            part = slice(start, start + _ROWS_AT_A_TIME)
+            centred = without_level(values[part], observed[part]).reshape(-1, self.sensors * self.steps)
+            self._products += centred.T @ centred
+            if observed[part].all():
+                self._pairs += len(centred)
+            else:
+                seen = observed[part].reshape(centred.shape).astype(np.float32)  # exact for counts below 2^24
+                self._pairs += seen.T @ seen
+        self.windows += len(values)
+
+    def covariance(self, *, shrinkage: float, ridge: float) -> Doubles:
+        """Return a positive definite covariance [D, D] with free levels.
+
+        Args:
+            shrinkage: share of the average over lags, in [0, 1].
+            ridge: added to the diagonal, in variances of a cell; above 0.
+
+        Raises:
+            ValueError: there are no windows.
+        """
+        if not self.windows:
+            raise ValueError("expected windows, found none")
+        mixed, by_sensor = self._mixed(shrinkage)
+        floor = ridge * by_sensor.repeat(self.steps)
+        if shrinkage not in self._clipped and not _is_positive(mixed + np.diag(floor / 2)):
+            self._clipped[shrinkage] = _without_negative_eigenvalues(mixed)
+        matrix = self._clipped.get(shrinkage, mixed)
+        return matrix + np.diag(floor) + LEVEL_VARIANCE * self._per_sensor(by_sensor)
+
+    def level_variance(self, *, shrinkage: float) -> Doubles:
+        """Return the variance of each sensor's free level [C] in `covariance`."""
+        return np.multiply(LEVEL_VARIANCE, self._mixed(shrinkage)[1])
+
+    def _mixed(self, shrinkage: float) -> tuple[Doubles, Doubles]:
+        """The shrunk moments [D, D], and the variance of a cell of each sensor [C]."""
+        if self._by_lag is None:
+            self._by_lag = self._average_over_lags()
+        known = self._pairs > 0
+        pairwise = np.divide(self._products, self._pairs, out=self._by_lag.copy(), where=known)
+        mixed = (1.0 - shrinkage) * pairwise + shrinkage * self._by_lag
+        mixed = (mixed + mixed.T) / 2
+        return mixed, self._without_moments(mixed)
+
+    def _without_moments(self, mixed: Doubles) -> Doubles:
+        """Give sensors without moments a slow process of their own, in place; return the variance of a cell [C]."""
+        shape = (self.sensors, self.steps, self.sensors, self.steps)
+        blocks = mixed.reshape(shape)
+        by_sensor = np.diagonal(mixed).reshape(self.sensors, self.steps).mean(axis=1)
+        readings = np.diagonal(self._pairs).reshape(self.sensors, self.steps).sum(axis=1) / self.windows
+        step = np.arange(self.steps)
+        slow = np.exp(-np.abs(step[:, None] - step) / self.steps)
+        for sensor in np.flatnonzero((by_sensor < _LEAST_VARIANCE) | (readings < _LEAST_READINGS)):
+            blocks[sensor] = 0.0
+            blocks[:, :, sensor] = 0.0
+            blocks[sensor, :, sensor] = slow
+            by_sensor[sensor] = 1.0
+        return np.asarray(by_sensor, np.float64)
+
+    def _average_over_lags(self) -> Doubles:
+        shape = (self.sensors, self.steps, self.sensors, self.steps)
+        products, pairs = self._products.reshape(shape), self._pairs.reshape(shape)
+        step = np.arange(self.steps)
+        count = np.zeros((self.sensors, self.sensors, self.steps))
+        mean = np.zeros_like(count)
+        for lag in range(self.steps):
+            early, late = step[: self.steps - lag], step[lag:]
+            count[:, :, lag] = pairs[:, early, :, late].sum(axis=0)  # [C, C]: advanced indices come first
+            mean[:, :, lag] = products[:, early, :, late].sum(axis=0) / np.maximum(count[:, :, lag], 1.0)
+        for a, b in np.argwhere((count == 0).any(axis=2) & (count > 0).any(axis=2)):
+            seen = np.flatnonzero(count[a, b])
+            mean[a, b] = np.interp(step, seen, mean[a, b, seen])
+        out = np.zeros(shape)
+        for lag in range(self.steps):
+            early, late = step[: self.steps - lag], step[lag:]
+            out[:, early, :, late] = mean[:, :, lag]
+            out[:, late, :, early] = mean[:, :, lag].T
+        return out.reshape(self._products.shape)
+
+    def _per_sensor(self, variance: Doubles) -> Doubles:
+        same: Doubles = np.kron(np.diag(variance), np.ones((self.steps, self.steps))).astype(np.float64)
+        return same
+
+
+def without_level(values: Doubles, observed: Bools) -> Doubles:
+    """Return the values less each sensor's mean over the observed cells of its window, 0 where not observed."""
+    count = observed.sum(axis=2, keepdims=True)
+    total = np.where(observed, values, 0.0).sum(axis=2, keepdims=True)
+    return np.where(observed, values - total / np.maximum(count, 1), 0.0)
+
+
+def _is_positive(matrix: Doubles) -> bool:
+    try:
+        np.linalg.cholesky(matrix)  # a twentieth of the time of the eigenvalues
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _without_negative_eigenvalues(matrix: Doubles) -> Doubles:
+    value, vector = np.linalg.eigh(matrix)
+    clipped = (vector * np.maximum(value, 0.0)) @ vector.T
+    return np.asarray((clipped + clipped.T) / 2, np.float64)

@@ -1,0 +1,92 @@
+"""A closed form as arrays and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glaim_stream.errors import ModelError
+from glaim_stream.imputers.gaussian.artefact import Arrays, text_of, with_text
+from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.imputers.gaussian.levels import Levels
+from glaim_stream.imputers.gaussian.phase import Phase
+from glaim_stream.imputers.gaussian.relations import Relations
+from glaim_stream.imputers.gaussian.transform import Transform
+from glaim_stream.imputers.gaussian.variant import Variant
+
+if TYPE_CHECKING:
+    from glaim_stream.imputers.gaussian.form import ClosedForm
+
+_PER_SENSOR = ("lowest", "highest", "swing", "carried_deviation")
+_TRANSFORM = ("logarithm", "low", "high", "scale", "calmest", "wildest")
+_LEVELS = ("mean", "covariance", "own", "lowest", "highest")
+
+
+def pack(form: ClosedForm) -> Arrays:
+    """Return the arrays of a closed form, from which `unpack` makes the same one."""
+    arrays: Arrays = {name: getattr(form, name) for name in _PER_SENSOR}
+    arrays["relations.coefficients"] = form.relations.coefficients
+    arrays["relations.constants"] = form.relations.constants
+    for place, variant in enumerate(form.variants):
+        arrays[f"{place}.covariance"] = variant.covariance
+        arrays[f"{place}.level_variance"] = variant.level_variance
+        arrays |= {f"{place}.transform.{name}": getattr(variant.transform, name) for name in _TRANSFORM}
+        arrays |= {f"{place}.levels.{name}": getattr(variant.levels, name) for name in _LEVELS}
+        if variant.transform.profile is not None:
+            arrays[f"{place}.transform.profile"] = variant.transform.profile
+    phase = form.phase
+    return with_text(
+        arrays,
+        {
+            "sensors": list(form.sensors),
+            "steps": form.steps,
+            "step_ms": form.step_ms,
+            "span": form.span,
+            "variants": [{"name": each.name, "by_window": each.transform.by_window} for each in form.variants],
+            "weights": list(form.weights),
+            "kinds": list(form.kinds),
+            "phase": phase and {"period_ms": phase.period_ms, "bins": phase.bins, "zone": phase.zone},
+            "calibration": form.calibration,
+        },
+    )
+
+
+def unpack(arrays: Arrays) -> dict[str, Any]:
+    """Return the parts of a closed form.
+
+    Raises:
+        ModelError: arrays are missing, or do not fit one another.
+    """
+    try:
+        text = text_of(arrays)
+        cells = (len(text["sensors"]) * text["span"],) * 2
+        variants = tuple(_variant(arrays, place, each, cells) for place, each in enumerate(text["variants"]))
+        parts: dict[str, Any] = {name: arrays[name] for name in _PER_SENSOR}
+        return parts | {
+            "sensors": tuple(text["sensors"]),
+            "steps": text["steps"],
+            "step_ms": text["step_ms"],
+            "span": text["span"],
+            "variants": variants,
+            "weights": tuple(text["weights"]),
+            "kinds": tuple(Kind(kind) for kind in text["kinds"]),
+            "relations": Relations(arrays["relations.coefficients"], arrays["relations.constants"]),
+            "phase": text["phase"] and Phase(**text["phase"]),
+            "calibration": text["calibration"],
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"a closed form's arrays do not fit one another: {error!r}") from error
+
+
+def _variant(arrays: Arrays, place: int, text: dict[str, Any], cells: tuple[int, int]) -> Variant:
+    covariance = arrays[f"{place}.covariance"]
+    if covariance.shape != cells or not np.isfinite(covariance).all():
+        raise ValueError(f"expected a finite covariance of shape {cells}, found shape {covariance.shape}")
+    transform = Transform(
+        **{name: arrays[f"{place}.transform.{name}"] for name in _TRANSFORM},
+        profile=arrays.get(f"{place}.transform.profile"),
+        by_window=text["by_window"],
+    )
+    levels = Levels(**{name: arrays[f"{place}.levels.{name}"] for name in _LEVELS})
+    return Variant(text["name"], transform, levels, covariance, arrays[f"{place}.level_variance"])

@@ -1,0 +1,76 @@
+"""What a fit measured and chose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.baselines import interpolation
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind, carried_value
+from glaim_stream.imputers.gaussian.search import Validation
+
+Doubles = NDArray[np.float64]
+
+MIX, INTERPOLATION, LAST_VALUE = "closed form", "interpolation", "last value"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Choices of a fit and errors on hidden cells of validation windows.
+
+    errors: mean squared errors by method and case, in squared deviations of each group's sensor; the methods are the
+        variants, the closed form itself, interpolation and last value. Empty without validation.
+    choices: number of alternatives that were compared on the validation windows.
+    kinds: sensors that are no plain numbers, with their kind.
+    relations: number of exact relations.
+    """
+
+    training_windows: int
+    validation_windows: int
+    errors: dict[str, dict[str, float]]
+    weights: dict[str, float]
+    shrinkage: dict[str, float]
+    ridge: dict[str, float]
+    calibration: float
+    choices: int
+    kinds: dict[str, Kind]
+    relations: int
+
+
+@dataclass(frozen=True)
+class Check:
+    """Answers of a closed form at the hidden cells of one case, flat over the cells.
+
+    error, deviation: of the form, in units; last, line: errors of last value and interpolation.
+    sensor: int64, whose cell it is.
+    """
+
+    error: Doubles
+    deviation: Doubles
+    last: Doubles
+    line: Doubles
+    sensor: NDArray[np.int64]
+
+
+def check(form: ClosedForm, validation: Validation) -> dict[str, Check]:
+    """Return a closed form's answers by case; cells that it or a baseline declines are left out."""
+    windows, found = validation.windows, {}
+    for case, hidden in validation.hidden.items():
+        seen = windows.observed & ~hidden
+        filled = form.fill(windows.values, seen, windows.end_ms)
+        known = np.where(seen, windows.values, np.nan)
+        last, line = carried_value(known, seen), interpolation(windows.values, seen)
+        usable = hidden & np.isfinite(filled.mean) & np.isfinite(last)
+        unit = np.broadcast_to(validation.unit[:, :, None], hidden.shape)[usable]
+        truth = windows.values[usable]
+        found[case] = Check(
+            (filled.mean[usable] - truth) / unit,
+            filled.deviation[usable] / unit,
+            (last[usable] - truth) / unit,
+            (line[usable] - truth) / unit,
+            np.nonzero(usable)[1],
+        )
+    return found

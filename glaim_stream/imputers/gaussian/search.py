@@ -1,0 +1,201 @@
+"""The choice of constants on validation windows.
+
+All numbers that a person chose for the fit are in `CONSTANTS`, and they are the same for every data set. What is chosen
+by data is counted in `Validation.choices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.gaussian.conditional import Conditional
+from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
+from glaim_stream.imputers.gaussian.levels import levels_of
+from glaim_stream.imputers.gaussian.moments import Moments
+from glaim_stream.imputers.gaussian.phase import Phase
+from glaim_stream.imputers.gaussian.series import Windows
+from glaim_stream.imputers.gaussian.simplex import convex_weights, with_penalty
+from glaim_stream.imputers.gaussian.transform import Transform
+from glaim_stream.imputers.gaussian.variant import Variant
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Numbers of the fit.
+
+    default_shrinkage, default_ridge: without validation, and where the search begins.
+    shrinkages, ridges: the values that are tried.
+    training_windows: most windows whose moments are taken.
+    search_windows, weight_windows: validation windows for shrinkage and ridge, and for everything else, at most.
+    case_weights: of the cases, where one number is made of their errors; the newest steps of all sensors count half,
+        because a large ridge gains little there and loses much elsewhere.
+    large_cells: C * L above which a quarter of these validation windows is used.
+    least_gain: share of the error, with the penalty, by which several variants must beat the best single one.
+    least_weight: of a variant that is kept.
+    """
+
+    default_shrinkage: float = 0.5
+    default_ridge: float = 1e-2
+    shrinkages: tuple[float, ...] = (0.1, 0.5, 0.9)
+    ridges: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2)
+    training_windows: int = 12_000
+    search_windows: int = 32
+    weight_windows: int = 128
+    case_weights: Mapping[str, float] = field(
+        default_factory=lambda: {"newest_one": 1.0, "newest_all": 0.5, "blocks": 1.0, "random": 1.0}
+    )
+    large_cells: int = 1_000
+    least_gain: float = 0.03
+    least_weight: float = 0.1
+
+
+CONSTANTS: Final = Constants()
+
+
+@dataclass
+class Candidate:
+    """A variant before its constants are chosen: its transformation and the moments of transformed windows."""
+
+    name: str
+    transform: Transform
+    moments: Moments
+    phase: Phase | None
+    step_ms: int
+    shrinkage: float = CONSTANTS.default_shrinkage
+    ridge: float = CONSTANTS.default_ridge
+
+    def bins(self, windows: Windows) -> NDArray[np.int64] | None:
+        """Phases [n, L] of windows, if there is a profile."""
+        if self.phase is None or self.transform.profile is None:
+            return None
+        return self.phase.of_windows(windows.end_ms, windows.values.shape[2], self.step_ms)
+
+    def add(self, windows: Windows) -> None:
+        """Add windows of L steps to the moments; those that do not suit the transformation are left out."""
+        suits = self.transform.suits(windows.values, windows.observed)
+        bins = self.bins(windows)
+        moved, _ = self.transform.forward(
+            windows.values[suits], windows.observed[suits], None if bins is None else bins[suits]
+        )
+        self.moments.add(moved, windows.observed[suits])
+
+    def variant(self, windows: Windows) -> Variant:
+        """Return the variant; its levels are those of the windows."""
+        moved, _ = self.transform.forward(windows.values, windows.observed, self.bins(windows))
+        seen = windows.observed.sum(axis=2)
+        level = moved.sum(axis=2, where=windows.observed) / np.maximum(seen, 1)
+        return Variant(
+            self.name,
+            self.transform,
+            levels_of(level, seen > 0, windows.group),
+            self.moments.covariance(shrinkage=self.shrinkage, ridge=self.ridge),
+            self.moments.level_variance(shrinkage=self.shrinkage),
+        )
+
+
+@dataclass
+class Validation:
+    """Validation windows with their hidden cells.
+
+    independent: number of windows that would not overlap.
+    unit: float64 [n, C], deviation of each window's group and sensor, in which errors are measured.
+    choices: number of alternatives that were compared so far.
+    by_variant: mean squared errors by variant and case, once they are known.
+    """
+
+    windows: Windows
+    unit: Doubles
+    independent: float
+    choices: int = 0
+    hidden: dict[str, Bools] = field(init=False)
+    by_variant: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.hidden = {case: hidden_cells(case, self.windows.observed) for case in CASES}
+
+    def errors(self, variant: Variant, candidate: Candidate, most: int) -> dict[str, Doubles]:
+        """Return errors by case at the hidden cells of some windows, in units; NaN counts as 0 levels off."""
+        steps = variant.covariance.shape[0] // self.windows.values.shape[1]
+        every = slice(None, None, max(1, -(-len(self.windows) // most)))
+        windows = self.windows.newest(steps)
+        values, bins = windows.values[every], candidate.bins(windows)
+        found = {}
+        for case, hidden in self.hidden.items():
+            holes = hidden[every, :, -steps:]
+            observed = windows.observed[every] & ~holes
+            phases = None if bins is None else bins[every]
+            mean, _ = variant.fill(values, observed, phases, with_deviation=False)
+            error = (mean - values) / self.unit[every][:, :, None]
+            found[case] = np.nan_to_num(error[holes], nan=1.0)
+        return found
+
+
+def choose_constants(
+    candidate: Candidate, training: Windows, validation: Validation, most: int, base: Candidate | None = None
+) -> None:
+    """Set shrinkage and ridge of a candidate: first the ridge, then the shrinkage, both by mean logarithmic error.
+
+    Args:
+        candidate: whose constants are chosen.
+        training: training windows.
+        validation: validation windows.
+        most: number of validation windows.
+        base: a candidate whose constants are chosen already; only ridges next to its ridge are tried then.
+    """
+    variant = candidate.variant(training)
+
+    def score(shrinkage: float, ridge: float) -> float:
+        validation.choices += 1
+        covariance = candidate.moments.covariance(shrinkage=shrinkage, ridge=ridge)
+        object.__setattr__(variant, "_conditional", Conditional(covariance))
+        errors = validation.errors(variant, candidate, most)
+        weights = CONSTANTS.case_weights
+        logs = [weights[case] * np.log(np.mean(error**2) + 1e-12) for case, error in errors.items() if len(error)]
+        return float(np.sum(logs))
+
+    ridges = CONSTANTS.ridges
+    if base is not None:
+        candidate.shrinkage = base.shrinkage
+        place = ridges.index(base.ridge)
+        ridges = ridges[max(0, place - 1) : place + 2]
+    candidate.ridge = min(ridges, key=lambda ridge: score(candidate.shrinkage, ridge))
+    if base is None:
+        others = {value: score(value, candidate.ridge) for value in CONSTANTS.shrinkages}
+        candidate.shrinkage = min(others, key=lambda value: others[value])
+
+
+def choose_weights(errors: dict[str, dict[str, Doubles]], plain: str, validation: Validation) -> dict[str, float]:
+    """Return the weights of the variants that are kept.
+
+    Args:
+        errors: by variant and case.
+        plain: the variant by whose errors the cases are made comparable.
+        validation: counts the choice.
+    """
+    validation.choices += len(errors)
+    names = list(errors)
+    parts = []
+    for case, base in errors[plain].items():
+        if len(base):
+            scale = np.sqrt((np.square(base).sum() + 1e-12) / CONSTANTS.case_weights[case])
+            parts.append(np.stack([errors[name][case] for name in names], axis=1) / scale)
+    stacked = np.concatenate(parts)
+    penalty = 1.0 / validation.independent
+    gram = with_penalty(stacked.T @ stacked, penalty)
+    best = int(np.diagonal(gram).argmin())
+    weights = convex_weights(stacked, penalty)
+    kept = weights >= CONSTANTS.least_weight
+    if kept.any():
+        weights = np.zeros(len(names))
+        weights[kept] = convex_weights(stacked[:, kept], penalty)
+    if weights @ gram @ weights > (1.0 - CONSTANTS.least_gain) * gram[best, best]:
+        weights = np.eye(len(names))[best]
+    return {name: float(weight) for name, weight in zip(names, weights, strict=True) if weight > 0}

@@ -1,0 +1,79 @@
+"""Series of many groups, and the windows that are cut from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows [n, C, T] with their observed cells, groups [n] and times of their newest steps [n]."""
+
+    values: Doubles
+    observed: Bools
+    group: Ints
+    end_ms: Ints
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def newest(self, steps: int) -> Windows:
+        """The same windows without their older steps."""
+        return Windows(self.values[:, :, -steps:], self.observed[:, :, -steps:], self.group, self.end_ms)
+
+    def some(self, most: int) -> Windows:
+        """Windows at even distances, at most so many."""
+        every = slice(None, None, -(-len(self) // most) if len(self) else 1)
+        return Windows(self.values[every], self.observed[every], self.group[every], self.end_ms[every])
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rows of all groups on one time axis.
+
+    values: float64 [g, C, N], sensor units; 0 where not observed.
+    observed: bool [g, C, N].
+    """
+
+    values: Doubles
+    observed: Bools
+    start_ms: int
+    step_ms: int
+
+    @property
+    def steps(self) -> int:
+        """N."""
+        return int(self.values.shape[2])
+
+    @property
+    def times_ms(self) -> Ints:
+        """Time of each step, int64 [N]."""
+        return self.start_ms + self.step_ms * np.arange(self.steps)
+
+    def rows(self, first: int, last: int) -> Series:
+        """Steps `[first, last)`."""
+        start_ms = self.start_ms + first * self.step_ms
+        return Series(self.values[:, :, first:last], self.observed[:, :, first:last], start_ms, self.step_ms)
+
+    def windows(self, steps: int, most: int) -> Windows:
+        """Windows at even distances, about `most` of all groups together, without those that observed nothing."""
+        groups, _, count = self.values.shape
+        starts = max(0, count - steps + 1)
+        stride = max(1, -(-groups * starts // most))
+        # Each group begins at another offset, so that many groups with a large stride cover all phases of the day.
+        pairs = [(group, at) for group in range(groups) for at in range(starts - 1 - group % stride, -1, -stride)]
+        group, start = np.array(pairs, np.int64).reshape(-1, 2).T
+        place = start[:, None] + np.arange(steps)
+        observed = self.observed[group[:, None], :, place].transpose(0, 2, 1)
+        some = observed.any(axis=(1, 2))
+        group, start, place = group[some], start[some], place[some]
+        values = self.values[group[:, None], :, place].transpose(0, 2, 1)
+        end_ms = self.start_ms + self.step_ms * (start + steps - 1)
+        return Windows(np.ascontiguousarray(values), np.ascontiguousarray(observed[some]), group, end_ms)

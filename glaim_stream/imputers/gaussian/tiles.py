@@ -1,0 +1,45 @@
+"""Windows of many sensors, cut into shorter ones.
+
+The covariance has (C * T)^2 numbers: 32 MB for 21 sensors and 96 steps, 740 MB for 100. Above `MOST_CELLS` the closed
+form covers the nearest L = MOST_CELLS // C steps alone (at least `_LEAST_SPAN`). A cell is filled from a tile in
+which it is far from the edges; the newest steps come from the newest tile, so the newest step costs one tile. What is
+lost is what a sensor's own values more than L steps away say, which is little: neighbouring steps and the other
+sensors at the same step carry most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MOST_CELLS = 2_500
+_LEAST_SPAN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A part of a window that begins at a step, and the steps `[first, last)` that it fills.
+
+    newest: steps from `first` to the end of the tile.
+    """
+
+    start: int
+    first: int
+    last: int
+    newest: int
+
+
+def span_for(sensors: int, steps: int) -> int:
+    """Return L, the steps that the closed form covers."""
+    return steps if sensors * steps <= MOST_CELLS else min(steps, max(_LEAST_SPAN, MOST_CELLS // sensors))
+
+
+def tiles_of(steps: int, span: int, newest: int) -> Iterator[Tile]:
+    """Yield tiles whose filled steps cover the newest ones exactly once, newest first."""
+    last, oldest, start = steps, steps - newest, steps - span
+    while last > oldest:
+        # A tile fills the steps from its first quarter on; the oldest tile fills its first quarter too.
+        first = max(oldest, start + span // 4 if start > 0 else 0)
+        yield Tile(start, first, last, start + span - first)
+        last = first
+        start = max(0, last - span + span // 4)

@@ -1,0 +1,80 @@
+"""One variant of the closed form: a transformation, a covariance in its units, and the sensors' long-run levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.gaussian.conditional import Conditional
+from glaim_stream.imputers.gaussian.levels import Levels
+from glaim_stream.imputers.gaussian.transform import Transform
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A conditional distribution of windows of C sensors and L steps.
+
+    covariance: float64 [C * L, C * L], transformed units, with free levels.
+    level_variance: float64 [C], of these free levels.
+    """
+
+    name: str
+    transform: Transform
+    levels: Levels
+    covariance: Doubles
+    level_variance: Doubles
+    _conditional: Conditional = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_conditional", Conditional(self.covariance))
+
+    def fill(
+        self,
+        values: Doubles,
+        observed: Bools,
+        bins: Ints | None,
+        newest: int | None = None,
+        *,
+        with_deviation: bool = True,
+    ) -> tuple[Doubles, Doubles]:
+        """Return means and deviations [n, C, newest] in sensor units; those of observed cells have no meaning.
+
+        A mean is NaN where a silent sensor's level is declined.
+
+        Args:
+            values: float64 [n, C, L], sensor units; ignored where not observed.
+            observed: bool [n, C, L].
+            bins: int64 [n, L], phases of the steps, or None without a profile.
+            newest: number of steps that are needed, all by default.
+            with_deviation: False returns deviations without meaning, which costs less.
+        """
+        count, sensors, steps = values.shape
+        kept = slice(steps - (newest or steps), steps)
+        moved, scale = self.transform.forward(values, observed, bins)
+        seen = observed.sum(axis=2)
+        known = seen > 0
+        level = moved.sum(axis=2, where=observed) / np.maximum(seen, 1)
+        level, level_variance = self.levels.complete(level, known)
+        moved -= level[:, :, None]
+        wanted = np.zeros((sensors, steps), np.bool_)
+        wanted[:, kept] = True
+        mean, variance = self._conditional.fill(
+            moved.reshape(count, -1),
+            observed.reshape(count, -1),
+            None if wanted.all() else wanted.ravel(),
+            with_variance=with_deviation,
+        )
+        mean = mean.reshape(values.shape)[:, :, kept]
+        variance = variance.reshape(values.shape)[:, :, kept]
+        silent = np.flatnonzero(~known.all(axis=1))
+        if len(silent):  # a silent sensor's level is not free: its own variance takes the place of the large one
+            excess = np.where(known[silent], 0.0, self.level_variance)[:, :, None]
+            variance[silent] = np.maximum(variance[silent] - excess, 0.0) + level_variance[silent][:, :, None]
+        mean = mean + level[:, :, None]
+        return self.transform.back(mean, np.sqrt(variance), scale, bins, kept)

@@ -1,0 +1,64 @@
+"""Conditional means and variances beside a dense reference, one window at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glaim_stream.imputers.gaussian.conditional import Conditional
+
+
+def covariance(cells: int, seed: int, *, smallest: float = 1e-3) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    root, _ = np.linalg.qr(rng.normal(size=(cells, cells)))
+    return (root * np.geomspace(smallest, 1.0, cells)) @ root.T
+
+
+def reference(matrix: np.ndarray, values: np.ndarray, observed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    mean, variance = np.where(observed, values, 0.0), np.zeros(len(values))
+    hole, known = np.flatnonzero(~observed), np.flatnonzero(observed)
+    weights = np.linalg.lstsq(matrix[np.ix_(known, known)], matrix[np.ix_(known, hole)], rcond=None)[0]
+    mean[hole] = values[known] @ weights
+    variance[hole] = np.diagonal(matrix)[hole] - np.einsum("oh,oh->h", weights, matrix[np.ix_(known, hole)])
+    return mean, variance
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.5, 0.7, 0.98, 1.0])
+def test_every_share_of_holes_agrees_with_the_dense_reference(share: float) -> None:
+    matrix = covariance(60, 3)
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=(40, 60))
+    observed = rng.random((40, 60)) >= share
+    mean, variance = Conditional(matrix).fill(np.where(observed, values, np.nan), observed)
+    for row in range(40):
+        expected = reference(matrix, values[row], observed[row])
+        np.testing.assert_allclose(mean[row], expected[0], atol=1e-9)
+        np.testing.assert_allclose(variance[row], expected[1], atol=1e-9)
+
+
+def test_a_window_has_the_same_answer_in_any_company() -> None:
+    matrix, rng = covariance(48, 5), np.random.default_rng(6)
+    values, observed = rng.normal(size=(300, 48)), rng.random((300, 48)) > np.linspace(0, 1, 300)[:, None]
+    form = Conditional(matrix)
+    together = form.fill(values, observed)
+    for row in range(0, 300, 7):
+        alone = form.fill(values[[row]], observed[[row]])
+        np.testing.assert_allclose(together[0][row], alone[0][0], atol=1e-12)
+        np.testing.assert_allclose(together[1][row], alone[1][0], atol=1e-12)
+
+
+def test_a_covariance_with_a_condition_of_a_trillion_keeps_six_digits() -> None:
+    matrix, rng = covariance(96, 7, smallest=1e-12), np.random.default_rng(8)
+    values = rng.multivariate_normal(np.zeros(96), matrix, size=30)
+    observed = rng.random((30, 96)) > 0.1
+    mean, variance = Conditional(matrix).fill(values, observed)
+    assert (variance >= 0).all()
+    deviation = np.sqrt(np.diagonal(matrix))
+    for row in range(30):
+        expected = reference(matrix, values[row], observed[row])
+        assert (np.abs(mean[row] - expected[0]) < 1e-6 * deviation).all()
+
+
+def test_a_covariance_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="positive definite"):
+        Conditional(np.array([[1.0, 2.0], [2.0, 1.0]]))

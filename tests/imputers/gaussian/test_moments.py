@@ -1,0 +1,110 @@
+"""Covariances from windows with holes, beside what made the windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glaim_stream.imputers.gaussian.conditional import Conditional
+from glaim_stream.imputers.gaussian.moments import LEVEL_VARIANCE, Moments, without_level
+
+C, T = 2, 12
+
+
+def windows(count: int, seed: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Two sensors that follow one another by a step, around levels of their own."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=(count, T + 20))
+    slow = np.zeros_like(noise)
+    for step in range(1, noise.shape[1]):
+        slow[:, step] = 0.8 * slow[:, step - 1] + noise[:, step]
+    values = np.stack([slow[:, -T - 1 : -1], slow[:, -T:]], axis=1) + 0.3 * rng.normal(size=(count, C, T))
+    values += rng.normal(size=(count, C, 1)) * 30
+    return values, rng.random(values.shape) >= missing
+
+
+def fitted(values: np.ndarray, observed: np.ndarray, **options: float) -> np.ndarray:
+    moments = Moments(C, T)
+    moments.add(values, observed)
+    return moments.covariance(**({"shrinkage": 0.5, "ridge": 1e-3} | options))
+
+
+def test_a_level_is_taken_off_over_the_observed_cells() -> None:
+    values, observed = np.array([[[1.0, 3.0, 9.0]]]), np.array([[[True, True, False]]])
+    assert without_level(values, observed).tolist() == [[[-1.0, 1.0, 0.0]]]
+    assert without_level(values, np.zeros_like(observed)).tolist() == [[[0.0, 0.0, 0.0]]]
+
+
+def test_the_average_over_lags_depends_on_the_distance_of_the_steps_alone() -> None:
+    moments = Moments(C, T)
+    moments.add(*windows(200, 1, 0.2))
+    matrix = moments._average_over_lags().reshape(C, T, C, T)
+    for lag in range(T):
+        along = np.array([matrix[:, step, :, step + lag] for step in range(T - lag)])
+        assert (along == along[0]).all()
+    seen = moments._pairs.reshape(C, T, C, T) * matrix  # the average over all pairs of cells is that of the products
+    assert seen.sum() == pytest.approx(moments._products.sum(), abs=1e-6)
+
+
+def test_pairs_count_where_both_cells_were_observed() -> None:
+    values = np.array([[[1.0, -1.0] + [0.0] * (T - 2)] * C] * 4)
+    observed = np.ones(values.shape, np.bool_)
+    observed[2:, 1, 0] = False  # two of four windows lack a cell
+    moments = Moments(C, T)
+    moments.add(values, observed)
+    with_holes = moments._products[0, T] / moments._pairs[0, T]
+    assert with_holes == pytest.approx(1.0)
+    assert moments._pairs[0, T] == 2
+
+
+def test_a_hole_is_filled_from_the_sensor_that_leads() -> None:
+    values, observed = windows(3000, 2, 0.3)
+    form = Conditional(fitted(values, observed))
+    fresh, _ = windows(500, 3)
+    seen = np.ones(fresh.shape, np.bool_)
+    seen[:, 0, 5:8] = False  # the other sensor has these values one step later
+    mean, variance = form.fill(fresh.reshape(500, -1), seen.reshape(500, -1))
+    hole = ~seen.reshape(500, -1)
+    error = (mean - fresh.reshape(500, -1))[hole]
+    assert np.sqrt(np.mean(error**2)) < 0.5
+    assert 0.4 < np.mean(error**2) / variance[hole].mean() < 1.2
+
+
+def test_the_answer_follows_the_level_of_a_window() -> None:
+    form = Conditional(fitted(*windows(500, 4)))
+    values, observed = windows(20, 5, 0.2)
+    flat = observed.reshape(20, -1)
+    near, _ = form.fill(values.reshape(20, -1), flat)
+    far, _ = form.fill(values.reshape(20, -1) + 100.0, flat)
+    np.testing.assert_allclose(far - near, 100.0, rtol=0.01)
+
+
+def test_a_silent_sensor_has_a_wide_band_that_is_finite() -> None:
+    matrix = fitted(*windows(500, 4))
+    values, observed = windows(1, 6)
+    observed[:, 1] = False
+    mean, variance = Conditional(matrix).fill(values.reshape(1, -1), observed.reshape(1, -1))
+    assert np.isfinite(mean).all()
+    assert (variance.reshape(C, T)[1] > LEVEL_VARIANCE / 10).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: np.concatenate([values[:, :1], values[:, :1]], axis=1),
+        lambda values: values * [[1.0], [0.0]],
+        lambda values: values * [[1.0], [1e-9]],
+    ],
+    ids=["a copy", "a constant", "a tiny one"],
+)
+def test_degenerate_sensors_leave_a_positive_covariance(change: object) -> None:
+    values, observed = windows(300, 7, 0.4)
+    matrix = fitted(change(values), observed, ridge=1e-6)  # type: ignore[operator]
+    mean, variance = Conditional(matrix).fill(values.reshape(300, -1), observed.reshape(300, -1))
+    assert np.isfinite(mean).all()
+    assert (variance >= 0).all()
+
+
+def test_without_windows_there_is_no_covariance() -> None:
+    with pytest.raises(ValueError, match="expected windows"):
+        Moments(C, T).covariance(shrinkage=0.5, ridge=0.1)

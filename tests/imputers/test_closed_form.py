@@ -1,0 +1,247 @@
+"""The rung of the closed form: whom it answers, with what, and how a new file is taken up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client import REGISTRY
+
+from glaim_stream.catalogue import Model
+from glaim_stream.errors import ImputerAbsent, ImputerError
+from glaim_stream.feed.plant import STEP_MS, simulate
+from glaim_stream.imputers.closed_form import CHECK_INTERVAL_S, ClosedFormImputer, version_of
+from glaim_stream.imputers.gaussian.fit import fit
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.imputers.simple import Interpolation, interpolated
+from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.sealed import Trust
+from glaim_stream.vocabulary import Method
+from tests.support import catalogue
+
+WINDOW, STEPS = 24, 5
+PLANT = simulate(0.5, groups=3, seed=1)
+SENSORS = PLANT.sensor_ids[:3]
+SERIES = PLANT.values[:, :3].astype(np.float64)
+
+
+def model(**changes: object) -> Model:
+    sensors = [{"id": name} for name in SENSORS]
+    entry: dict[str, object] = {"sensors": sensors, "window": WINDOW, "step_s": 60, "revise_after": 4, "max_gap": 12}
+    (found,) = catalogue(**(entry | changes)).models  # type: ignore[arg-type]
+    return found
+
+
+def whole(count: int, *, seed: int = 0) -> Windows:
+    """Windows of the plant without holes."""
+    random = np.random.default_rng(seed)
+    group, end = random.integers(0, len(SERIES), count), random.integers(WINDOW, SERIES.shape[2], count)
+    at = end[:, None] + np.arange(1 - WINDOW, 1)
+    values = SERIES[group[:, None, None], np.arange(len(SENSORS))[:, None], at[:, None, :]]
+    return Windows("m", values, np.ones(values.shape, np.bool_), STEPS, None, PLANT.times_ms[end])
+
+
+def cut(count: int, *, seed: int = 0, share: float = 0.2) -> Windows:
+    """The same windows with a share of the cells missing, and in some the newest 8 steps, or all, of a sensor."""
+    full = whole(count, seed=seed)
+    observed = np.random.default_rng(seed + 1).random(full.values.shape) >= share
+    observed[::5, 1, -8:] = False
+    observed[3::10, 2] = False
+    return replace(full, values=np.where(observed, full.values, 0.0), observed=observed)
+
+
+def reads(outcome: str) -> float:
+    return REGISTRY.get_sample_value("glaim_form_reads_total", {"model": "m", "outcome": outcome}) or 0.0
+
+
+def fitted(series: np.ndarray) -> ClosedForm:
+    return fit(
+        series, np.ones(series.shape, np.bool_), start_ms=int(PLANT.times_ms[0]), step_ms=STEP_MS, sensors=SENSORS,
+        steps=WINDOW,
+    ).form  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def form() -> ClosedForm:
+    return fitted(SERIES)
+
+
+@pytest.fixture(scope="module")
+def other() -> ClosedForm:
+    """A form of the same sensors, fitted on other data."""
+    return fitted(SERIES + 1.0)
+
+
+def placed(form: ClosedForm, repository: Path) -> Path:
+    folder = repository / "m"
+    folder.mkdir(exist_ok=True)
+    form.save(folder)
+    return folder
+
+
+class Clock:
+    """A monotonic clock that a test advances."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+async def test_holes_are_filled_with_a_value_and_a_deviation(form: ClosedForm, tmp_path: Path) -> None:
+    placed(form, tmp_path)
+    windows = cut(40)
+    answer = await ClosedFormImputer(tmp_path, [model()]).impute(windows)
+    hole = ~windows.observed[..., -STEPS:]
+    assert (answer.method == Method.GAUSSIAN).all()
+    assert answer.version == [version_of(form)] * 40
+    assert answer.version[0] == f"gaussian-{form.digest[:8]}"
+    assert answer.deviation is not None
+    assert (answer.deviation[hole] > 0).all()
+    np.testing.assert_array_equal(answer.values[~hole], windows.values[..., -STEPS:][~hole])
+
+
+async def test_the_error_is_below_that_of_interpolation(form: ClosedForm, tmp_path: Path) -> None:
+    placed(form, tmp_path)
+    windows, truth = cut(200), whole(200)
+    hole = ~windows.observed[..., -STEPS:]
+    answer = await ClosedFormImputer(tmp_path, [model()]).impute(windows)
+    line = (await Interpolation().impute(windows)).values
+    hole &= np.isfinite(line)  # interpolation has no value for a sensor that is silent in the whole window
+    scale = SERIES.std(axis=(0, 2))[:, None]
+    errors = [np.abs((each - truth.values[..., -STEPS:]) / scale)[hole].mean() for each in (answer.values, line)]
+    assert errors[0] < 0.8 * errors[1]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 0.8])
+async def test_a_window_gets_the_same_bits_in_every_batch(share: float, form: ClosedForm, tmp_path: Path) -> None:
+    placed(form, tmp_path)
+    rung = ClosedFormImputer(tmp_path, [model()])
+    windows = cut(37, share=share)
+    together = await rung.impute(windows)
+    assert together.deviation is not None
+    for size in (1, 2, 5, 16):
+        parts = [await rung.impute(windows.slice(start, start + size)) for start in range(0, 37, size)]
+        joined = Imputed.joined(parts)
+        assert joined.deviation is not None
+        assert joined.values.tobytes() == together.values.tobytes()
+        assert joined.deviation.tobytes() == together.deviation.tobytes()
+
+
+async def test_cells_that_the_closed_form_declines_are_interpolated(form: ClosedForm, tmp_path: Path) -> None:
+    placed(form, tmp_path)
+    windows = cut(3)
+    windows.values[1, 2] *= 1e300  # beyond what a square holds
+    rung = ClosedFormImputer(tmp_path, [model()])
+    answer = await rung.impute(windows)
+    assert np.isfinite(answer.values).all()
+    assert (answer.method[0] == Method.GAUSSIAN).all()
+    declined = answer.method[1, 2] != Method.GAUSSIAN
+    assert declined.any()
+    line, how = interpolated(windows.values[1], windows.observed[1])
+    np.testing.assert_array_equal(answer.values[1, 2][declined], line[2, -STEPS:][declined])
+    np.testing.assert_array_equal(answer.method[1, 2][declined], how[2, -STEPS:][declined])
+    assert answer.deviation is not None
+    assert np.isnan(answer.deviation[1, 2][declined]).all()
+
+
+async def test_a_model_without_a_closed_form_is_interpolated_and_nothing_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed: list[tuple[str, str]] = []
+    rungs = [ClosedFormImputer(tmp_path, [model()]), Interpolation()]
+    ladder = Ladder(rungs, on_failure=lambda *names: failed.append(names))
+    for windows in (cut(4), replace(cut(4), model="unknown")):
+        answer = await ladder.impute(windows)
+        assert set(np.unique(answer.method)) <= {Method.INTERPOLATION, Method.LAST_VALUE}
+    assert (failed, caplog.messages) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("windows", "message"),
+    [
+        (replace(cut(2), end_ms=None), "needs the time of each window"),
+        (Windows("m", np.zeros((1, 2, WINDOW)), np.zeros((1, 2, WINDOW), np.bool_), 1), r"found \(2, 24\)"),
+    ],
+)
+async def test_windows_that_do_not_fit_are_rejected(
+    windows: Windows, message: str, form: ClosedForm, tmp_path: Path
+) -> None:
+    placed(form, tmp_path)
+    with pytest.raises(ImputerError, match=message):
+        await ClosedFormImputer(tmp_path, [model()]).impute(windows)
+
+
+async def test_a_new_form_is_taken_up_between_batches(form: ClosedForm, other: ClosedForm, tmp_path: Path) -> None:
+    clock = Clock()
+    rung = ClosedFormImputer(tmp_path, [model()], now_s=clock)
+    with pytest.raises(ImputerAbsent):
+        await rung.impute(cut(1))
+    for each in (form, other):
+        before = reads("read")
+        placed(each, tmp_path)
+        clock.now_s += CHECK_INTERVAL_S
+        assert (await rung.impute(cut(1))).version == [version_of(each)]
+        assert reads("read") == before + 1
+    clock.now_s += CHECK_INTERVAL_S
+    assert (await rung.impute(cut(1))).version == [version_of(other)]
+    assert reads("read") == before + 1, "an unchanged file is not read again"
+
+
+async def test_a_broken_form_is_refused_once_and_the_one_before_stays(
+    form: ClosedForm, other: ClosedForm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, clock = placed(form, tmp_path), Clock()
+    rung = ClosedFormImputer(tmp_path, [model()], now_s=clock)
+    before = reads("refused")
+    whole = (folder / FORM_FILE).read_bytes()
+    (folder / FORM_FILE).write_bytes(whole[: len(whole) // 2])
+    for _ in range(3):
+        clock.now_s += CHECK_INTERVAL_S
+        assert (await rung.impute(cut(1))).version == [version_of(form)]
+    assert reads("refused") == before + 1
+    (line,) = caplog.messages
+    assert line.startswith(f"model m: a closed form is refused, it keeps {version_of(form)}: ")
+    placed(other, tmp_path)
+    clock.now_s += CHECK_INTERVAL_S
+    assert (await rung.impute(cut(1))).version == [version_of(other)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sensors": [{"id": name} for name in SENSORS[::-1]]}, "has sensors"),
+        ({"window": 2 * WINDOW}, "has window 24, the catalogue 48"),
+        ({"step_s": 30}, "has step_ms 60000, the catalogue 30000"),
+    ],
+)
+async def test_a_form_that_does_not_fit_the_catalogue_is_refused(
+    changes: dict[str, object], message: str, form: ClosedForm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    placed(form, tmp_path)
+    rung = ClosedFormImputer(tmp_path, [model(**changes)])
+    assert message in caplog.text
+    with pytest.raises(ImputerAbsent):
+        await rung.impute(cut(1))
+
+
+def test_where_manifests_are_required_no_form_is_used(
+    form: ClosedForm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    placed(form, tmp_path)
+    ClosedFormImputer(tmp_path, [model()], trust=Trust(require_manifest=True))
+    assert "the settings require a manifest, which a closed form does not have" in caplog.text
+
+
+async def test_a_form_that_is_removed_is_no_longer_used(form: ClosedForm, tmp_path: Path) -> None:
+    folder, clock = placed(form, tmp_path), Clock()
+    rung = ClosedFormImputer(tmp_path, [model()], now_s=clock)
+    (folder / FORM_FILE).unlink()
+    clock.now_s += CHECK_INTERVAL_S
+    with pytest.raises(ImputerAbsent):
+        await rung.impute(cut(1))
