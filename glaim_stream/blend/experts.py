@@ -65,7 +65,7 @@ class Weights:
 
     def table(self) -> Doubles:
         """The weights of every key with all experts awake, [sensors, ages, places, experts]."""
-        shape = self.standings.losses.shape[:-1]
+        shape = self.standings.of_key.shape[:-1]
         sensor, age, place = (each.ravel() for each in np.indices(shape))
         weights = self.of(sensor, age, place, np.ones((len(sensor), self.hedge.shape[1] - 1), np.bool_))
         return weights.reshape(*shape, -1)

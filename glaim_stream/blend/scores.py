@@ -77,17 +77,21 @@ class ModelScores:
         of_hole, of_probe = np.empty(holes.values.shape), np.empty(probes.values.shape)
         for step in np.union1d(holes.step, probes.step).tolist():
             weights = self.weights(step)
-            for answers, out in ((holes, of_hole), (probes, of_probe)):
-                here = _at(answers, step)
-                if here.stop > here.start:
-                    out[here] = _weights_of(weights, answers, here)
-            if here.stop > here.start:
-                self._experts.learn(weights, probes.sensor[here], probes.age[here], probes.place[here], errors[here])
+            hole, probe = _at(holes, step), _at(probes, step)
+            sensor, age, place, values = (
+                np.concatenate([getattr(holes, column)[hole], getattr(probes, column)[probe]])
+                for column in ("sensor", "age", "place", "values")
+            )
+            found = weights.of(sensor, age, place, np.isfinite(values))
+            count = hole.stop - hole.start
+            of_hole[hole], of_probe[probe] = found[:count], found[count:]
+            if count < len(found):
+                self._experts.learn(weights, sensor[count:], age[count:], place[count:], errors[probe])
         return of_hole, of_probe
 
     def latest(self, cells: Answers) -> Doubles:
         """The experts' weights of cells that are filled after the newest step seen, whatever their own steps."""
-        return _weights_of(self.weights(self._next), cells, slice(None))
+        return self.weights(self._next).of(cells.sensor, cells.age, cells.place, np.isfinite(cells.values))
 
 
 class Scores:
@@ -108,11 +112,6 @@ class Scores:
     def group_codes(self) -> list[NDArray[np.int32]]:
         """Codes of the groups that wait for an upgrade."""
         return [each.group_codes() for each in self.upgrades]
-
-
-def _weights_of(weights: Weights, cells: Answers, here: slice) -> Doubles:
-    awake = np.isfinite(cells.values[here])
-    return weights.of(cells.sensor[here], cells.age[here], cells.place[here], awake)
 
 
 def _at(answers: Answers, step: int) -> slice:

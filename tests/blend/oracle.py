@@ -83,8 +83,12 @@ class Oracle:
         """Mean of the mixtures that have the smallest loss among those awake."""
         start = (step // HALF - 1) * HALF
         recent = [each for each in self.cells if start <= each.step < step and each.key[0] == key[0]]
-        parts = 4 if self.experts == 2 else 2
-        every = [row for row in product(range(parts + 1), repeat=self.experts) if sum(row) == parts]
+        parts = 4
+        every = [
+            row
+            for row in product(range(parts + 1), repeat=self.experts)
+            if sum(row) == parts and row.count(0) >= self.experts - 2
+        ]
         means = {}
         for row in every:
             if any(share and not up for share, up in zip(row, awake, strict=True)):
