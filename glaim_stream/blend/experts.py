@@ -87,7 +87,15 @@ class Experts:
         """
         return Weights(step, self._leader.standings(step), self._hedge.weights(step))
 
-    def learn(self, used: Weights, sensor: Ints, age: Ints, place: Ints, errors: Doubles) -> None:
+    def learn(
+        self,
+        used: Weights,
+        sensor: Ints,
+        age: Ints,
+        place: Ints,
+        errors: Doubles,
+        parts: tuple[Doubles, Doubles] | None = None,
+    ) -> None:
         """Add the errors of the probe cells of a step.
 
         Args:
@@ -97,6 +105,7 @@ class Experts:
             place: int64 [n].
             errors: float64 [n, experts], imputed minus true; NaN where an expert was asleep. One that is not below
                 LARGEST counts as asleep, and a cell with fewer than two experts awake is skipped.
+            parts: `used.parts` of these cells, if they are known; used where no expert is asleep.
 
         Raises:
             ValueError: the step is not later than that of the last call.
@@ -105,8 +114,8 @@ class Experts:
         if not awake.all():
             compared = awake.sum(axis=1) > 1
             sensor, age, place, awake = sensor[compared], age[compared], place[compared], awake[compared]
-            errors = np.where(awake, errors[compared], 0.0)
-        weights, leader = used.parts(sensor, age, place, awake)
+            errors, parts = np.where(awake, errors[compared], 0.0), None
+        weights, leader = parts or used.parts(sensor, age, place, awake)
         self._leader.learn(used.step, sensor, age, place, errors, awake)
         size, cap = np.abs(errors), used.standings.cap
         largest = np.maximum(cap[sensor, place], size.max(axis=1))[:, None]

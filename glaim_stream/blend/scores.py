@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.blend.experts import Experts, Weights
+from glaim_stream.blend.hedge import published
 from glaim_stream.windows.probes import AGES, Place
 from glaim_stream.windows.upgrades import Upgrades
 
@@ -82,11 +83,13 @@ class ModelScores:
                 np.concatenate([getattr(holes, column)[hole], getattr(probes, column)[probe]])
                 for column in ("sensor", "age", "place", "values")
             )
-            found = weights.of(sensor, age, place, np.isfinite(values))
+            of_leader, leader = weights.parts(sensor, age, place, np.isfinite(values))
+            found = published(of_leader, leader)
             count = hole.stop - hole.start
             of_hole[hole], of_probe[probe] = found[:count], found[count:]
             if count < len(found):
-                self._experts.learn(weights, sensor[count:], age[count:], place[count:], errors[probe])
+                key = sensor[count:], age[count:], place[count:]
+                self._experts.learn(weights, *key, errors[probe], (of_leader[count:], leader[count:]))
         return of_hole, of_probe
 
     def latest(self, cells: Answers) -> Doubles:
