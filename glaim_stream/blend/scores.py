@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.experts import Experts
+from glaim_stream.blend.experts import Experts, Weights
+from glaim_stream.blend.hedge import published
 from glaim_stream.windows.probes import AGES, Place
 from glaim_stream.windows.upgrades import Upgrades
 
@@ -20,36 +22,42 @@ Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
 
+class Expert(IntEnum):
+    """The experts of a worker, in the order of the columns of `Answers.values`."""
+
+    MODEL = 0
+    BASELINE = 1  # interpolation, or the last value where no reading follows
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Values of model and baseline for n cells, in the order of the steps at which they were imputed."""
+    """Values of the experts for n cells, in the order of the steps at which they were imputed."""
 
     step: Ints  # [n] that closed when the cell was imputed, ascending
     sensor: Ints  # [n]
     age: Ints  # [n] class of the gap age (probes.age_class)
     place: Ints  # [n] probes.Place
-    model: Doubles  # [n] sensor units; NaN where the model gave no value
-    baseline: Doubles  # [n]
+    values: Doubles  # [n, experts] sensor units; NaN where an expert gave no value
 
     def __len__(self) -> int:
         return len(self.step)
 
     @classmethod
-    def none(cls) -> Answers:
+    def none(cls, experts: int = len(Expert)) -> Answers:
         """Answers for no cell."""
-        ints, doubles = np.empty(0, np.int64), np.empty(0, np.float64)
-        return cls(ints, ints, ints, ints, doubles, doubles)
+        ints = np.empty(0, np.int64)
+        return cls(ints, ints, ints, ints, np.empty((0, experts), np.float64))
 
 
 class ModelScores:
-    """Recent errors of one model and its baseline in one partition."""
+    """Recent errors of one model and the other experts in one partition."""
 
-    def __init__(self, sensors: int) -> None:
-        self._experts = Experts(sensors, len(AGES), len(Place))
+    def __init__(self, sensors: int, experts: int = len(Expert)) -> None:
+        self._experts = Experts(experts, sensors, len(AGES), len(Place))
         self._next = 0  # the step after the newest one seen
 
-    def weights(self, step: int) -> Doubles:
-        """The model's share for cells imputed as `step` closes, [sensors, ages, places]; steps must ascend."""
+    def weights(self, step: int) -> Weights:
+        """The experts' weights for cells imputed as `step` closes; steps must ascend."""
         return self._experts.weights(step)
 
     def walk(self, holes: Answers, probes: Answers, truth: NDArray[np.floating]) -> tuple[Doubles, Doubles]:
@@ -61,27 +69,32 @@ class ModelScores:
             truth: [probes], their hidden values.
 
         Returns:
-            The model's share of each hole and of each probe cell.
+            The experts' weights of each hole [holes, experts] and of each probe cell [probes, experts].
         """
         with np.errstate(over="ignore"):  # errors that are not finite are skipped
-            model_error, baseline_error = probes.model - truth, probes.baseline - truth
+            errors = probes.values - truth[:, None]
         every = [int(answers.step[-1]) + 1 for answers in (holes, probes) if len(answers)]
         self._next = max([self._next, *every])
-        of_hole, of_probe = np.empty(len(holes)), np.empty(len(probes))
+        of_hole, of_probe = np.empty(holes.values.shape), np.empty(probes.values.shape)
         for step in np.union1d(holes.step, probes.step).tolist():
             weights = self.weights(step)
-            for answers, out in ((holes, of_hole), (probes, of_probe)):
-                here = _at(answers, step)
-                out[here] = weights[answers.sensor[here], answers.age[here], answers.place[here]]
-            if here.stop > here.start:
-                key = probes.sensor[here], probes.age[here], probes.place[here]
-                self._experts.learn(step, *key, model_error[here], baseline_error[here])
+            hole, probe = _at(holes, step), _at(probes, step)
+            sensor, age, place, values = (
+                np.concatenate([getattr(holes, column)[hole], getattr(probes, column)[probe]])
+                for column in ("sensor", "age", "place", "values")
+            )
+            of_leader, leader = weights.parts(sensor, age, place, np.isfinite(values))
+            found = published(of_leader, leader)
+            count = hole.stop - hole.start
+            of_hole[hole], of_probe[probe] = found[:count], found[count:]
+            if count < len(found):
+                key = sensor[count:], age[count:], place[count:]
+                self._experts.learn(weights, *key, errors[probe], (of_leader[count:], leader[count:]))
         return of_hole, of_probe
 
     def latest(self, cells: Answers) -> Doubles:
-        """The model's share of cells that are filled after the newest step seen, whatever their own steps."""
-        weights: Doubles = self.weights(self._next)[cells.sensor, cells.age, cells.place]
-        return weights
+        """The experts' weights of cells that are filled after the newest step seen, whatever their own steps."""
+        return self.weights(self._next).of(cells.sensor, cells.age, cells.place, np.isfinite(cells.values))
 
 
 class Scores:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream import metrics
-from glaim_stream.blend.scores import Answers
+from glaim_stream.blend.scores import Answers, Expert
 from glaim_stream.output.repair import intervals
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.windows.probes import Place, Probes
@@ -29,10 +29,10 @@ def count_accuracy(
         sensor_ids: of its sensors, by row.
         table: of its sensors.
         probes: known values that were hidden.
-        answers: of the model and of the baseline.
+        answers: of the experts.
         blended: [probe] the values that would have been published.
     """
-    known = np.flatnonzero(np.isfinite(answers.model))
+    known = np.flatnonzero(np.isfinite(answers.values[:, Expert.MODEL]))
     if len(known) == 0:
         return
     truth = probes.truth[known]
@@ -41,7 +41,8 @@ def count_accuracy(
     counts = np.bincount(key, minlength=shape[0] * shape[1])
     probed = np.flatnonzero(counts)
     labels = [(sensor_ids[each // len(Place)], Place(each % len(Place)).name.lower()) for each in probed.tolist()]
-    for method, values in (("model", answers.model), ("baseline", answers.baseline), ("blend", blended)):
+    methods = [(expert.name.lower(), answers.values[:, expert]) for expert in Expert]
+    for method, values in [*methods, ("blend", blended)]:
         errors = np.bincount(key, weights=np.abs(values[known] - truth), minlength=len(counts))
         for (sensor, position), error in zip(labels, errors[probed].tolist(), strict=True):
             metrics.score_error.labels(model, sensor, method, position).inc(error)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.blend.mixture import blend
-from glaim_stream.blend.scores import Answers
+from glaim_stream.blend.scores import Answers, Expert
 from glaim_stream.imputers.baselines import interpolation_at
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.repair import publishable
@@ -53,8 +53,10 @@ def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -
         sensor,
         age_class(closed.gap_age[holes]),
         places(closed.window_observed, window, sensor, lag),
-        imputed.values[window, sensor, at],
-        _baseline(closed.window_values, closed.window_observed, window, sensor, lag),
+        _values(
+            imputed.values[window, sensor, at],
+            _baseline(closed.window_values, closed.window_observed, window, sensor, lag),
+        ),
     )
     return HoleAnswers(cells, window, at)
 
@@ -76,25 +78,39 @@ def probe_answers(probes: Probes, imputed: Imputed, table: SensorTable) -> Answe
         probes.sensor,
         age_class(probes.gap_age),
         places(probes.observed, probes.window, probes.sensor, probes.lag),
-        publishable(model, probes.sensor, table),
-        publishable(baseline, probes.sensor, table),
+        _values(publishable(model, probes.sensor, table), publishable(baseline, probes.sensor, table)),
     )
 
 
-def blended(imputed: Imputed, holes: HoleAnswers, weight: Doubles) -> Imputed:
-    """Blend the holes: `weight` is the share of the model's value, and the rest is the baseline's."""
+def blended(imputed: Imputed, holes: HoleAnswers, weights: Doubles) -> Imputed:
+    """Blend the holes by the weights of the experts, [holes, experts].
+
+    A value that one expert made alone has the method of that expert.
+    """
     if len(holes.cells) == 0:
         return imputed
     cells = holes.cells
     place = (holes.window, cells.sensor, holes.step)
     values, method = imputed.values.copy(), imputed.method.copy()
-    values[place] = blend(cells.model, cells.baseline, weight)
-    line = np.where(cells.place % 2 == Place.INTERIOR, np.int8(Method.INTERPOLATION), np.int8(Method.LAST_VALUE))
-    from_model, from_baseline = np.isfinite(cells.model), np.isfinite(cells.baseline)
-    model_alone = from_model & ((weight >= 1) | ~from_baseline)
-    baseline_alone = ~from_model | (weight <= 0)
-    method[place] = np.where(model_alone, np.int8(Method.MODEL), np.where(baseline_alone, line, np.int8(Method.BLEND)))
+    values[place] = blend(cells.values, weights)
+    methods = np.empty(weights.shape, np.int8)
+    methods[:, Expert.MODEL] = Method.MODEL
+    methods[:, Expert.BASELINE] = np.where(
+        cells.place % 2 == Place.INTERIOR, np.int8(Method.INTERPOLATION), np.int8(Method.LAST_VALUE)
+    )
+    awake = np.isfinite(cells.values)
+    used = awake & (weights > 0)
+    used = np.where(used.any(axis=1, keepdims=True), used, awake)
+    last = weights.shape[1] - 1 - used[:, ::-1].argmax(axis=1)  # the baseline where no expert has a value
+    alone = methods[np.arange(len(cells)), last]
+    method[place] = np.where(used.sum(axis=1) > 1, np.int8(Method.BLEND), alone)
     return replace(imputed, values=values, method=method)
+
+
+def _values(model: Doubles, baseline: Doubles) -> Doubles:
+    """The values of the experts in the order of `Expert`, [n, experts]."""
+    values: Doubles = np.stack([model, baseline], axis=1).astype(np.float64)
+    return values
 
 
 def _baseline(values: Doubles, observed: NDArray[np.bool_], window: Ints, sensor: Ints, lag: Ints) -> Doubles:

@@ -267,7 +267,7 @@ class Pipeline:
             if imputed is not None:
                 imputed = blended(imputed, holes, hole_weight)
             if probes is not None and probe_imputed is not None and not again:
-                mixed = publishable(blend(questions.model, questions.baseline, probe_weight), questions.sensor, table)
+                mixed = publishable(blend(questions.values, probe_weight), questions.sensor, table)
                 version = next(iter(probe_imputed.versions_of(Method.MODEL)), "")
                 count_accuracy(model.name, model.sensor_ids, table_of(version), probes, questions, mixed)
         if self._upgrades:

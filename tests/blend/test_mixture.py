@@ -16,14 +16,14 @@ NAN, INF = np.nan, np.inf
 @given(first=number, second=number, weight=st.floats(0, 1))
 @settings(max_examples=200)
 def test_the_blend_lies_between_its_values(first: float, second: float, weight: float) -> None:
-    mixed = blend(np.array([first]), np.array([second]), np.array([weight]))[0]
+    mixed = blend(np.array([first, second]), np.array([weight, 1 - weight]))
     assert min(first, second) <= mixed <= max(first, second)
 
 
 def test_rounding_does_not_leave_the_range() -> None:
-    value, weight = np.array([0.3]), np.array([0.1])
-    assert (weight * value + (1 - weight) * value)[0] != value[0], "the plain sum is off by one bit"
-    assert blend(value, value, weight)[0] == value[0]
+    value, weight = 0.3, 0.1
+    assert weight * value + (1 - weight) * value != value, "the plain sum is off by one bit"
+    assert blend(np.array([value, value]), np.array([weight, 1 - weight])) == value
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,22 @@ def test_rounding_does_not_leave_the_range() -> None:
     ],
 )
 def test_if_one_value_is_absent_the_other_is_used(model: float, baseline: float, weight: float, mixed: float) -> None:
-    found = blend(np.array([model], np.float32), np.array([baseline], np.float32), np.array([weight]))
+    found = blend(np.array([[model, baseline]], np.float32), np.array([[weight, 1 - weight]]))
     assert found.dtype == np.float64
     assert np.array_equal(found, [mixed], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "mixed"),
+    [
+        ((1.0, 2.0, 4.0, 8.0), (0.0, 0.5, 0.25, 0.25), 4.0),
+        ((1.0, NAN, 4.0, 8.0), (0.0, 0.5, 0.25, 0.25), 6.0),
+        ((1.0, NAN, INF, 8.0), (0.0, 0.5, 0.5, 0.0), 4.5),
+        ((NAN, NAN, NAN, 8.0), (0.5, 0.5, 0.0, 0.0), 8.0),
+        ((NAN, NAN, -INF, INF), (0.25, 0.25, 0.25, 0.25), NAN),
+    ],
+)
+def test_absent_experts_leave_their_weight_to_the_others(
+    values: tuple[float, ...], weights: tuple[float, ...], mixed: float
+) -> None:
+    assert np.array_equal(blend(np.array(values), np.array(weights)), mixed, equal_nan=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glaim_stream.blend.scores import Answers
+from glaim_stream.blend.scores import Answers, Expert
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.pipeline.answers import HoleAnswers, blended, hole_answers, holes_of, probe_answers
@@ -75,8 +75,8 @@ def test_without_steps_or_without_an_answer_there_are_no_holes() -> None:
 def test_each_hole_filled_by_the_model_has_a_value_a_baseline_and_a_place() -> None:
     holes = hole_answers(closed(), IMPUTED, 1000)
     cells = holes.cells
-    assert cells.model.tolist() == [30, 80, 81]
-    assert cells.baseline.tolist() == [3, 7, 3], "the line between readings, else the last value"
+    assert cells.values[:, Expert.MODEL].tolist() == [30, 80, 81]
+    assert cells.values[:, Expert.BASELINE].tolist() == [3, 7, 3], "the line between readings, else the last value"
     assert cells.step.tolist() == [3, 3, 3], "the step that closed, `lag` steps after the hole"
     assert cells.sensor.tolist() == [0, 1, 1]
     assert cells.age.tolist() == [0, 0, 0]
@@ -84,9 +84,13 @@ def test_each_hole_filled_by_the_model_has_a_value_a_baseline_and_a_place() -> N
     assert (holes.window.tolist(), holes.step.tolist()) == ([0, 0, 1], [0, 1, 1])
 
 
-def test_the_weight_is_the_share_of_the_model_and_determines_the_method() -> None:
+def baseline_alone(cells: int) -> np.ndarray:
+    return np.array([[0.0, 1.0]] * cells)
+
+
+def test_the_weights_are_those_of_the_experts_and_determine_the_method() -> None:
     holes = hole_answers(closed(), IMPUTED, 1000)
-    mixed = blended(IMPUTED, holes, np.array([0.25, 1.0, 0.0]))
+    mixed = blended(IMPUTED, holes, np.array([[0.25, 0.75], [1.0, 0.0], [0.0, 1.0]]))
     assert mixed.values[0, 0, 0] == 0.25 * 30 + 0.75 * 3
     assert mixed.values[0, 1, 1] == 80
     assert mixed.values[1, 1, 1] == 3
@@ -94,7 +98,7 @@ def test_the_weight_is_the_share_of_the_model_and_determines_the_method() -> Non
     assert mixed.method[0, 1, 1] == Method.MODEL
     assert mixed.method[1, 1, 1] == Method.LAST_VALUE
     assert mixed.version == IMPUTED.version
-    interior = blended(IMPUTED, holes, np.zeros(3))
+    interior = blended(IMPUTED, holes, baseline_alone(3))
     assert interior.method[0, 0, 0] == Method.INTERPOLATION
     assert IMPUTED.values[0, 0, 0] == 30, "the input is not changed"
     untouched = np.ones_like(METHOD, np.bool_)
@@ -106,12 +110,12 @@ def test_a_hole_without_a_baseline_keeps_the_value_of_the_model() -> None:
     part = closed()
     part.window_observed[0, 0] = False
     holes = hole_answers(part, IMPUTED, 1000)
-    mixed = blended(IMPUTED, holes, np.zeros(3))
+    mixed = blended(IMPUTED, holes, baseline_alone(3))
     assert (mixed.values[0, 0, 0], mixed.method[0, 0, 0]) == (30, Method.MODEL)
 
 
 def test_without_holes_the_same_object_is_returned() -> None:
-    assert blended(IMPUTED, hole_answers(None, None, 1000), np.empty(0)) is IMPUTED
+    assert blended(IMPUTED, hole_answers(None, None, 1000), np.empty((0, 2))) is IMPUTED
 
 
 def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
@@ -131,24 +135,24 @@ def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
     answer[0, 0, 0] = 3.3
     answer[1, 1, 1] = 3.3
     found = probe_answers(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
-    assert found.model[:2].tolist() == [3.5, float(np.float64(3.3))]
-    assert np.isnan(found.model[2]), "a lower rung imputed it"
-    assert found.baseline.tolist() == [3, 3, 1]
+    assert found.values[:2, Expert.MODEL].tolist() == [3.5, float(np.float64(3.3))]
+    assert np.isnan(found.values[2, Expert.MODEL]), "a lower rung imputed it"
+    assert found.values[:, Expert.BASELINE].tolist() == [3, 3, 1]
     assert found.step.tolist() == [7, 7, 8]
     assert found.sensor.tolist() == [0, 1, 0]
     assert found.age.tolist() == [0, 0, 2]
     assert found.place.tolist() == [Place.INTERIOR, Place.ROW_EDGE, Place.ROW_EDGE]
     answer[0, 0, 0] = 99
     limited = probe_answers(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
-    assert limited.model[0] == 10
+    assert limited.values[0, Expert.MODEL] == 10
 
 
 def test_the_baseline_s_method_follows_from_the_place_of_the_cell() -> None:
     """A line needs a later reading of the sensor; whether other sensors were observed at the step changes nothing."""
     ints = np.zeros(4, np.int64)
     place = np.array([Place.EDGE, Place.INTERIOR, Place.ROW_EDGE, Place.ROW_INTERIOR])
-    cells = Answers(ints, ints, ints, place, np.full(4, 8.0), np.full(4, 2.0))
+    cells = Answers(ints, ints, ints, place, np.array([[8.0, 2.0]] * 4))
     imputed = Imputed(np.full((4, 1, 1), 8, np.float64), np.full((4, 1, 1), MODEL), [""] * 4)
-    mixed = blended(imputed, HoleAnswers(cells, np.arange(4), ints), np.zeros(4))
+    mixed = blended(imputed, HoleAnswers(cells, np.arange(4), ints), baseline_alone(4))
     last_value, line = Method.LAST_VALUE, Method.INTERPOLATION
     assert mixed.method.ravel().tolist() == [last_value, line, last_value, line]

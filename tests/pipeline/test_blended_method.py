@@ -33,7 +33,7 @@ def test_a_cell_names_the_method_that_made_its_value(
     model: float, baseline: float, weight: float, place: Place, value: float, method: Method
 ) -> None:
     cell = np.zeros(1, np.int64)
-    cells = Answers(cell, cell, cell, np.array([place], np.int64), np.array([model]), np.array([baseline]))
+    cells = Answers(cell, cell, cell, np.array([place], np.int64), np.array([[model, baseline]]))
     imputed = Imputed(np.full((1, 1, 1), model, np.float64), np.full((1, 1, 1), Method.MODEL, np.int8), ["1"])
-    found = blended(imputed, HoleAnswers(cells, cell, cell), np.array([weight]))
+    found = blended(imputed, HoleAnswers(cells, cell, cell), np.array([[weight, 1 - weight]]))
     assert (found.values.item(), found.method.item(), found.version) == (value, method, ["1"])

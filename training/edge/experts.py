@@ -30,7 +30,7 @@ from glaim_stream.windows.rings import Rings
 from training.data.series import Floats
 from training.edge.answers import BATCH, Answers, Fill
 
-Weights = NDArray[np.float64]  # the model's share by sensor, age class and place, [C, A, P]
+Weights = NDArray[np.float64]  # of model and interpolation by sensor, age class and place, [C, A, P, 2]
 
 REVISE_AFTER = int(Model.model_fields["revise_after"].default)
 MAX_GAP = int(Model.model_fields["max_gap"].default)
@@ -41,7 +41,7 @@ _SCORE_LEAST = int(Settings.model_fields["score_least"].default)
 def expert_weights(
     values: Floats, window: int, names: tuple[str, ...], fill: Fill, steps: NDArray[np.int64]
 ) -> dict[int, Weights]:
-    """Return the model's share at each of `steps`, as a worker with the default settings would use it.
+    """Return the experts' weights at each of `steps`, as a worker with the default settings would use it.
 
     Args:
         values: [G, C, R], standardised, NaN where nothing was observed.
@@ -59,10 +59,10 @@ def expert_weights(
         if step in probes:
             probed, truth = answers[step]
             if step in wanted:
-                weights[step] = scores.weights(step)
+                weights[step] = scores.weights(step).table()
             scores.walk(ProbeAnswers.none(), probed, truth)
         else:
-            weights[step] = scores.weights(step)
+            weights[step] = scores.weights(step).table()
     return weights
 
 
@@ -75,7 +75,7 @@ def blended(answers: Answers, weights: Mapping[int, Weights]) -> Floats:
     mixed = np.empty_like(answers.truth)
     for row, step in enumerate(answers.steps.tolist()):
         share = weights[step][sensors, answers.age[row], answers.place[row]]
-        mixed[row] = blend(answers.model[row], answers.interpolation[row], share)
+        mixed[row] = blend(np.stack([answers.model[row], answers.interpolation[row]], axis=-1), share)
     return mixed
 
 
@@ -119,7 +119,11 @@ def _answers(probes: list[Probes], fill: Fill) -> dict[int, tuple[ProbeAnswers, 
     at = every.values.shape[2] - 1 - every.lag
     line = interpolation_at(every.values[chosen], every.observed[chosen], at)
     answers = ProbeAnswers(
-        every.step, every.sensor, age_class(every.gap_age), places(every.observed, *chosen, every.lag), model, line
+        every.step,
+        every.sensor,
+        age_class(every.gap_age),
+        places(every.observed, *chosen, every.lag),
+        np.stack([model, line], axis=1),
     )
     found = {}
     for probe in probes:

@@ -119,8 +119,8 @@ def answers_of(rng: np.random.Generator, steps: int, model: float, line: float) 
 
 
 def shares(steps: int, share: float) -> dict[int, NDArray[np.float64]]:
-    """The same weight of the model at every step, for every sensor, age and place."""
-    return dict.fromkeys(range(steps), np.full((4, len(AGES), len(Place)), share))
+    """The same weights of model and interpolation at every step, for every sensor, age and place."""
+    return dict.fromkeys(range(steps), np.full((4, len(AGES), len(Place), 2), [share, 1 - share]))
 
 
 def test_hidden_cells_have_the_gap_age_and_place_of_a_worker() -> None:
@@ -147,7 +147,7 @@ def test_the_blend_uses_the_weight_of_the_cells_sensor_age_and_place() -> None:
     answers = answers_of(np.random.default_rng(0), 2, 0.5, 1.0)
     answers.age[1, 2], answers.place[1, 2] = 3, Place.ROW_EDGE
     weights = shares(2, 1.0)
-    weights[1][2, 3, Place.ROW_EDGE] = 0.0
+    weights[1][2, 3, Place.ROW_EDGE] = 0.0, 1.0
     expected = answers.model.copy()
     expected[1, 2] = answers.interpolation[1, 2]
     assert np.array_equal(blended(answers, weights), expected)
@@ -187,8 +187,8 @@ def test_the_weights_favour_an_exact_model_and_avoid_a_wrong_one() -> None:
     right = weights_of(values, exact(values), steps)
     wrong = weights_of(values, lambda seen, observed: seen + np.float32(100), steps)
     assert sorted(right) == sorted(wrong) == steps.tolist()
-    assert all((weights[:, 0, Place.EDGE] == 1).all() for weights in right.values())
-    assert all((weights[:, 0, Place.EDGE] == 0).all() for weights in wrong.values())
+    assert all((weights[:, 0, Place.EDGE] == [1, 0]).all() for weights in right.values())
+    assert all((weights[:, 0, Place.EDGE] == [0, 1]).all() for weights in wrong.values())
 
 
 def test_the_weights_of_a_step_do_not_depend_on_that_step_or_later_ones() -> None:

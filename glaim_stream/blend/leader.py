@@ -1,0 +1,194 @@
+"""The leader: of a few fixed mixtures of the experts, the one with the smallest recent loss. Arithmetic only.
+
+The mixtures are those of one or two experts whose shares are multiples of 1 / PARTS. The strategy is
+follow the leader: the mixture with the smallest remembered absolute loss makes the next prediction. Where one expert is
+clearly better, it leads and costs nothing compared with it; where errors cancel, a mixture leads. Losses are absolute,
+because with squares one jump of the level that only one method misses would decide for a hundred steps. For the same
+reason a loss is capped at `CAP` times the usual error of its sensor and place.
+
+Losses are kept per key, which is a sensor, an age class and a place. The mean loss of the sensor and place at any age
+counts towards a key as `AGE_LEAN` losses, and the mean loss of the sensor anywhere counts towards that as `PLACE_LEAN`.
+The sensor's losses are remembered for a few steps only, so they show first that a level jumped.
+
+An expert sleeps in a cell for which it has no value. A mixture is awake where all its experts are; its mean loss is
+that of the cells in which it was awake, and only a mixture that is awake can lead.
+
+Source: Cesa-Bianchi and Lugosi (2006), Prediction, learning, and games, chapters 2 and 3. The leader alone has no bound
+on its regret; `glaim_stream.blend.hedge` limits what it can cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.blend.recent import RecentSums
+from glaim_stream.windows.history import HORIZON
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+PARTS = 4  # so 2, 3 and 4 experts have 5, 12 and 22 mixtures
+MEMORY = 0.98  # factor per step: with few groups, a key has an error only every ten steps or so
+SENSOR_MEMORY = 0.8  # factor per step
+CAP = 1.5  # times the mean of the largest of a cell's errors, by sensor and place
+LARGEST = 1e290  # of an error that counts: sums of them stay finite, with factors up to 0.8^-96 = 2e9
+AGE_LEAN = 10.0  # number of losses as which the mean of a key's sensor and place counts
+PLACE_LEAN = 3.0  # number of losses as which the mean of its sensor counts
+
+
+def mixtures(experts: int) -> Doubles:
+    """The fixed mixtures of this many experts, [mixtures, experts]; each row sums to 1."""
+    every = (row for row in product(range(PARTS + 1), repeat=experts) if sum(row) == PARTS)
+    return np.array([row for row in every if np.count_nonzero(row) <= 2]) / PARTS
+
+
+def mixture_losses(errors: Doubles, mixed: Doubles) -> Doubles:
+    """Absolute errors [n, mixtures] of mixtures [mixtures, experts] of errors [n, experts], without NaN.
+
+    The sums run in the order of the experts. A product of matrices would add them in an order that depends on n.
+    """
+    total = errors[:, :1] * mixed[:, 0]
+    for expert in range(1, mixed.shape[1]):
+        total = total + errors[:, expert, None] * mixed[:, expert]
+    return np.abs(total)
+
+
+def awake_mixtures(mixed: Doubles | Bools, awake: Bools) -> Bools:
+    """Which mixtures [mixtures, experts] have no sleeping expert, [n, mixtures]; awake is [n, experts]."""
+    if awake.all():
+        return np.ones((len(awake), len(mixed)), np.bool_)
+    up: Bools = (awake[:, None, :] | (mixed == 0)).all(axis=2)
+    return up
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a sum: the loss of each mixture, and the number of losses of all mixtures of the same experts."""
+
+    mixtures: Doubles  # [m, experts]
+    sets: Bools  # [s, experts] the sets of experts that mixtures have
+    count_of: Ints  # [m + s] index of the column of counts that belongs to each column
+
+    @classmethod
+    def of(cls, mixed: Doubles) -> Columns:
+        """The columns of these mixtures."""
+        sets, which = np.unique(mixed > 0, axis=0, return_inverse=True)
+        return cls(mixed, sets, len(mixed) + np.concatenate([which.ravel(), np.arange(len(sets))]))
+
+    def __len__(self) -> int:
+        return len(self.count_of)
+
+    def means(self, sums: Doubles) -> Doubles:
+        """Means of sums [..., m + s]; each count becomes 1, and without losses both are 0."""
+        count = sums[..., self.count_of]
+        means: Doubles = sums / np.where(count > 0, count, 1.0)
+        return means
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Losses as they are known at one step."""
+
+    columns: Columns
+    of_key: Doubles  # [sensors, ages, places, m + s] sums
+    of_place: Doubles  # [sensors, places, m + s] means
+    cap: Doubles  # [sensors, places] CAP times the usual error; 0 while there is none
+
+    def losses(self, sensor: Ints, age: Ints, place: Ints) -> Doubles:
+        """Mean losses of the mixtures in cells [n], float64 [n, m]; infinite where a mixture was never awake."""
+        sums = self.of_key[sensor, age, place] + AGE_LEAN * self.of_place[sensor, place]
+        mixed = len(self.columns.mixtures)
+        count = sums[:, self.columns.count_of[:mixed]]
+        known = count > 0
+        return np.where(known, sums[:, :mixed] / np.where(known, count, 1.0), np.inf)
+
+    def leader(self, sensor: Ints, age: Ints, place: Ints, awake: Bools) -> Doubles:
+        """Weights of the experts by which the leader mixes cells, [n, experts]; 0 where asleep [n, experts].
+
+        Mixtures that are equally good lead together.
+        """
+        losses, up = self.losses(sensor, age, place), awake_mixtures(self.columns.mixtures, awake)
+        if not up.all():
+            losses = np.where(up, losses, np.inf)
+        leads = up & (losses <= losses.min(axis=1, keepdims=True))
+        count = np.maximum(leads.sum(axis=1, keepdims=True), 1)
+        weights: Doubles = (leads @ self.columns.mixtures) / count  # exact: the shares are multiples of 1/4
+        return weights
+
+
+class Leader:
+    """Recent losses of each mixture by sensor, age class and place."""
+
+    def __init__(self, experts: int, sensors: int, ages: int, places: int) -> None:
+        """Start without losses, for this many experts, sensors, age classes and places."""
+        self._shape = (sensors, ages, places)
+        self._columns = Columns.of(mixtures(experts))
+        columns = len(self._columns)
+        # Sum of the largest error of a cell, and the number of cells.
+        self._size = RecentSums((2, sensors * places), memory=MEMORY, horizon=HORIZON)
+        self._key = RecentSums((sensors * ages * places, columns), memory=MEMORY, horizon=HORIZON)
+        self._sensor = RecentSums((sensors, columns), memory=SENSOR_MEMORY, horizon=HORIZON)
+
+    def learn(self, step: int, sensor: Ints, age: Ints, place: Ints, errors: Doubles, awake: Bools) -> None:
+        """Add the errors of the cells of `step`.
+
+        Args:
+            step: number of the step, later than that of the last call.
+            sensor: int64 [n].
+            age: int64 [n], age class.
+            place: int64 [n].
+            errors: float64 [n, experts], below LARGEST in size; 0 where asleep.
+            awake: bool [n, experts], True somewhere in each row.
+
+        Raises:
+            ValueError: `step` is not later than that of the last call.
+        """
+        factors = [np.array(sums.turn(step)) for sums in (self._size, self._key, self._sensor)]
+        if len(errors) == 0:
+            return
+        large = np.abs(errors).max(axis=1)
+        mixed = self._columns.mixtures
+        loss = mixture_losses(errors, mixed) * awake_mixtures(mixed, awake)
+        of_place, of_key = sensor * self._shape[2] + place, np.ravel_multi_index((sensor, age, place), self._shape)
+        size = self._size.values
+        before = size.copy()
+        size += factors[0][:, None, None] * [np.bincount(of_place, each, size.shape[2]) for each in (large, None)]
+        # Each half uses the usual error since its own start, so that it depends on nothing that it has forgotten.
+        usual = np.where(before[:, 1:] > 0, before, size)  # an outlier must not raise its own cap
+        cap = CAP * usual[:, 0, of_place] / usual[:, 1, of_place]
+        share = np.divide(cap, large, out=np.ones_like(cap), where=large > cap)  # the smallest floats overflow it
+        capped = np.empty((len(errors), 2, len(self._columns)))
+        capped[:, :, : len(mixed)] = loss[:, None] * share.T[:, :, None]
+        capped[:, :, len(mixed) :] = awake_mixtures(self._columns.sets, awake)[:, None]
+        for sums, key, factor in ((self._key, of_key, factors[1]), (self._sensor, sensor, factors[2])):
+            found, total = _grouped(key, capped)
+            sums.values[:, found] += factor[:, None, None] * total.swapaxes(0, 1)
+
+    def standings(self, step: int) -> Standings:
+        """The mean losses that decide the leader at `step`.
+
+        Raises:
+            ValueError: `step` is not later than the last one whose errors were added: its own errors would count.
+        """
+        of_key, of_sensor, size = self._key.read(step), self._sensor.read(step), self._size.read(step)
+        (sensors, _, places), columns = self._shape, len(self._columns)
+        if of_key is None or of_sensor is None or size is None:
+            of_key, of_place = np.zeros((*self._shape, columns)), np.zeros((sensors, places, columns))
+            return Standings(self._columns, of_key, of_place, np.zeros((sensors, places)))
+        by_age = of_key.reshape(*self._shape, columns)
+        by_place = by_age.sum(axis=1) + PLACE_LEAN * self._columns.means(of_sensor)[:, None]
+        cap = (CAP * size[0] / np.where(size[1] > 0, size[1], 1.0)).reshape(sensors, places)
+        return Standings(self._columns, by_age, self._columns.means(by_place), cap)
+
+
+def _grouped(key: Ints, rows: Doubles) -> tuple[Ints, Doubles]:
+    """The keys [k] that occur, and the sums [k, ...] of their rows [n, ...], in the order of the rows; n is not 0."""
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return ordered[starts], np.add.reduceat(rows[order], starts, axis=0)
