@@ -28,10 +28,13 @@ async def require_partition(client: AIOKafkaClient, settings: Settings, topic: s
     Raises:
         SendError: the partition is not there, and cannot be added now.
     """
-    known = client.cluster.partitions_for_topic(topic)
-    if known is None or partition in known:  # the producer itself waits for what it knows nothing of
+    if _has(client, topic, partition):
         return
-    await client.force_metadata_update()
+    await client.add_topic(topic)  # a new producer knows no topic; what it learned here may be older than the partition
+    if not _has(client, topic, partition):
+        await client.force_metadata_update()
+    if client.cluster.partitions_for_topic(topic) is None:
+        raise SendError(f"nothing is known of {topic} yet")
     if _has(client, topic, partition):
         return
     try:

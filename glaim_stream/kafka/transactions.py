@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
@@ -32,7 +33,7 @@ from glaim_stream.errors import MessageTooLarge, OwnershipLost, SendError
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.offsets import Commit
-from glaim_stream.kafka.outgoing import Outgoing, outgoing
+from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
 from glaim_stream.kafka.partitions import require_partition
 from glaim_stream.kafka.publish import pause_after_refusal, smaller
 from glaim_stream.output.messages import Output
@@ -45,6 +46,8 @@ _FENCED = (ProducerFenced, InvalidProducerEpoch, IllegalOperation)
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _CLOSE_S = 5.0  # an abandoned producer may wait for a broker that is away; the next one's init aborts its transaction
 
+_BATCH_BYTES = 16 * 1024  # of a partition's messages that travel together
+_ALONE = 1  # each message travels alone, whatever its size
 _START_S = 10.0  # the client itself looks for the coordinator of transactions without an end, and logs nothing
 
 # True: a broker has confirmed just now that the partition is ours. False: it is not. None: no broker answers.
@@ -77,6 +80,7 @@ class TransactionalPublisher:
         self._confirm = confirm
         self._producer: AIOKafkaProducer | None = None
         self._open = False  # whether its transaction is
+        self._batch_bytes = _BATCH_BYTES
         self._committed: OffsetAndMetadata | None = None
         self.once_from: int | None = None  # the input offset from which this owner publishes; rows name it
 
@@ -114,7 +118,10 @@ class TransactionalPublisher:
             except _FENCED as error:
                 raise OwnershipLost(f"{self.transactional_id} was fenced: {error!r}") from error
             except _Refused as refused:
-                parts = {index: smaller(messages[index], error) for index, error in refused.errors.items()}
+                # A topic takes or refuses a batch of the client as a whole.
+                together, self._batch_bytes = self._batch_bytes > _ALONE, _ALONE
+                large = {} if together else _with_rows_as_large(messages, refused.errors)
+                parts = {index: smaller(messages[index], error) for index, error in large.items()}
                 for index in [index for index, those in parts.items() if not those][:1]:
                     await pause_after_refusal(messages[index], pauses)
                 messages = [
@@ -181,10 +188,13 @@ class TransactionalPublisher:
                 errors[index] = _too_large(messages[index])
             elif isinstance(result, BaseException):
                 failed.append(result)
-        for error in sorted(failed, key=lambda each: not isinstance(each, _FENCED))[:1]:
-            raise error
-        if errors:
+        for error in failed:
+            if isinstance(error, _FENCED) and not (errors and isinstance(error, IllegalOperation)):
+                raise error
+        if errors:  # the broker refuses what follows a refused batch as out of order, and the client's sender ends
             raise _Refused(errors)
+        if failed:
+            raise failed[0]
         await producer.send_offsets_to_transaction({self._tp: wanted}, self._settings.consumer_group)
         await producer.commit_transaction()
         self._open = False
@@ -244,6 +254,7 @@ class TransactionalPublisher:
             **kafka_options(settings),
             transactional_id=self.transactional_id,
             transaction_timeout_ms=int(settings.transaction_timeout_s * 1000),
+            max_batch_size=self._batch_bytes,
             linger_ms=0,  # the messages of a transaction are all there, and their acknowledgements are waited for
             max_request_size=settings.max_message_bytes,
         )
@@ -256,3 +267,19 @@ def transactional_id(settings: Settings, partition: int) -> str:
 
 def _too_large(message: Outgoing) -> MessageTooLarge:
     return MessageTooLarge(f"{message.topic} refuses a message of {len(message.value or b'')} bytes")
+
+
+def _with_rows_as_large(messages: Sequence[Outgoing], errors: dict[int, MessageTooLarge]) -> dict[int, MessageTooLarge]:
+    """Add the messages of rows that are as large as a refused one: an attempt finds only the first of a topic."""
+    least: dict[str, int] = {}
+    for index in errors:
+        message = messages[index]
+        if message.kind is Kind.ROWS:
+            size = len(message.value or b"")
+            least[message.topic] = min(size, least.get(message.topic, size))
+    as_large = {
+        index: _too_large(message)
+        for index, message in enumerate(messages)
+        if message.kind is Kind.ROWS and len(message.value or b"") >= least.get(message.topic, sys.maxsize)
+    }
+    return as_large | errors

@@ -19,8 +19,9 @@ SETTINGS = Settings()
 class Broker:
     """A topic's partitions as the broker has them, and as a producer's client believes; also that client."""
 
-    there: set[int]
+    there: set[int] | None  # None: no broker answers
     known: set[int] | None
+    tracked: bool = True  # whether the client asks for the topic
     updates: int = 0
     asked: list[str] = field(default_factory=list)
 
@@ -34,7 +35,13 @@ class Broker:
 
     async def force_metadata_update(self) -> None:
         self.updates += 1
-        self.known = set(self.there)
+        self.known = None if self.there is None else set(self.there)
+
+    async def add_topic(self, topic: str) -> None:
+        self.asked.append(topic)
+        if not self.tracked:
+            await self.force_metadata_update()
+        self.tracked = True
 
 
 async def required(broker: Broker, partition: int) -> None:
@@ -43,11 +50,28 @@ async def required(broker: Broker, partition: int) -> None:
     assert set(broker.asked) == {"imputed-readings"}
 
 
-@pytest.mark.parametrize("known", [{0, 1}, None])
-async def test_a_known_partition_and_an_unknown_topic_cost_no_request(known: set[int] | None) -> None:
-    broker = Broker({0, 1}, known)
+async def test_a_known_partition_costs_no_request() -> None:
+    broker = Broker({0, 1}, {0, 1})
     await required(broker, 1)
     assert broker.updates == 0
+
+
+async def test_a_new_producer_learns_the_topic_first() -> None:
+    broker = Broker({0, 1}, None, tracked=False)
+    await required(broker, 1)
+    assert broker.updates == 1
+
+
+async def test_a_partition_is_added_where_a_new_producer_finds_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker({0, 1}, None, tracked=False)
+    monkeypatch.setattr(module, "ensure_topics", lambda settings: broker.there.add(2))
+    await required(broker, 2)
+    assert broker.known == {0, 1, 2}
+
+
+async def test_a_topic_of_which_no_broker_tells_is_tried_again() -> None:
+    with pytest.raises(SendError, match="nothing is known of imputed-readings yet"):
+        await required(Broker(None, None, tracked=False), 1)
 
 
 async def test_a_partition_that_another_worker_added_is_learned() -> None:
