@@ -5,7 +5,7 @@ that are carried. Where C * T is large (see `tiles`), a window is cut into short
 
 Bounds: a filled value leaves the range of its sensor's observed cells by at most the trained range of a window, and a
 silent sensor's value stays within the range of the training. An answer by logarithms leaves the plain one by at most
-four of its deviations.
+four of its deviations, unless it is in the range of the sensor's observed cells.
 
 On one core, with T = 96 (`benchmarks/gaussian.py`), a window costs O((C T)^2) for the right-hand side and O(q^3) for q
 missing cells.
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import WindowShapeError
 from glaim_stream.imputers.gaussian import artefact, packing
-from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries
+from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries, continuous
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.relations import Relations
 from glaim_stream.imputers.gaussian.tiles import tiles_of
@@ -144,6 +144,7 @@ class ClosedForm:
             part, seen = values[:, :, cut], complete[:, :, cut]
             if level is not None:
                 part, seen = _with_neighbour(part, seen, level[:, :, cut])
+            seen = continuous(self.kinds, part, seen)
             found = self._mixed(part, seen, None if bins is None else bins[:, cut], tile.newest)
             if level is not None and tile.first == tile.start:  # a neighbour's place is as uncertain as the next one
                 added = seen[:, :, 0] & ~complete[:, :, tile.start]
@@ -180,7 +181,9 @@ class ClosedForm:
                 )
             if variant.transform.logarithm.any():
                 margin = _LOG_DEVIATIONS * plain[1]
-                found = np.clip(found, plain[0] - margin, plain[0] + margin)
+                least = np.where(observed, values, np.inf).min(axis=2, keepdims=True)
+                most = np.where(observed, values, -np.inf).max(axis=2, keepdims=True)
+                found = np.clip(found, np.minimum(plain[0] - margin, least), np.maximum(plain[0] + margin, most))
                 spread = np.minimum(spread, _LOG_DEVIATIONS * plain[1])
             mean += weight * found
             variance += weight * spread**2
