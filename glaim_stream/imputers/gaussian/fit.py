@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
-from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind, continuous, kind_of
 from glaim_stream.imputers.gaussian.moments import Moments
 from glaim_stream.imputers.gaussian.phase import phase_for
@@ -81,7 +81,8 @@ def fit(
     Raises:
         ModelError: there are too few rows, or none with a reading.
     """
-    observed = observed & np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        observed = observed & (np.abs(values) < LARGEST)  # False for NaN too
     series = _trimmed(Series(np.where(observed, values, 0.0).astype(np.float64), observed, start_ms, step_ms))
     if series.steps < rows_needed(steps):
         raise ModelError(

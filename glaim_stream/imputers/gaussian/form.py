@@ -35,6 +35,7 @@ Ints = NDArray[np.int64]
 
 _ROWS_AT_A_TIME = 512  # windows whose arrays stay in the processor's cache
 _LOG_DEVIATIONS = 4.0
+LARGEST = 1e100  # of a value that counts; squares of larger ones are infinite
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ class ClosedForm:
 
     def _fill(self, values: Doubles, observed: Bools, end_ms: Ints, newest: int) -> tuple[Doubles, Doubles, Bools]:
         kept = slice(self.steps - newest, self.steps)
+        observed = observed & (np.abs(np.where(observed, values, 0.0)) < LARGEST)
         values, complete = self.relations.apply(np.where(observed, values, 0.0), observed)
         bins = self.phase.of_windows(end_ms, self.steps, self.step_ms) if self.phase else None
         mean, deviation = np.empty((*values.shape[:2], newest)), np.empty((*values.shape[:2], newest))

@@ -140,3 +140,16 @@ def test_two_windows_of_rows_beat_the_last_value_without_a_validation() -> None:
     mean = found.form.fill(cut, observed, end_ms).mean
     error, last = (mean - cut)[~observed], (cut[:, 1, 7:8] - cut[:, 1, 8:16]).ravel()
     assert np.mean(error**2) < 0.5 * np.mean(last**2)
+
+
+def test_values_whose_squares_are_infinite_spoil_no_other_cell() -> None:
+    values = series()
+    values[0, 0, 300], values[0, 1, 600] = 1e300, np.inf
+    form = fitted(values).form
+    cut, end_ms = windows(series(seed=2))
+    observed = holes(cut.shape)
+    cut[:, 2, 4], observed[:, 2, 4] = -1e300, True
+    found = form.fill(cut, observed, end_ms)
+    assert (found.mean[:, 2, 4] == -1e300).all()
+    error = (found.mean - cut)[~observed]
+    assert np.sqrt(np.mean(error**2)) < 0.4
