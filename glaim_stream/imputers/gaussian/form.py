@@ -7,8 +7,10 @@ Bounds: a filled value leaves the range of its sensor's observed cells by at mos
 silent sensor's value stays within the range of the training. An answer by logarithms leaves the plain one by at most
 four of its deviations, unless it is in the range of the sensor's observed cells.
 
-On one core, with T = 96 (`benchmarks/gaussian.py`), a window costs O((C T)^2) for the right-hand side and O(q^3) for q
-missing cells.
+A window costs O((C T)^2) for the right-hand side and O(q^3) for q missing cells. With one variant and T = 96, one core
+of a busy Xeon fills 10,700 windows/s at C = 8 with 2 % missing, 6,700 with 5 % and 600 with 30 %; at C = 21 it fills
+1,900, 1,300 and 60. A fit on 12,000 windows takes 7 s at C = 8 and 49 s at C = 21 (`benchmarks/gaussian.py`). Each
+further variant costs the same again.
 """
 
 from __future__ import annotations
