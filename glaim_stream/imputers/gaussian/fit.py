@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, kind_of
+from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind, continuous, kind_of
 from glaim_stream.imputers.gaussian.moments import Moments
 from glaim_stream.imputers.gaussian.phase import phase_for
 from glaim_stream.imputers.gaussian.relations import find_relations
@@ -81,7 +81,8 @@ def fit(
     Raises:
         ModelError: there are too few rows, or none with a reading.
     """
-    observed = observed & np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        observed = observed & (np.abs(values) < LARGEST)  # False for NaN too
     series = _trimmed(Series(np.where(observed, values, 0.0).astype(np.float64), observed, start_ms, step_ms))
     if series.steps < rows_needed(steps):
         raise ModelError(
@@ -91,7 +92,8 @@ def fit(
     span = span_for(len(sensors), steps)
     cut = _cut(series.steps, steps)
     training = series.rows(0, cut)
-    windows = training.windows(span, CONSTANTS.training_windows)
+    kinds = tuple(kind_of(training.values[:, place], training.observed[:, place]) for place in range(len(sensors)))
+    windows = _continuous(kinds, training.windows(span, CONSTANTS.training_windows))
     if not len(windows):
         raise ModelError("a closed form needs readings in its training rows, found none")
     phase = phase_for(step_ms, timezone)
@@ -101,25 +103,24 @@ def fit(
     }
     for candidate in candidates.values():
         candidate.add(windows)
-    validation = _validation(series, cut, steps)
+    validation = _validation(series, cut, steps, kinds)
     weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
-    form = _form(candidates, weights, windows, training, sensors, steps)
+    form = _form(candidates, weights, windows, training, sensors, steps, kinds)
     errors: dict[str, dict[str, float]] = {}
     if validation is not None:
         found = check(form, validation)
         form = _corrected(form, found, validation)
         errors = _errors(found, form.kinds) | validation.by_variant
-    everything = series.windows(span, CONSTANTS.training_windows)
+    everything = _continuous(kinds, series.windows(span, CONSTANTS.training_windows))
     if validation is not None:
         newest = series.rows(cut - span + 1, series.steps).windows(span, CONSTANTS.training_windows // 4)
+        newest = _continuous(kinds, newest)
         for name in weights:
             candidates[name].add(newest)
             candidates[name].ridge *= cut / series.steps  # the noise of moments falls with the number of rows
-    final = _form(candidates, weights, everything, series, sensors, steps)
-    final = dataclasses.replace(
-        final, kinds=form.kinds, calibration=form.calibration, carried_deviation=form.carried_deviation
-    )
-    kinds: dict[str, Kind] = {
+    final = _form(candidates, weights, everything, series, sensors, steps, form.kinds)
+    final = dataclasses.replace(final, calibration=form.calibration, carried_deviation=form.carried_deviation)
+    special: dict[str, Kind] = {
         name: kind for name, kind in zip(sensors, final.kinds, strict=True) if kind is not Kind.NUMBER
     }
     report = Report(
@@ -131,7 +132,7 @@ def fit(
         ridge={name: candidates[name].ridge for name in weights},
         calibration=final.calibration,
         choices=0 if validation is None else validation.choices,
-        kinds=kinds,
+        kinds=special,
         relations=len(final.relations.constants),
     )
     return Fitted(final, report)
@@ -150,13 +151,17 @@ def _cut(rows: int, steps: int) -> int:
     return rows - steps - max(int(_VALIDATION_SHARE * rows), steps + steps // 2)
 
 
-def _validation(series: Series, cut: int, steps: int) -> Validation | None:
+def _continuous(kinds: tuple[Kind, ...], windows: Windows) -> Windows:
+    return dataclasses.replace(windows, observed=continuous(kinds, windows.values, windows.observed))
+
+
+def _validation(series: Series, cut: int, steps: int, kinds: tuple[Kind, ...]) -> Validation | None:
     if cut == series.steps:
         return None
     sensors = series.values.shape[1]
     large = sensors * span_for(sensors, steps) > CONSTANTS.large_cells
     most = CONSTANTS.weight_windows // (4 if large else 1)
-    windows = series.rows(cut + steps, series.steps).windows(steps, most)
+    windows = _continuous(kinds, series.rows(cut + steps, series.steps).windows(steps, most))
     if not len(windows):
         return None
     training = series.rows(0, cut)
@@ -164,8 +169,8 @@ def _validation(series: Series, cut: int, steps: int) -> Validation | None:
     mean = training.values.sum(axis=2) / count
     square = np.square(training.values - mean[:, :, None]).sum(axis=2, where=training.observed) / count
     deviation = np.where(square > 1e-18 * mean**2, np.sqrt(square), 0.0)
-    usual = np.nanmedian(np.where(deviation > 0, deviation, np.nan), axis=0) if deviation.any() else deviation[0]
-    unit = np.where(deviation > 0, deviation, np.where(np.nan_to_num(usual) > 0, np.nan_to_num(usual), 1.0))
+    usual = np.array([np.median(each[each > 0]) if (each > 0).any() else 1.0 for each in deviation.T])
+    unit = np.where(deviation > 0, deviation, usual)
     independent = len(series.values) * (series.steps - cut - steps) / steps
     return Validation(windows, unit[windows.group], independent)
 
@@ -200,6 +205,7 @@ def _form(
     series: Series,
     sensors: Sequence[str],
     steps: int,
+    kinds: tuple[Kind, ...],
 ) -> ClosedForm:
     seen = series.observed
     never = ~seen.any(axis=(0, 2))
@@ -208,7 +214,6 @@ def _form(
     with np.errstate(invalid="ignore"):
         swing = windows.values.max(axis=2, where=windows.observed, initial=-np.inf)
         swing = swing - windows.values.min(axis=2, where=windows.observed, initial=np.inf)
-    kinds = tuple(kind_of(series.values[:, place], seen[:, place]) for place in range(len(sensors)))
     flat = series.values.transpose(1, 0, 2).reshape(len(sensors), -1)
     return ClosedForm(
         sensors=tuple(sensors),

@@ -68,10 +68,27 @@ def carries(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
     """Return which sensors of which windows [n, C] are filled with their last value."""
     always = np.array([kind in (Kind.STATE, Kind.ANGLE, Kind.CARRIED) for kind in kinds], np.bool_)
     out = np.broadcast_to(always, observed.shape[:2]).copy()
-    for sensor in (place for place, kind in enumerate(kinds) if kind is Kind.METER):
-        seen = observed[:, sensor]
-        highest = np.maximum.accumulate(np.where(seen, values[:, sensor], -np.inf), axis=1)
-        out[:, sensor] = (seen & (values[:, sensor] < highest)).any(axis=1)
+    return out | _broken(kinds, values, observed)
+
+
+def continuous(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
+    """Return the observed cells [n, C, T] without those of meters and angles whose line breaks within the window.
+
+    Neither moments nor other sensors' answers may use a fall of 99,999 that is none.
+    """
+    broken = _broken(kinds, values, observed)
+    return observed & ~broken[:, :, None] if broken.any() else observed
+
+
+def _broken(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
+    """Which meters have a reset in which windows, and which angles run through 360, [n, C]."""
+    out = np.zeros(observed.shape[:2], np.bool_)
+    for sensor, kind in enumerate(kinds):
+        if kind in (Kind.METER, Kind.ANGLE):
+            seen = observed[:, sensor]
+            known = np.where(seen, values[:, sensor], np.nan)
+            change = np.diff(carried_value(known, seen), axis=1)
+            out[:, sensor] = ((change < 0) if kind is Kind.METER else (np.abs(change) > 180.0)).any(axis=1)
     return out
 
 

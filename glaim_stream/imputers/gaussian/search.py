@@ -91,7 +91,7 @@ class Candidate:
         """Return the variant; its levels are those of the windows."""
         moved, _ = self.transform.forward(windows.values, windows.observed, self.bins(windows))
         seen = windows.observed.sum(axis=2)
-        level = moved.sum(axis=2, where=windows.observed) / np.maximum(seen, 1)
+        level = moved.sum(axis=2) / np.maximum(seen, 1)
         return Variant(
             self.name,
             self.transform,

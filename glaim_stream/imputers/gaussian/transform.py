@@ -77,6 +77,7 @@ class Transform:
         out /= scale[:, :, None]
         if self.profile is not None and bins is not None:
             out -= self._profiles(bins)
+            out *= observed
         return out, scale
 
     def back(
@@ -125,10 +126,16 @@ class Transform:
 
 
 def deviations(values: Doubles, observed: Bools) -> tuple[Doubles, Ints]:
-    """Return each sensor's deviation around its mean [n, C], 0 where it is rounding error, and its observed cells."""
+    """Return each sensor's deviation around its mean [n, C], 0 where it is rounding error, and its observed cells.
+
+    Args:
+        values: float64 [n, C, T], 0 where not observed.
+        observed: bool [n, C, T].
+    """
     count = observed.sum(axis=2)
     divisor = np.maximum(count, 1)
-    mean = values.sum(axis=2, where=observed) / divisor
-    square = np.square(values - mean[:, :, None]).sum(axis=2, where=observed) / divisor
-    deviation = np.sqrt(square)
+    mean = values.sum(axis=2) / divisor  # a sum with `where` costs five times as much
+    centred = values - mean[:, :, None]
+    centred *= observed
+    deviation = np.sqrt(np.einsum("nct,nct->nc", centred, centred) / divisor)
     return np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0), count

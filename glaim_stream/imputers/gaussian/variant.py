@@ -59,7 +59,7 @@ class Variant:
         moved, scale = self.transform.forward(values, observed, bins)
         seen = observed.sum(axis=2)
         known = seen > 0
-        level = moved.sum(axis=2, where=observed) / np.maximum(seen, 1)
+        level = moved.sum(axis=2) / np.maximum(seen, 1)
         level, level_variance = self.levels.complete(level, known)
         moved -= level[:, :, None]
         wanted = np.zeros((sensors, steps), np.bool_)

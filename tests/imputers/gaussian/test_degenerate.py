@@ -1,0 +1,155 @@
+"""Sensors and windows that say next to nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glaim_stream.errors import ModelError
+from glaim_stream.imputers.gaussian.fit import fit, rows_needed
+from tests.imputers.gaussian.samples import START_MS, STEP_MS, STEPS, fitted, series, windows
+
+
+def holes(shape: tuple[int, ...], share: float = 0.3, seed: int = 5) -> np.ndarray:
+    return np.random.default_rng(seed).random(shape) >= share
+
+
+def with_sensor(values: np.ndarray, sensor: np.ndarray) -> np.ndarray:
+    return np.concatenate([values, np.broadcast_to(sensor, values[:, :1].shape)], axis=1)
+
+
+def test_a_constant_sensor_is_filled_by_its_constant_and_followed_once_it_moves() -> None:
+    values = with_sensor(series(), np.array(7.3))
+    form = fitted(values).form
+    cut, end_ms = windows(values)
+    found = form.fill(cut, holes(cut.shape), end_ms)
+    np.testing.assert_allclose(found.mean[:, 3], 7.3, rtol=1e-12)
+    silent = np.ones(cut.shape, np.bool_)
+    silent[:, 3] = False
+    np.testing.assert_allclose(form.fill(cut, silent, end_ms).mean[:, 3], 7.3, rtol=1e-12)
+    moved = cut.copy()
+    moved[:, 3, STEPS // 2 :] = 9.0
+    newest = np.ones(cut.shape, np.bool_)
+    newest[:, 3, -2:] = False
+    answer = form.fill(moved, newest, end_ms)
+    assert np.abs(answer.mean[:, 3, -1] - 9.0).max() < 0.2
+    assert (answer.deviation[:, 3, -1] > 0).all()
+
+
+def test_a_copy_is_filled_to_a_millionth_of_its_scale() -> None:
+    values = series()
+    values = with_sensor(values, values[:, :1] * 1.8 + 32.0)
+    cut, end_ms = windows(values)
+    observed = np.ones(cut.shape, np.bool_)
+    observed[:, 3, 5:15] = False
+    observed[:, 3, -1] = False
+    found = fitted(values).form.fill(cut, observed, end_ms)
+    assert np.abs(found.mean - cut).max() < 1e-6 * cut[:, 3].std()
+
+
+def test_an_exact_sum_is_filled_exactly_from_its_parts() -> None:
+    values = series()
+    values = with_sensor(values, values[:, :1] + values[:, 2:3])
+    cut, end_ms = windows(values)
+    form = fitted(values).form
+    for missing in (0, 2, 3):
+        observed = np.ones(cut.shape, np.bool_)
+        observed[:, missing, -3:] = False
+        np.testing.assert_allclose(form.fill(cut, observed, end_ms).mean, cut, atol=1e-7)
+
+
+def test_a_sensor_without_readings_is_declined_and_harms_no_other() -> None:
+    values = with_sensor(series(), np.array(np.nan))
+    form = fitted(values).form
+    cut, end_ms = windows(values)
+    observed = holes(cut.shape) & np.isfinite(cut)
+    found = form.fill(cut, observed, end_ms)
+    assert np.isnan(found.mean[:, 3]).all()
+    assert np.isfinite(found.mean[:, :3]).all()
+    assert (found.deviation[:, :3] >= 0).all()
+    cut[:, 3] = 40.0 + np.arange(STEPS)
+    observed[:, 3] = True
+    observed[:, 3, 10] = False
+    assert np.abs(form.fill(cut, observed, end_ms).mean[:, 3, 10] - 50.0).max() < 3.0
+
+
+def test_a_sensor_with_three_values_and_many_pairwise_holes_leave_all_answers_finite() -> None:
+    values = with_sensor(series(800), np.array(np.nan))
+    values[0, 3, [100, 400, 700]] = [1.0, 2.0, 1.5]
+    values[:, :3][~holes(values[:, :3].shape, 0.4)] = np.nan
+    form = fitted(values).form
+    cut, end_ms = windows(values)
+    found = form.fill(cut, np.isfinite(cut), end_ms)
+    assert np.isfinite(found.mean[:, :3]).all()
+    assert np.isfinite(found.deviation[:, :3]).all()
+    assert (np.nan_to_num(found.deviation) >= 0).all()
+
+
+def test_windows_with_one_cell_or_none_stay_in_the_range_with_finite_bands() -> None:
+    values = series()
+    form = fitted(values).form
+    cut, end_ms = windows(values)
+    span = values.max(axis=(0, 2)) - values.min(axis=(0, 2))
+    for cells in (0, 1):
+        observed = np.zeros(cut.shape, np.bool_)
+        observed[:, 0, 3] = cells == 1
+        found = form.fill(cut, observed, end_ms)
+        assert np.isfinite(found.mean).all()
+        assert (found.mean >= (values.min(axis=(0, 2)) - span)[:, None]).all()
+        assert (found.mean <= (values.max(axis=(0, 2)) + span)[:, None]).all()
+        assert (found.deviation < 3 * span[:, None]).all()
+        assert (found.deviation[~observed] > 0).all()
+
+
+def test_a_silent_sensor_follows_the_levels_of_the_others() -> None:
+    values = series(3000)
+    form = fitted(values).form
+    cut, end_ms = windows(values)
+    observed = np.ones(cut.shape, np.bool_)
+    observed[:, 1] = False  # sensor 0 shows the same process at another level
+    found = form.fill(cut, observed, end_ms)
+    error = (found.mean - cut)[:, 1]
+    assert np.sqrt(np.mean(error**2)) < 0.4 * cut[:, 1].std()
+    assert np.mean(np.abs(error) < 1.645 * found.deviation[:, 1]) > 0.8
+
+
+def test_one_sensor_alone_is_filled() -> None:
+    values = series()[:, :1]
+    cut, end_ms = windows(values)
+    observed = holes(cut.shape)
+    error = (fitted(values).form.fill(cut, observed, end_ms).mean - cut)[~observed]
+    assert np.sqrt(np.mean(error**2)) < 0.4
+
+
+def test_too_few_rows_say_how_many_are_needed() -> None:
+    values = series(50)
+    with pytest.raises(ModelError, match="needs 192 rows, found 50: 142 more"):
+        fit(values, np.isfinite(values), start_ms=START_MS, step_ms=STEP_MS, sensors=["a", "b", "c"], steps=96)
+    assert rows_needed(96) == 192
+    with pytest.raises(ModelError, match="found 0"):
+        fitted(values * np.nan)
+
+
+def test_two_windows_of_rows_beat_the_last_value_without_a_validation() -> None:
+    values = series(600, habit=2.0)
+    found = fitted(values[:, :, : 2 * STEPS])
+    assert found.report.validation_windows == 0
+    cut, end_ms = windows(values[:, :, 2 * STEPS :])
+    observed = np.ones(cut.shape, np.bool_)
+    observed[:, 1, 8:16] = False
+    mean = found.form.fill(cut, observed, end_ms).mean
+    error, last = (mean - cut)[~observed], (cut[:, 1, 7:8] - cut[:, 1, 8:16]).ravel()
+    assert np.mean(error**2) < 0.5 * np.mean(last**2)
+
+
+def test_values_whose_squares_are_infinite_spoil_no_other_cell() -> None:
+    values = series()
+    values[0, 0, 300], values[0, 1, 600] = 1e300, np.inf
+    form = fitted(values).form
+    cut, end_ms = windows(series(seed=2))
+    observed = holes(cut.shape)
+    cut[:, 2, 4], observed[:, 2, 4] = -1e300, True
+    found = form.fill(cut, observed, end_ms)
+    assert (found.mean[:, 2, 4] == -1e300).all()
+    error = (found.mean - cut)[~observed]
+    assert np.sqrt(np.mean(error**2)) < 0.4

@@ -1,0 +1,124 @@
+"""The fit: choices, calibration, digest, and its parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glaim_stream.imputers.gaussian import tiles
+from glaim_stream.imputers.gaussian.fit import Fitted
+from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
+from glaim_stream.imputers.gaussian.inverse import inverse
+from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, MIX
+from glaim_stream.imputers.gaussian.series import Series
+from glaim_stream.imputers.gaussian.simplex import convex_weights
+from glaim_stream.imputers.gaussian.tiles import span_for, tiles_of
+from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
+
+
+@pytest.fixture(scope="module")
+def found() -> Fitted:
+    return fitted(series(3000))
+
+
+def test_the_closed_form_beats_interpolation_and_last_value(found: Fitted) -> None:
+    errors = found.report.errors
+    for case in CASES:
+        # Of this process, nobody can say more about the newest steps of all sensors than their last values.
+        bound = 1.1 if case == "newest_all" else 0.8
+        assert errors[MIX][case] < bound * errors[INTERPOLATION][case]
+        assert errors[MIX][case] < bound * errors[LAST_VALUE][case]
+    assert sum(found.report.weights.values()) == pytest.approx(1.0)
+    assert found.report.choices >= 8
+    assert found.report.training_windows > 2000
+
+
+def test_the_band_covers_ninety_percent_of_fresh_windows(found: Fitted) -> None:
+    cut, end_ms = windows(series(6000, seed=8), 400)
+    for case in CASES:
+        observed = ~hidden_cells(case, np.ones(cut.shape, np.bool_))
+        answer = found.form.fill(cut, observed, end_ms)
+        inside = np.abs(answer.mean - cut)[~observed] < 1.645 * answer.deviation[~observed]
+        assert 0.83 < inside.mean() < 0.96
+
+
+def test_the_same_rows_make_the_same_digest_and_other_rows_another(found: Fitted) -> None:
+    values = series(3000)
+    assert fitted(values).form.digest == found.form.digest
+    values[0, 0, 10] += 1e-3
+    assert fitted(values).form.digest != found.form.digest
+
+
+def test_validation_begins_a_window_after_the_training() -> None:
+    """What the gap of one window between them says changes no choice and no error."""
+    values = series(1000)
+    changed = values.copy()
+    changed[:, :, 1000 - 200 - STEPS : 1000 - 200] += 30.0  # 200 rows of validation, a fifth
+    one, other = fitted(values).report, fitted(changed).report
+    assert one == other
+
+
+def test_windows_are_spread_over_all_groups_and_times() -> None:
+    values = np.arange(3 * 2 * 500, dtype=np.float64).reshape(3, 2, 500)
+    cut = Series(values, values >= 0, 1000, 10).windows(50, 100)
+    assert 80 < len(cut) <= 110
+    assert set(cut.group.tolist()) == {0, 1, 2}
+    for number in range(0, len(cut), 7):
+        last = (int(cut.end_ms[number]) - 1000) // 10
+        expected = values[cut.group[number], :, last - 49 : last + 1]
+        assert (cut.values[number] == expected).all()
+
+
+def test_convex_weights_are_the_best_ones() -> None:
+    rng = np.random.default_rng(1)
+    errors = rng.normal(size=(500, 4)) * [1.0, 1.5, 3.0, 1.0]
+    errors[:, 3] += 5.0
+    weights = convex_weights(errors)
+    assert weights.sum() == pytest.approx(1.0)
+    least = np.square(errors @ weights).sum()
+    for other in rng.dirichlet(np.ones(4), size=300):
+        assert least <= np.square(errors @ other).sum()
+    assert convex_weights(np.ones((5, 2))) == pytest.approx([0.5, 0.5])
+    assert convex_weights(errors, 1e6) == pytest.approx([0.25] * 4, abs=0.01)
+
+
+@pytest.mark.parametrize("size", [1, 7, 12, 13, 40, 95])
+def test_inverses_by_halves_are_inverses(size: int) -> None:
+    root = np.random.default_rng(size).normal(size=(9, size, size))
+    matrices = root @ root.transpose(0, 2, 1) + np.eye(size)
+    np.testing.assert_allclose(inverse(matrices) @ matrices, np.broadcast_to(np.eye(size), root.shape), atol=1e-9)
+
+
+@pytest.mark.parametrize(("steps", "span"), [(96, 96), (96, 25), (96, 8), (30, 29)])
+@pytest.mark.parametrize("newest", [1, 5, 30])
+def test_tiles_fill_each_of_the_newest_steps_once(steps: int, span: int, newest: int) -> None:
+    filled = []
+    for tile in tiles_of(steps, span, newest):
+        assert 0 <= tile.start <= tile.first < tile.last <= tile.start + span <= steps
+        assert tile.newest == tile.start + span - tile.first
+        filled += range(tile.first, tile.last)
+    assert sorted(filled) == list(range(steps - newest, steps))
+
+
+def test_many_sensors_are_covered_by_shorter_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (span_for(21, 96), span_for(100, 96), span_for(321, 96)) == (96, 25, 8)
+    monkeypatch.setattr(tiles, "MOST_CELLS", 36)  # 12 of 24 steps
+    values = series(2000)
+    short = fitted(values).form
+    monkeypatch.undo()
+    whole = fitted(values).form
+    assert (short.span, whole.span) == (12, STEPS)
+    cut, end_ms = windows(series(2000, seed=8), 200)
+    observed = ~hidden_cells("random", np.ones(cut.shape, np.bool_))
+    observed[:20, 1] = False
+    observed[20:40, 1, -14:] = False
+
+    def error(form: object) -> float:
+        mean = form.fill(cut[40:], observed[40:], end_ms[40:]).mean  # type: ignore[attr-defined]
+        return float(np.square(mean - cut[40:])[~observed[40:]].mean())
+
+    assert error(short) < 1.1 * error(whole)
+    answer = short.fill(cut, observed, end_ms)
+    assert np.isfinite(answer.mean).all()
+    assert (answer.deviation[~observed] > 0).all()
+    np.testing.assert_allclose(short.fill(cut, observed, end_ms, newest=2).mean, answer.mean[:, :, -2:], rtol=1e-9)

@@ -1,0 +1,95 @@
+"""Sensors whose values no straight line connects."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glaim_stream.imputers.gaussian.fit import Fitted
+from glaim_stream.imputers.gaussian.kinds import Kind, kind_of
+from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
+
+ROWS = 2000
+PLACES = {"valve": 3, "direction": 4, "energy": 5, "rain": 6, "steps": 7}
+
+
+def plant(seed: int = 1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    valve = (np.cumsum(rng.random(ROWS) < 0.05) % 2).astype(float)
+    direction = np.cumsum(rng.normal(size=ROWS) * 12.0) % 360.0
+    energy = np.cumsum(rng.random(ROWS) * 200.0) % 99_999.0
+    rain = np.where(rng.random(ROWS) < 0.05, rng.exponential(2.0, ROWS), 0.0)
+    smooth = series(ROWS, seed=seed)
+    stepped = np.round(smooth[0, 0] * 2.0) / 2.0
+    return np.concatenate([smooth, np.stack([valve, direction, energy, rain, stepped])[None]], axis=1)
+
+
+@pytest.fixture(scope="module")
+def fit_of_plant() -> Fitted:
+    return fitted(plant())
+
+
+def test_states_angles_and_meters_are_recognised(fit_of_plant: Fitted) -> None:
+    kinds = fit_of_plant.form.kinds
+    assert kinds[3:6] == (Kind.STATE, Kind.ANGLE, Kind.METER)
+    assert kinds[:3] == (Kind.NUMBER,) * 3
+    assert fit_of_plant.report.kinds["s4"] is Kind.ANGLE
+
+
+def test_what_rises_falls_or_turns_like_a_number_is_one() -> None:
+    rng = np.random.default_rng(3)
+    for values in (rng.normal(size=500), np.cumsum(rng.normal(size=500)), rng.uniform(0, 360, 500), np.arange(500.0)):
+        assert kind_of(values[None], np.ones((1, 500), np.bool_)) is Kind.NUMBER
+
+
+def holes(count: int) -> np.ndarray:
+    observed = np.ones((count, 8, STEPS), np.bool_)
+    observed[:, :, -1] = observed[:, :, 10:13] = False
+    return observed
+
+
+@pytest.mark.parametrize("name", ["valve", "direction", "energy", "rain", "steps"])
+def test_no_kind_is_filled_worse_than_by_the_last_value(fit_of_plant: Fitted, name: str) -> None:
+    cut, end_ms = windows(plant(2), 300)
+    observed = holes(len(cut))
+    mean = fit_of_plant.form.fill(cut, observed, end_ms).mean
+    last = cut.copy()
+    last[:, :, 10:13], last[:, :, -1] = cut[:, :, 9:10], cut[:, :, -2]
+    place = PLACES[name]
+
+    def mae(filled: np.ndarray) -> float:
+        error = (filled - cut)[:, place][~observed[:, place]]
+        if name == "direction":
+            error = (error + 180.0) % 360.0 - 180.0
+        return float(np.abs(error).mean())
+
+    assert mae(mean) <= mae(last) * 1.001
+
+
+def test_the_fill_of_a_valve_is_a_state_and_that_of_a_direction_never_its_opposite(fit_of_plant: Fitted) -> None:
+    cut, end_ms = windows(plant(2), 300)
+    observed = holes(len(cut))
+    found = fit_of_plant.form.fill(cut, observed, end_ms)
+    assert set(np.unique(found.mean[:, 3])) == {0.0, 1.0}
+    assert (found.deviation[:, 3][~observed[:, 3]] > 0).all()
+    cut[:, 4] = np.where(np.arange(STEPS) % 2, 359.0, 1.0)
+    mean = fit_of_plant.form.fill(cut, observed, end_ms).mean[:, 4]
+    assert (np.abs((mean + 180.0) % 360.0 - 180.0) <= 1.0).all()
+
+
+def test_a_valve_that_is_silent_all_the_time_is_declined(fit_of_plant: Fitted) -> None:
+    cut, end_ms = windows(plant(2), 20)
+    observed = np.ones(cut.shape, np.bool_)
+    observed[:, 3] = False
+    assert np.isnan(fit_of_plant.form.fill(cut, observed, end_ms).mean[:, 3]).all()
+
+
+def test_a_meter_is_filled_on_its_line_except_across_a_reset(fit_of_plant: Fitted) -> None:
+    line = np.arange(STEPS) * 100.0
+    cut = np.tile(windows(plant(2), 1)[0], (2, 1, 1))
+    cut[0, 5], cut[1, 5] = 50_000.0 + line, (98_500.0 + line) % 99_999.0
+    observed = np.ones(cut.shape, np.bool_)
+    observed[:, 5, 14:16] = False  # the reset comes between steps 14 and 15
+    mean = fit_of_plant.form.fill(cut, observed, np.zeros(2, np.int64)).mean
+    np.testing.assert_allclose(mean[0, 5, 14:16], cut[0, 5, 14:16], atol=60.0)
+    assert mean[1, 5, 14:16].tolist() == [cut[1, 5, 13]] * 2
