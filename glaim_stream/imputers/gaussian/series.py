@@ -62,6 +62,18 @@ class Series:
         start_ms = self.start_ms + first * self.step_ms
         return Series(self.values[:, :, first:last], self.observed[:, :, first:last], start_ms, self.step_ms)
 
+    def deviations(self) -> Doubles:
+        """Deviation of each group's sensor, float64 [g, C]; where it is 0 the sensor's median one, or 1."""
+        count = np.maximum(self.observed.sum(axis=2), 1)
+        mean = self.values.sum(axis=2) / count
+        square = np.square(self.values - mean[:, :, None]).sum(axis=2, where=self.observed) / count
+        deviation = np.where(square > 1e-18 * mean**2, np.sqrt(square), 0.0)
+        usual = np.nanmedian(np.where(deviation > 0, deviation, np.nan), axis=0) if deviation.any() else deviation[0]
+        unit: Doubles = np.where(
+            deviation > 0, deviation, np.where(np.nan_to_num(usual) > 0, np.nan_to_num(usual), 1.0)
+        )
+        return unit
+
     def windows(self, steps: int, most: int) -> Windows:
         """Windows at even distances, about `most` of all groups together, without those that observed nothing."""
         groups, _, count = self.values.shape
