@@ -59,7 +59,7 @@ def learn(
     offsets: OffsetFlags,
     form: FileFlags,
     force: Annotated[
-        bool, typer.Option("--force", help="Place the new form even if it is not better than what is in use.")
+        bool, typer.Option("--force", help="Place the new form even if it is not better, or could not be tried.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, fit and compare, and write nothing.")] = False,
     stream: LearnFlags,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from glaim_stream.catalogue import Model
 from glaim_stream.errors import ModelError
-from glaim_stream.imputers.gaussian.fit import fit
+from glaim_stream.imputers.gaussian.fit import fit, rows_needed
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, Report
 from glaim_stream.imputers.gaussian.series import Series
@@ -25,7 +25,7 @@ NEW, IN_USE = "new", "in use"
 class Learned:
     """The outcome of a learning.
 
-    form: the new closed form; None if none was fitted, because no rows are left for a trial.
+    form: the new closed form; None if none was fitted, because there are no unseen rows for a trial.
     chosen: whether it takes the place of what is in use; written unless the run is a dry one.
     reason: why it does or does not.
     held: number of the newest rows on which it was tried.
@@ -55,7 +55,7 @@ def learn(
         model: the model's entry in the catalogue.
         folder: the model's folder in the repository; created if it is absent.
         timezone: zone of the habits of the day.
-        force: place the form in any case.
+        force: place the form in any case, also without a trial.
         dry_run: write nothing.
 
     Raises:
@@ -93,6 +93,12 @@ def _tried(series: Series, model: Model, old: ClosedForm | None, *, timezone: st
         if old is not None and not force:
             reason = f"too few rows that the form in use has not seen: {more} more are needed"
             return Learned(None, None, False, reason)
+        if not force:
+            least = rows_needed(steps) + steps
+            raise ModelError(
+                f"a closed form for windows of {steps} steps and its trial need {least} rows, found {series.steps}: "
+                f"{more} more are needed"
+            )
         held = 0
     rows = series.rows(0, series.steps - held)
     fitted = fit(
@@ -100,8 +106,7 @@ def _tried(series: Series, model: Model, old: ClosedForm | None, *, timezone: st
         steps=steps, timezone=timezone,
     )  # fmt: skip
     if not held:
-        reason = f"not tried on unseen rows, for which {more} more are needed"
-        return Learned(fitted.form, fitted.report, True, reason)
+        return Learned(fitted.form, fitted.report, True, "not tried: there are too few rows that no form has seen")
     forms = {NEW: fitted.form} | ({} if old is None else {IN_USE: old})
     errors = errors_of(forms, series, held, steps)
     rivals = (INTERPOLATION, LAST_VALUE) if old is None else (IN_USE,)

@@ -88,7 +88,7 @@ def test_too_few_rows_state_how_many_more_are_needed(tmp_path: Path, environment
     done = call("learn", "--data", str(tmp_path / "readings.parquet"), environment=environment)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "error: a closed form for windows of 12 steps needs 24 rows, found 15: 9 more are needed"
+        "error: a closed form for windows of 12 steps and its trial need 36 rows, found 15: 21 more are needed"
     )
 
 

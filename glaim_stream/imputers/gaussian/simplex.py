@@ -38,4 +38,5 @@ def convex_weights(errors: Doubles, penalty: float = 0.0) -> Doubles:
 def with_penalty(gram: Doubles, penalty: float) -> Doubles:
     """Return the matrix [k, k] of the columns' products with the penalty, and enough for equal columns to share."""
     columns = len(gram)
-    return gram + np.eye(columns) * ((penalty + 1e-9) * np.trace(gram) / columns + 1e-300)
+    added: Doubles = np.eye(columns) * ((penalty + 1e-9) * np.trace(gram) / columns + 1e-300)
+    return gram + added
