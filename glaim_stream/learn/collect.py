@@ -19,8 +19,8 @@ from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.stuck import stuck_cells
 from glaim_stream.vocabulary import Quality
 
-# Series take 9 bytes a cell, and the fit copies them: about 1 GB at this size.
-MOST_CELLS = 30_000_000
+# A stray time of decades ago must not make the series as long. Gridding takes up to 100 bytes a reading, so 1 GB here.
+MOST_CELLS = 10_000_000
 
 Ints = NDArray[np.int64]
 
