@@ -75,7 +75,7 @@ def dump(
         return
     settings = stream.settings()
     rules = read_catalogue(settings.catalogue)
-    name = _model(rules, model)
+    name = only_model(rules, model)
     now_ms = time.time_ns() // 1_000_000
     since_ms, until_ms = (None if text is None else moment_or_ago_ms(text, now_ms) for text in (since, until))
     ranges = asyncio.run(_ranges(settings, offsets, since_ms, until_ms))
@@ -120,7 +120,12 @@ def moment_or_ago_ms(text: str, now_ms: int) -> int:
         ) from error
 
 
-def _model(rules: Rules, requested: str | None) -> str:
+def only_model(rules: Rules, requested: str | None) -> str:
+    """Name of the requested model, or of the catalogue's only one.
+
+    Raises:
+        SettingsError: there are several, or the catalogue has no such model.
+    """
     from glaim_stream.errors import SettingsError
 
     names = [model.name for model in rules.models]

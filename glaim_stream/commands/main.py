@@ -14,6 +14,7 @@ from glaim_stream.commands import (
     contract,
     dlq,
     dump,
+    learn,
     models,
     produce,
     replay,
@@ -43,6 +44,7 @@ app.command()(produce.produce)
 app.command()(replay.replay)
 app.command()(tail.tail)
 app.command()(dump.dump)
+app.command()(learn.learn)
 app.command()(audit.audit)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(catalogue.app, name="catalogue")

@@ -165,14 +165,8 @@ def _validation(series: Series, cut: int, steps: int, kinds: tuple[Kind, ...]) -
     if not len(windows):
         return None
     training = series.rows(0, cut)
-    count = np.maximum(training.observed.sum(axis=2), 1)
-    mean = training.values.sum(axis=2) / count
-    square = np.square(training.values - mean[:, :, None]).sum(axis=2, where=training.observed) / count
-    deviation = np.where(square > 1e-18 * mean**2, np.sqrt(square), 0.0)
-    usual = np.array([np.median(each[each > 0]) if (each > 0).any() else 1.0 for each in deviation.T])
-    unit = np.where(deviation > 0, deviation, usual)
     independent = len(series.values) * (series.steps - cut - steps) / steps
-    return Validation(windows, unit[windows.group], independent)
+    return Validation(windows, training.deviations()[windows.group], independent)
 
 
 def _chosen(
@@ -232,6 +226,7 @@ def _form(
         highest=highest,
         swing=np.maximum(swing.max(axis=0), 0.0),
         carried_deviation=candidates[PLAIN].transform.scale,
+        until_ms=series.start_ms + series.steps * series.step_ms,
     )
 
 

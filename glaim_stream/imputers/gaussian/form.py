@@ -66,6 +66,7 @@ class ClosedForm:
     lowest, highest: float64 [C], range of the training values.
     swing: float64 [C], the widest range of a training window.
     carried_deviation: float64 [C], of a carried value.
+    until_ms: end of the newest row of the fit; None if it is unknown.
     """
 
     sensors: tuple[str, ...]
@@ -82,6 +83,7 @@ class ClosedForm:
     highest: Doubles
     swing: Doubles
     carried_deviation: Doubles
+    until_ms: int | None = None
 
     @cached_property
     def digest(self) -> str:

@@ -48,6 +48,7 @@ def pack(form: ClosedForm) -> Arrays:
             "kinds": list(form.kinds),
             "phase": phase and {"period_ms": phase.period_ms, "bins": phase.bins, "zone": phase.zone},
             "calibration": form.calibration,
+            "until_ms": form.until_ms,
         },
     )
 
@@ -74,6 +75,7 @@ def unpack(arrays: Arrays) -> dict[str, Any]:
             "relations": Relations(arrays["relations.coefficients"], arrays["relations.constants"]),
             "phase": text["phase"] and Phase(**text["phase"]),
             "calibration": text["calibration"],
+            "until_ms": text.get("until_ms"),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"a closed form's arrays do not fit one another: {error!r}") from error

@@ -62,6 +62,16 @@ class Series:
         start_ms = self.start_ms + first * self.step_ms
         return Series(self.values[:, :, first:last], self.observed[:, :, first:last], start_ms, self.step_ms)
 
+    def deviations(self) -> Doubles:
+        """Deviation of each group's sensor, float64 [g, C]; where it is 0 the sensor's median one, or 1."""
+        count = np.maximum(self.observed.sum(axis=2), 1)
+        mean = self.values.sum(axis=2) / count
+        square = np.square(self.values - mean[:, :, None]).sum(axis=2, where=self.observed) / count
+        deviation = np.where(square > 1e-18 * mean**2, np.sqrt(square), 0.0)
+        usual = np.array([np.median(each[each > 0]) if (each > 0).any() else 1.0 for each in deviation.T])
+        unit: Doubles = np.where(deviation > 0, deviation, usual)
+        return unit
+
     def windows(self, steps: int, most: int) -> Windows:
         """Windows at even distances, about `most` of all groups together, without those that observed nothing."""
         groups, _, count = self.values.shape

@@ -1,0 +1,203 @@
+"""`glaim-stream learn`."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glaim_stream.commands.dump import moment_or_ago_ms, only_model
+from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, ModelRepository, OffsetFlags
+from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from glaim_stream.imputers.gaussian.series import Series
+    from glaim_stream.learn.collect import Collector
+    from glaim_stream.learn.place import Learned
+    from glaim_stream.settings import Settings
+
+_FILE_BATCH = 5_000  # readings of an Arrow message that a file's readings are put into
+
+
+@dataclass(frozen=True)
+class LearnFlags(SettingsFlags):
+    """Flags of the input topic and the models."""
+
+    kafka: Kafka = None
+    input_topic: InputTopic = None
+    catalogue: Catalogue = None
+    model_repository: ModelRepository = None
+
+
+@expand_flags
+def learn(
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="CSV or Parquet as for `produce`, or raw messages: .jsonl, .arrows. Without it the input "
+                     "topic is read."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Only a file's readings, or a topic's records, at or after this time, ISO 8601, or as an "
+                     "age: 30d, 12h, 45m."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only those before this time, likewise.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model whose groups are learned. [default: the catalogue's only model]")
+    ] = None,
+    offsets: OffsetFlags,
+    form: FileFlags,
+    force: Annotated[
+        bool, typer.Option("--force", help="Place the new form even if it is not better, or could not be tried.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, fit and compare, and write nothing.")] = False,
+    stream: LearnFlags,
+) -> None:  # fmt: skip
+    """Fit the closed form of a model to readings in seconds, and place it where workers take it up while they run.
+
+    It replaces the one in use only if it is better on the newest rows, which neither has seen; the first one must beat
+    interpolation and last value there. Readings that are bad, uncertain, duplicates or outside of the limits, and those
+    of stuck sensors, are not learned. --timezone is also the zone of the habits of the day.
+    """
+    from glaim_stream.catalogue import read_catalogue
+    from glaim_stream.errors import SettingsError
+    from glaim_stream.learn.collect import Collector
+    from glaim_stream.learn.place import learn as fit_and_place
+
+    # SIGTERM does not end the first process of a container unless that handles it; a partial file is removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    settings = stream.settings()
+    if settings.require_manifest or settings.manifest_key:
+        raise SettingsError(
+            "GLAIM_REQUIRE_MANIFEST or GLAIM_MANIFEST_KEY is set: workers refuse closed forms, which have no manifest"
+        )
+    rules = read_catalogue(settings.catalogue)
+    name = only_model(rules, model)
+    entry = next(each for each in rules.models if each.name == name)
+    collector = Collector(rules, name, settings.budget)
+    now_ms = time.time_ns() // 1_000_000
+    since_ms, until_ms = (None if text is None else moment_or_ago_ms(text, now_ms) for text in (since, until))
+    if data is not None:
+        if offsets.given:
+            raise SettingsError("offsets and --partition are for the topic: a file has --since and --until")
+        _read_file(data, form, since_ms, until_ms, collector)
+    else:
+        if settings.input_topic == settings.output_topic:
+            raise SettingsError(
+                f"expected the topic of the readings, found that of the filled rows, {settings.output_topic}"
+            )
+        asyncio.run(_read_topic(settings, offsets, since_ms, until_ms, collector))
+    series = collector.series()
+    _print_readings(series, collector)
+    print(f"{name}: fitting {series.steps} rows", file=sys.stderr, flush=True)
+    start_s = time.monotonic()
+    folder = settings.model_repository / name
+    done = fit_and_place(series, entry, folder, timezone=form.timezone, force=force, dry_run=dry_run)
+    _print(done, folder, time.monotonic() - start_s, dry_run=dry_run)
+
+
+def _read_file(file: Path, form: FileFlags, since_ms: int | None, until_ms: int | None, collector: Collector) -> None:
+    from glaim_stream.commands.console import progress_bar
+    from glaim_stream.commands.replay_input import FileInput
+    from glaim_stream.feed.formats import InputFormat
+    from glaim_stream.replay.files import Dealer
+    from glaim_stream.times import text_of_ms
+
+    _require_no_rows(file)
+    since, until = (None if moment is None else text_of_ms(moment) for moment in (since_ms, until_ms))
+    messages = MessageFlags(input_format=InputFormat.ARROW, batch=_FILE_BATCH)
+    source = FileInput.open(file, PlantFlags(), messages, form, since, until)
+    now_ms = time.time_ns() // 1_000_000
+    with progress_bar(file.name, "messages") as progress:
+        for _, records, taken in Dealer(1, now_ms).deal(source.messages, 50):
+            collector.add(records, now_ms=now_ms)
+            progress(taken, source.total)
+
+
+def _require_no_rows(file: Path) -> None:
+    """Refuse a file of filled rows, such as `replay` writes: what was imputed must not be learned.
+
+    Raises:
+        SettingsError: the file has the columns of filled rows.
+    """
+    from glaim_stream.errors import SettingsError
+
+    columns: list[str] = []
+    if file.suffix in (".parquet", ".pq") and file.is_file():
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        try:
+            columns = parquet.read_schema(file).names
+        except (pa.ArrowException, OSError):
+            return  # the reader of files states what is wrong with it
+    elif file.suffix == ".csv" and file.is_file():
+        with file.open(errors="replace", newline="") as lines:
+            columns = next(csv.reader(lines), [])
+    if {"method", "observed", "value"} <= set(columns):
+        raise SettingsError(f"{file}: expected readings, found filled rows, which must not be learned")
+
+
+async def _read_topic(
+    settings: Settings, offsets: OffsetFlags, since_ms: int | None, until_ms: int | None, collector: Collector
+) -> None:
+    from glaim_stream.commands.console import progress_bar
+    from glaim_stream.kafka.ranges import read_range, reader
+
+    async with reader(settings) as consumer:
+        ranges = await offsets.ranges(settings, consumer, since_ms, until_ms)
+        total, done = sum(map(len, ranges)), 0
+        with progress_bar(settings.input_topic, "records") as progress:
+            for part in ranges:
+                async for records in read_range(consumer, part, most=settings.poll_records):
+                    collector.add(records, now_ms=time.time_ns() // 1_000_000)
+                    done += len(records)
+                    progress(done, total)
+
+
+def _print_readings(series: Series, collector: Collector) -> None:
+    from glaim_stream.times import text_of_ms
+
+    first, last = text_of_ms(series.start_ms), text_of_ms(int(series.times_ms[-1]))
+    print(f"{collector.readings} readings of {len(series.values)} groups, {series.steps} rows from {first} to {last}")
+    if collector.left_out:
+        causes = ", ".join(f"{count} {reason}" for reason, count in collector.left_out.most_common())
+        print(f"not learned: {causes}")
+
+
+def _print(done: Learned, folder: Path, seconds: float, *, dry_run: bool) -> None:
+    from glaim_stream.learn.place import target
+
+    if done.problem:
+        print(f"the file in place cannot be used: {done.problem}")
+    if done.report is not None and done.report.kinds:
+        print("not plain numbers: " + ", ".join(f"{sensor} {kind}" for sensor, kind in done.report.kinds.items()))
+    if done.errors:
+        _print_errors(done.errors)
+    if not done.chosen or done.form is None:
+        print(f"{target(folder)}: unchanged; {done.reason}")
+        return
+    verb = "would get" if dry_run else "has now"
+    print(f"{target(folder)}: {verb} the closed form {done.form.digest[:8]}, after {seconds:.1f} s; {done.reason}")
+
+
+def _print_errors(errors: Mapping[str, Mapping[str, float]]) -> None:
+    cases = list(next(iter(errors.values())))
+    if not cases:
+        return
+    print("root mean square error, in deviations of each sensor:")
+    width = max(map(len, errors)) + 2
+    print(" " * width + "".join(f"{case:>12}" for case in cases))
+    for method, found in errors.items():
+        print(f"{method:<{width}}" + "".join(f"{found[case] ** 0.5:12.4f}" for case in cases))

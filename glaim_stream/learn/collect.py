@@ -1,0 +1,118 @@
+"""Collects the readings of one model: decoded as by the worker, and counted where they must not be learned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.budget import Budget
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.decode.decoder import Decoder
+from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.decode.readings import Readings
+from glaim_stream.errors import ModelError
+from glaim_stream.imputers.gaussian.series import Series
+from glaim_stream.learn.stuck import stuck_cells
+from glaim_stream.vocabulary import Quality
+
+# A stray time of decades ago must not make the series as long. Gridding takes up to 100 bytes a reading, so 1 GB here.
+MOST_CELLS = 10_000_000
+
+Ints = NDArray[np.int64]
+
+
+class Collector:
+    """The readings of one model's groups, record by record, and then as series.
+
+    left_out: number of readings, or of cells of the series, that are not learned, by reason.
+    """
+
+    def __init__(self, catalogue: Catalogue, model: str, budget: Budget) -> None:
+        """Start empty.
+
+        Args:
+            catalogue: models and groups.
+            model: name of a model of the catalogue.
+            budget: limits of a record and of what is decoded at once.
+        """
+        self._groups = GroupIndex(catalogue)
+        self._decoder = Decoder(self._groups, budget)
+        self._place = [each.name for each in catalogue.models].index(model)
+        self._model = catalogue.models[self._place]
+        self._columns: list[tuple[Ints, Ints, NDArray[np.float64], NDArray[np.bool_]]] = []
+        self.left_out: Counter[str] = Counter()
+        self.readings = 0
+
+    def add(self, records: Sequence[InputRecord], *, now_ms: int) -> None:
+        """Decode records of the input topic, in the order of their arrival.
+
+        Args:
+            records: of one partition.
+            now_ms: wall clock.
+        """
+        for decoded in self._decoder.decode_parts(records, now_ms=now_ms):
+            for reject in decoded.rejects:
+                self.left_out[f"rejected: {reject.cause.value}"] += reject.count
+            self._keep(decoded.readings)
+
+    def _keep(self, readings: Readings) -> None:
+        own = readings.model == self._place
+        good = np.isfinite(readings.value)
+        self._count("of other models", (~own).sum())
+        self._count("bad or without a value", (own & ~good).sum())
+        kept = readings.where(own & good)
+        if len(kept):
+            cell = kept.group.astype(np.int64) * len(self._model.sensors) + kept.sensor
+            self._columns.append((cell, kept.event_time_ms, kept.value, kept.quality != Quality.GOOD))
+
+    def series(self) -> Series:
+        """Grid the readings to the model's steps; cells are filled by the model's bucket rule.
+
+        Raises:
+            ModelError: there are no readings.
+        """
+        if not self._columns:
+            raise ModelError(f"expected readings of the groups of {self._model.name}, found none")
+        cell, time_ms, value, doubtful = (np.concatenate(column) for column in zip(*self._columns, strict=True))
+        self._columns.clear()
+        order = np.lexsort((time_ms, cell))  # stable: of two readings of one time the later one comes later
+        cell, time_ms, value, doubtful = cell[order], time_ms[order], value[order], doubtful[order]
+        again = np.zeros(len(cell), np.bool_)
+        again[:-1] = (cell[1:] == cell[:-1]) & (time_ms[1:] == time_ms[:-1])
+        self._count("duplicates", again.sum())
+        self._count("of uncertain quality", (doubtful & ~again).sum())
+        kept = ~again & ~doubtful
+        cell, time_ms, value = cell[kept], time_ms[kept], value[kept]
+        if not len(cell):
+            raise ModelError(f"expected readings of good quality of {self._model.name}, found none")
+        return self._gridded(cell, time_ms // self._model.step_ms, value)
+
+    def _gridded(self, cell: Ints, step: Ints, value: NDArray[np.float64]) -> Series:
+        sensors, step_ms = len(self._model.sensors), self._model.step_ms
+        groups, group = np.unique(cell // sensors, return_inverse=True)
+        last = int(step.max())
+        first = max(int(step.min()), last + 1 - MOST_CELLS // (len(groups) * sensors))
+        recent = step >= first
+        self._count("older than the rows that fit the memory", (~recent).sum())
+        self.readings = int(recent.sum())
+        shape = (len(groups), sensors, last + 1 - first)
+        flat = ((group * sensors + cell % sensors) * shape[2] + step - first)[recent]
+        value = value[recent]
+        values, count = np.zeros(shape), np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+        if self._model.bucket == "mean":
+            np.add.at(values.reshape(-1), flat, value)
+            values /= np.maximum(count, 1)
+        else:
+            values.reshape(-1)[flat] = value  # numpy keeps the last of repeated assignments, which is the latest
+        observed = count > 0
+        stuck = stuck_cells(values, observed)
+        self._count("of stuck sensors", stuck.sum())
+        return Series(np.where(stuck, 0.0, values), observed & ~stuck, first * step_ms, step_ms)
+
+    def _count(self, reason: str, number: int | np.integer) -> None:
+        if number:
+            self.left_out[reason] += int(number)

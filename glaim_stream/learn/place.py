@@ -1,0 +1,140 @@
+"""One learning at a time: fits a closed form, tries it, and replaces the one in use where it is better."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from glaim_stream.catalogue import Model
+from glaim_stream.errors import ModelError
+from glaim_stream.imputers.gaussian.fit import fit, rows_needed
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, Report
+from glaim_stream.imputers.gaussian.series import Series
+from glaim_stream.learn.trial import Errors, better, errors_of, held_out
+from glaim_stream.models.contract import FORM_FILE
+
+NEW, IN_USE = "new", "in use"
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The outcome of a learning.
+
+    form: the new closed form; None if none was fitted, because there are no unseen rows for a trial.
+    chosen: whether it takes the place of what is in use; written unless the run is a dry one.
+    reason: why it does or does not.
+    held: number of the newest rows on which it was tried.
+    errors: of the trial; empty without one.
+    problem: why the file that was in the place cannot be used; empty if it can, or if there was none.
+    """
+
+    form: ClosedForm | None
+    report: Report | None
+    chosen: bool
+    reason: str
+    held: int = 0
+    errors: Errors = field(default_factory=dict)
+    problem: str = ""
+
+
+def learn(
+    series: Series, model: Model, folder: Path, *, timezone: str = "UTC", force: bool = False, dry_run: bool = False
+) -> Learned:
+    """Fit a closed form and place it in the model's folder if it is better than what is in use.
+
+    The form is fitted on the rows before the trial and placed as it was tried. So both forms of the next learning have
+    not seen its newest rows, even if it begins less than a window later. A second process waits for the first.
+
+    Args:
+        series: rows of the model's groups.
+        model: the model's entry in the catalogue.
+        folder: the model's folder in the repository; created if it is absent.
+        timezone: zone of the habits of the day.
+        force: place the form in any case, also without a trial.
+        dry_run: write nothing.
+
+    Raises:
+        ModelError: there are too few rows.
+    """
+    if not dry_run:
+        folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        old, problem = in_use(folder, model)
+        done = replace(_tried(series, model, old, timezone=timezone, force=force), problem=problem)
+        if done.chosen and not dry_run:
+            assert done.form is not None
+            done.form.save(folder)
+    return done
+
+
+def in_use(folder: Path, model: Model) -> tuple[ClosedForm | None, str]:
+    """The closed form that workers use, if there is one, and why the file in its place cannot be used, if so."""
+    if not target(folder).exists():
+        return None, ""
+    try:
+        form = ClosedForm.load(folder)
+    except ModelError as error:
+        return None, str(error)
+    if (list(form.sensors), form.steps, form.step_ms) != (model.sensor_ids, model.window, model.step_ms):
+        return None, f"{target(folder)} has other sensors, another window or another step than the catalogue"
+    return form, ""
+
+
+def _tried(series: Series, model: Model, old: ClosedForm | None, *, timezone: str, force: bool) -> Learned:
+    steps = model.window
+    held = held_out(series, steps, None if old is None else old.until_ms)
+    more = steps - held
+    if more > 0:
+        if old is not None and not force:
+            reason = f"too few rows that the form in use has not seen: {more} more are needed"
+            return Learned(None, None, False, reason)
+        if not force:
+            least = rows_needed(steps) + steps
+            raise ModelError(
+                f"a closed form for windows of {steps} steps and its trial need {least} rows, found {series.steps}: "
+                f"{more} more are needed"
+            )
+        held = 0
+    rows = series.rows(0, series.steps - held)
+    fitted = fit(
+        rows.values, rows.observed, start_ms=rows.start_ms, step_ms=rows.step_ms, sensors=model.sensor_ids,
+        steps=steps, timezone=timezone,
+    )  # fmt: skip
+    if not held:
+        return Learned(fitted.form, fitted.report, True, "not tried: there are too few rows that no form has seen")
+    forms = {NEW: fitted.form} | ({} if old is None else {IN_USE: old})
+    errors = errors_of(forms, series, held, steps)
+    rivals = (INTERPOLATION, LAST_VALUE) if old is None else (IN_USE,)
+    losses = [rival for rival in rivals if not better(errors, NEW, rival)]
+    names = " and ".join("the form in use" if rival == IN_USE else rival for rival in losses or rivals)
+    reason = f"{'not ' if losses else ''}better than {names} on the newest {held} rows"
+    return Learned(fitted.form, fitted.report, force or not losses, reason, held, errors)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process learns for this folder.
+
+    Some network disks have no locks on folders. There two processes at once place two whole forms, one after the other.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def target(folder: Path) -> Path:
+    """The file that `learn` writes."""
+    return folder / FORM_FILE

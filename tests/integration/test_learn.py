@@ -1,0 +1,121 @@
+"""`glaim-stream learn` reads the input topic beside a worker without Triton, which takes the closed form up live."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kafka import KafkaAdminClient
+
+from deploy.demo.topic import read_topic
+from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY
+from glaim_stream.feed.produce import produce
+from glaim_stream.feed.sources import Source, plant_source
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.models.contract import write_contract
+from glaim_stream.records import newest_revisions, read_rows
+from glaim_stream.settings import Settings
+from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
+from tests.support import contract
+
+LEARNED, STEPS, SLICE, WINDOW = 480, 720, 8, 24
+DEADLINE_S = 90
+CATALOGUE = f"""
+models:
+  - name: m
+    step_s: 60
+    window: {WINDOW}
+    max_gap: 12
+    revise_after: 4
+    idle_timeout_s: 100000
+    sensors: [{{id: s0}}, {{id: s1}}, {{id: s2}}]
+groups:
+  - {{model: m, pattern: "*"}}
+"""
+
+
+def plant() -> Source:
+    """The first three sensors of each pump, under the names of the catalogue."""
+    whole = plant_source(days=STEPS / STEPS_PER_DAY, groups=2, seed=11)
+    sensors = list(dict.fromkeys(sensor for _, sensor in whole.cells))
+    whole = whole.where(np.array([sensors.index(sensor) < 3 for _, sensor in whole.cells])[whole.cell])
+    return replace(whole, cells=[(group, f"s{sensors.index(sensor)}") for group, sensor in whole.cells])
+
+
+def rows_by_key(settings: Settings) -> dict[tuple[str, str, int], dict[str, object]]:
+    messages = [record for part in read_topic(settings, settings.output_topic).values() for record in part]
+    rows = newest_revisions([read_rows(record.value) for record in messages])
+    rows = rows.set_column(rows.column_names.index("ts"), "ts", rows["ts"].cast("int64"))
+    return {(row["group"], row["sensor"], row["ts"]): row for row in rows.to_pylist()}
+
+
+@pytest.mark.slow  # the worker looks for a new file every 10 s; tests/imputers/test_closed_form.py has no such wait
+def test_a_worker_without_triton_takes_up_what_is_learned_from_its_input(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models" / "m"
+    folder.mkdir(parents=True)
+    write_contract(contract(3, window=WINDOW, emitted_steps=5, step_s=60.0), folder)
+    settings = small_settings(
+        kafka.bootstrap_servers, topic_prefix, tmp_path, CATALOGUE, imputer="triton", triton="localhost:1",
+        triton_deadline_s=0.2, model_repository=folder.parent,
+    )  # fmt: skip
+    whole = plant()
+    start_ms = int(whole.time_ms[0])
+    sent = whole.where(~hide(whole, 0.15, seed=2).mask)
+    ensure_topics(settings)
+    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        assert produce(settings, sent.between(None, start_ms + LEARNED * STEP_MS)).failed_messages == 0
+        wait_until_committed(settings)
+        methods = {row["method"] for row in rows_by_key(settings).values()}
+        assert {"interpolation", "last_value"} & methods
+        assert "gaussian" not in methods
+
+        admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+        groups = {str(group) for group in admin.list_groups()}
+        done = call_command(settings, "learn", "--since", "1h")
+        assert done.returncode == 0, done.stderr
+        assert "has now" in done.stdout, done.stdout
+        assert {str(group) for group in admin.list_groups()} == groups  # it leaves no consumer group
+        admin.close()
+        digest = ClosedForm.load(folder).digest[:8]
+        assert f"has now the closed form {digest}; better" in re.sub(r", after [0-9.]+ s", "", done.stdout)
+
+        taken_up, end_s = LEARNED, time.monotonic() + DEADLINE_S
+        while not any(row["method"] == "gaussian" for row in rows_by_key(settings).values()):
+            assert time.monotonic() < end_s
+            assert taken_up < STEPS - 60
+            part = sent.between(start_ms + taken_up * STEP_MS, start_ms + (taken_up + SLICE) * STEP_MS)
+            assert produce(settings, part).failed_messages == 0
+            wait_until_committed(settings)
+            taken_up += SLICE
+        assert produce(settings, sent.between(start_ms + taken_up * STEP_MS, None)).failed_messages == 0
+        wait_until_committed(settings)
+        assert worker.stop() == 0
+
+    rows = rows_by_key(settings)
+    filled = {key: row for key, row in rows.items() if row["method"] == "gaussian"}
+    assert {row["model_version"] for row in filled.values()} == {f"gaussian-{digest}"}
+    since_ms = start_ms + (taken_up + SLICE) * STEP_MS
+    later = [row for key, row in rows.items() if key[2] >= since_ms and row["method"] != "observed"]
+    assert len(later) > 50
+    assert {row["method"] for row in later} == {"gaussian", "none"}  # none: gaps longer than max_gap
+
+    errors: dict[str, list[tuple[float, float]]] = {}
+    last: dict[tuple[str, str], float] = {}
+    for cell, time_ms, value in zip(whole.cell.tolist(), whole.time_ms.tolist(), whole.value.tolist(), strict=True):
+        name = whole.cells[cell]
+        row = filled.get((*name, time_ms))
+        if row is None:
+            last[name] = value
+        elif name in last:
+            errors.setdefault(name[1], []).append((abs(float(str(row["value"])) - value), abs(last[name] - value)))
+    ratios = [np.log(np.mean(found, axis=0)) for found in map(np.array, errors.values())]
+    assert np.mean([ours - theirs for ours, theirs in ratios]) < np.log(0.8)  # of the error of the last value

@@ -1,0 +1,75 @@
+"""The trial of a closed form: which rows it uses, and that nothing else counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glaim_stream.feed.plant import STEP_MS, simulate
+from glaim_stream.imputers.gaussian.fit import fit
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.series import Series
+from glaim_stream.learn.trial import better, errors_of, held_out
+
+WINDOW, ROWS, HELD = 12, 200, 15
+PLANT = simulate(0.25, groups=2, seed=3)
+START_MS = int(PLANT.times_ms[0])
+VALUES = PLANT.values[:, :2, :ROWS].astype(np.float64)
+
+
+def series(values: np.ndarray = VALUES, observed: np.ndarray | None = None) -> Series:
+    return Series(values, np.ones(values.shape, np.bool_) if observed is None else observed, START_MS, STEP_MS)
+
+
+@pytest.fixture(scope="module")
+def form() -> ClosedForm:
+    part = VALUES[:, :, :-HELD]
+    return fit(
+        part, np.ones(part.shape, np.bool_), start_ms=START_MS, step_ms=STEP_MS, sensors=PLANT.sensor_ids[:2],
+        steps=WINDOW,
+    ).form  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "seen", "expected"),
+    [
+        (1000, None, 24),  # at most two windows
+        (150, None, 15),  # 10 %
+        (100, None, 12),  # at least a window
+        (36, None, 12),
+        (30, None, 6),  # the fit needs 24 rows
+        (10, None, -14),
+        (1000, 900, 24),
+        (1000, 984, 16),
+        (1000, 997, 3),
+        (1000, 1100, -100),
+    ],
+)
+def test_the_newest_rows_that_neither_form_has_seen_are_held_out(rows: int, seen: int | None, expected: int) -> None:
+    empty = series(np.zeros((1, 1, rows)))
+    assert held_out(empty, WINDOW, None if seen is None else START_MS + seen * STEP_MS) == expected
+
+
+def test_only_cells_of_the_newest_rows_are_scored(form: ClosedForm) -> None:
+    found = errors_of({"new": form}, series(), HELD, WINDOW)
+    assert all(found["new"].keys() == cases.keys() and len(cases) == 4 for cases in found.values())
+    assert found["new"]["newest_one"] < found["last value"]["newest_one"]
+    observed = np.ones(VALUES.shape, np.bool_)
+    observed[:, :, -HELD:] = False
+    silent = errors_of({"new": form}, series(observed=observed), HELD, WINDOW)
+    assert silent == {"new": {}, "interpolation": {}, "last value": {}}
+
+
+def test_errors_have_the_unit_of_each_groups_deviation(form: ClosedForm) -> None:
+    scaled = VALUES * np.array([1.0, 1000.0])[:, None, None]
+    one, other = (errors_of({}, series(values), HELD, WINDOW) for values in (VALUES, scaled))
+    for method, cases in one.items():
+        assert other[method] == pytest.approx(cases)
+
+
+def test_better_means_a_lower_geometric_mean_over_the_cases() -> None:
+    errors = {"a": {"x": 0.1, "y": 10.0}, "b": {"x": 1.0, "y": 2.0}, "none": {}}
+    assert better(errors, "a", "b")
+    assert not better(errors, "b", "a")
+    assert not better(errors, "a", "a")
+    assert not better(errors, "none", "none")  # nothing was scored
