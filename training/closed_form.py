@@ -37,16 +37,24 @@ def fit(train: Series, window: int) -> Fitted:
         raise DataError(f"no closed form for the training part of {train.source}: {error}") from error
 
 
-def fill_of(form: ClosedForm, scale: Scale) -> TimedFill:
-    """Wrap a closed form as a function of standardised windows; cells on which it declines are interpolated."""
+def fill_of(form: ClosedForm, scale: Scale, newest: int | None = None) -> TimedFill:
+    """Wrap a closed form as a function of standardised windows; cells on which it declines are interpolated.
+
+    Args:
+        form: The closed form.
+        scale: That of the windows.
+        newest: Number of newest steps to return; all by default.
+    """
     mean, std = scale.mean[:, None], scale.std[:, None]
 
     def fill(values: Floats, observed: Bools, end_ms: Ints) -> Floats:
-        units = form.fill(values.astype(np.float64) * std + mean, observed, end_ms).mean
+        kept = slice(None) if newest is None else slice(-newest, None)
+        units = form.fill(values.astype(np.float64) * std + mean, observed, end_ms, newest=newest).mean
         found = ((units - mean) / std).astype(np.float32)
         known = np.isfinite(found)
         if not known.all():
-            found = np.where(known, found, np.nan_to_num(interpolation(values, observed), nan=0.0))
-        return np.where(observed, values, found)
+            found = np.where(known, found, np.nan_to_num(interpolation(values, observed)[:, :, kept], nan=0.0))
+        filled: Floats = np.where(observed[:, :, kept], values[:, :, kept], found)
+        return filled
 
     return fill
