@@ -112,5 +112,5 @@ def write_catalogue(config: RunConfig, series: Series, folder: Path, directory: 
     )  # fmt: skip
     return [
         f"wrote {file}; check its comments, then",
-        f"  glaim-stream worker --imputer interpolation --catalogue {file} --model-repository {folder.parent}",
+        f"  glaim-stream worker --imputer gaussian --catalogue {file} --model-repository {folder.parent}",
     ]
