@@ -61,6 +61,7 @@ def test_one_command_turns_a_csv_into_a_served_model(
     assert "epoch 2/2" in output
     assert output.index("gaussian.npz can be served now") < output.index("epoch 1/2")
     assert ClosedForm.load(model).digest == ClosedForm.load(run).digest
+    assert "<th>closed form</th>" in (run / "report.html").read_text()
     assert "| newest step, one sensor |" in output
 
     # Score and export again from the checkpoint, as an operator would.
