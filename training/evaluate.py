@@ -1,10 +1,11 @@
-"""Score a trained model on hidden cells of the test part, beside the baselines: interpolation, last value, mean.
+"""Score a trained model on hidden cells of the test part, beside the closed form, interpolation, last value and mean.
 
     python -m training.evaluate build/runs/plant-pump
 
 The cases occur in streams: single cells and blocks missing; the newest step missing, of one sensor (each in turn) or of
 the whole group; and a sensor that is silent for the whole window. Every method fills the same cells. Errors are given
-standardised (by the training part's deviation, so that sensors can be averaged) and in each sensor's own unit. A
+standardised (by the training part's deviation, so that sensors can be averaged) and in each sensor's own unit. The
+closed form is that of the run's directory; without one there, the table has no column for it. A
 baseline without an observation (a silent sensor) falls back to the training mean.
 """
 
@@ -24,12 +25,15 @@ import torch
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.baselines import interpolation, last_value
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.models.contract import FORM_FILE
 from training import checkpoint as checkpoints
+from training import closed_form
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, build, data_path
 from training.data.masks import block_cells, edge_cells, random_cells, silent_sensors
 from training.data.outages import Bools
-from training.data.series import Floats, Scale, split
+from training.data.series import Floats, Scale, Series, Split, fit_scale, split
 from training.data.tables import load
 from training.data.windows import WindowSet, hide
 from training.errors import exits_with_errors
@@ -39,7 +43,8 @@ from training.runtime import keep_memory, machine
 
 Fill = Callable[[Floats, Bools], Floats]  # (values with 0 where missing, observed), both [B, C, T] -> filled [B, C, T]
 BATCH = 64
-METHODS = ("model", "interpolation", "last_value", "mean")
+METHODS = ("model", "gaussian", "interpolation", "last_value", "mean")  # a report may lack one of the first two
+NAMES = {"gaussian": "closed form", "interpolation": "linear interpolation", "last_value": "last value"}
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,23 @@ def model_fill(model: GLAIM) -> Fill:
     return typed
 
 
+BASELINES: Mapping[str, Fill] = {
+    "interpolation": with_fallback(interpolation),
+    "last_value": with_fallback(last_value),
+    "mean": lambda values, observed: np.where(observed, values, np.float32(0)),
+}
+
+
 def evaluate(
-    windows: WindowSet, fills: Mapping[str, Fill], sensors: Sequence[str], scale: Scale, *, most: int, seed: int
+    windows: WindowSet,
+    fills: Mapping[str, Fill],
+    sensors: Sequence[str],
+    scale: Scale,
+    *,
+    most: int,
+    seed: int,
+    form: ClosedForm | None = None,
+    times_ms: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
     """Score every method in every case.
 
@@ -129,18 +149,24 @@ def evaluate(
         scale: Turns errors back into sensor units.
         most: Most windows of a case, evenly spread over groups and time; 0: all.
         seed: Seed of the hidden cells.
+        form: A closed form, scored as the method `gaussian`.
+        times_ms: [R], of the windows' rows; needed with `form`.
 
     Returns:
         case -> {"label", "windows", "cells", "methods": method -> {"mse", "mae", "sensors": sensor -> ...}}.
     """
     chosen = windows.spread(most)
+    closed = None if form is None else closed_form.fill_of(form, scale)
     results: dict[str, Any] = {}
     for number, case in enumerate(CASES):
-        tallies = {name: Tally(len(sensors)) for name in fills}
+        tallies = {name: Tally(len(sensors)) for name in [*fills, *(["gaussian"] if closed is not None else [])]}
         for start in range(0, len(chosen), BATCH):
             values = windows.take(chosen[start : start + BATCH])
             rng = np.random.default_rng([seed, number, start])
             batch = hide(values, case.hide(rng, start, np.isfinite(values)))
+            if closed is not None and times_ms is not None:
+                end_ms = times_ms[windows.starts[chosen[start : start + BATCH]] + windows.window - 1]
+                tallies["gaussian"].add(closed(batch.values, batch.observed, end_ms), batch.truth, batch.hidden)
             for name, fill in fills.items():
                 tallies[name].add(fill(batch.values, batch.observed), batch.truth, batch.hidden)
         cells = int(next(iter(tallies.values())).count.sum())
@@ -158,22 +184,51 @@ def restore(state: Checkpoint) -> tuple[RunConfig, GLAIM, Scale]:
     return config, model.eval(), scale
 
 
-def evaluate_run(state: Checkpoint, *, data: Path | None = None, most: int = 6000) -> dict[str, Any]:
-    """Score a checkpoint on the test part of its data; return the report as plain values."""
+def evaluate_run(
+    state: Checkpoint, *, data: Path | None = None, most: int = 6000, form: ClosedForm | None = None
+) -> dict[str, Any]:
+    """Score a checkpoint on the test part of its data, beside a closed form; return the report as plain values."""
     config, model, scale = restore(state)
     series = load(config.data, data or data_path(config.data.file))
     parts = split(series, config.data, config.model.window)
     windows = WindowSet(scale.apply(parts.test.values), config.model.window, 1, config.train.minimum_observed)
-    fills: dict[str, Fill] = {
-        "model": model_fill(model),
-        "interpolation": with_fallback(interpolation),
-        "last_value": with_fallback(last_value),
-        "mean": lambda values, observed: np.where(observed, values, np.float32(0)),
+    fills: dict[str, Fill] = {"model": model_fill(model), **BASELINES}
+    cases = evaluate(
+        windows, fills, state.sensors, scale, most=most, seed=config.train.seed, form=form, times_ms=parts.test.times_ms
+    )
+    return {
+        **described(config, series, parts),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "epochs": state.epoch,
+        "best_epoch": state.best_epoch,
+        "training_seconds": round(state.seconds, 1),
+        "git_commit": state.git_commit,
+        "cases": cases,
     }
-    cases = evaluate(windows, fills, state.sensors, scale, most=most, seed=config.train.seed)
+
+
+def evaluate_form(
+    form: ClosedForm, seconds: float, config: RunConfig, series: Series, *, most: int = 6000
+) -> dict[str, Any]:
+    """Score a closed form alone on the test part; return a report like that of `evaluate_run`, without a model."""
+    parts = split(series, config.data, config.model.window)
+    scale = fit_scale(parts.train)
+    windows = WindowSet(scale.apply(parts.test.values), config.model.window, 1, config.train.minimum_observed)
+    cases = evaluate(
+        windows, BASELINES, series.sensors, scale, most=most, seed=config.train.seed, form=form,
+        times_ms=parts.test.times_ms,
+    )  # fmt: skip
+    return {
+        **described(config, series, parts), "parameters": 0, "epochs": 0, "best_epoch": 0,
+        "training_seconds": round(seconds, 1), "git_commit": checkpoints.git_commit(), "cases": cases,
+    }  # fmt: skip
+
+
+def described(config: RunConfig, series: Series, parts: Split) -> dict[str, Any]:
+    """Return the part of a report that describes run, data and machine."""
     return {
         "run": config.name,
-        "data": {"source": state.source, "sha256": state.source_sha256, "rows": state.rows, "step_s": state.step_s},
+        "data": {"source": series.source, "sha256": series.sha256, "rows": series.rows, "step_s": series.step_s},
         "groups": len(series.groups),
         "split": list(config.data.split),
         "test": {
@@ -182,15 +237,9 @@ def evaluate_run(state: Checkpoint, *, data: Path | None = None, most: int = 600
             "rows": parts.test.rows,
         },
         "window": config.model.window,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "epochs": state.epoch,
-        "best_epoch": state.best_epoch,
-        "training_seconds": round(state.seconds, 1),
-        "units": dict(zip(state.sensors, state.units, strict=True)),
-        "git_commit": state.git_commit,
+        "units": dict(zip(series.sensors, series.units, strict=True)),
         "machine": machine(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "cases": cases,
     }
 
 
@@ -198,19 +247,31 @@ def _stamp(time_ms: Any) -> str:
     return datetime.fromtimestamp(int(time_ms) / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
+def methods_of(report: Mapping[str, Any]) -> list[str]:
+    """Return the methods of a report, in the order of METHODS."""
+    present = {name for case in report["cases"].values() for name in case["methods"]}
+    return [name for name in METHODS if name in present]
+
+
+def shown_name(method: str) -> str:
+    """Return the name of a method in tables."""
+    return NAMES.get(method, method)
+
+
 def shortfalls(report: Mapping[str, Any]) -> list[str]:
-    """List the cases in which the model does not beat a baseline on average."""
+    """List the cases in which the model, or a closed form alone, does not beat a baseline on average."""
     lines = []
+    judged, *rivals = (name for name in methods_of(report) if name != "mean")
     for case in report["cases"].values():
-        model = case["methods"]["model"]
-        for name in ("interpolation", "last_value"):
+        model = case["methods"][judged]
+        for name in rivals:
             other = case["methods"][name]
             behind = [metric.upper() for metric in ("mse", "mae") if model[metric] >= other[metric]]
             if behind:
                 pairs = ", ".join(
                     f"{metric} {model[metric.lower()]:.3f} against {other[metric.lower()]:.3f}" for metric in behind
                 )
-                lines.append(f"{case['label']}: not better than {name.replace('_', ' ')} ({pairs})")
+                lines.append(f"{case['label']}: not better than {shown_name(name)} ({pairs})")
     return lines
 
 
@@ -220,7 +281,7 @@ def losing_sensors(case: Mapping[str, Any]) -> list[str]:
     rivals = [methods[name]["sensors"] for name in ("interpolation", "last_value")]
     return [
         sensor
-        for sensor, row in methods["model"]["sensors"].items()
+        for sensor, row in methods["model" if "model" in methods else "gaussian"]["sensors"].items()
         if row["cells"] and row["mae"] >= min(rival[sensor]["mae"] for rival in rivals)
     ]
 
@@ -228,14 +289,20 @@ def losing_sensors(case: Mapping[str, Any]) -> list[str]:
 def markdown(report: Mapping[str, Any], command: str) -> str:
     """Return the report as a page: all cases on average, then each sensor in its unit."""
     data, test = report["data"], report["test"]
+    methods = methods_of(report)
+    heads = " | ".join(shown_name(method) for method in methods)
+    trained = (
+        f"{report['parameters']:,} parameters, {report['training_seconds'] / 60:.0f} minutes of training "
+        f"(best epoch {report['best_epoch']} of {report['epochs']})"
+        if "model" in methods
+        else f"the closed form alone, fitted in {report['training_seconds']:.0f} s"
+    )
     lines = [
         f"# {report['run']}",
         "",
         f"Command: `{command}`",
         "",
-        f"{report['date']}, {report['machine']}; {report['parameters']:,} parameters, "
-        f"{report['training_seconds'] / 60:.0f} minutes of training "
-        f"(best epoch {report['best_epoch']} of {report['epochs']}).",
+        f"{report['date']}, {report['machine']}; {trained}.",
         "",
         f"Data: {data['source']} ({data['rows']} rows, {report['groups']} groups, step {data['step_s']:g} s), split in "
         f"time order {'/'.join(f'{share:g}' for share in report['split'])}; scored on the last part, "
@@ -245,19 +312,20 @@ def markdown(report: Mapping[str, Any], command: str) -> str:
         *([report["note"], ""] if report.get("note") else []),
         "## On average, standardised (MSE / MAE)",
         "",
-        "| hidden | model | linear interpolation | last value | mean |",
-        "|---|---|---|---|---|",
+        f"| hidden | {heads} |",
+        f"|---|{'---|' * len(methods)}",
     ]
     for case in report["cases"].values():
-        best = {metric: min(case["methods"][m][metric] for m in METHODS) for metric in ("mse", "mae")}
+        best = {metric: min(case["methods"][m][metric] for m in methods) for metric in ("mse", "mae")}
         cells = []
-        for method in METHODS:
+        for method in methods:
             score = case["methods"][method]
             shown = [("**{:.3f}**" if score[k] <= best[k] else "{:.3f}").format(score[k]) for k in ("mse", "mae")]
             cells.append(" / ".join(shown))
         lines.append(f"| {case['label']} | {' | '.join(cells)} |")
     short = shortfalls(report)
-    lines += ["", f"Where the model does not win on average: {'; '.join(short) or 'in none of these cases'}.", ""]
+    whose = "model" if "model" in methods else "closed form"
+    lines += ["", f"Where the {whose} does not win on average: {'; '.join(short) or 'in none of these cases'}.", ""]
     lines.append("Sensors for which interpolation or last value has the lower MAE:")
     lines.append("")
     for case in report["cases"].values():
@@ -269,11 +337,11 @@ def markdown(report: Mapping[str, Any], command: str) -> str:
             "",
             f"{case['windows']} windows, {case['cells']} hidden cells.",
             "",
-            "| sensor | unit | cells | model | linear interpolation | last value | mean |",
-            "|---|---|---|---|---|---|---|",
+            f"| sensor | unit | cells | {heads} |",
+            f"|---|---|---|{'---|' * len(methods)}",
         ]
         for sensor, unit in report["units"].items():
-            rows = [case["methods"][method]["sensors"][sensor] for method in METHODS]
+            rows = [case["methods"][method]["sensors"][sensor] for method in methods]
             numbers = " | ".join(f"{row['mae_unit']:.4g} ({row['mse']:.3f})" for row in rows)
             lines.append(f"| {sensor} | {unit} | {rows[0]['cells']} | {numbers} |")
         lines.append("")
@@ -301,9 +369,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     keep_memory()
     torch.set_num_threads(1)
-    report = evaluate_run(checkpoints.load(given.run), data=given.data, most=given.windows)
+    folder = given.run if given.run.is_dir() else given.run.parent
+    form = ClosedForm.load(folder) if (folder / FORM_FILE).is_file() else None
+    report = evaluate_run(checkpoints.load(given.run), data=given.data, most=given.windows, form=form)
     command = f"python -m training.evaluate {given.run}"
-    write_report(report, command, given.results or (given.run if given.run.is_dir() else given.run.parent))
+    write_report(report, command, given.results or folder)
     print(markdown(report, command))
     return 0
 

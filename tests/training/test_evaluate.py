@@ -74,7 +74,7 @@ def test_shortfalls_are_named() -> None:
     assert shortfalls({"cases": {"x": case(0.4)}}) == []
     found = shortfalls({"cases": {"x": case(0.6)}})
     assert len(found) == 1
-    assert "not better than interpolation (MSE 0.600 against 0.500" in found[0]
+    assert "not better than linear interpolation (MSE 0.600 against 0.500" in found[0]
 
 
 def test_sensors_on_which_a_baseline_is_better_are_listed() -> None:

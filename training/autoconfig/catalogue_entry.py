@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import yaml
 
-from glaim_stream.models.contract import Contract, SensorContract
+from glaim_stream.models.contract import Contract
 
 REVISE_AFTER, MAX_GAP = 8, 48  # steps, where the window has room for them
+
+
+class Shown(NamedTuple):
+    """A sensor as a catalogue shows it, with its range in training."""
+
+    id: str
+    unit: str
+    minimum: float
+    maximum: float
 
 
 def entry(contract: Contract, groups: Sequence[str], bucket: str = "last") -> str:
@@ -21,33 +31,45 @@ def entry(contract: Contract, groups: Sequence[str], bucket: str = "last") -> st
         groups: The groups in its training data; a pattern can replace them.
         bucket: Value of a step with several readings in the training data: `last` or `mean`.
     """
-    after = min(REVISE_AFTER, contract.emitted_steps - 1, max(0, contract.window // 4 - 1))
-    gap = max(1, min(MAX_GAP, contract.window // 2, contract.window - after - 1))
-    sensors = "\n".join(_sensor(sensor) for sensor in contract.sensors)
+    sensors = [Shown(each.id, each.unit, each.minimum, each.maximum) for each in contract.sensors]
+    origin = f"the contract of {contract.name}, version {contract.version}"
+    return catalogue(
+        contract.name, contract.step_s, contract.window, contract.emitted_steps, sensors, groups, bucket, origin
+    )
+
+
+def catalogue(
+    name: str, step_s: float, window: int, emitted_steps: int, shown: Sequence[Shown], groups: Sequence[str],
+    bucket: str, origin: str,
+) -> str:  # fmt: skip
+    """Return a catalogue for one model, written from `origin`; see `entry`."""
+    after = min(REVISE_AFTER, emitted_steps - 1, max(0, window // 4 - 1))
+    gap = max(1, min(MAX_GAP, window // 2, window - after - 1))
+    sensors = "\n".join(_sensor(sensor) for sensor in shown)
     ids = "\n".join(f"      - {_text(group)}" for group in groups)
-    return f"""# Written from the contract of {contract.name}, version {contract.version}. Check what has a comment.
+    return f"""# Written from {origin}. Check what has a comment.
 models:
-  - name: {_text(contract.name)}
-    step_s: {contract.step_s:g}
-    window: {contract.window}
+  - name: {_text(name)}
+    step_s: {step_s:g}
+    window: {window}
     bucket: {bucket}              # of several readings in a step: last or mean, as in training
     lateness_s: 0             # assumes readings in the order of time; set what your network needs
     revise_after: {after}           # steps of right context before a hole gets its final value
     max_gap: {gap}               # a sensor silent for more steps yields null
-    idle_timeout_s: {max(5.0, 1.5 * contract.step_s):g}        # wall time without a reading after which a step closes
+    idle_timeout_s: {max(5.0, 1.5 * step_s):g}        # wall time without a reading after which a step closes
     # min and max reject readings and bound filled values. The data shows only the usual range: set the physical limits
     # of the instrument or the machine, as in {{id: flow, unit: m3/h, min: 0, max: 400}}.
     sensors:
 {sensors}
 
 groups:
-  - model: {_text(contract.name)}
+  - model: {_text(name)}
     ids:                      # or, for groups that were not in the training data: pattern: "pump-*"
 {ids}
 """
 
 
-def _sensor(sensor: SensorContract) -> str:
+def _sensor(sensor: Shown) -> str:
     unit = f", unit: {_text(sensor.unit)}" if sensor.unit else ""
     return f"      - {{id: {_text(sensor.id)}{unit}}}   # in training {sensor.minimum:.6g} to {sensor.maximum:.6g}"
 

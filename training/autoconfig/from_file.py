@@ -37,7 +37,13 @@ Tables = Mapping[str, Any]
 
 
 def configure(
-    stated: Tables, say: Say, *, minutes: float = 0.0, out: Path | None = None, resume: bool = False
+    stated: Tables,
+    say: Say,
+    *,
+    minutes: float = 0.0,
+    out: Path | None = None,
+    resume: bool = False,
+    network: bool = True,
 ) -> RunConfig:
     """Make the configuration of a file that comes without one.
 
@@ -47,6 +53,7 @@ def configure(
         minutes: Training time; 0 for the default, or for the time that the given number of steps takes.
         out: The run's directory, if it is not build/runs/<name>.
         resume: Take the settings of the checkpoint in that directory: a step time measured again would differ.
+        network: Choose its size and its steps by the speed of the machine, which takes seconds.
 
     Raises:
         DataError: the file cannot be read or understood.
@@ -70,7 +77,10 @@ def configure(
         say(f"guessed: {line}")
     for line in found.warnings:
         say(f"warning: {line}")
-    tables = _recipe(found.spec, path, given, stated, minutes or MINUTES, say, steps=not _stated_steps(stated, minutes))
+    tables = _recipe(
+        found.spec, path, given, stated, minutes or MINUTES, say,
+        steps=not _stated_steps(stated, minutes), network=network,
+    )  # fmt: skip
     guessed = {name: value for name, value in dataclasses.asdict(found.spec).items() if value != _plain(name)}
     return build(_over(_over(tables, {"data": guessed}), named))
 
@@ -109,7 +119,15 @@ def next_steps(exported: Path, groups: Sequence[str], directory: Path, bucket: s
 
 
 def _recipe(
-    spec: DataSpec, path: Path, given: RunConfig, stated: Tables, minutes: float, say: Say, *, steps: bool
+    spec: DataSpec,
+    path: Path,
+    given: RunConfig,
+    stated: Tables,
+    minutes: float,
+    say: Say,
+    *,
+    steps: bool,
+    network: bool = True,
 ) -> Tables:
     """Choose the recipe's tables by the size of the data."""
     series = load(spec, path)
@@ -126,13 +144,16 @@ def _recipe(
     )
 
     def step_time(model: Mapping[str, Any], batch: int) -> float:
+        if not network:
+            return 1.0
         wanted = {**model, **stated.get("model", {})}
         batch = stated.get("train", {}).get("batch_size", batch)
         return seconds_per_step(wanted, len(series.sensors), batch, given.train.threads, given.train.device)
 
     cuda = given.train.device.startswith("cuda")
     chosen = choose(series.rows, windows, window, step_time, minutes=minutes, cuda=cuda, steps=steps)
-    say(f"chosen: {chosen.summary}; deployment masks")
+    if network:
+        say(f"chosen: {chosen.summary}; deployment masks")
     return chosen.tables
 
 

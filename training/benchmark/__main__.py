@@ -6,6 +6,7 @@
     python -m training.benchmark --score-only                   score finished checkpoints, train nothing
     python -m training.benchmark --tables stability,efficiency
     python -m training.benchmark --tables draws --only Illness/random/0.1        its weights on other draws of the gaps
+    python -m training.benchmark closed-form                    the closed form: seconds a data set, no training
     python -m training.benchmark --peers --only Illness/block/0.3 --minutes 10   imputers of PyPOTS on the same gaps
 
 A cell is named data set/pattern/rate/variant; the variant is `full` or an ablation (no_staglo, no_sacoref, no_prior,
@@ -26,7 +27,7 @@ from pathlib import Path
 
 import torch
 
-from training.benchmark import jobs, lines, measures, page, peers, plan, tables
+from training.benchmark import closed_form, jobs, lines, measures, page, peers, plan, tables
 from training.benchmark.cells import PAPER_WIDTH, RECIPES, SEED, TABLES, Cell, Place, cells, matches
 from training.benchmark.datasets import DATASETS, absence, find
 from training.benchmark.run import ROOT, lines_of, progress, train
@@ -157,7 +158,10 @@ def _command(cell: Cell, given: argparse.Namespace, until: float) -> list[str]:
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, 1 if a cell failed, 2 for bad input, 130 or 143 when stopped."""
-    given = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["closed-form"]:
+        return closed_form.main(words[1:])
+    given = parser().parse_args(words)
     keep_memory()
     torch.set_num_threads(1)
     until = time.monotonic() + 60 * given.max_minutes if given.max_minutes else float("inf")

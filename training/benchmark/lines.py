@@ -14,7 +14,8 @@ from training.errors import ConfigError
 
 RESULTS = Path(__file__).parents[1] / "results" / "paper.jsonl"
 
-# Keys of every line, in the order of writing; `paper_*` is null if the paper has no such cell.
+# Keys of every line, in the order of writing; `paper_*` is null if the paper has no such cell. Lines of the closed form
+# also have `draw` (0: that of the tables), `digest` and `choices` (alternatives compared on validation windows).
 KEYS = (
     "table", "dataset", "pattern", "train_rate", "test_rate", "variant", "seed", "mse", "mae", "paper_mse", "paper_mae",
     "epochs", "seconds", "machine", "date", "command", "recipe", "d_model", "layers", "large_kernel",
@@ -23,7 +24,7 @@ KEYS = (
 )  # fmt: skip
 IDENTITY = (
     "table", "dataset", "pattern", "train_rate", "test_rate", "variant", "seed", "recipe", "d_model", "layers",
-    "large_kernel", "segments",
+    "large_kernel", "segments", "draw",
 )  # fmt: skip
 
 Line = dict[str, Any]

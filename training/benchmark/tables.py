@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from training.benchmark import paper
+from training.benchmark import form_means, paper
 from training.benchmark.cells import SEED
 from training.benchmark.datasets import DATASETS
 from training.benchmark.lines import Line
@@ -12,6 +12,8 @@ from training.benchmark.lines import Line
 EMPTY = ""
 FAR = 1.1  # a larger excess over the paper needs an explanation
 BARS = ("interpolation", "last_value")
+BAR_NAMES = ("interpolation", "last value")
+FORM = ("closed form", "its ratio")
 TRAINING = ("recipe", "D", "epochs", "minutes", "machine", "date")
 
 
@@ -57,17 +59,22 @@ def training(line: Line, letters: dict[str, str]) -> list[str]:
     return [recipe(line), str(line["d_model"]), epochs(line), minutes, letters[line["machine"]], line["date"]]
 
 
-def accuracy(table: str, pattern: str, lines: Sequence[Line], letters: dict[str, str]) -> str:
+def accuracy(
+    table: str, pattern: str, lines: Sequence[Line], letters: dict[str, str], forms: Sequence[Line] = ()
+) -> str:
     """Return one full table: one row for each data set, test rate and recipe, and a summary.
 
     Args:
         table: `random`, `block` or `shift`, as in the lines.
         pattern: `random` or `block`.
-        lines: All lines.
+        lines: All lines of networks.
         letters: Letters of the machines.
+        forms: All lines of the closed form.
     """
     shifted = table == "shift"
-    mine = [line for line in lines if (line["table"], line["pattern"]) == (table, pattern)]
+    mine, closed = (
+        [line for line in some if (line["table"], line["pattern"]) == (table, pattern)] for some in (lines, forms)
+    )
     rows: list[list[str]] = []
     for dataset in DATASETS:
         ours = [line for line in mine if line["dataset"] == dataset]
@@ -76,25 +83,37 @@ def accuracy(table: str, pattern: str, lines: Sequence[Line], letters: dict[str,
             rival = paper.best_baseline(pattern, dataset, rate, shifted=shifted)
             head = [dataset, f"{rate:g}", errors(glaim.mse, glaim.mae) if glaim else EMPTY]
             rivals = f"{errors(rival.mse, rival.mae)} {rival.model}" if rival else EMPTY
+            form = _form(form_means.of_cell(closed, dataset, rate))
             found = sorted((line for line in ours if line["test_rate"] == rate), key=family)
             for line in found:
                 bars = [errors(line[f"{name}_mse"], line[f"{name}_mae"]) for name in BARS]
-                result = [errors(line["mse"], line["mae"]), _ratio(line), rivals, *bars]
+                result = [errors(line["mse"], line["mae"]), _ratio(line), *form, rivals, *bars]
                 rows.append([*head, *result, *training(line, letters)])
             if not found:
-                rows.append([*head, EMPTY, EMPTY, rivals, *[EMPTY] * (len(BARS) + len(TRAINING))])
+                rows.append([*head, EMPTY, EMPTY, *form, rivals, *[EMPTY] * (len(BARS) + len(TRAINING))])
         if not shifted:
-            rows += _means(dataset, pattern, ours)
-    header = ["data set", "rate", "paper", "ours", "ratio", "paper's best baseline", "interpolation", "last value"]
-    return f"{grid([*header, *TRAINING], rows)}\n{_verdict(mine)}"
+            rows += _means(dataset, pattern, ours, _form(form_means.of_rates(closed, dataset, paper.RATES)))
+    header = ["data set", "rate", "paper", "ours", "ratio", *FORM, "paper's best baseline", *BAR_NAMES]
+    return f"{grid([*header, *TRAINING], rows)}\n{_verdict(mine)}{form_means.summary(closed)}"
+
+
+def _form(mean: form_means.Mean | None) -> list[str]:
+    """Return the columns FORM."""
+    if mean is None:
+        return [EMPTY] * len(FORM)
+    spread = f" (± {mean.deviation:.4f}, {mean.draws} draws)" if mean.draws > 1 else ""
+    return [f"{errors(mean.mse, mean.mae)}{spread}", EMPTY if mean.ratio is None else f"{mean.ratio:.2f}"]
 
 
 def _ratio(line: Line) -> str:
     return f"{line['mse'] / line['paper_mse']:.2f}" if line["paper_mse"] else EMPTY
 
 
-def _means(dataset: str, pattern: str, lines: Sequence[Line]) -> list[list[str]]:
-    """Return the mean over the four rates, as in the paper's main tables, if all four were run alike."""
+def _means(dataset: str, pattern: str, lines: Sequence[Line], form: list[str]) -> list[list[str]]:
+    """Return the mean over the four rates, as in the paper's main tables, if all four were run alike.
+
+    `form` are the columns FORM.
+    """
     rows = []
     for key in sorted({family(line) for line in lines}):
         four = [line for line in lines if family(line) == key]
@@ -107,7 +126,7 @@ def _means(dataset: str, pattern: str, lines: Sequence[Line]) -> list[list[str]]
         bars = [errors(*(sum(line[f"{bar}_{m}"] for line in four) / len(four) for m in ("mse", "mae"))) for bar in BARS]
         head = [f"**{dataset}**", "**mean**", errors(*(round(value, 3) for value in theirs))]
         mark = [recipe(four[0]), str(four[0]["d_model"]), *[EMPTY] * (len(TRAINING) - 2)]
-        rows.append([*head, f"**{errors(mse, mae)}**", f"{mse / theirs[0]:.2f}", EMPTY, *bars, *mark])
+        rows.append([*head, f"**{errors(mse, mae)}**", f"{mse / theirs[0]:.2f}", *form, EMPTY, *bars, *mark])
     return rows
 
 

@@ -5,9 +5,9 @@
     python -m training.edge build/paper/Illness-block-0.3-full-s2021     # for contrast: trained as in the paper
 
 One step is missing: of one sensor (each in turn), of several, or of the whole group; in a further case one sensor is
-silent for the whole window. The windows of the test part are scored in the order of time: the model alone, and the
-blend of model and interpolation that a worker publishes (see training/edge/experts.py). Cells whose true value is
-unknown are not scored.
+silent for the whole window. The windows of the test part are scored in the order of time: the model alone, the closed
+form alone (fitted from the training part), and the blend of model and interpolation that a worker publishes (see
+training/edge/experts.py). Cells whose true value is unknown are not scored.
 
 The results go to training/results/edge.jsonl, one line for each data set, run, method, case and lag, where a newer line
 replaces the older one. The page training/results/edge.md shows all of its lines.
@@ -45,7 +45,9 @@ def measure(source: Source, most: int, most_groups: int, command: str) -> list[L
     groups = []
     for group in names.tolist():
         index = stretches(part.windows, group, most)
-        groups.append(fill_hidden(part.windows, index, source.fill, source.dataset))
+        groups.append(
+            fill_hidden(part.windows, index, source.fill, source.dataset, closed=part.closed, times_ms=part.times_ms)
+        )
         print(f"{source.dataset}, {source.run}: group {group + 1}, {index.size} windows", flush=True)
     steps = np.concatenate([answers.steps for group in groups for answers in group.values()])
     weights = expert_weights(part.values, part.windows.window, part.groups, source.fill, steps)
@@ -102,8 +104,9 @@ def _add(source: Source, given: argparse.Namespace) -> None:
     options = "".join(f" --{name} {value}" for name in ("windows", "groups") if (value := getattr(given, name)))
     new = measure(source, given.windows, given.groups, f"python -m training.edge {source.command}{options}")
     lines.put(given.results, new, IDENTITY)
+    rows = sum(line["method"] == "blend" for line in new)
     short = [line for line in new if line["method"] == "blend" and misses(line)]
-    print(f"{source.dataset}, {source.run}: the blend misses the aim in {len(short)} of {len(new) // 2} rows")
+    print(f"{source.dataset}, {source.run}: the blend misses the aim in {len(short)} of {rows} rows")
     for line in short:
         print(f"  {line['case']}, {line['lag']} steps before the newest: {'; '.join(misses(line))}")
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.imputers.baselines import interpolation, last_value
 from glaim_stream.windows.probes import age_class, places
+from training.closed_form import TimedFill
 from training.data.outages import Bools
 from training.data.series import Floats
 from training.data.windows import WindowSet, hide
@@ -36,6 +37,7 @@ class Answers:
     last_value: Floats
     age: NDArray[np.int64]
     place: NDArray[np.int64]
+    gaussian: Floats | None = None  # of the closed form, if there is one
 
 
 def stretches(windows: WindowSet, group: int, most: int, count: int = 4) -> NDArray[np.int64]:
@@ -52,7 +54,13 @@ def stretches(windows: WindowSet, group: int, most: int, count: int = 4) -> NDAr
 
 
 def fill_hidden(
-    windows: WindowSet, index: NDArray[np.int64], fill: Fill, key: str, cases: tuple[str, ...] = CASES
+    windows: WindowSet,
+    index: NDArray[np.int64],
+    fill: Fill,
+    key: str,
+    cases: tuple[str, ...] = CASES,
+    closed: TimedFill | None = None,
+    times_ms: NDArray[np.int64] | None = None,
 ) -> dict[tuple[str, int], Answers]:
     """Hide the cells of every case in the windows of one group and fill them by every method.
 
@@ -62,13 +70,15 @@ def fill_hidden(
         fill: The model.
         key: The data set's name; seeds the sets of `several`.
         cases: Names of `CASES`.
+        closed: The closed form.
+        times_ms: [R], of the windows' rows; needed with `closed`.
 
     Returns:
         (case, lag) -> answers.
     """
     shape = (index.size, windows.take(index[:1]).shape[1])
     steps = windows.starts[index] + windows.window - 1
-    found = {(case, lag): _empty(steps, shape) for case in cases for lag in LAGS}
+    found = {(case, lag): _empty(steps, shape, closed is not None) for case in cases for lag in LAGS}
     for rows, values in _batches(windows, index):
         known = np.isfinite(values)
         for case in cases:
@@ -78,6 +88,9 @@ def fill_hidden(
                 batch = hide(values, question.hidden)
                 filled = fill(batch.values, batch.observed)
                 lines = interpolation(batch.values, batch.observed), last_value(batch.values, batch.observed)
+                form = None
+                if closed is not None and times_ms is not None:
+                    form = closed(batch.values, batch.observed, times_ms[steps[rows]])
                 for lag in question.lags:
                     answers, hidden = found[case, lag], batch.hidden[:, :, -1 - lag]
                     estimates = (batch.truth, filled, *lines)
@@ -86,6 +99,9 @@ def fill_hidden(
                         strict=True,
                     ):  # fmt: skip
                         kept[rows] = np.where(hidden, new[:, :, -1 - lag], kept[rows])
+                    if form is not None and answers.gaussian is not None:
+                        kept = answers.gaussian
+                        kept[rows] = np.where(hidden, form[:, :, -1 - lag], kept[rows])
                     window, sensor = np.nonzero(hidden)
                     lags = np.full(window.size, lag)
                     answers.age[rows][window, sensor] = age_class(_gap_age(batch.observed[window, sensor], lag))
@@ -93,10 +109,10 @@ def fill_hidden(
     return found
 
 
-def _empty(steps: NDArray[np.int64], shape: tuple[int, ...]) -> Answers:
-    nan = np.full((4, *shape), np.nan, np.float32)
+def _empty(steps: NDArray[np.int64], shape: tuple[int, ...], closed: bool) -> Answers:
+    nan = np.full((5, *shape), np.nan, np.float32)
     zeros = np.zeros((2, *shape), np.int64)
-    return Answers(steps, nan[0], nan[1], nan[2], nan[3], zeros[0], zeros[1])
+    return Answers(steps, nan[0], nan[1], nan[2], nan[3], zeros[0], zeros[1], nan[4] if closed else None)
 
 
 def _gap_age(observed: Bools, lag: int) -> NDArray[np.int64]:

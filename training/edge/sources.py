@@ -8,13 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from glaim_stream.errors import GlaimError
 from glaim_stream.models.contract import read_contract, require_weights
 from glaim_stream.models.torchscript import require_known_operators
 from training import checkpoint as checkpoints
+from training import closed_form
 from training import config as configs
 from training.benchmark.datasets import DATASETS
+from training.closed_form import TimedFill
 from training.config import RunConfig, data_path
 from training.data.outages import Bools
 from training.data.series import Floats, Scale, split
@@ -22,18 +25,24 @@ from training.data.tables import load
 from training.data.windows import WindowSet
 from training.edge.answers import Fill
 from training.edge.cases import LAGS
-from training.errors import ConfigError
+from training.errors import ConfigError, DataError
 from training.evaluate import restore
 from training.network.model import GLAIM
 
 
 @dataclass(frozen=True)
 class Part:
-    """The scored part of a data set: values [G, C, R], standardised, NaN where unknown, and all windows in it."""
+    """The scored part of a data set: values [G, C, R], standardised, NaN where unknown, and all windows in it.
+
+    `closed` is the closed form fitted from the training part; None where that has too few rows. It returns the newest
+    steps, as many as the table needs.
+    """
 
     groups: tuple[str, ...]
     values: Floats
     windows: WindowSet
+    times_ms: NDArray[np.int64]
+    closed: TimedFill | None
 
 
 @dataclass(frozen=True)
@@ -143,5 +152,14 @@ def _masks(config: RunConfig) -> str:
 
 def _part(config: RunConfig, scale: Scale, data: Path | None, part: str) -> Part:
     series = load(config.data, data or data_path(config.data.file))
-    values = scale.apply(getattr(split(series, config.data, config.model.window), part).values)
-    return Part(series.groups, values, WindowSet(values, config.model.window, 1, config.train.minimum_observed))
+    parts = split(series, config.data, config.model.window)
+    scored = getattr(parts, part)
+    values = scale.apply(scored.values)
+    windows = WindowSet(values, config.model.window, 1, config.train.minimum_observed)
+    try:
+        form = closed_form.fit(parts.train, config.model.window).form
+    except DataError:
+        closed = None
+    else:
+        closed = closed_form.fill_of(form, scale, max(LAGS) + 1)
+    return Part(series.groups, values, windows, scored.times_ms, closed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from training.edge.cases import CASES, LABELS, LAGS
 from training.edge.experts import MAX_GAP, Weights, blended
 
 Line = dict[str, Any]
-METHODS = ("model", "blend")
+METHODS = ("model", "blend", "gaussian")  # the last where the closed form was measured
 GAIN = 0.30  # the aim at the newest step with one sensor missing: MAE below the last value's by this share
 IDENTITY = ("dataset", "run", "method", "case", "lag")
 
@@ -41,7 +42,10 @@ def score(
             mixed = [blended(answers, weights) for answers in by_group]
             interpolated = _errors(by_group, [answers.interpolation for answers in by_group])
             carried = _errors(by_group, [answers.last_value for answers in by_group])
-            for method, filled in (("model", [answers.model for answers in by_group]), ("blend", mixed)):
+            methods = [("model", [answers.model for answers in by_group]), ("blend", mixed)]
+            forms = [answers.gaussian for answers in by_group if answers.gaussian is not None]
+            methods += [("gaussian", forms)] if forms else []
+            for method, filled in methods:
                 mse, mae = _errors(by_group, filled)
                 lines.append(
                     {
@@ -88,7 +92,8 @@ def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
         "# The newest steps of a stream",
         "",
         "Error (MSE / MAE, standardised) of one missing step, so many steps before the newest; everything else that",
-        "was observed is visible. `model` is the network alone. `blend` is what a worker publishes: the experts of",
+        "was observed is visible. `model` is the network alone. `gaussian` is the closed form alone, fitted from the",
+        "training part; it is empty where it was not measured. `blend` is what a worker publishes: the experts of",
         "`glaim_stream/blend/experts.py`, fed by the worker's own probes of earlier steps with the default settings,",
         "all groups of the data set in one partition. At the newest step interpolation equals the last value. For a",
         "sensor that is silent for the whole window the baselines have only the training mean, and the blend is the",
@@ -107,8 +112,8 @@ def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
             + f"; {first['windows']:,} windows of {_groups(first['groups'])}.",
             f"Command: `{first['command']}` ({first['date']}, {first['machine']}).",
             "",
-            "| missing | steps back | model | blend | interpolation | last value | blend reaches the aim |",
-            "|---|---|---|---|---|---|---|",
+            "| missing | steps back | model | gaussian | blend | interpolation | last value | blend reaches the aim |",
+            "|---|---|---|---|---|---|---|---|",
         ]
         page += list(_table(rows))
         page.append("")
@@ -130,18 +135,23 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     by_place = {(row["case"], row["lag"], row["method"]): row for row in rows}
     for case in CASES:
         for lag in LAGS:
-            if (case, lag, "blend") not in by_place:
+            model, mixed, form = (by_place.get((case, lag, method)) for method in METHODS)
+            if model is None or mixed is None:
                 continue
-            model, mixed = (by_place[case, lag, method] for method in METHODS)
             pairs = [
                 (model["mse"], model["mae"]),
+                (math.inf, math.inf) if form is None else (form["mse"], form["mae"]),
                 (mixed["mse"], mixed["mae"]),
                 (mixed["interpolation_mse"], mixed["interpolation_mae"]),
                 (mixed["last_value_mse"], mixed["last_value_mae"]),
             ]
             best = [min(pair[place] for pair in pairs) for place in (0, 1)]
-            shown = [
-                " / ".join(f"**{x:.3f}**" if x <= top else f"{x:.3f}" for x, top in zip(pair, best, strict=True))
-                for pair in pairs
-            ]
+            shown = [_pair(pair, best) for pair in pairs]
             yield f"| {LABELS[case]} | {lag} | {' | '.join(shown)} | {'; '.join(misses(mixed)) or 'yes'} |"
+
+
+def _pair(pair: tuple[float, float], best: Sequence[float]) -> str:
+    """Format MSE and MAE, the best ones bold; empty where they were not measured."""
+    if math.isinf(pair[0]):
+        return ""
+    return " / ".join(f"**{x:.3f}**" if x <= top else f"{x:.3f}" for x, top in zip(pair, best, strict=True))

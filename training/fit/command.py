@@ -2,6 +2,7 @@
 
     python -m training.fit training/configs/plant-pump.toml
     python -m training.fit --data mine.csv --minutes 10
+    python -m training.fit --data mine.csv --model gaussian
     python -m training.fit training/configs/beijing-air.toml --resume
     python -m training.fit training/configs/beijing-air.toml --seeds 2021,2022,2023
     torchrun --nproc-per-node 2 -m training.fit training/configs/beijing-air.toml --device cuda
@@ -18,8 +19,14 @@ serves the model.
 
 The rows are split in time order into training, validation and test. The mask patterns of the run hide observed cells,
 and the loss covers those cells alone. After every epoch the model is validated on gaps that never change; the best
-weights are kept, and training stops when they no longer improve. Then the test part is scored beside linear
-interpolation, last value and mean, and the model is exported.
+weights are kept, and training stops when they no longer improve. Then the test part is scored beside the closed form,
+linear interpolation, last value and mean, and the model is exported.
+
+The closed form (a Gaussian conditional mean) comes first: it is fitted from the training part and written to
+gaussian.npz in the model's folder seconds after the start, so there is something to serve while the network trains. The
+network is exported only if it beats the closed form on validation, in the geometric mean over all cases and both
+errors; otherwise the closed form stays what is served, the command says so, and the exit code is 0. --model gaussian
+stops after the closed form.
 
 Files:
 
@@ -28,6 +35,7 @@ Files:
         curves.csv, log.jsonl      one line an epoch; the log begins with the configuration, command and machine
         <name>.md, <name>.json     the scores; also in the directory that --results names
         report.html, report.json   the run as a page
+        gaussian.npz               the closed form
         groups.yaml                a catalogue of the exported model for the worker
         tensorboard/               the same curves as events, with --tensorboard
         seed-<N>/, seeds.md        with --seeds: each run, and mean and deviation of their scores
@@ -38,8 +46,9 @@ finishes the iteration, writes it and ends with exit code 143 or 130. --resume c
 weights end up the same to the bit as without the stop. A directory with a run is not overwritten without --fresh.
 
 If the configuration or the data cannot be used, nothing is written: a message on standard error states what was
-expected and what was found, and the exit code is 2. It is 3 if the model is no better than the baselines and is
-therefore not exported.
+expected and what was found, and the exit code is 2. It is 3 if neither the network nor the closed form beats
+interpolation and last value on validation, or if the network beats the closed form there but not them on the test part;
+it is not exported then.
 
 A configuration is TOML with the sections [data], [model], [masks], [train], [export] and [tune]; every setting can also
 be given as --set section.key=value. --print-config lists the settings and their defaults. Several processes, as started
@@ -67,10 +76,11 @@ from training.checkpoint import Checkpoint
 from training.config import RunConfig
 from training.data.series import Series, split
 from training.data.tables import load
-from training.errors import ConfigError, ExportRefused, exits_with_errors, print_error
-from training.evaluate import evaluate_run, markdown, write_report
+from training.errors import ConfigError, DataError, ExportRefused, exits_with_errors, print_error
+from training.evaluate import evaluate_form, evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
 from training.fit import distributed, logs, loop, seeds
+from training.fit.closed_form import Exported, compare, fit_and_export, write_catalogue
 from training.report.write import write as write_page
 from training.runtime import Interrupted
 
@@ -120,6 +130,10 @@ def parser() -> argparse.ArgumentParser:
         "--date-order", dest="date_order", choices=ORDERS, help="of dates such as 1/2/2026 (default: detected)"
     )
     run = made.add_argument_group("run")
+    run.add_argument(
+        "--model", choices=["glaim", "gaussian"], default="glaim",
+        help="gaussian: only the closed form, without a network (default %(default)s)",
+    )  # fmt: skip
     run.add_argument("--name", help="name of the run and of the model")
     run.add_argument(
         "--masks", help="random, block, tail_one, tail_several, tail_all, silent or deployment (default block)"
@@ -165,7 +179,7 @@ def read_config(given: argparse.Namespace) -> RunConfig:
     if given.config is None and given.data:
         return from_file.configure(
             configs.stated(None, overrides), print_error if given.print_config else say,
-            minutes=given.minutes, out=given.out, resume=given.resume,
+            minutes=given.minutes, out=given.out, resume=given.resume, network=given.model == "glaim",
         )  # fmt: skip
     if given.minutes:
         raise ConfigError(
@@ -214,14 +228,37 @@ def train(config: RunConfig, directory: Path, series: Series, given: argparse.Na
     return dataclasses.replace(best, seconds=state.seconds, epoch=state.epoch)
 
 
-def score(best: Checkpoint, directory: Path, path: Path, given: argparse.Namespace, command: str) -> dict[str, Any]:
+def score(
+    best: Checkpoint, base: Exported | None, directory: Path, path: Path, given: argparse.Namespace, command: str
+) -> dict[str, Any]:
     """Score a run on the test part, write the report and print its summary."""
     say("scoring the test part")
-    report = evaluate_run(best, data=path)
+    report = evaluate_run(best, data=path, form=None if base is None else base.form)
+    if base is not None:
+        base.form.save(directory)
+    show(report, directory, given, command)
+    return report
+
+
+def show(report: dict[str, Any], directory: Path, given: argparse.Namespace, command: str) -> None:
+    """Write a report and print its summary."""
     for target in {directory, given.results or directory}:
         write_report(report, command, target)
     print(markdown(report, command).split("\n## ", 2)[1])
-    return report
+
+
+def fit_gaussian(config: RunConfig, given: argparse.Namespace, command: str) -> None:
+    """Fit, score and export the closed form alone."""
+    series = load(config.data, configs.data_path(config.data.file))
+    base = fit_and_export(config, series, given.model_repo or "", say, export=not given.no_export)
+    if base is None:
+        raise DataError("there is no closed form, and --model gaussian asks for no network")
+    directory: Path = given.out or Path("build") / "runs" / config.name
+    base.form.save(directory)
+    show(evaluate_form(base.form, base.seconds, config, series), directory, given, command)
+    if base.folder is not None:
+        for line in write_catalogue(config, series, base.folder, directory):
+            say(line)
 
 
 def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
@@ -235,17 +272,33 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
             goes_on(place, run, given)  # raises before the first run costs time
     if not given.no_export:
         rehearse(config, series, given.model_repo or "")
+    base = None
+    if os.environ.get("RANK", "0") == "0":
+        base = fit_and_export(config, series, given.model_repo or "", say, export=not given.no_export)
     with distributed.together(config.train.device) as world:
         trained = {place: train(run, place, series, given, command) for place, run in runs.items()}
     if not world.first:
         return
     if given.seeds:
-        directory = seeds.summarise(trained, directory, path, command, say)
+        directory = seeds.summarise(trained, directory, path, command, say, None if base is None else base.form)
     best = trained[directory]
-    report = score(best, directory, path, given, command)
+    report = score(best, base, directory, path, given, command)
     if given.no_export:
         write_report_page(directory, path, None, report, command)
         return
+    if base is not None and not given.force_export:
+        found = compare(best, base.form, series)
+        say(f"on validation: the network's error is {found.network:.2f} times the closed form's")
+        if found.network >= 1:
+            if found.form >= 1:
+                write_report_page(directory, path, None, report, command)
+                raise ExportRefused(
+                    f"neither the network nor the closed form beats the baselines on validation: the closed form's "
+                    f"error is {found.form:.2f} times theirs. The network is not exported"
+                )
+            say(f"the network does not beat the closed form and is not exported: {base.folder} serves the closed form")
+            write_report_page(directory, path, None, report, command)
+            return
     say("measuring residuals and exporting")
     repository = given.model_repo or ""
     try:
@@ -281,7 +334,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.print_config:
             print(config.to_toml(), end="")
             return 0
-        fit(config, given, logs.command_line("python -m training.fit", words))
+        work = fit_gaussian if given.model == "gaussian" else fit
+        work(config, given, logs.command_line("python -m training.fit", words))
     except Interrupted as stop:
         return _end(str(stop), 128 + (stop.signal or signal.SIGINT))
     except KeyboardInterrupt:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from glaim_stream.imputers.gaussian.form import ClosedForm
 from training import config as configs
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
-from training.evaluate import METHODS, evaluate_run
+from training.evaluate import evaluate_run, methods_of, shown_name
 
 METRICS = ("mse", "mae")
 
@@ -41,14 +42,19 @@ def runs(config: RunConfig, seeds: Sequence[int], directory: Path) -> dict[Path,
 
 
 def summarise(
-    trained: Mapping[Path, Checkpoint], directory: Path, data: Path, command: str, say: Callable[[str], None]
+    trained: Mapping[Path, Checkpoint],
+    directory: Path,
+    data: Path,
+    command: str,
+    say: Callable[[str], None],
+    form: ClosedForm | None = None,
 ) -> Path:
     """Score every run, write seeds.json and seeds.md, and return the directory of the best by validation."""
     first = configs.build(json.loads(next(iter(trained.values())).config)).train.seed
     reports = {}
     for place, best in trained.items():
         say(f"scoring {place.name}")
-        reports[place] = evaluate_run(_with_seed(best, first), data=data)
+        reports[place] = evaluate_run(_with_seed(best, first), data=data, form=form)
     winner = min(trained, key=lambda place: trained[place].best_score)
     found = {
         "command": command,
@@ -73,7 +79,7 @@ def spread(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, case in reports[0]["cases"].items():
         found[name] = {"label": case["label"]}
-        for method in METHODS:
+        for method in methods_of(reports[0]):
             scores = [report["cases"][name]["methods"][method] for report in reports]
             found[name][method] = {metric: _moments([float(score[metric]) for score in scores]) for metric in METRICS}
     return found
@@ -85,13 +91,12 @@ def _moments(numbers: list[float]) -> dict[str, Any]:
 
 def table(cases: Mapping[str, Any]) -> str:
     """Return mean and deviation of the model, and the baselines, which have no seed, as a Markdown table."""
-    lines = ["| hidden | model MSE | model MAE | linear interpolation | last value |", "|---|---|---|---|---|"]
+    present = [name for name in ("gaussian", "interpolation", "last_value") if name in next(iter(cases.values()))]
+    heads = " | ".join(shown_name(name) for name in present)
+    lines = [f"| hidden | model MSE | model MAE | {heads} |", f"|---|---|---|{'---|' * len(present)}"]
     for case in cases.values():
         model = [f"{case['model'][metric]['mean']:.4f} ± {case['model'][metric]['std']:.4f}" for metric in METRICS]
-        rivals = [
-            " / ".join(f"{case[method][metric]['mean']:.3f}" for metric in METRICS)
-            for method in ("interpolation", "last_value")
-        ]
+        rivals = [" / ".join(f"{case[method][metric]['mean']:.3f}" for metric in METRICS) for method in present]
         lines.append(f"| {case['label']} | {' | '.join([*model, *rivals])} |")
     return "\n".join(lines)
 

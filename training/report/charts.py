@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from training.report.svg import Scale, alike, element, number, path, text, ticks, tip
 
@@ -18,6 +19,13 @@ METHODS = {
     "last_value": "last value",
     "mean": "training mean",
 }
+FORM = {"gaussian": "closed form"}
+
+
+def methods_of(cases: Mapping[str, Any]) -> dict[str, str]:
+    """Return the methods of an evaluation's cases with their names; not each has a closed form."""
+    there = any("gaussian" in case["methods"] for case in cases.values())
+    return {"model": METHODS["model"], **(FORM if there else {}), **METHODS}
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,7 @@ def line_chart(
 def dot_rows(rows: Sequence[tuple[str, Mapping[str, float | None]]], x: Axis, label: str, *, left: int = 150) -> str:
     """Draw one row for each name with a mark for each method, all on one axis."""
     bottom = _TOP + _ROW * len(rows)
-    across = x.scale(left, WIDTH - _RIGHT - 4)
+    across, names = x.scale(left, WIDTH - _RIGHT - 4), METHODS | FORM
     parts = []
     for value, words in x.ticks():
         place = across(x.place(value))
@@ -126,7 +134,12 @@ def dot_rows(rows: Sequence[tuple[str, Mapping[str, float | None]]], x: Axis, la
         parts.append(text(left - 10, middle + 4, shorten(name, (left - 14) // 6.2), class_="label", text_anchor="end"))
         parts.append(element("line", class_="grid", x1=left, x2=WIDTH - _RIGHT, y1=middle, y2=middle))
         parts += [  # the model's mark last, on top
-            mark(method, across(x.place(value)), middle, f"{name}, {METHODS.get(method, method)}: {number(value)}")
+            mark(
+                method,
+                across(x.place(value)),
+                middle,
+                f"{name}, {names.get(method, method)}: {number(value)}",
+            )
             for method, value in reversed(shown)
         ]
     return element("svg", "".join(parts), viewBox=f"0 0 {WIDTH} {bottom + _BOTTOM}", role="img", aria_label=label)
@@ -140,6 +153,8 @@ def mark(name: str, x: float, y: float, words: str) -> str:
         return element("rect", says, class_=kind, x=round(x - 3.4, 1), y=round(y - 3.4, 1), width=6.8, height=6.8)
     if name in ("last_value", "one"):
         return element("path", says, class_=kind, d=f"M{x:g},{y - 4.6:g}l4.6,8h-9.2Z")
+    if name == "gaussian":
+        return element("path", says, class_=kind, d=f"M{x:g},{y - 4.8:g}l4.8,4.8l-4.8,4.8l-4.8,-4.8Z")
     if name == "mean":
         return element("path", says, class_=kind, d=f"M{x - 3.6:g},{y - 3.6:g}l7.2,7.2m0,-7.2l-7.2,7.2")
     return element("circle", says, class_=kind, cx=x, cy=y, r=4.2)

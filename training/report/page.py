@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from training.report import matrix, panels, tables
-from training.report.charts import METHODS, Axis, Line, dot_rows, legend, line_chart, log_axis
+from training.report.charts import METHODS, Axis, Line, dot_rows, legend, line_chart, log_axis, methods_of
 from training.report.svg import number, ticks
 from training.serve.verdict import FEW_WINDOWS
 
@@ -84,15 +84,15 @@ def _header(report: Report) -> str:
 
 
 def _scores(report: Report) -> str:
-    judged = report["verdict"]["cases"]
+    judged, methods = report["verdict"]["cases"], methods_of(report["cases"])
     rows = [
-        (case["label"], {metric: {m: case["methods"][m][metric] for m in METHODS} for metric in ("mae", "mse")})
+        (case["label"], {metric: {m: case["methods"][m][metric] for m in methods} for metric in ("mae", "mse")})
         for name, case in report["cases"].items()
         if name in judged
     ]
     charts = []
     for metric, words in (("mae", "MAE, deviations (log.)"), ("mse", "MSE, standardised (log.)")):
-        axis = log_axis(words, [row[metric][m] for _, row in rows for m in METHODS])
+        axis = log_axis(words, [row[metric][m] for _, row in rows for m in methods])
         drawn = [(says, row[metric]) for says, row in rows]
         charts.append(f"<figure>{dot_rows(drawn, axis, f'{words}: every method in every case', left=232)}</figure>")
     level = f"{100 * report['verdict']['level']:.0f} %"
@@ -102,7 +102,7 @@ def _scores(report: Report) -> str:
         f"values. The last two columns compare the model with the best baseline of that row: negative is better, and "
         f"differences below {level} count as level. A baseline without an observation takes the training mean. "
         "Windows overlap, so neighbouring ones are not independent evidence.</p>"
-        f"{legend(METHODS, lines=False)}"
+        f"{legend(methods, lines=False)}"
         f'<div class="charts">{"".join(charts)}</div>'
         f'<p class="soft">MSE / MAE, standardised; the best in bold.</p>{tables.cases(report)}'
     )
@@ -110,6 +110,7 @@ def _scores(report: Report) -> str:
 
 def _sensors(report: Report) -> str:
     cases, judged = report["cases"], report["verdict"]["cases"]
+    named = methods_of(cases)
     units = {sensor["name"]: sensor["unit"] for sensor in report["data"]["sensors"]}
     figures = []
     if len(units) <= _MOST_ROWS:
@@ -118,10 +119,7 @@ def _sensors(report: Report) -> str:
             rows = [
                 (
                     s,
-                    {
-                        m: methods[m]["sensors"][s]["mae"] if methods[m]["sensors"][s]["cells"] else None
-                        for m in METHODS
-                    },
+                    {m: methods[m]["sensors"][s]["mae"] if methods[m]["sensors"][s]["cells"] else None for m in named},
                 )
                 for s in units
             ]
@@ -137,7 +135,7 @@ def _sensors(report: Report) -> str:
         )
         for name in judged
     )
-    shown = f'{legend(METHODS, lines=False)}<div class="charts">{"".join(figures)}</div>' if figures else ""
+    shown = f'{legend(named, lines=False)}<div class="charts">{"".join(figures)}</div>' if figures else ""
     return (
         f"{shown}"
         '<p class="soft">The model\'s MAE against the best baseline of that sensor and case (blue: smaller error, '

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from training.report.charts import METHODS
+from training.report.charts import METHODS, methods_of
 from training.report.svg import number
 from training.report.verdict import BASELINES, percent
 
@@ -18,16 +18,18 @@ Row = Sequence[str]  # cells that are HTML already
 
 def cases(report: Mapping[str, Any]) -> str:
     """Tabulate MSE and MAE of every method in every case, standardised."""
-    heads = "".join(f"<th>{words}</th>" for words in METHODS.values())
+    methods = methods_of(report["cases"])
+    heads = "".join(f"<th>{words}</th>" for words in methods.values())
     rows = []
     for name, case in report["cases"].items():
         if name not in report["verdict"]["cases"]:
-            rows.append(f'<tr><td>{escape(case["label"])}</td><td>0</td><td colspan="5">nothing to hide</td></tr>')
+            nothing = f'<td colspan="{len(methods) + 1}">nothing to hide</td>'
+            rows.append(f"<tr><td>{escape(case['label'])}</td><td>0</td>{nothing}</tr>")
             continue
         judged = report["verdict"]["cases"][name]
-        best = {metric: min(case["methods"][m][metric] for m in METHODS) for metric in ("mse", "mae")}
+        best = {metric: min(case["methods"][m][metric] for m in methods) for metric in ("mse", "mae")}
         cells = []
-        for method in METHODS:
+        for method in methods:
             score = case["methods"][method]
             shown = [f"<b>{number(score[k])}</b>" if score[k] <= best[k] else number(score[k]) for k in ("mse", "mae")]
             cells.append(f"<td>{' / '.join(shown)}</td>")
@@ -66,10 +68,10 @@ def by_sensor(report: Mapping[str, Any]) -> str:
 
 def in_units(report: Mapping[str, Any], name: str) -> str:
     """Tabulate one case: every method's MAE of each sensor in its unit, and standardised."""
-    methods = report["cases"][name]["methods"]
+    methods, named = report["cases"][name]["methods"], methods_of(report["cases"])
     rows = []
     for sensor in report["data"]["sensors"]:
-        scores = [methods[method]["sensors"][sensor["name"]] for method in METHODS]
+        scores = [methods[method]["sensors"][sensor["name"]] for method in named]
         if not scores[0]["cells"]:
             continue
         least = min(score["mae"] for score in scores)
@@ -82,7 +84,7 @@ def in_units(report: Mapping[str, Any], name: str) -> str:
             f"<tr><td>{escape(sensor['name'])}</td><td>{escape(sensor['unit']) or '–'}</td>"
             f"<td>{scores[0]['cells']:,}</td>{cells}</tr>"
         )
-    heads = "".join(f"<th>{words}</th>" for words in METHODS.values())
+    heads = "".join(f"<th>{words}</th>" for words in named.values())
     return _scroll(
         f'<table class="units"><thead><tr><th>sensor</th><th>unit</th><th>cells</th>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glaim_stream.models.contract import CONTRACT_FILE, read_contract
+from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE, read_contract
 from glaim_stream.models.folders import DiskFolder
 from glaim_stream.models.local import highest_ever, join, move, staging, versions
 from glaim_stream.models.sealed import Trust, is_sealed, open_sealed, seal
@@ -76,7 +76,7 @@ def write_manifest(made: Path, target: Path, version: int) -> None:
 
 
 def put(made: Path, target: Path, version: int) -> None:
-    """Move a finished model directory into the repository; other versions are kept.
+    """Move a finished model directory into the repository; other versions and the closed form are kept.
 
     Args:
         made: The whole directory of the model with the one new version, below `staging(target.parent)`.
@@ -94,6 +94,8 @@ def put(made: Path, target: Path, version: int) -> None:
             shutil.copytree(target / str(other), made / str(other))
             if sealed:  # the configuration may be another one now
                 seal(made, other)
+    if (target / FORM_FILE).is_file():
+        shutil.copy2(target / FORM_FILE, made / FORM_FILE)
     _swap(made, target)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,37 @@ def test_no_method_sees_the_hidden_value() -> None:
     others = (now.sum(axis=1, keepdims=True) - now) / 2
     np.testing.assert_allclose(found.model, others, rtol=1e-4, atol=1e-5)
     assert np.isnan(answers["silent", 0].last_value).all()
+
+
+def test_the_closed_form_gets_the_time_of_each_window_and_fills_the_same_cells() -> None:
+    values = wave()
+    windows = WindowSet(values, 24)
+    times_ms = 1000 * np.arange(values.shape[2])
+
+    def closed(filled: Floats, observed: Bools, end_ms: NDArray[np.int64]) -> Floats:
+        found = np.broadcast_to(end_ms[:, None, None], (*filled.shape[:2], 9))
+        return np.asarray(found - np.arange(9)[::-1], np.float32)
+
+    answers = fill_hidden(
+        windows, stretches(windows, 0, 0), mean_of_others, "data", ("one",), closed=closed, times_ms=times_ms
+    )["one", 2]
+    assert answers.gaussian is not None
+    np.testing.assert_array_equal(answers.gaussian, np.tile((1000 * answers.steps - 2)[:, None], 3))
+    plain = fill_hidden(windows, stretches(windows, 0, 0), mean_of_others, "data", ("one",))["one", 2]
+    assert plain.gaussian is None
+
+
+def test_the_closed_form_has_lines_and_a_column_of_its_own() -> None:
+    answers = answers_of(np.random.default_rng(0), 30, 0.5, 1.0)
+    answers = dataclasses.replace(answers, gaussian=answers.truth + np.float32(0.25))
+    none = {(case, lag): dataclasses.replace(answers, truth=np.full_like(answers.truth, np.nan))
+            for case in CASES for lag in LAGS}  # fmt: skip
+    about = {"dataset": "Wave", "run": "r", "d_model": 8, "masks": "block", "epochs": 1, "machine": "m", "date": "d",
+             "command": "c"}  # fmt: skip
+    found = score([{**none, ("one", 0): answers}], shares(30, 0.5), about)
+    form = next(line for line in found if line["method"] == "gaussian")
+    assert form["mae"] == pytest.approx(0.25, abs=1e-5)
+    assert "| **0.062** / **0.250** |" in markdown(found)
 
 
 def test_cells_without_a_known_value_are_not_scored() -> None:

@@ -14,7 +14,11 @@ import numpy as np
 import pytest
 import torch
 
+from glaim_stream.catalogue import read_catalogue
+from glaim_stream.imputers.closed_form import WatchedForm
+from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.models.contract import read_contract, verify_weights
+from glaim_stream.models.sealed import Trust
 from training import checkpoint as checkpoints
 from training import evaluate, export
 from training.config import RunConfig, read
@@ -41,7 +45,7 @@ def test_one_command_turns_a_csv_into_a_served_model(
         assert [int(row["epoch"]) for row in csv.DictReader(file)] == [1, 2]
     report = json.loads((run / "mine.json").read_text())
     assert set(report["cases"]) == {"random_0.3", "block_0.3", "edge_one", "edge_all", "silent_one"}
-    assert set(report["cases"]["edge_one"]["methods"]) == {"model", "interpolation", "last_value", "mean"}
+    assert set(report["cases"]["edge_one"]["methods"]) == {"model", "gaussian", "interpolation", "last_value", "mean"}
     assert str(tmp_path) not in (run / "mine.md").read_text() + (run / "mine.json").read_text()
     contract = read_contract(model)
     verify_weights(contract, model / "1" / "model.pt")
@@ -55,6 +59,9 @@ def test_one_command_turns_a_csv_into_a_served_model(
     assert served(values, torch.rand(2, 3, 32) > 0.3).shape == (2, 3, 16)
     output = capsys.readouterr().out
     assert "epoch 2/2" in output
+    assert output.index("gaussian.npz can be served now") < output.index("epoch 1/2")
+    assert ClosedForm.load(model).digest == ClosedForm.load(run).digest
+    assert "<th>closed form</th>" in (run / "report.html").read_text()
     assert "| newest step, one sensor |" in output
 
     # Score and export again from the checkpoint, as an operator would.
@@ -66,6 +73,64 @@ def test_one_command_turns_a_csv_into_a_served_model(
     assert not (tmp_path / "repo2").exists()
     assert export.main([*again, "--force"]) == 0
     assert read_contract(tmp_path / "repo2" / "mine").residual_quantiles == contract.residual_quantiles
+
+
+def test_gaussian_stops_after_the_closed_form(
+    wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fit.main([*arguments(wide_csv, tmp_path), "--model", "gaussian"]) == 0
+    run, model = tmp_path / "run", tmp_path / "repo" / "mine"
+    assert {file.name for file in run.iterdir()} == {"mine.json", "mine.md", "groups.yaml", "gaussian.npz"}
+    assert [file.name for file in model.iterdir()] == ["gaussian.npz"]
+    report = json.loads((run / "mine.json").read_text())
+    assert set(report["cases"]["edge_one"]["methods"]) == {"gaussian", "interpolation", "last_value", "mean"}
+    assert "the closed form alone, fitted in" in (run / "mine.md").read_text()
+    assert "| hidden | closed form | linear interpolation |" in capsys.readouterr().out
+    served = read_catalogue(run / "groups.yaml").models[0]
+    watched = WatchedForm(model, served, Trust())
+    assert watched.form is not None
+    assert watched.form.digest == ClosedForm.load(run).digest
+
+
+def test_gaussian_needs_no_configuration_beside_a_file(wide_csv: Path, tmp_path: Path) -> None:
+    places = ["--data", str(wide_csv), "--out", str(tmp_path / "run"), "--model-repo", str(tmp_path / "repo")]
+    assert fit.main([*places, "--model", "gaussian"]) == 0
+    assert (tmp_path / "repo" / wide_csv.stem / "gaussian.npz").is_file()
+
+
+def test_a_network_that_loses_to_the_closed_form_is_not_exported(
+    wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weak = [word for word in arguments(wide_csv, tmp_path) if word != "--force-export"]
+    assert fit.main(weak) == 0  # the closed form is of use
+    assert [file.name for file in (tmp_path / "repo" / "mine").iterdir()] == ["gaussian.npz"]
+    assert "the network does not beat the closed form and is not exported" in capsys.readouterr().out
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_exit_code_3_when_nothing_beats_the_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A random walk: the last value and the line between two values are the best answers there are."""
+    walk = np.random.default_rng(3).standard_normal((900, 2)).cumsum(axis=0)
+    stamps = np.datetime64("2026-01-01T00:00") + np.arange(900)
+    rows = [f"{stamp},{a:.4f},{b:.4f}" for stamp, (a, b) in zip(stamps, walk, strict=True)]
+    file = tmp_path / "walk.csv"
+    file.write_text("\n".join(["time,a,b", *rows]) + "\n")
+    assert fit.main([word for word in arguments(file, tmp_path) if word != "--force-export"]) == 3
+    assert "baselines" in capsys.readouterr().err
+
+
+def test_the_closed_form_never_sees_the_rows_after_the_training_part(wide_csv: Path, tmp_path: Path) -> None:
+    """A file without the test rows gives the same artefact, to its digest."""
+    header, *rows = wide_csv.read_text().splitlines()
+    cut = tmp_path / "cut.csv"
+    cut.write_text("\n".join([header, *rows[:720]]) + "\n")
+    digests = []
+    for number, (path, parts) in enumerate([(wide_csv, [540, 180, 180]), (cut, [540, 90, 90])]):
+        place = tmp_path / str(number)
+        given = [*arguments(path, place), "--model", "gaussian", f"--set=data.rows={parts}"]
+        assert fit.main(given) == 0
+        digests.append(ClosedForm.load(place / "repo" / "mine").digest)
+    assert digests[0] == digests[1]
 
 
 @pytest.mark.parametrize(

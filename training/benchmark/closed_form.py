@@ -1,0 +1,190 @@
+"""The recipe `closed_form`: one fit for each data set fills all of its cells, for every draw of the test masks.
+
+    python -m training.benchmark closed-form                                  all data sets that are here, 12 draws
+    python -m training.benchmark closed-form --only Illness/block/0.3 --draws 1
+
+The fit takes the training rows alone and knows no pattern and no rate, so it is the same for every cell. Its constants
+are those of `glaim_stream/imputers/gaussian/search.py` for every data set. Every cell and draw has a line of its own in
+paper.jsonl, also in the tables of the missing-rate shift: the same numbers beside other figures of the paper.
+The command can be stopped at any time: cells with a line of the same closed form are not scored again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from glaim_stream.imputers.baselines import interpolation, last_value
+from glaim_stream.imputers.gaussian.fit import Fitted
+from training import closed_form
+from training.benchmark import jobs, lines, page, paper, tables
+from training.benchmark.cells import PAPER_WIDTH, SEED, Cell, matches
+from training.benchmark.datasets import DATASETS, WINDOW, absence, find
+from training.benchmark.draws import DRAWS
+from training.benchmark.form_means import RECIPE
+from training.benchmark.lines import Line
+from training.benchmark.masks import hidden_cells
+from training.benchmark.score import parts, windows_of
+from training.data.masks import SEGMENTS
+from training.data.series import fit_scale
+from training.data.windows import hide
+from training.errors import ConfigError, exits_with_errors
+from training.evaluate import Tally, with_fallback
+from training.runtime import machine
+
+BARS = {"interpolation": with_fallback(interpolation), "last_value": with_fallback(last_value)}
+_BATCH = 256  # windows
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Form:
+    """The closed form of a data set, and the seconds of its fit."""
+
+    fitted: Fitted
+    seconds: float
+
+    @property
+    def digest(self) -> str:
+        """The first digits of its SHA-256."""
+        return self.fitted.form.digest[:16]
+
+
+def fitted(dataset: str) -> Form:
+    """Fit the closed form of a data set from its training rows."""
+    start_s = time.perf_counter()
+    return Form(closed_form.fit(parts(dataset, WINDOW).train, WINDOW), time.perf_counter() - start_s)
+
+
+def score(form: Form, cell: Cell, draw: int) -> Line:
+    """Score a closed form and both baselines on one draw of a cell; MSE and MAE by method, and the windows."""
+    split = parts(cell.dataset, WINDOW)
+    windows = windows_of(cell.dataset, WINDOW)
+    sensors = DATASETS[cell.dataset].sensors
+    masks = hidden_cells(cell.dataset, cell.pattern, cell.rate, WINDOW, len(windows), sensors, SEGMENTS, draw)
+    fill = closed_form.fill_of(form.fitted.form, fit_scale(split.train))
+    own, others = Tally(sensors), {name: Tally(sensors) for name in BARS}
+    for start in range(0, len(windows), _BATCH):
+        index = np.arange(start, min(start + _BATCH, len(windows)))
+        batch = hide(windows.take(index), masks[index])
+        end_ms = split.test.times_ms[windows.starts[index] + WINDOW - 1]
+        own.add(fill(batch.values, batch.observed, end_ms), batch.truth, batch.hidden)
+        for name, bar in BARS.items():
+            others[name].add(bar(batch.values, batch.observed), batch.truth, batch.hidden)
+    cells = int(own.count.sum())
+    found: Line = {"windows": len(windows)}
+    for prefix, tally in (("", own), *((f"{name}_", tally) for name, tally in others.items())):
+        found |= {
+            f"{prefix}mse": float(tally.squared.sum() / cells),
+            f"{prefix}mae": float(tally.absolute.sum() / cells),
+        }
+    return found
+
+
+def lines_of(form: Form, cell: Cell, draw: int) -> list[Line]:
+    """Score one draw of a cell; return its line, and the line of its place in the table of the shift."""
+    scores = score(form, cell, draw)
+    found = []
+    for table, train_rate in ((cell.pattern, cell.rate), ("shift", 0.3)):
+        figure = paper.glaim(cell.pattern, cell.dataset, cell.rate, shifted=table == "shift")
+        values: Line = {
+            **identified(cell, table, draw), "train_rate": train_rate, **scores,
+            "paper_mse": None if figure is None else figure.mse, "paper_mae": None if figure is None else figure.mae,
+            "epochs": 0, "best_epoch": 0, "finished": True, "seconds": round(form.seconds, 1), "machine": machine(),
+            "date": datetime.now(UTC).strftime("%Y-%m-%d"), "test_rates": [cell.rate],
+            "command": f"python -m training.benchmark closed-form --only {cell.dataset}/{cell.pattern}/{cell.rate:g}",
+        }  # fmt: skip
+        found.append(
+            {key: values[key] for key in lines.KEYS}
+            | {"draw": draw, "digest": form.digest, "choices": form.fitted.report.choices}
+        )
+    return found
+
+
+def identified(cell: Cell, table: str, draw: int) -> Line:
+    """Return the part of a line that identifies it; there is no network, so its sizes are 0."""
+    return {
+        "table": table, "dataset": cell.dataset, "pattern": cell.pattern,
+        "train_rate": cell.rate if table == cell.pattern else 0.3, "test_rate": cell.rate, "variant": "full",
+        "seed": SEED, "recipe": RECIPE, "d_model": 0, "layers": 0, "large_kernel": 0,
+        "segments": list(SEGMENTS) if cell.pattern == "block" else None, "draw": draw,
+    }  # fmt: skip
+
+
+def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print) -> None:
+    """Score the cells that have no line of the present closed form; the first draw of all cells comes first."""
+    forms: dict[str, Form] = {}
+    for draw in range(draws):
+        for cell in wanted:
+            if cell.dataset not in forms:
+                forms[cell.dataset] = form = fitted(cell.dataset)
+                choices = form.fitted.report.choices
+                say(f"{cell.dataset}: closed form {form.digest} fitted in {form.seconds:.0f} s, {choices} choices")
+            form = forms[cell.dataset]
+            kept = {lines.identity(line): line for line in lines.read(results)}
+            places = [kept.get(lines.identity(identified(cell, table, draw))) for table in (cell.pattern, "shift")]
+            if all(line is not None and line["digest"] == form.digest for line in places):
+                continue
+            start_s = time.perf_counter()
+            found = lines_of(form, cell, draw)
+            lines.put(results, found)
+            line = found[0]
+            shown = tables.errors(line["paper_mse"], line["paper_mae"])
+            say(
+                f"{cell.dataset}/{cell.pattern}/{cell.rate:g}, draw {draw}: {tables.errors(line['mse'], line['mae'])}"
+                f"{f', paper {shown}' if shown else ''} ({time.perf_counter() - start_s:.0f} s)"
+            )
+
+
+def cells_of(only: Sequence[str]) -> list[Cell]:
+    """Return the cells of both patterns for the data sets that are here.
+
+    Raises:
+        ConfigError: no cell matches.
+    """
+    every = [
+        Cell(dataset, pattern, rate, recipe=RECIPE, d_model=PAPER_WIDTH)
+        for dataset in DATASETS
+        for pattern in ("block", "random")
+        for rate in paper.RATES
+    ]
+    wanted = [cell for cell in every if matches(cell, only)]
+    if not wanted:
+        raise ConfigError(f"no cell is called {' or '.join(only)}")
+    for name in dict.fromkeys(cell.dataset for cell in wanted):
+        if find(DATASETS[name]) is None:
+            print(absence(DATASETS[name]))
+    return [cell for cell in wanted if find(DATASETS[cell.dataset]) is not None]
+
+
+@exits_with_errors
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line; return 0, 2 for bad input, 130 or 143 when stopped."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.benchmark closed-form", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="CELL", help="data set/pattern/rate, with *; repeatable"
+    )
+    parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the masks (default %(default)s)")
+    parser.add_argument("--results", type=Path, default=lines.RESULTS, help="result lines; the page lies beside them")
+    given = parser.parse_args(arguments)
+    try:
+        with jobs.stoppable():
+            run(cells_of(given.only), given.draws, given.results, lambda text: print(text, flush=True))
+    except (jobs.Stopped, KeyboardInterrupt) as stop:
+        print("stopped; the same command continues", file=sys.stderr)
+        return 128 + int(getattr(stop, "signal", signal.SIGINT))
+    finally:
+        page.write(given.results)
+    print(f"wrote {given.results.with_suffix('.md')}")
+    return 0

@@ -1,0 +1,60 @@
+"""The closed form of a run: the fit from its training rows, and the answers for standardised windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.errors import ModelError
+from glaim_stream.imputers.baselines import interpolation
+from glaim_stream.imputers.gaussian.fit import Fitted
+from glaim_stream.imputers.gaussian.fit import fit as fit_series
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from training.data.outages import Bools
+from training.data.series import Floats, Scale, Series
+from training.errors import DataError
+
+Ints = NDArray[np.int64]
+
+# (values with 0 where missing, observed, times of the newest steps), [B, C, T] twice and [B] -> filled [B, C, T]
+TimedFill = Callable[[Floats, Bools, Ints], Floats]
+
+
+def fit(train: Series, window: int) -> Fitted:
+    """Fit a closed form to the training part alone; its constants are chosen on the newest of these rows.
+
+    Raises:
+        DataError: there are too few rows.
+    """
+    try:
+        return fit_series(
+            train.values.astype(np.float64), np.isfinite(train.values), start_ms=int(train.times_ms[0]),
+            step_ms=round(train.step_s * 1000), sensors=train.sensors, steps=window,
+        )  # fmt: skip
+    except ModelError as error:
+        raise DataError(f"no closed form for the training part of {train.source}: {error}") from error
+
+
+def fill_of(form: ClosedForm, scale: Scale, newest: int | None = None) -> TimedFill:
+    """Wrap a closed form as a function of standardised windows; cells on which it declines are interpolated.
+
+    Args:
+        form: The closed form.
+        scale: That of the windows.
+        newest: Number of newest steps to return; all by default.
+    """
+    mean, std = scale.mean[:, None], scale.std[:, None]
+
+    def fill(values: Floats, observed: Bools, end_ms: Ints) -> Floats:
+        kept = slice(None) if newest is None else slice(-newest, None)
+        units = form.fill(values.astype(np.float64) * std + mean, observed, end_ms, newest=newest).mean
+        found = ((units - mean) / std).astype(np.float32)
+        known = np.isfinite(found)
+        if not known.all():
+            found = np.where(known, found, np.nan_to_num(interpolation(values, observed)[:, :, kept], nan=0.0))
+        filled: Floats = np.where(observed[:, :, kept], values[:, :, kept], found)
+        return filled
+
+    return fill

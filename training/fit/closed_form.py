@@ -1,0 +1,116 @@
+"""The closed form of a run: fitted and exported before the training, and the bar that its network must pass."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.models.contract import FORM_FILE
+from training import closed_form
+from training.autoconfig.catalogue_entry import Shown, catalogue
+from training.checkpoint import Checkpoint
+from training.config import RunConfig
+from training.data.series import Series, fit_scale, split
+from training.data.windows import WindowSet
+from training.errors import DataError
+from training.evaluate import BASELINES, evaluate, model_fill, restore
+from training.export import destination
+
+METRICS = ("mse", "mae")
+RIVALS = ("interpolation", "last_value")
+_WINDOWS = 600  # validation windows of a case
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A fitted closed form, the seconds of its fit, and the model's folder that holds it, if it was exported."""
+
+    form: ClosedForm
+    seconds: float
+    folder: Path | None
+
+
+def fit_and_export(config: RunConfig, series: Series, repository: str, say: Say, *, export: bool) -> Exported | None:
+    """Fit the closed form to the training rows and write it into the model's folder; None if they are too few.
+
+    Args:
+        config: The run.
+        series: The whole of the data; rows after the training part are not used.
+        repository: The model repository, if it is not the run's own.
+        say: Receives a line on the outcome.
+        export: Write it.
+    """
+    start_s = time.perf_counter()
+    try:
+        form = closed_form.fit(split(series, config.data, config.model.window).train, config.model.window).form
+    except DataError as error:
+        say(str(error))
+        return None
+    seconds = time.perf_counter() - start_s
+    if not export:
+        say(f"closed form {form.digest[:8]} fitted in {seconds:.1f} s")
+        return Exported(form, seconds, None)
+    spec = destination(config, series.sensors, series.step_s, repository)
+    folder = Path(spec.directory) / spec.name
+    form.save(folder)
+    say(f"closed form {form.digest[:8]} fitted in {seconds:.1f} s: {folder / FORM_FILE} can be served now")
+    return Exported(form, seconds, folder)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Errors on hidden cells of validation windows: the geometric means over cases, MSE and MAE, of ratios.
+
+    network: the network's errors over the closed form's.
+    form: the closed form's errors over those of the better baseline.
+    """
+
+    network: float
+    form: float
+
+
+def compare(best: Checkpoint, form: ClosedForm, series: Series) -> Comparison:
+    """Compare a trained network with the closed form, and that with the baselines, on the validation part."""
+    config, model, scale = restore(best)
+    validation = split(series, config.data, config.model.window).validation
+    windows = WindowSet(scale.apply(validation.values), config.model.window, 1, config.train.minimum_observed)
+    cases = evaluate(
+        windows, {"model": model_fill(model), **BASELINES}, series.sensors, scale, most=_WINDOWS,
+        seed=config.train.seed, form=form, times_ms=validation.times_ms,
+    )  # fmt: skip
+    methods = [case["methods"] for case in cases.values() if case["cells"]]
+    return Comparison(_ratio(methods, "model", ("gaussian",)), _ratio(methods, "gaussian", RIVALS))
+
+
+def _ratio(cases: Sequence[Mapping[str, Any]], method: str, rivals: Sequence[str]) -> float:
+    """Geometric mean of a method's errors over the least of its rivals', over cases and metrics."""
+    logs = [
+        math.log((case[method][metric] + 1e-6) / (min(case[rival][metric] for rival in rivals) + 1e-6))
+        for case in cases
+        for metric in METRICS
+    ]
+    return math.exp(sum(logs) / len(logs)) if logs and all(map(math.isfinite, logs)) else math.inf
+
+
+def write_catalogue(config: RunConfig, series: Series, folder: Path, directory: Path) -> list[str]:
+    """Write groups.yaml for a model that is a closed form alone; return the commands that put it to work."""
+    scale = fit_scale(split(series, config.data, config.model.window).train)
+    ranges = zip(series.sensors, series.units, scale.minimum, scale.maximum, strict=True)
+    file = directory / "groups.yaml"
+    file.write_text(
+        catalogue(
+            folder.name, series.step_s, config.model.window, config.export.emitted_steps,
+            [Shown(sensor, unit, float(low), float(high)) for sensor, unit, low, high in ranges],
+            series.groups, config.data.bucket, f"the closed form of {folder.name}",
+        )
+    )  # fmt: skip
+    return [
+        f"wrote {file}; check its comments, then",
+        f"  glaim-stream worker --imputer gaussian --catalogue {file} --model-repository {folder.parent}",
+    ]
