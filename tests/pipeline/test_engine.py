@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -58,12 +59,14 @@ class EmptyRestore(Restore):
         self.isolated.append(windows)
 
 
-def engine(pipeline: Pipeline | None = None) -> tuple[PartitionEngine, EmptyRestore, list[None]]:
+def engine(
+    pipeline: Pipeline | None = None, now_ms: Callable[[], int] = lambda: 1_000_000
+) -> tuple[PartitionEngine, EmptyRestore, list[None]]:
     """An engine, its restore, and a list with one entry per fault."""
     pipeline = pipeline or Pipeline(RULES, {}, Ladder([Interpolation()]))
     restore, faults = EmptyRestore(pipeline), list[None]()
     restore.engine = PartitionEngine(
-        pipeline, restore, topic="in", partition=3, now_ms=lambda: 1_000_000, on_fault=lambda: faults.append(None)
+        pipeline, restore, topic="in", partition=3, now_ms=now_ms, on_fault=lambda: faults.append(None)
     )
     return restore.engine, restore, faults
 
@@ -155,7 +158,7 @@ async def test_outages_are_announced_and_counted() -> None:
     assert (counted("outages", kind="speaks"), counted("outages", kind="dark")) == (before[0] + 2, before[1] + 1)
 
 
-async def test_rows_are_published_despite_a_fault_in_announcements() -> None:
+async def test_rows_are_published_despite_a_fault_in_announcements(caplog: pytest.LogCaptureFixture) -> None:
     class Unannounced(Pipeline):
         def announcements(self, outages: Sequence[Outage]) -> list[Announcement]:
             raise RuntimeError("a bug")
@@ -166,6 +169,7 @@ async def test_rows_are_published_despite_a_fault_in_announcements() -> None:
     assert [message.rows for message in finished.output.messages] == [1]
     assert (finished.output.announcements, len(faults)) == ([], 1)
     assert counted("worker_faults") == before + 1
+    assert "in-3: internal error in a batch of 2 records" in caplog.text
 
 
 async def test_rows_are_published_despite_a_fault_in_upgrades() -> None:
@@ -308,6 +312,35 @@ async def test_steps_that_cannot_be_closed_drop_the_windows(monkeypatch: pytest.
     assert (it.windows, len(faults)) == (None, 1)
     assert it.close_idle() is None
     assert len(faults) == 1, "there are no windows to close"
+
+
+async def test_the_clock_announces_groups_that_go_dark() -> None:
+    clock_ms = count(1_000_000, 1_000)
+    pipeline = Pipeline(catalogue(sensors=1, idle_timeout_s=1), {}, Ladder([Interpolation()]))
+    it, _, _ = engine(pipeline, lambda: next(clock_ms))
+    await it.finish(await it.apply([reading(0, 0)]))
+    documents = []
+    for _ in range(40):
+        if (pending := it.close_idle()) is not None:
+            documents += [json.loads(each.value) for each in (await it.finish(pending)).output.announcements]
+    assert [(each["group"], each["kind"]) for each in documents] == [("g0", "speaks"), ("g0", "dark")]
+
+
+async def test_a_batch_is_ready_once_the_imputer_has_answered() -> None:
+    answer = asyncio.Event()
+
+    class Waiting(Interpolation):
+        async def impute(self, windows: Windows) -> Imputed:
+            await answer.wait()
+            return await super().impute(windows)
+
+    it, _, _ = engine(Pipeline(RULES, {}, Waiting()))
+    pending = await it.apply([reading(0, 0), reading(1, 3)])
+    await asyncio.sleep(0)
+    assert pending.ready is False
+    answer.set()
+    await it.finish(pending)
+    assert pending.ready is True
 
 
 async def test_close_cancels_pending_queries_and_waits_for_them() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
+from prometheus_client import REGISTRY
 
 from glaim_stream.budget import Budget
 from glaim_stream.decode.dead_letters import InputRecord
@@ -77,6 +78,16 @@ async def test_only_the_last_slice_answers_for_the_records() -> None:
     many, _, _ = await run(pipeline(TINY), silence())
     assert [len(pending.records) for pending in many] == [0] * 6 + [10]
     assert sum(pending.applied.readings for pending in many) == 10
+
+
+async def test_records_and_readings_of_slices_are_counted_once() -> None:
+    def counts() -> tuple[float, ...]:
+        names = ("glaim_records_total", "glaim_readings_total")
+        return tuple(REGISTRY.get_sample_value(name) or 0.0 for name in names)
+
+    before = counts()
+    await run(pipeline(TINY), silence())
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [10, 10]
 
 
 async def test_records_beyond_the_budget_of_a_batch_are_applied_in_parts_with_their_own_letters() -> None:

@@ -271,3 +271,11 @@ def test_an_attached_array_agrees_with_a_dictionary_by_group(moves: list[tuple[i
         assert len(attached.array) == len(ring.values)
         assert attached.array[: len(ring.groups), 1].tolist() == [kept[group] for group in ring.groups]
         assert not attached.array[len(ring.groups) :].any()
+
+
+def test_only_groups_with_a_row_have_one() -> None:
+    it = rings()
+    put(it, (1, 0, 0, 0, 1.0))
+    assert it.has_rows(np.array([0, 1, 2, 5000], np.int32)).tolist() == [False, True, False, False]
+    put(it, (0, 0, 0, 0, 1.0))
+    assert it.has_rows(np.array([0, 1, 2, 5000], np.int32)).tolist() == [True, True, False, False]
