@@ -58,12 +58,12 @@ def test_the_worker_runs_the_model_itself_when_triton_dies(
         with WorkerProcess(settings, tmp_path / "worker.log") as worker:
             assert produce(settings, before).failed_messages == 0
             wait_until_committed(settings, total=len(before))
-            assert states(settings) == {"triton": 0, "local": 0}
+            assert states(settings) == {"triton": 0, "local": 0, "gaussian": 0}
             messages = len(read_topic(settings, settings.output_topic)[0])
             triton.kill()
             assert produce(settings, after).failed_messages == 0
             wait_until_committed(settings, total=len(source))
-            assert states(settings) == {"triton": 2, "local": 0}, "2: the breaker skips Triton"
+            assert states(settings) == {"triton": 2, "local": 0, "gaussian": 0}, "2: the breaker skips Triton"
             assert worker.stop() == 0
     records = read_topic(settings, settings.output_topic)[0]
     for part in (records[:messages], records[messages:]):
