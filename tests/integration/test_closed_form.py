@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
@@ -49,6 +50,7 @@ def replayed(settings: Settings, out: Path) -> dict[Key, dict[str, Any]]:
     return by_key([pq.read_table(out)])
 
 
+@pytest.mark.slow  # quicker: tests/imputers/test_closed_form.py
 def test_a_worker_without_triton_fills_by_the_closed_form_better_than_interpolation(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
