@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 from glaim_stream.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.closed_form import ClosedFormImputer
+from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Rung
 from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
@@ -69,10 +70,15 @@ def create_pipeline(
     catalogue = catalogue or read_catalogue(settings.catalogue)
     contracts = read_contracts(settings, catalogue)
     ladder = create_ladder(settings, contracts, catalogue.models, on_failure=on_failure, on_state=on_state)
+    form_expert = None
+    if settings.scored:
+        closed_forms = ClosedFormImputer(settings.model_repository, catalogue.models, trust=settings.trust)
+        form_expert = FormExpert(closed_forms, on_failure=on_failure)
     return Pipeline(
         catalogue,
         contracts,
         ladder,
+        form_expert=form_expert,
         max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES,
         score_share=settings.score_share if settings.scored else 0.0,
         score_least=settings.score_least,
@@ -91,6 +97,8 @@ def create_ladder(
     on_state: OnState = lambda rung, model, state: None,
 ) -> Ladder:
     """Build the rungs that the settings ask for, with interpolation as the last one.
+
+    The closed form is a rung only where no experts are blended; otherwise it is one of them (`create_pipeline`).
 
     Args:
         settings: of the worker.
@@ -119,7 +127,7 @@ def create_ladder(
         rungs.append(
             LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch, trust=settings.trust)
         )
-    if settings.needs_model or settings.imputer == "gaussian":
+    if settings.imputer == "gaussian" or (settings.needs_model and not settings.scored):
         rungs.append(ClosedFormImputer(settings.model_repository, models, trust=settings.trust))
     rungs.append(_WITHOUT_MODEL.get(settings.imputer, Interpolation)())
     return Ladder(

@@ -61,22 +61,39 @@ def rungs(**settings: object) -> list[str]:
 
 
 def test_interpolation_is_the_fallback_of_every_model_and_other_imputers_have_none(tmp_path: Path) -> None:
-    assert rungs(imputer="triton", fallback_local=False) == ["triton", "gaussian", "interpolation"]
+    assert rungs(imputer="triton", fallback_local=False) == ["triton", "interpolation"]
     assert rungs(imputer="triton", fallback_local=True, model_repository=tmp_path) == [
         "triton",
         "local",
-        "gaussian",
         "interpolation",
     ]
-    assert rungs(imputer="local", model_repository=tmp_path) == ["local", "gaussian", "interpolation"]
+    assert rungs(imputer="local", model_repository=tmp_path) == ["local", "interpolation"]
     assert rungs(imputer="gaussian", model_repository=tmp_path) == ["gaussian", "interpolation"]
     for imputer in ("interpolation", "last_value", "echo"):
         assert rungs(imputer=imputer) == [imputer]
 
 
+def test_without_probes_the_closed_form_is_a_rung(tmp_path: Path) -> None:
+    assert rungs(imputer="triton", score_share=0) == ["triton", "gaussian", "interpolation"]
+
+
+@pytest.mark.parametrize(
+    ("imputer", "share", "expected"), [("local", 0.05, True), ("local", 0.0, False), ("gaussian", 0.05, False)]
+)
+def test_with_probes_the_closed_form_is_an_expert_beside_the_model(
+    imputer: str, share: float, expected: bool, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glaim_stream import build
+
+    monkeypatch.setattr(build, "read_contracts", lambda settings, catalogue: {})
+    settings = read_settings(catalogue=catalogue, model_repository=tmp_path, imputer=imputer, score_share=share)
+    pipeline, _ = create_pipeline(settings)
+    assert (pipeline.form_expert is not None) == expected
+
+
 def test_only_a_rung_served_by_triton_can_be_checked(tmp_path: Path) -> None:
     ladder = create_ladder(read_settings(imputer="triton", fallback_local=True, model_repository=tmp_path), {})
-    assert [isinstance(rung, ServedRung) for rung in ladder.rungs] == [True, False, False, False]
+    assert [isinstance(rung, ServedRung) for rung in ladder.rungs] == [True, False, False]
 
 
 async def test_failures_and_states_of_a_rung_are_reported() -> None:

@@ -23,10 +23,18 @@ Doubles = NDArray[np.float64]
 
 
 class Expert(IntEnum):
-    """The experts of a worker, in the order of the columns of `Answers.values`."""
+    """The experts of a worker, in the order of the columns of `Answers.values`.
+
+    Interpolation and last value are one expert: where no reading follows they are the same value, and two experts that
+    always agree would lead together and make every such row a blend.
+    """
 
     MODEL = 0
     BASELINE = 1  # interpolation, or the last value where no reading follows
+    GAUSSIAN = 2  # the closed form; a model without one has the first two columns only
+
+
+WITHOUT_FORM = 2  # number of experts of a model without a closed form
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +51,33 @@ class Answers:
         return len(self.step)
 
     @classmethod
-    def none(cls, experts: int = len(Expert)) -> Answers:
+    def none(cls, experts: int = WITHOUT_FORM) -> Answers:
         """Answers for no cell."""
         ints = np.empty(0, np.int64)
         return cls(ints, ints, ints, ints, np.empty((0, experts), np.float64))
 
 
 class ModelScores:
-    """Recent errors of one model and the other experts in one partition."""
+    """Recent errors of one model and the other experts in one partition.
 
-    def __init__(self, sensors: int, experts: int = len(Expert)) -> None:
-        self._experts = Experts(experts, sensors, len(AGES), len(Place))
+    The answers show how many experts there are. When a closed form appears or goes, the errors are dropped: the prior
+    weights depend on the number of experts, and an expert that only sleeps must not change them. 96 steps later the
+    weights are those of a worker that has had these experts all the time.
+    """
+
+    def __init__(self, sensors: int, experts: int = WITHOUT_FORM) -> None:
+        self._sensors = sensors
         self._next = 0  # the step after the newest one seen
+        self._begin(experts)
+
+    def _begin(self, experts: int) -> None:
+        self._count = experts
+        self._experts = Experts(experts, self._sensors, len(AGES), len(Place))
+
+    def _begin_if_other(self, answers: Answers) -> None:
+        experts = answers.values.shape[1]
+        if len(answers) and experts != self._count:
+            self._begin(experts)
 
     def weights(self, step: int) -> Weights:
         """The experts' weights for cells imputed as `step` closes; steps must ascend."""
@@ -65,12 +88,15 @@ class ModelScores:
 
         Args:
             holes: cells to fill.
-            probes: probe cells.
+            probes: probe cells, with the same experts.
             truth: [probes], their hidden values.
 
         Returns:
             The experts' weights of each hole [holes, experts] and of each probe cell [probes, experts].
         """
+        for answers in (holes, probes):
+            self._begin_if_other(answers)
+        holes, probes = (each if len(each) else Answers.none(self._count) for each in (holes, probes))
         with np.errstate(over="ignore"):  # errors that are not finite are skipped
             errors = probes.values - truth[:, None]
         every = [int(answers.step[-1]) + 1 for answers in (holes, probes) if len(answers)]
@@ -94,6 +120,7 @@ class ModelScores:
 
     def latest(self, cells: Answers) -> Doubles:
         """The experts' weights of cells that are filled after the newest step seen, whatever their own steps."""
+        self._begin_if_other(cells)
         return self.weights(self._next).of(cells.sensor, cells.age, cells.place, np.isfinite(cells.values))
 
 

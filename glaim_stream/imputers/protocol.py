@@ -78,19 +78,24 @@ class Imputed:
     values: float64 [n, C, steps], sensor units; NaN where the imputer has no value.
     method: int8 [n, C, steps], vocabulary.Method.
     version: version of the model that imputed each window, "" without a model; length n.
-    deviation: float64 [n, C, steps], standard deviation of values with method GAUSSIAN, sensor units; None: there are
-        no such values.
+    deviation: float64 [n, C, steps], sensor units: the closed form's standard deviation of the values with method
+        GAUSSIAN, and of those with method BLEND in which the model has no part; NaN elsewhere. None: there are no such
+        values.
+    form_version: version of the values with a deviation; "": it is `version`.
     """
 
     values: NDArray[np.float64]
     method: NDArray[np.int8]
     version: list[str]
     deviation: NDArray[np.float64] | None = None
+    form_version: str = ""
 
     def slice(self, start: int, stop: int) -> Imputed:
         """Values for the windows `[start, stop)`."""
         deviation = None if self.deviation is None else self.deviation[start:stop]
-        return Imputed(self.values[start:stop], self.method[start:stop], self.version[start:stop], deviation)
+        return Imputed(
+            self.values[start:stop], self.method[start:stop], self.version[start:stop], deviation, self.form_version
+        )
 
     def versions_of(self, method: Method) -> list[str]:
         """Versions of the windows in which a value was made by `method`."""

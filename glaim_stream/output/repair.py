@@ -55,7 +55,10 @@ def repair(
         version[holes] = _codes(imputed.version, version_names)[window]
         if imputed.deviation is not None:
             deviation[holes] = imputed.deviation[window, sensor, step]
-    by_model = (method == Method.MODEL) | (method == Method.BLEND)
+    by_form = (method == Method.GAUSSIAN) | ((method == Method.BLEND) & np.isfinite(deviation))
+    by_model = (method == Method.MODEL) | ((method == Method.BLEND) & ~by_form)
+    if by_form.any() and imputed is not None and imputed.form_version:
+        version[by_form] = _codes([imputed.form_version], version_names)
     lower, upper = np.full((2, count), np.nan)
     for code in np.unique(version[by_model]).tolist():  # one, except while a model is being replaced
         rows = np.flatnonzero(by_model & (version == code))
@@ -63,12 +66,11 @@ def repair(
         lower[rows], upper[rows] = intervals(
             value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, version_table
         )
-    by_form = np.flatnonzero(method == Method.GAUSSIAN)
     lower[by_form], upper[by_form] = bands(value[by_form], deviation[by_form], closed.sensor[by_form], table)
     wide = upper - lower > table.max_interval[closed.sensor]
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE
-    version[~(by_model | (method == Method.GAUSSIAN)) | wide] = 0
+    version[~(by_model | by_form) | wide] = 0
     return Rows(
         closed.group,
         closed.sensor,
@@ -127,9 +129,9 @@ def intervals(
 ) -> tuple[Floats, Floats]:
     """The interval of each imputed value, from the residuals that the model had at its gap age in validation.
 
-    A blended value has the model's interval around it: its own errors are known at too few cells to estimate quantiles,
-    and a mixture that follows recent error is no worse than its parts. `glaim_score_intervals_holding_total` counts the
-    intervals that contain the true value.
+    A blended value in which the model has a part has the model's interval around it: its own errors are known at too
+    few cells to estimate quantiles, and a mixture that follows recent error is no worse than its parts.
+    `glaim_score_intervals_holding_total` counts the intervals that contain the true value.
 
     Args:
         value: [n], sensor units.
@@ -170,9 +172,14 @@ def bands(
 ) -> tuple[Floats, Floats]:
     """The 90 % interval of each value of the closed form, rounded and limited as the value is.
 
+    A blend of the closed form and the baseline has the form's band, moved to the blended value: never narrower than
+    the form's. That is wide enough where the form's band is. An absolute error of a mixture is at most the mean of its
+    parts' errors by their weights, and the baseline has a weight only while recent errors show the mixture to be no
+    worse than the form alone. The deviation knows nothing of that, so the band is not made narrower either.
+
     Args:
-        value: [n], sensor units.
-        deviation: [n], standard deviation, sensor units; NaN where it is not known.
+        value: [n], sensor units, of the closed form or of a blend with it.
+        deviation: [n], the closed form's standard deviation, sensor units; NaN where it is not known.
         sensor: [n].
         table: the model's sensors.
 

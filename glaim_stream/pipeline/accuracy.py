@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from glaim_stream import metrics
 from glaim_stream.blend.scores import Answers, Expert
-from glaim_stream.output.repair import intervals
+from glaim_stream.output.repair import bands, intervals
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.windows.probes import Place, Probes
 
@@ -21,6 +21,7 @@ def count_accuracy(
     probes: Probes,
     answers: Answers,
     blended: NDArray[np.float64],
+    deviation: NDArray[np.float64] | None = None,
 ) -> None:
     """Add the errors on probes that the model answered, and count the intervals that hold the true value.
 
@@ -31,8 +32,17 @@ def count_accuracy(
         probes: known values that were hidden.
         answers: of the experts.
         blended: [probe] the values that would have been published.
+        deviation: [probe] of the closed form where its band would have been published, NaN elsewhere; None: nowhere.
     """
-    known = np.flatnonzero(np.isfinite(answers.values[:, Expert.MODEL]))
+    experts = list(Expert)[: answers.values.shape[1]]
+    answered = np.isfinite(answers.values[:, Expert.MODEL])
+    if Expert.GAUSSIAN in experts:
+        by_form = np.isfinite(answers.values[:, Expert.GAUSSIAN])
+        if by_form.any():  # the errors of all methods must be those of the same probes
+            answered &= by_form
+        else:
+            experts.remove(Expert.GAUSSIAN)
+    known = np.flatnonzero(answered)
     if len(known) == 0:
         return
     truth = probes.truth[known]
@@ -41,7 +51,7 @@ def count_accuracy(
     counts = np.bincount(key, minlength=shape[0] * shape[1])
     probed = np.flatnonzero(counts)
     labels = [(sensor_ids[each // len(Place)], Place(each % len(Place)).name.lower()) for each in probed.tolist()]
-    methods = [(expert.name.lower(), answers.values[:, expert]) for expert in Expert]
+    methods = [(expert.name.lower(), answers.values[:, expert]) for expert in experts]
     for method, values in [*methods, ("blend", blended)]:
         errors = np.bincount(key, weights=np.abs(values[known] - truth), minlength=len(counts))
         for (sensor, position), error in zip(labels, errors[probed].tolist(), strict=True):
@@ -51,6 +61,11 @@ def count_accuracy(
     lower, upper = intervals(
         blended[known], answers.sensor[known], probes.gap_age[known], probes.lag[known] == 0, table
     )
+    if deviation is not None:
+        of_form = np.flatnonzero(np.isfinite(deviation[known]))
+        lower[of_form], upper[of_form] = bands(
+            blended[known][of_form], deviation[known][of_form], answers.sensor[known][of_form], table
+        )
     drawn = np.isfinite(lower)
     for place in Place:
         here = drawn & (answers.place[known] == place)

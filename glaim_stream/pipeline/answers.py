@@ -1,4 +1,4 @@
-"""The imputer's answers cell by cell, beside those of the baseline, linear interpolation. Arithmetic only."""
+"""The answers of the imputer and the closed form cell by cell, beside the baseline's. Arithmetic only."""
 
 from __future__ import annotations
 
@@ -24,28 +24,44 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class HoleAnswers:
-    """The holes that the model filled, and the place of each in the imputer's answer."""
+    """The holes that the model or the closed form filled, and the place of each in the imputer's answer."""
 
     cells: Answers
     window: Ints
     step: Ints  # index on the answer's last axis
 
 
-def holes_of(closed: Closed | None, imputed: Imputed | None) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return the rows of closed steps that are holes, and which of them the model filled."""
+def holes_of(
+    closed: Closed | None, imputed: Imputed | None, method: Method = Method.MODEL
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return the rows of closed steps that are holes, and which of them a method filled."""
     if closed is None or imputed is None:
         return np.empty(0, np.int64), np.empty(0, np.bool_)
     holes = np.flatnonzero(closed.window != NO_WINDOW)
     at = imputed.values.shape[2] - 1 - closed.lag[holes]
-    return holes, imputed.method[closed.window[holes], closed.sensor[holes], at] == Method.MODEL
+    return holes, imputed.method[closed.window[holes], closed.sensor[holes], at] == method
 
 
-def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -> HoleAnswers:
-    """Return the holes that the model filled; a hole filled by another method is not blended."""
-    holes, by_model = holes_of(closed, imputed)
-    if closed is None or imputed is None or not by_model.any():
-        return HoleAnswers(Answers.none(), np.empty(0, np.int64), np.empty(0, np.int64))
-    holes = holes[by_model]
+def hole_answers(
+    closed: Closed | None, imputed: Imputed | None, step_ms: int, form: Imputed | None = None
+) -> HoleAnswers:
+    """Return the holes that the model or the closed form filled; a hole that only a baseline fills is not blended.
+
+    Args:
+        closed: rows, some of which are holes.
+        imputed: the imputer's answer for them.
+        step_ms: of the model.
+        form: the closed form's answer; None: the model has none, and so one expert less.
+    """
+    nothing = HoleAnswers(Answers.none(), np.empty(0, np.int64), np.empty(0, np.int64))
+    if closed is None or imputed is None:
+        return nothing
+    holes, filled = holes_of(closed, imputed)
+    if form is not None:
+        filled = filled | holes_of(closed, form, Method.GAUSSIAN)[1]
+    if not filled.any():
+        return nothing
+    holes = holes[filled]
     at = imputed.values.shape[2] - 1 - closed.lag[holes]
     window, sensor, lag = (column[holes].astype(np.int64) for column in (closed.window, closed.sensor, closed.lag))
     cells = Answers(
@@ -54,38 +70,47 @@ def hole_answers(closed: Closed | None, imputed: Imputed | None, step_ms: int) -
         age_class(closed.gap_age[holes]),
         places(closed.window_observed, window, sensor, lag),
         _values(
-            imputed.values[window, sensor, at],
+            _by(Method.MODEL, imputed, window, sensor, at),
             _baseline(closed.window_values, closed.window_observed, window, sensor, lag),
+            None if form is None else _by(Method.GAUSSIAN, form, window, sensor, at),
         ),
     )
     return HoleAnswers(cells, window, at)
 
 
-def probe_answers(probes: Probes, imputed: Imputed, table: SensorTable) -> Answers:
-    """Return the answers for probes.
+def probe_answers(probes: Probes, imputed: Imputed, table: SensorTable, form: Imputed | None = None) -> Answers:
+    """Return the answers for probes of the imputer, the baseline and, where the model has one, the closed form.
 
     They are rounded and limited as published values are: a model's last bits depend on the batch that a window came
     in, and the blending weights must not.
     """
     at = imputed.values.shape[2] - 1 - probes.lag
-    model = imputed.values[probes.window, probes.sensor, at]
-    model[imputed.method[probes.window, probes.sensor, at] != Method.MODEL] = np.nan
     baseline = _baseline(probes.values, probes.observed, probes.window, probes.sensor, probes.lag)
     # Errors of such a size would drown all others in the sums that weights and metrics are made of.
-    model[np.maximum(np.abs(baseline), np.abs(probes.truth)) > _MOST_SCORED] = np.nan
+    drowning = np.maximum(np.abs(baseline), np.abs(probes.truth)) > _MOST_SCORED
+
+    def scored(method: Method, answer: Imputed) -> Doubles:
+        values = np.where(drowning, np.nan, _by(method, answer, probes.window, probes.sensor, at))
+        return publishable(values, probes.sensor, table)
+
     return Answers(
         probes.step,
         probes.sensor,
         age_class(probes.gap_age),
         places(probes.observed, probes.window, probes.sensor, probes.lag),
-        _values(publishable(model, probes.sensor, table), publishable(baseline, probes.sensor, table)),
+        _values(
+            scored(Method.MODEL, imputed),
+            publishable(baseline, probes.sensor, table),
+            None if form is None else scored(Method.GAUSSIAN, form),
+        ),
     )
 
 
-def blended(imputed: Imputed, holes: HoleAnswers, weights: Doubles) -> Imputed:
+def blended(imputed: Imputed, holes: HoleAnswers, weights: Doubles, form: Imputed | None = None) -> Imputed:
     """Blend the holes by the weights of the experts, [holes, experts].
 
-    A value that one expert made alone has the method of that expert.
+    A value that one expert made alone has the method of that expert. A value in which the closed form has a part and
+    the model has none gets the deviation and the version of `form`.
     """
     if len(holes.cells) == 0:
         return imputed
@@ -98,19 +123,64 @@ def blended(imputed: Imputed, holes: HoleAnswers, weights: Doubles) -> Imputed:
     methods[:, Expert.BASELINE] = np.where(
         cells.place % 2 == Place.INTERIOR, np.int8(Method.INTERPOLATION), np.int8(Method.LAST_VALUE)
     )
+    methods[:, Expert.GAUSSIAN :] = Method.GAUSSIAN
+    used = _used(cells, weights)
+    # The baseline, or the closed form, where no expert has a value.
+    last = weights.shape[1] - 1 - used[:, ::-1].argmax(axis=1)
+    alone = methods[np.arange(len(cells)), last]
+    method[place] = np.where(used.sum(axis=1) > 1, np.int8(Method.BLEND), alone)
+    if form is None:
+        return replace(imputed, values=values, method=method)
+    deviation = np.full(values.shape, np.nan) if imputed.deviation is None else imputed.deviation.copy()
+    deviation[place] = form_deviation(form, cells, weights, holes.window, holes.step)
+    return replace(imputed, values=values, method=method, deviation=deviation, form_version=form.form_version)
+
+
+def form_deviation(form: Imputed, cells: Answers, weights: Doubles, window: Ints, step: Ints) -> Doubles:
+    """The closed form's deviation of cells [n] in which it has a part and the model has none; NaN of the others.
+
+    Args:
+        form: the closed form's answer.
+        cells: the experts' answers.
+        weights: of the experts, [n, experts].
+        window: [n], index into the form's windows.
+        step: [n], index on its last axis.
+    """
+    if form.deviation is None:
+        return np.full(len(cells), np.nan)
+    used = _used(cells, weights)
+    by_form = used[:, Expert.GAUSSIAN] & ~used[:, Expert.MODEL]
+    return np.where(by_form, form.deviation[window, cells.sensor, step], np.nan)
+
+
+def _used(cells: Answers, weights: Doubles) -> NDArray[np.bool_]:
+    """Which experts have a part in each value, bool [n, experts].
+
+    For some sensors the closed form's value is the last one, as the baseline's is. Then the closed form counts alone,
+    so that equal values do not make a blend.
+    """
     awake = np.isfinite(cells.values)
     used = awake & (weights > 0)
     used = np.where(used.any(axis=1, keepdims=True), used, awake)
-    last = weights.shape[1] - 1 - used[:, ::-1].argmax(axis=1)  # the baseline where no expert has a value
-    alone = methods[np.arange(len(cells)), last]
-    method[place] = np.where(used.sum(axis=1) > 1, np.int8(Method.BLEND), alone)
-    return replace(imputed, values=values, method=method)
+    if weights.shape[1] > Expert.GAUSSIAN:
+        baseline, gaussian = Expert.BASELINE, Expert.GAUSSIAN
+        same = used[:, baseline] & (cells.values[:, baseline] == cells.values[:, gaussian])
+        used[same, gaussian] = True
+        used[same, baseline] = False
+    return used
 
 
-def _values(model: Doubles, baseline: Doubles) -> Doubles:
+def _values(model: Doubles, baseline: Doubles, gaussian: Doubles | None) -> Doubles:
     """The values of the experts in the order of `Expert`, [n, experts]."""
-    values: Doubles = np.stack([model, baseline], axis=1).astype(np.float64)
+    columns = [model, baseline] if gaussian is None else [model, baseline, gaussian]
+    values: Doubles = np.stack(columns, axis=1).astype(np.float64)
     return values
+
+
+def _by(method: Method, imputed: Imputed, window: Ints, sensor: Ints, step: Ints) -> Doubles:
+    """The values of cells [n] that were made by `method`, NaN for the others."""
+    cell = (window, sensor, step)
+    return np.where(imputed.method[cell] == method, imputed.values[cell], np.nan)
 
 
 def _baseline(values: Doubles, observed: NDArray[np.bool_], window: Ints, sensor: Ints, lag: Ints) -> Doubles:

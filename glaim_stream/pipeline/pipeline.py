@@ -21,6 +21,7 @@ from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.models.contract import Contract
 from glaim_stream.output.announcements import Announcement, announce
@@ -28,7 +29,7 @@ from glaim_stream.output.messages import Message
 from glaim_stream.output.repair import publishable, repair
 from glaim_stream.output.sensor_tables import SensorTables
 from glaim_stream.pipeline.accuracy import count_accuracy
-from glaim_stream.pipeline.answers import blended, hole_answers, holes_of, probe_answers
+from glaim_stream.pipeline.answers import blended, form_deviation, hole_answers, holes_of, probe_answers
 from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unapplied
 from glaim_stream.pipeline.held_codes import HeldCodes
 from glaim_stream.pipeline.row_counts import count_rows
@@ -43,7 +44,7 @@ from glaim_stream.windows.upgrades import Upgrades
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A query to one model and the imputer's answer."""
+    """A query to one model, and the answers of the imputer and of the model's closed form."""
 
     model_index: int
     closed: Closed | None  # rows, some of which are holes
@@ -51,6 +52,8 @@ class Answer:
     probes: Probes | None
     probe_imputed: Imputed | None
     upgrade: bool = False  # these rows were published before, filled by a lower rung
+    form: Imputed | None = None  # for the holes; None where the model has no closed form
+    probe_form: Imputed | None = None
 
 
 class Pipeline:
@@ -62,6 +65,7 @@ class Pipeline:
         contracts: Mapping[str, Contract],
         imputer: Imputer,
         *,
+        form_expert: FormExpert | None = None,
         max_message_bytes: int = 1_000_000,
         score_share: float = 0.0,
         score_least: int = FEWEST_WINDOWS,
@@ -75,6 +79,8 @@ class Pipeline:
             catalogue: the models and their groups.
             contracts: by model name, without which there are no intervals; `Contracts` know further versions too.
             imputer: fills the windows.
+            form_expert: fills them by the closed forms at the same time, as another expert of the blend; not used
+                where `score_share` is 0.
             max_message_bytes: output is cut into messages of at most this size.
             score_share: share of the groups that are probed at each step, so that model and baseline can be blended
                 by their recent errors; 0 switches off both probing and blending.
@@ -92,6 +98,7 @@ class Pipeline:
         self.catalogue, self.contracts = catalogue, contracts
         self.scored = score_share > 0
         self.imputer = imputer
+        self.form_expert = form_expert if self.scored else None
         self._max_message_bytes = max_message_bytes
         self._score_share, self._score_least = score_share, score_least
         self._upgrades, self._clock_kept = upgrades, clock_kept
@@ -241,16 +248,25 @@ class Pipeline:
             each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True)
         )
         resolution = self._tables[model_index].resolution
-        imputed = await self.imputer.impute(
-            Windows(model.name, values, observed, model.revise_after + 1, resolution, end_ms)
-        )
+        windows = Windows(model.name, values, observed, model.revise_after + 1, resolution, end_ms)
+        form: Imputed | None = None
+        if self.form_expert is None:
+            imputed = await self.imputer.impute(windows)
+        else:
+            imputed, form = await asyncio.gather(self.imputer.impute(windows), self.form_expert.answer(windows))
+
+        def part(answer: Imputed | None, start: int, count: int) -> Imputed | None:
+            return answer.slice(start, start + count) if answer is not None and count else None
+
         return Answer(
             model_index,
             rows,
-            imputed.slice(0, hole_count) if hole_count else None,
+            part(imputed, 0, hole_count),
             probed,
-            imputed.slice(hole_count, hole_count + probe_count) if probe_count else None,
+            part(imputed, hole_count, probe_count),
             upgrade,
+            part(form, 0, hole_count),
+            part(form, hole_count, probe_count),
         )
 
     def _settle(self, scores: Scores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
@@ -259,17 +275,21 @@ class Pipeline:
         table_of = partial(self._tables.for_version, answer.model_index)
         imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
         if self._score_share > 0:
-            holes = hole_answers(answer.closed, imputed, model.step_ms)
+            holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form)
             questions, truth = Answers.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
-                questions, truth = probe_answers(probes, probe_imputed, table), probes.truth
+                questions, truth = probe_answers(probes, probe_imputed, table, answer.probe_form), probes.truth
             hole_weight, probe_weight = scores.models[answer.model_index].walk(holes.cells, questions, truth)
             if imputed is not None:
-                imputed = blended(imputed, holes, hole_weight)
+                imputed = blended(imputed, holes, hole_weight, answer.form)
             if probes is not None and probe_imputed is not None and not again:
                 mixed = publishable(blend(questions.values, probe_weight), questions.sensor, table)
                 version = next(iter(probe_imputed.versions_of(Method.MODEL)), "")
-                count_accuracy(model.name, model.sensor_ids, table_of(version), probes, questions, mixed)
+                deviation = None
+                if answer.probe_form is not None:
+                    at = probe_imputed.values.shape[2] - 1 - probes.lag
+                    deviation = form_deviation(answer.probe_form, questions, probe_weight, probes.window, at)
+                count_accuracy(model.name, model.sensor_ids, table_of(version), probes, questions, mixed, deviation)
         if self._upgrades:
             _note_for_upgrades(scores.upgrades[answer.model_index], answer)
         if answer.closed is None:
@@ -282,8 +302,8 @@ class Pipeline:
         assert imputed is not None
         _note_for_upgrades(scores.upgrades[answer.model_index], answer)
         if self._score_share > 0:
-            holes = hole_answers(closed, imputed, self.catalogue.models[answer.model_index].step_ms)
-            imputed = blended(imputed, holes, scores.models[answer.model_index].latest(holes.cells))
+            holes = hole_answers(closed, imputed, self.catalogue.models[answer.model_index].step_ms, answer.form)
+            imputed = blended(imputed, holes, scores.models[answer.model_index].latest(holes.cells), answer.form)
         table_of = partial(self._tables.for_version, answer.model_index)
         rows = repair(closed, imputed, self._tables[answer.model_index], self._versions, table_of)
         better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null

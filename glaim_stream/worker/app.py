@@ -67,6 +67,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     read_every_record(settings.max_unpacked_bytes)
     pipeline, ladder = create_pipeline(settings, catalogue, on_failure=count_failure, on_state=count_state)
     unsure = [rung.name for rung in ladder.rungs[:-1]]  # the last one needs nothing but the window
+    unsure += [pipeline.form_expert.name] if pipeline.form_expert else []
     create_series(pipeline.catalogue, pipeline.contracts, unsure, scored=pipeline.scored)
     show_expiry(settings)
     app = WorkerApp(

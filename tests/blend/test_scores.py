@@ -102,6 +102,44 @@ def test_a_key_without_errors_uses_the_errors_of_its_place_and_then_of_its_senso
     assert weights.shape == (2, len(AGES), len(Place))
 
 
+def with_form(cells: Answers, values: list[float]) -> Answers:
+    """The same answers with a third column, the closed form's."""
+    return replace(cells, values=np.column_stack([cells.values, values]))
+
+
+def test_without_answers_of_a_closed_form_there_are_two_experts() -> None:
+    scores = ModelScores(1)
+    scores.walk(hole_at(1), answers([1], [1.0], [3.0]), np.array([1.0]))
+    assert scores.weights(2).table().shape[-1] == 2
+
+
+def test_a_closed_form_that_appears_begins_with_equal_weights() -> None:
+    scores = ModelScores(1)
+    scores.walk(Answers.none(), answers([1], [1.0], [3.0]), np.array([1.0]))
+    first, _ = scores.walk(with_form(hole_at(2), [0.0]), Answers.none(), np.empty(0))
+    np.testing.assert_allclose(first, 1 / 3)
+    scores.walk(Answers.none(), with_form(answers([2], [2.0], [3.0]), [1.0]), np.array([1.0]))
+    then, _ = scores.walk(with_form(hole_at(3), [0.0]), Answers.none(), np.empty(0))
+    assert then.tolist() == [[0.0, 0.0, 1.0]]
+    assert scores.latest(with_form(hole_at(1), [np.nan])).tolist() == [[1.0, 0.0, 0.0]], "asleep"
+    assert scores.latest(hole_at(1)).tolist() == [[0.5, 0.5]], "gone"
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["it has appeared", "it has gone"])
+def test_after_the_horizon_the_weights_are_those_of_experts_that_were_always_there(before: int) -> None:
+    """In particular, an expert that has gone leaves no trace, not even on the last bit."""
+    random, since = np.random.default_rng(3), 70
+    changed, always = ModelScores(1), ModelScores(1)
+    for step in range(since + HORIZON + 20):
+        model, line, form = random.normal(size=3)
+        cells = answers([step], [model], [line])
+        both = cells, with_form(cells, [form])
+        changed.walk(Answers.none(), both[before if step < since else 1 - before], np.zeros(1))
+        always.walk(Answers.none(), both[1 - before], np.zeros(1))
+        if step >= since + HORIZON:
+            assert np.array_equal(changed.weights(step + 1).table(), always.weights(step + 1).table())
+
+
 def records(steps: int, *, groups: int = 3, lone: float = 0.0) -> list[Record]:
     """Four sensors that move together, by about 100 per step; with `lone`, the first one has this constant value."""
     rng = np.random.default_rng(5)

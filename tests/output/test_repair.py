@@ -196,6 +196,27 @@ def test_the_closed_form_has_the_band_of_its_deviation_and_its_version() -> None
     assert rows.version.tolist() == [1, 1]
 
 
+def test_a_blend_without_the_model_has_the_band_of_the_closed_form_around_its_value() -> None:
+    mixed = by_form(5.0, 2.0)
+    mixed.method[:] = Method.BLEND
+    rows = repaired(closed({"sensor": 1}), replace(mixed, version=["3"], form_version="gaussian-01234567"))
+    alone = repaired(closed({"sensor": 1}), by_form(5.0, 2.0))
+    assert (rows.value.tolist(), rows.method.tolist()) == ([5.0], [Method.BLEND])
+    assert (rows.lower.tolist(), rows.upper.tolist()) == (alone.lower.tolist(), alone.upper.tolist())
+    np.testing.assert_allclose(rows.upper - rows.lower, 4 * 1.645, atol=0.01)
+
+
+def test_the_version_of_the_closed_form_is_that_of_its_own_cells_only() -> None:
+    imputed = replace(by_form(5.0, 2.0), version=["3"], form_version="gaussian-01234567")
+    assert imputed.deviation is not None
+    imputed.method[0, 0], imputed.deviation[0, 0] = Method.BLEND, np.nan  # the model has a part in sensor 0
+    table, versions = SensorTable.of(catalogue().models[0], contract(residual_quantiles=QUANTILES)), [""]
+    rows = repair(closed({}, {"sensor": 1}), imputed, table, versions)
+    assert [versions[code] for code in rows.version.tolist()] == ["3", "gaussian-01234567"]
+    assert (rows.lower[0], rows.upper[0]) == (4.0, 6.0), "the contract's interval"
+    assert rows.upper[1] - rows.lower[1] > 6
+
+
 @pytest.mark.parametrize(("deviation", "bounds"), [(1.0, (7.5, 10.0)), (0.01, (9.0, 9.0)), (np.nan, (np.nan, np.nan))])
 def test_the_band_is_rounded_and_clipped_as_the_value_is(deviation: float, bounds: tuple[float, float]) -> None:
     rows = repaired(closed({}), by_form(9.1, deviation))

@@ -118,6 +118,45 @@ def test_without_holes_the_same_object_is_returned() -> None:
     assert blended(IMPUTED, hole_answers(None, None, 1000), np.empty((0, 2))) is IMPUTED
 
 
+def form_answer() -> Imputed:
+    """The closed form's answer for the same windows, which declines sensor 1 of the second one."""
+    method = np.full(ANSWER.shape, Method.GAUSSIAN, np.int8)
+    method[1, 1] = Method.LAST_VALUE
+    return Imputed(ANSWER + 100, method, ["gaussian-0"] * 2, np.ones(ANSWER.shape), "gaussian-0")
+
+
+def test_the_closed_form_is_a_third_expert_and_fills_holes_that_the_model_does_not() -> None:
+    holes = hole_answers(closed(), IMPUTED, 1000, form_answer())
+    expected = [[30, 3, 130], [80, 7, 180], [81, 3, NAN], [NAN, 1, 141]]
+    np.testing.assert_array_equal(holes.cells.values, expected)
+    assert (holes.window.tolist(), holes.step.tolist()) == ([0, 0, 1, 1], [0, 1, 1, 1])
+
+
+def test_a_hole_that_neither_model_nor_closed_form_fills_is_not_blended() -> None:
+    declined = form_answer()
+    declined.method[:] = NONE
+    holes = hole_answers(closed(), IMPUTED, 1000, declined)
+    assert holes.cells.values.shape == (3, 3)
+    assert np.isnan(holes.cells.values[:, Expert.GAUSSIAN]).all()
+
+
+def test_probe_answers_of_the_closed_form_are_rounded_and_clipped_and_nan_where_it_declines() -> None:
+    rules = catalogue(sensors=[{"id": "s0", "resolution": 0.5, "max": 10}, {"id": "s1"}], window=6).models[0]
+    ints = np.array([0, 0], np.int64)
+    probes = Probes(
+        0, np.where(OBSERVED, WINDOWS, np.float64(0)), OBSERVED, ints, np.array([0, 1]), np.array([0, 1]), ints + 1,
+        ints + 1, np.array([3.0, 3.0]),
+    )  # fmt: skip
+    form = form_answer()
+    form.values[0, 0, 0] = 3.3
+    for value, published in ((3.3, 3.5), (99.0, 10.0)):
+        form.values[0, 0, 0] = value
+        found = probe_answers(probes, IMPUTED, SensorTable.of(rules, None), form)
+        np.testing.assert_array_equal(found.values[:, Expert.GAUSSIAN], [published, NAN])
+    probes.truth[0] = 1e101
+    assert np.isnan(probe_answers(probes, IMPUTED, SensorTable.of(rules, None), form).values[0, Expert.GAUSSIAN])
+
+
 def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
     rules = catalogue(sensors=[{"id": "s0", "resolution": 0.5, "min": 0, "max": 10}, {"id": "s1"}], window=6).models[0]
     probes = Probes(

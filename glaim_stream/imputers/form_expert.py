@@ -1,0 +1,44 @@
+"""The closed form beside the ladder: an expert of the blend, whose failures cost its own answers and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import numpy as np
+
+from glaim_stream.errors import ImputerAbsent, ImputerError
+from glaim_stream.imputers.protocol import Imputed, Rung, Windows
+from glaim_stream.vocabulary import Method
+
+log = logging.getLogger(__name__)
+
+
+class FormExpert:
+    """The answers of the models' closed forms."""
+
+    def __init__(self, rung: Rung, *, on_failure: Callable[[str, str], None] = lambda rung, model: None) -> None:
+        """Wrap the rung of the closed forms.
+
+        Args:
+            rung: answers with method GAUSSIAN.
+            on_failure: called with the names of the rung and of the model of every batch that it could not answer.
+        """
+        self._rung, self._on_failure = rung, on_failure
+        self.name = rung.name
+
+    async def answer(self, windows: Windows) -> Imputed | None:
+        """Impute by the closed form of their model; None where it has none.
+
+        A failure is an answer without values, because the number of experts must not follow from it.
+        """
+        try:
+            found = await self._rung.impute(windows)
+        except ImputerAbsent:
+            return None
+        except ImputerError as error:
+            self._on_failure(self.name, windows.model)
+            log.warning("%s failed to impute %d windows of model %s: %s", self.name, len(windows), windows.model, error)
+            shape = (*windows.values.shape[:2], windows.steps)
+            return Imputed(np.full(shape, np.nan), np.full(shape, Method.NONE, np.int8), [""] * len(windows))
+        return Imputed(found.values, found.method, found.version, found.deviation, found.version[0])

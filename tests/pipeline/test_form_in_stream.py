@@ -1,0 +1,254 @@
+"""The closed form as an expert of the stream: which rows it makes, with which interval, and what it leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from prometheus_client import REGISTRY
+
+from glaim_stream.blend.scores import Scores
+from glaim_stream.errors import ImputerAbsent, ImputerError
+from glaim_stream.imputers.form_expert import FormExpert
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.records import Method, Rows
+from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows.probes import Probes, newest_steps
+from tests.support import Neighbours, Record, catalogue, contract, json_record
+
+NOW_MS = 10**9
+RULES = catalogue(sensors=4, window=12, revise_after=2, max_gap=8)
+QUANTILES = {
+    "gap_ages": [1],
+    "newest_lower": [[-7.0]] * 4, "newest_upper": [[7.0]] * 4,
+    "interior_lower": [[-7.0]] * 4, "interior_upper": [[7.0]] * 4,
+}  # fmt: skip
+BAND = 2 * 1.6448536269514722
+AWAY = Ladder([Interpolation()])
+
+
+class Offset(Neighbours):
+    """A model whose values are all too high."""
+
+    def __init__(self, offset: float) -> None:
+        self.offset = offset
+
+    async def impute(self, windows: Windows) -> Imputed:
+        found = await super().impute(windows)
+        return replace(found, values=found.values + self.offset)
+
+
+class Mirror(Neighbours):
+    """An imputer that errs as interpolation does, to the other side."""
+
+    async def impute(self, windows: Windows) -> Imputed:
+        found, line = await super().impute(windows), await Interpolation().impute(windows)
+        return replace(found, values=2 * found.values - line.values)
+
+
+class Form:
+    """A closed form with the values of an imputer and a deviation of 2; absent, failing, or all declined on demand."""
+
+    name = "gaussian"
+
+    def __init__(self, imputer: Imputer, version: str = "01234567") -> None:
+        self.imputer, self.version = imputer, version
+        self.outcome: Exception | None = None
+        self.declines = False
+
+    async def impute(self, windows: Windows) -> Imputed:
+        if self.outcome is not None:
+            raise self.outcome
+        values = (await self.imputer.impute(windows)).values
+        method = np.full(values.shape, Method.NONE if self.declines else Method.GAUSSIAN, np.int8)
+        version = [f"gaussian-{self.version}"] * len(windows)
+        return Imputed(values, method, version, np.full(values.shape, np.nan if self.declines else 2.0))
+
+    async def close(self) -> None:
+        pass
+
+
+def records(steps: int, *, groups: int = 3) -> list[Record]:
+    """Sensors that move together by about 100 per step, but for the first one, which has a constant value."""
+    random, out = np.random.default_rng(5), list[Record]()
+    for step in range(steps):
+        for group in range(groups):
+            common = 100.0 * random.standard_normal()
+            for sensor in range(4):
+                if not (step > 40 and (step + 3 * group) % 7 < 2 and sensor == group % 4):
+                    value = 1000.0 * sensor + common if sensor else 7.0
+                    out.append(
+                        json_record(len(out), group=f"g{group}", sensor=f"s{sensor}", ts=step * 1000, value=value)
+                    )
+    return out
+
+
+def pipeline_of(imputer: Imputer, form: Form | None, share: float = 1.0) -> Pipeline:
+    contracts = {"m": contract(4, window=12, residual_quantiles=QUANTILES)}
+    expert = None if form is None else FormExpert(form)
+    return Pipeline(RULES, contracts, imputer, form_expert=expert, score_share=share)
+
+
+async def rows_of(pipeline: Pipeline, topic: list[Record], batch: int = 50) -> Rows:
+    """All rows that one partition emits."""
+    windows, scores, parts = pipeline.windows(), pipeline.scores(), list[Rows]()
+    for start in range(0, len(topic), batch):
+        applied = pipeline.apply(windows, topic[start : start + batch], now_ms=NOW_MS)
+        parts += [rows for _, rows in pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes))]
+    return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))
+
+
+def require_equal(one: Rows, other: Rows) -> None:
+    for name in Rows.__slots__:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+
+
+def late_holes(rows: Rows) -> np.ndarray:
+    """Holes after the experts have learnt."""
+    return (rows.ts_ms > 150_000) & ~rows.observed
+
+
+async def test_a_form_that_beats_the_model_fills_alone_with_its_band_and_its_version() -> None:
+    pipeline = pipeline_of(Offset(500.0), Form(Neighbours()))
+    rows = await rows_of(pipeline, records(250))
+    late = late_holes(rows)
+    together, constant = late & (rows.sensor > 0), late & (rows.sensor == 0)
+    assert (rows.method[together] == Method.GAUSSIAN).all()
+    np.testing.assert_allclose((rows.upper - rows.lower)[together], 2 * BAND, atol=0.02)
+    assert {pipeline._versions[code] for code in rows.version[together].tolist()} == {"gaussian-01234567"}
+    assert set(rows.method[constant].tolist()) <= {Method.LAST_VALUE, Method.INTERPOLATION}
+    assert np.isnan(rows.lower[constant]).all()
+    assert (rows.version[constant] == 0).all()
+
+
+async def test_the_row_of_a_model_that_beats_the_form_keeps_its_interval_and_its_version() -> None:
+    pipeline = pipeline_of(Neighbours(), Form(Offset(500.0)))
+    rows = await rows_of(pipeline, records(250))
+    together = late_holes(rows) & (rows.sensor > 0)
+    assert (rows.method[together] == Method.MODEL).all()
+    np.testing.assert_allclose((rows.upper - rows.lower)[together], 14)
+    assert {pipeline._versions[code] for code in rows.version[together].tolist()} == {"1"}
+
+
+async def test_where_model_and_form_err_to_opposite_sides_the_row_is_a_blend_with_the_interval_of_the_model() -> None:
+    pipeline = pipeline_of(Offset(30.0), Form(Offset(-30.0)))
+    rows, exact = await rows_of(pipeline, records(250)), await rows_of(pipeline_of(Neighbours(), None, 0), records(250))
+    together = late_holes(rows) & (rows.sensor > 0)
+    mixed = together & (rows.method == Method.BLEND) & (rows.version == pipeline._versions.index("1"))
+    assert mixed.sum() > 0.9 * together.sum()
+    assert np.abs(rows.value - exact.value)[mixed].mean() < 5
+    np.testing.assert_allclose((rows.upper - rows.lower)[mixed], 14)
+
+
+async def test_while_the_model_is_away_form_and_interpolation_are_blended_with_the_band_of_the_form() -> None:
+    rows = await rows_of(pipeline_of(AWAY, Form(Mirror())), records(250))
+    exact = await rows_of(pipeline_of(Neighbours(), None, 0), records(250))
+    together = late_holes(rows) & (rows.sensor > 0)
+    mixed = together & (rows.method == Method.BLEND)
+    assert mixed.sum() > 0.9 * together.sum()
+    line = await rows_of(pipeline_of(AWAY, None, 0), records(250))
+    errors = [np.abs(each.value - exact.value)[mixed].mean() for each in (rows, line)]
+    assert errors[0] < 0.25 * errors[1]
+    np.testing.assert_allclose((rows.upper - rows.lower)[mixed], 2 * BAND, atol=0.02)
+    np.testing.assert_allclose((rows.upper + rows.lower)[mixed] / 2, rows.value[mixed], atol=0.02)
+    assert (rows.version[mixed] > 0).all()
+
+
+async def test_while_the_model_is_away_the_better_of_form_and_baseline_fills() -> None:
+    rows = await rows_of(pipeline_of(AWAY, Form(Neighbours())), records(250))
+    late = late_holes(rows)
+    assert (rows.method[late & (rows.sensor > 0)] == Method.GAUSSIAN).all()
+    assert set(rows.method[late & (rows.sensor == 0)].tolist()) <= {Method.LAST_VALUE, Method.INTERPOLATION}
+
+
+async def test_a_form_that_agrees_with_the_baseline_makes_no_blends() -> None:
+    rows = await rows_of(pipeline_of(AWAY, Form(Interpolation())), records(120))
+    assert set(rows.method.tolist()) == {Method.OBSERVED, Method.GAUSSIAN}
+
+
+@pytest.mark.parametrize("imputer", [Neighbours(), AWAY], ids=["model", "away"])
+async def test_without_a_form_every_row_is_as_before(imputer: Imputer) -> None:
+    absent = Form(Neighbours())
+    absent.outcome = ImputerAbsent("no closed form of model m")
+    topic = records(200)
+    require_equal(await rows_of(pipeline_of(imputer, absent), topic), await rows_of(pipeline_of(imputer, None), topic))
+
+
+@pytest.mark.parametrize("outcome", [None, ImputerError("singular")], ids=["declines", "fails"])
+async def test_a_form_without_values_leaves_every_hole_to_the_others(outcome: Exception | None) -> None:
+    form = Form(Neighbours())
+    form.outcome, form.declines = outcome, outcome is None
+    rows = await rows_of(pipeline_of(Neighbours(), form), records(200))
+    assert np.isfinite(rows.value[~rows.observed]).all()
+    assert set(rows.method.tolist()) <= set(Method) - {Method.GAUSSIAN, Method.NONE}
+    together = late_holes(rows) & (rows.sensor > 0)
+    assert (rows.method[together] == Method.MODEL).all()
+
+
+async def test_without_a_share_of_probes_the_form_is_not_asked() -> None:
+    form = Form(Neighbours())
+    form.outcome = RuntimeError("nobody should call it")
+    rows = await rows_of(pipeline_of(Neighbours(), form, share=0.0), records(60))
+    assert set(rows.method.tolist()) == {Method.OBSERVED, Method.MODEL}
+
+
+async def test_the_rows_do_not_depend_on_the_batches() -> None:
+    topic = records(160)
+    one, other = [
+        await rows_of(pipeline_of(Offset(20.0), Form(Offset(-60.0))), topic, batch) for batch in (7, len(topic))
+    ]
+    order = [np.lexsort((rows.revision, rows.ts_ms, rows.sensor, rows.group)) for rows in (one, other)]
+    for name in Rows.__slots__:
+        columns = [getattr(rows, name)[places] for rows, places in zip((one, other), order, strict=True)]
+        np.testing.assert_array_equal(*columns, name)
+
+
+def test_a_rebuilt_partition_has_the_same_weights_to_the_bit() -> None:
+    topic = records(2 * HORIZON + 60)
+    pipeline = pipeline_of(Offset(20.0), Form(Offset(-60.0)), share=0.5)
+
+    def run(part: list[Record], *, again: bool) -> tuple[PartitionWindows, Scores]:
+        windows, scores, probes = pipeline.windows(), pipeline.scores(), list[Probes]()
+        for start in range(0, len(part), 31):
+            applied = pipeline.apply(windows, part[start : start + 31], now_ms=NOW_MS)
+            probes += applied.probes
+            if not again:
+                pipeline.settle(scores, asyncio.run(pipeline.query(applied.closed, applied.probes)))
+        if again:
+            pipeline.settle(scores, asyncio.run(pipeline.query([], newest_steps(probes, HORIZON))), again=True)
+        return windows, scores
+
+    windows, live = run(topic, again=False)
+    first = windows.rebuild_from(len(topic))
+    assert first > len(topic) // 4, "it has forgotten much"
+    _, rebuilt = run(topic[first:], again=True)
+    weights = [each.models[0].weights(2 * HORIZON + 60).table() for each in (live, rebuilt)]
+    assert weights[0].shape[-1] == 3
+    assert np.array_equal(*weights)
+
+
+async def test_errors_and_bands_of_the_form_are_counted_on_the_probes_that_it_answered() -> None:
+    def sample(name: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(name, {"model": "m", **labels}) or 0.0
+
+    def counted() -> np.ndarray:
+        key = {"sensor": "s2", "position": "edge"}
+        errors = [sample("glaim_score_error_total", method=method, **key) for method in ("model", "gaussian")]
+        return np.array([*errors, sample("glaim_score_questions_total", **key)])
+
+    form = Form(Offset(-60.0))
+    before = counted()
+    await rows_of(pipeline_of(Offset(20.0), form), records(200))
+    model, gaussian, questions = counted() - before
+    assert questions > 20
+    assert gaussian > 1.5 * model > 0
+    form.declines, before = True, counted()
+    await rows_of(pipeline_of(Offset(20.0), form), records(200))
+    model, gaussian, questions = counted() - before
+    assert (gaussian, questions > 20, model > 0) == (0, True, True)
