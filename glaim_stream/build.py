@@ -82,6 +82,7 @@ def create_pipeline(
         max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES,
         score_share=settings.score_share if settings.scored else 0.0,
         score_least=settings.score_least,
+        model_gain=settings.model_gain,
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
         budget=settings.budget,

@@ -92,7 +92,8 @@ class Settings(BaseSettings):
     imputer: Literal["triton", "local", "gaussian", "interpolation", "last_value", "echo"] = Field(
         default="triton",
         description="first rung of the ladder. local: TorchScript in the worker. gaussian: the closed form in the "
-        "model's folder, which is also a rung below triton and local. echo: no imputation, for benchmarks",
+        "model's folder; beside triton and local it is an expert of the blend, or with score_share 0 the next rung. "
+        "echo: no imputation, for benchmarks",
     )
     triton: str = Field(default="localhost:8001", description="host:port of Triton's gRPC endpoint")
     triton_tls: bool = Field(
@@ -161,8 +162,8 @@ class Settings(BaseSettings):
         ge=0,
         le=1,
         description="share of the groups observed at a step whose known values are also hidden and imputed, at most 32 "
-        "windows per model; model and baseline are blended according to these errors. A larger share means more calls "
-        "to the model but follows a drift sooner; 0 disables the blend and live accuracy",
+        "windows per model; model, closed form and baseline are blended according to these errors. A larger share "
+        "means more calls to the model but follows a drift sooner; 0 disables the blend and live accuracy",
     )
     score_least: int = Field(
         default=4,
@@ -171,6 +172,15 @@ class Settings(BaseSettings):
         description="minimum of such windows per step, partition and model, however few groups there are. Fewer detect "
         "a "
         "drift later; more are costly when years are streamed in an hour, but cost little at the pace of sensors",
+    )
+
+    model_gain: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of the closed form's error that the model must save to be called: where it saved less in a "
+        "block of 100 steps, it rests for the sensor in the next one, and the closed form fills instead. 0 calls it "
+        "always. A larger share saves more calls and costs some accuracy. It needs a closed form and score_share",
     )
 
     poll_records: int = Field(
@@ -377,6 +387,11 @@ class Settings(BaseSettings):
     def scored(self) -> bool:
         """Whether probes are imputed and experts blended; without a model there is only one expert."""
         return self.needs_model and self.score_share > 0
+
+    @property
+    def judged(self) -> bool:
+        """Whether the model rests where it gains too little over the closed form."""
+        return self.scored and self.model_gain > 0
 
     @property
     def dlq_topic(self) -> str:

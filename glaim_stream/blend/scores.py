@@ -7,7 +7,7 @@ The errors are those of the probe cells (glaim_stream.windows.probes), pooled ov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend.experts import Experts, Weights
 from glaim_stream.blend.hedge import published
+from glaim_stream.blend.worth import Worth, judged
 from glaim_stream.windows.probes import AGES, Place
 from glaim_stream.windows.upgrades import Upgrades
 
@@ -65,8 +66,16 @@ class ModelScores:
     weights are those of a worker that has had these experts all the time.
     """
 
-    def __init__(self, sensors: int, experts: int = WITHOUT_FORM) -> None:
+    def __init__(self, sensors: int, experts: int = WITHOUT_FORM, *, gain: float = 0.0) -> None:
+        """Start without errors.
+
+        Args:
+            sensors: of the model.
+            experts: number of experts until answers show another one.
+            gain: share of the closed form's error that the model must save, else it rests; 0: it never rests.
+        """
         self._sensors = sensors
+        self.worth = Worth(sensors, gain) if gain > 0 else None
         self._next = 0  # the step after the newest one seen
         self._begin(experts)
 
@@ -82,6 +91,32 @@ class ModelScores:
     def weights(self, step: int) -> Weights:
         """The experts' weights for cells imputed as `step` closes; steps must ascend."""
         return self._experts.weights(step)
+
+    def without_resting(self, holes: Answers, probes: Answers, truth: NDArray[np.floating]) -> tuple[Answers, Answers]:
+        """Remove the model's values where it rests, and learn from the probes where it will.
+
+        A worker may have called the model for such a cell, because it did not know yet that the model rests there: its
+        rows must not depend on that.
+
+        Args:
+            holes: cells to fill.
+            probes: probe cells, with the same experts.
+            truth: [probes], their hidden values.
+        """
+        if self.worth is None:
+            return holes, probes
+        with np.errstate(over="ignore"):
+            errors = probes.values - truth[:, None]
+        of_hole, of_probe = np.zeros(len(holes), np.bool_), np.zeros(len(probes), np.bool_)
+        for step in np.union1d(holes.step, probes.step).tolist():
+            self.worth.advance(step)
+            hole, probe = _at(holes, step), _at(probes, step)
+            of_hole[hole] = self.worth.rests(holes.step[hole], holes.sensor[hole])
+            of_probe[probe] = ~judged(step) & self.worth.rests(probes.step[probe], probes.sensor[probe])
+            if probes.values.shape[1] > Expert.GAUSSIAN:
+                of_model, of_form = errors[probe, Expert.MODEL], errors[probe, Expert.GAUSSIAN]
+                self.worth.learn(step, probes.sensor[probe], of_model, of_form)
+        return _without_model(holes, of_hole), _without_model(probes, of_probe)
 
     def walk(self, holes: Answers, probes: Answers, truth: NDArray[np.floating]) -> tuple[Doubles, Doubles]:
         """Process the steps in order: compute the weights of each step's cells, then learn the errors of its probes.
@@ -130,13 +165,14 @@ class Scores:
     It belongs to the partition's windows and is replaced together with them.
     """
 
-    def __init__(self, sensors: Sequence[int]) -> None:
+    def __init__(self, sensors: Sequence[int], *, gain: float = 0.0) -> None:
         """Start without errors.
 
         Args:
             sensors: number of sensors of each model.
+            gain: see ModelScores.
         """
-        self.models = [ModelScores(count) for count in sensors]
+        self.models = [ModelScores(count, gain=gain) for count in sensors]
         self.upgrades = [Upgrades() for _ in sensors]
 
     def group_codes(self) -> list[NDArray[np.int32]]:
@@ -146,3 +182,12 @@ class Scores:
 
 def _at(answers: Answers, step: int) -> slice:
     return slice(*np.searchsorted(answers.step, [step, step + 1]).tolist())
+
+
+def _without_model(answers: Answers, where: NDArray[np.bool_]) -> Answers:
+    """The same answers, without the model's in the chosen cells; all of them if there is no closed form."""
+    if answers.values.shape[1] <= Expert.GAUSSIAN or not where.any():
+        return answers
+    values = answers.values.copy()
+    values[where, Expert.MODEL] = np.nan
+    return replace(answers, values=values)

@@ -28,7 +28,8 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
         findings = [finding for finding in findings if finding.outcome is Outcome.FAILED and Subject.TRITON in wanted]
     if Subject.KAFKA in wanted:
         findings += kafka_findings(
-            settings, None if catalogue is None else history_ms(catalogue, scored=settings.scored)
+            settings,
+            None if catalogue is None else history_ms(catalogue, scored=settings.scored, judged=settings.judged),
         )
     if Subject.TRITON in wanted:
         findings += await answer_findings(settings, contracts)

@@ -145,7 +145,12 @@ async def _ranges(
     async with reader(settings) as consumer:
         ranges = await offsets.ranges(settings, consumer, since_ms, until_ms)
         return [
-            (await warm_up_range(consumer, part, catalogue) if warm_up else nothing_before(part), part)
+            (
+                await warm_up_range(consumer, part, catalogue, judged=settings.judged)
+                if warm_up
+                else nothing_before(part),
+                part,
+            )
             for part in ranges
             if len(part)
         ]

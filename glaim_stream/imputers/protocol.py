@@ -49,7 +49,7 @@ class Windows:
 
     def slice(self, start: int, stop: int) -> Windows:
         """Windows `[start, stop)`."""
-        return self._taken(slice(start, stop))
+        return self.taken(slice(start, stop))
 
     def padded(self, count: int | None) -> Windows:
         """The same windows followed by copies of the last one, `count` in all; with None, the windows unchanged.
@@ -64,9 +64,10 @@ class Windows:
             return self
         if not 0 < len(self) < count:
             raise WindowShapeError(f"expected 1 to {count} windows for a fixed batch, found {len(self)}")
-        return self._taken(np.minimum(np.arange(count), len(self) - 1))
+        return self.taken(np.minimum(np.arange(count), len(self) - 1))
 
-    def _taken(self, rows: _Rows) -> Windows:
+    def taken(self, rows: _Rows) -> Windows:
+        """The chosen windows."""
         end_ms = None if self.end_ms is None else self.end_ms[rows]
         return replace(self, values=self.values[rows], observed=self.observed[rows], end_ms=end_ms)
 

@@ -250,7 +250,7 @@ class PartitionEngine:
         return Pending([], applied, self._start(fed.closed), None, self._scores, self._origin)
 
     def _start(self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()) -> Query:
-        query = asyncio.create_task(self._pipeline.query(closed, probes, upgrades))
+        query = asyncio.create_task(self._pipeline.query(closed, probes, upgrades, self._scores))
         self._queries.add(query)
         query.add_done_callback(self._queries.discard)
         return query

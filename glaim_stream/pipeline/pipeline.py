@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glaim_stream import metrics
 from glaim_stream.blend.mixture import blend
@@ -32,10 +33,12 @@ from glaim_stream.pipeline.accuracy import count_accuracy
 from glaim_stream.pipeline.answers import blended, form_deviation, hole_answers, holes_of, probe_answers
 from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unapplied
 from glaim_stream.pipeline.held_codes import HeldCodes
+from glaim_stream.pipeline.resting import windows_to_call, with_form
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.records import Rows, encode
 from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import Closed, concatenate
+from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, joined
@@ -54,6 +57,8 @@ class Answer:
     upgrade: bool = False  # these rows were published before, filled by a lower rung
     form: Imputed | None = None  # for the holes; None where the model has no closed form
     probe_form: Imputed | None = None
+    called: NDArray[np.bool_] | None = None  # windows of holes for which the imputer was called; None: all
+    probes_called: bool = True  # whether it was called for any probe window
 
 
 class Pipeline:
@@ -69,6 +74,7 @@ class Pipeline:
         max_message_bytes: int = 1_000_000,
         score_share: float = 0.0,
         score_least: int = FEWEST_WINDOWS,
+        model_gain: float = 0.0,
         upgrades: bool = False,
         clock_kept: bool = False,
         budget: Budget = DEFAULT,
@@ -85,6 +91,8 @@ class Pipeline:
             score_share: share of the groups that are probed at each step, so that model and baseline can be blended
                 by their recent errors; 0 switches off both probing and blending.
             score_least: probe windows at each step, however few groups there are.
+            model_gain: share of the closed form's error that the model must save, or it rests (blend.worth); 0: it
+                never rests. Used with `form_expert` only.
             upgrades: fill finals of a lower rung again when the model is back.
             clock_kept: commits record what the wall clock has published (glaim_stream.windows.clock_closes).
             budget: limits of decoding.
@@ -99,6 +107,7 @@ class Pipeline:
         self.scored = score_share > 0
         self.imputer = imputer
         self.form_expert = form_expert if self.scored else None
+        self._model_gain = model_gain if self.form_expert is not None else 0.0
         self._max_message_bytes = max_message_bytes
         self._score_share, self._score_least = score_share, score_least
         self._upgrades, self._clock_kept = upgrades, clock_kept
@@ -116,6 +125,7 @@ class Pipeline:
                 self.catalogue,
                 score_share=self._score_share,
                 score_least=self._score_least,
+                judged=self._model_gain > 0,
                 group_names=self.index.names,
                 clock_kept=self._clock_kept,
                 max_groups=self._budget.groups,
@@ -125,7 +135,13 @@ class Pipeline:
 
     def scores(self) -> Scores:
         """Create the scores of a partition without any error yet."""
-        return self.codes.hold(Scores([len(model.sensors) for model in self.catalogue.models]))
+        sensors = [len(model.sensors) for model in self.catalogue.models]
+        return self.codes.hold(Scores(sensors, gain=self._model_gain))
+
+    @property
+    def error_steps(self) -> int:
+        """Number of steps whose probes make the scores of a rebuilt partition."""
+        return error_steps(scored=self.scored, judged=self._model_gain > 0)
 
     def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
         """Decode records of one partition and apply them to its windows, all at once."""
@@ -172,15 +188,26 @@ class Pipeline:
         return [self.codes.hold(each) for each in windows.due_upgrades(scores.upgrades)] if self._upgrades else []
 
     async def query(
-        self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()
+        self,
+        closed: Sequence[Closed],
+        probes: Sequence[Probes] = (),
+        upgrades: Sequence[Closed] = (),
+        scores: Scores | None = None,
     ) -> list[Answer]:
-        """Query the imputer for holes, probes and upgrades; any number of queries may be pending."""
+        """Query the imputer for holes, probes and upgrades; any number of queries may be pending.
+
+        Args:
+            closed: rows of closed steps.
+            probes: of these steps.
+            upgrades: final rows to fill again.
+            scores: of the partition, which know where the model rests; None: it is called for every window.
+        """
         if not closed and not probes and not upgrades:
             return []
         start_s = time.perf_counter()
         models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in probes])
         answers = await asyncio.gather(
-            *(self._query_model(model_index, closed, probes) for model_index in models),
+            *(self._query_model(model_index, closed, probes, scores) for model_index in models),
             *(self._query_model(each.model_index, [each], (), upgrade=True) for each in upgrades),
         )
         metrics.impute_seconds.observe(time.perf_counter() - start_s)
@@ -226,7 +253,13 @@ class Pipeline:
         return out
 
     async def _query_model(
-        self, model_index: int, closed: Sequence[Closed], probes: Sequence[Probes], *, upgrade: bool = False
+        self,
+        model_index: int,
+        closed: Sequence[Closed],
+        probes: Sequence[Probes],
+        scores: Scores | None = None,
+        *,
+        upgrade: bool = False,
     ) -> Answer:
         """Send the windows of holes and of probes in one call, so that the imputer can batch them."""
         rows = concatenate([each for each in closed if each.model_index == model_index])
@@ -249,11 +282,11 @@ class Pipeline:
         )
         resolution = self._tables[model_index].resolution
         windows = Windows(model.name, values, observed, model.revise_after + 1, resolution, end_ms)
-        form: Imputed | None = None
-        if self.form_expert is None:
-            imputed = await self.imputer.impute(windows)
-        else:
-            imputed, form = await asyncio.gather(self.imputer.impute(windows), self.form_expert.answer(windows))
+        called = np.ones(len(windows), np.bool_)
+        worth = None if scores is None else scores.models[model_index].worth
+        if worth is not None:
+            called = windows_to_call(rows if hole_count else None, probed, worth, model.step_ms)
+        imputed, form = await self._answers(windows, called)
 
         def part(answer: Imputed | None, start: int, count: int) -> Imputed | None:
             return answer.slice(start, start + count) if answer is not None and count else None
@@ -267,7 +300,28 @@ class Pipeline:
             upgrade,
             part(form, 0, hole_count),
             part(form, hole_count, probe_count),
+            called[:hole_count],
+            bool(called[hole_count:].any()),
         )
+
+    async def _answers(self, windows: Windows, called: NDArray[np.bool_]) -> tuple[Imputed, Imputed | None]:
+        """The answers of the imputer and of the closed form, at the same time; the imputer's for `called` windows."""
+        if self.form_expert is None:
+            return await self.imputer.impute(windows), None
+        if self._model_gain > 0:
+            metrics.model_windows.labels(windows.model, "called").inc(int(called.sum()))
+            metrics.model_windows.labels(windows.model, "saved").inc(int((~called).sum()))
+        if called.all():
+            return await asyncio.gather(self.imputer.impute(windows), self.form_expert.answer(windows))
+        by_model, form = await asyncio.gather(
+            self._impute_some(windows.taken(np.flatnonzero(called))), self.form_expert.answer(windows)
+        )
+        if form is None or not form.form_version:  # it is gone or has failed: the imputer must fill all windows
+            return await self.imputer.impute(windows), form
+        return with_form(form, by_model, called), form
+
+    async def _impute_some(self, windows: Windows) -> Imputed | None:
+        return await self.imputer.impute(windows) if len(windows) else None
 
     def _settle(self, scores: Scores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
         model = self.catalogue.models[answer.model_index]
@@ -279,7 +333,10 @@ class Pipeline:
             questions, truth = Answers.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = probe_answers(probes, probe_imputed, table, answer.probe_form), probes.truth
-            hole_weight, probe_weight = scores.models[answer.model_index].walk(holes.cells, questions, truth)
+            of_model = scores.models[answer.model_index]
+            cells, questions = of_model.without_resting(holes.cells, questions, truth)
+            holes = replace(holes, cells=cells)
+            hole_weight, probe_weight = of_model.walk(cells, questions, truth)
             if imputed is not None:
                 imputed = blended(imputed, holes, hole_weight, answer.form)
             if probes is not None and probe_imputed is not None and not again:
@@ -314,8 +371,11 @@ class Pipeline:
 def _note_for_upgrades(upgrades: Upgrades, answer: Answer) -> None:
     """Remember which finals a lower rung has filled, and whether the model answers now."""
     rows, by_model = holes_of(answer.closed, answer.imputed)
+    if answer.closed is not None and answer.called is not None and len(rows):  # where it rests, nothing waits for it
+        called = answer.called[answer.closed.window[rows]]
+        rows, by_model = rows[called], by_model[called]
     probed_by_model = answer.probe_imputed is not None and bool((answer.probe_imputed.method == Method.MODEL).any())
-    if len(rows) or answer.probe_imputed is not None:
+    if len(rows) or (answer.probe_imputed is not None and answer.probes_called):
         upgrades.model_available = probed_by_model or bool(by_model.any())
     if answer.closed is not None:
         upgrades.add(answer.closed, rows[~by_model])

@@ -13,7 +13,7 @@ from glaim_stream.decode.readings import Readings
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.clock import ClosingOffsets
 from glaim_stream.windows.closing import Closed, close_step, concatenate, correct
-from glaim_stream.windows.history import history_steps
+from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.outages import Outage, OutageTracker
 from glaim_stream.windows.probes import Prober, Probes, Sampling
@@ -43,8 +43,8 @@ class ModelWindows:
             model_index: in the catalogue.
             max_ahead_ms: how far beyond the partition's newest event time a reading may be stamped.
             shared_clock: other models' readings move the clock too.
-            sampling: which groups are probed; None: none. A rebuild has to repeat the probes of the last HORIZON
-                steps, so with probes offsets are remembered for longer.
+            sampling: which groups are probed; None: none. A rebuild has to repeat the probes of the last
+                `error_steps`, so with probes offsets are remembered for longer.
             clock_kept: see Rules.
             slice_bytes: of the steps that are closed before their rows are handed over.
         """
@@ -60,7 +60,7 @@ class ModelWindows:
             model.window,
             self._ahead,
             mean=model.bucket == "mean",
-            offsets_back=history_steps(model.window, scored=sampling is not None) - model.window,
+            offsets_back=0 if sampling is None else error_steps(scored=True, judged=sampling.judged),
         )
         self.rules = Rules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index, clock_kept)
         self._outage_tracker = OutageTracker(self.rings, self.rules)

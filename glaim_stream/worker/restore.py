@@ -19,7 +19,6 @@ from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore, Restored
 from glaim_stream.windows.clock_closes import ClockClose
-from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import Probes, newest_steps
 
@@ -65,7 +64,7 @@ class Rebuild:
         self._windows.rebuilding = True
         self._isolation = Isolation(pipeline, self._windows) if isolate else None
         self._clock: deque[ClockClose] = deque()  # to be repeated, oldest first
-        self._probes: list[Probes] = []  # of the newest HORIZON steps, whose errors the scores remember
+        self._probes: list[Probes] = []  # of the newest `error_steps`, whose errors the scores remember
 
     def recall(self, commit: Commit) -> None:
         """Judge the records' times as before this commit, and repeat between them what the wall clock published."""
@@ -117,7 +116,7 @@ class Rebuild:
         return Restored(windows, self._probes)
 
     def _keep_probes(self, applied: Applied) -> None:
-        self._probes = newest_steps([*self._probes, *applied.probes], HORIZON)
+        self._probes = newest_steps([*self._probes, *applied.probes], self._pipeline.error_steps)
 
 
 def _ignore(commit: Commit) -> None:

@@ -86,7 +86,7 @@ def _prepared(settings: Settings) -> faust.App:
         ensure_topics(settings)
         require_transactions(settings)
         health.topics_are_there()
-        for finding in notable_topics(settings, history_ms(catalogue, scored=settings.scored)):
+        for finding in notable_topics(settings, history_ms(catalogue, scored=settings.scored, judged=settings.judged)):
             log.warning("%s", finding)
     except BaseException:
         watch.dismiss()

@@ -13,6 +13,7 @@ from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker import restore
 from glaim_stream.worker.restore import CannotApply, Rebuild, TopicRestore
@@ -84,11 +85,12 @@ async def test_probes_of_every_part_are_kept_up_to_the_horizon(isolate: bool, mo
             return iter([Applied([], [], probes=[f"probe {records[0].offset}"])])  # type: ignore[list-item]
 
     monkeypatch.setattr(restore, "newest_steps", newest_steps)
-    rebuild = Rebuild(Probing(RULES, {}, Ladder([Interpolation()])), lambda: 10**6, isolate=isolate)
+    pipeline = Probing(RULES, {}, Ladder([Interpolation()]), score_share=1.0)
+    rebuild = Rebuild(pipeline, lambda: 10**6, isolate=isolate)
     for record in topic(3):
         await rebuild.apply([record])
     assert rebuild.restored().probes == ["probe 0", "probe 1", "probe 2"]
-    assert kept == [restore.HORIZON] * 3
+    assert kept == [HORIZON] * 3
 
 
 async def test_the_windows_before_a_batch_are_rebuilt_from_the_records_below_it() -> None:

@@ -1,0 +1,88 @@
+"""A stream whose models have a closed form, both simulated: pipelines, records and rows of one partition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from glaim_stream.imputers.form_expert import FormExpert
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.records import Method, Rows
+from tests.support import Neighbours, Record, catalogue, contract, json_record
+
+NOW_MS = 10**9
+RULES = catalogue(sensors=4, window=12, revise_after=2, max_gap=8)
+QUANTILES = {
+    "gap_ages": [1],
+    "newest_lower": [[-7.0]] * 4, "newest_upper": [[7.0]] * 4,
+    "interior_lower": [[-7.0]] * 4, "interior_upper": [[7.0]] * 4,
+}  # fmt: skip
+AWAY = Ladder([Interpolation()])
+
+
+class Offset(Neighbours):
+    """A model whose values are all too high."""
+
+    def __init__(self, offset: float) -> None:
+        self.offset = offset
+
+    async def impute(self, windows: Windows) -> Imputed:
+        found = await super().impute(windows)
+        return replace(found, values=found.values + self.offset)
+
+
+class Form:
+    """A closed form with the values of an imputer and a deviation of 2; absent, failing, or all declined on demand."""
+
+    name = "gaussian"
+
+    def __init__(self, imputer: Imputer, version: str = "01234567") -> None:
+        self.imputer, self.version = imputer, version
+        self.outcome: Exception | None = None
+        self.declines = False
+
+    async def impute(self, windows: Windows) -> Imputed:
+        if self.outcome is not None:
+            raise self.outcome
+        values = (await self.imputer.impute(windows)).values
+        method = np.full(values.shape, Method.NONE if self.declines else Method.GAUSSIAN, np.int8)
+        version = [f"gaussian-{self.version}"] * len(windows)
+        return Imputed(values, method, version, np.full(values.shape, np.nan if self.declines else 2.0))
+
+    async def close(self) -> None:
+        pass
+
+
+def records(steps: int, *, groups: int = 3, constant: bool = True) -> list[Record]:
+    """Sensors that move together by about 100 per step; with `constant`, the first one has a constant value."""
+    random, out = np.random.default_rng(5), list[Record]()
+    for step in range(steps):
+        for group in range(groups):
+            common = 100.0 * random.standard_normal()
+            for sensor in range(4):
+                if not (step > 40 and (step + 3 * group) % 7 < 2 and sensor == group % 4):
+                    value = 1000.0 * sensor + common if sensor or not constant else 7.0
+                    out.append(
+                        json_record(len(out), group=f"g{group}", sensor=f"s{sensor}", ts=step * 1000, value=value)
+                    )
+    return out
+
+
+def pipeline_of(imputer: Imputer, form: Form | None, share: float = 1.0, gain: float = 0.0) -> Pipeline:
+    contracts = {"m": contract(4, window=12, residual_quantiles=QUANTILES)}
+    expert = None if form is None else FormExpert(form)
+    return Pipeline(RULES, contracts, imputer, form_expert=expert, score_share=share, model_gain=gain)
+
+
+async def rows_of(pipeline: Pipeline, topic: list[Record], batch: int = 50, *, told: bool = True) -> Rows:
+    """All rows that one partition emits; with `told`, queries know the scores, as those of an engine do."""
+    windows, scores, parts = pipeline.windows(), pipeline.scores(), list[Rows]()
+    for start in range(0, len(topic), batch):
+        applied = pipeline.apply(windows, topic[start : start + batch], now_ms=NOW_MS)
+        answers = await pipeline.query(applied.closed, applied.probes, scores=scores if told else None)
+        parts += [rows for _, rows in pipeline.settle(scores, answers)]
+    return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))
