@@ -129,7 +129,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Error relative to the baseline", "Mean absolute error over an hour; the baseline is 1, less is better.",
             "none",
             (
-                'glaim:score_mae:ratio1h{method=~"model|blend", {of}} / ignoring (method) group_left () '
+                'glaim:score_mae:ratio1h{method=~"model|gaussian|blend", {of}} / ignoring (method) group_left () '
                 '(glaim:score_mae:ratio1h{method="baseline", {of}} > 0)',
                 "{{sensor}} by {{method}}",
             ),
