@@ -63,7 +63,8 @@ class ModelScores:
 
     The answers show how many experts there are. When a closed form appears or goes, the errors are dropped: the prior
     weights depend on the number of experts, and an expert that only sleeps must not change them. 96 steps later the
-    weights are those of a worker that has had these experts all the time.
+    weights are those of a worker that has had these experts all the time. The bound of `experts` holds for the steps
+    before and after it apart.
     """
 
     def __init__(self, sensors: int, experts: int = WITHOUT_FORM, *, gain: float = 0.0) -> None:

@@ -75,7 +75,7 @@ def records(steps: int, *, groups: int = 3, constant: bool = True) -> list[Recor
 def pipeline_of(imputer: Imputer, form: Form | None, share: float = 1.0, gain: float = 0.0) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=QUANTILES)}
     expert = None if form is None else FormExpert(form)
-    return Pipeline(RULES, contracts, imputer, form_expert=expert, score_share=share, model_gain=gain)
+    return Pipeline(RULES, contracts, imputer, form_expert=expert, score_share=share, model_gain=gain, upgrades=True)
 
 
 async def rows_of(pipeline: Pipeline, topic: list[Record], batch: int = 50, *, told: bool = True) -> Rows:
@@ -83,6 +83,7 @@ async def rows_of(pipeline: Pipeline, topic: list[Record], batch: int = 50, *, t
     windows, scores, parts = pipeline.windows(), pipeline.scores(), list[Rows]()
     for start in range(0, len(topic), batch):
         applied = pipeline.apply(windows, topic[start : start + batch], now_ms=NOW_MS)
-        answers = await pipeline.query(applied.closed, applied.probes, scores=scores if told else None)
+        upgrades = pipeline.upgrades(windows, scores)
+        answers = await pipeline.query(applied.closed, applied.probes, upgrades, scores if told else None)
         parts += [rows for _, rows in pipeline.settle(scores, answers)]
     return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))

@@ -14,6 +14,7 @@ from glaim_stream.errors import ImputerAbsent, ImputerError
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.records import Method, Rows
+from glaim_stream.vocabulary import UPGRADED
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import Probes, newest_steps
@@ -92,6 +93,24 @@ async def test_while_the_model_is_away_the_better_of_form_and_baseline_fills() -
     late = late_holes(rows)
     assert (rows.method[late & (rows.sensor > 0)] == Method.GAUSSIAN).all()
     assert set(rows.method[late & (rows.sensor == 0)].tolist()) <= {Method.LAST_VALUE, Method.INTERPOLATION}
+
+
+async def test_finals_of_form_and_baseline_are_made_again_by_the_model_with_its_interval() -> None:
+    class Returning(Neighbours):
+        back = False
+
+        async def impute(self, windows: Windows) -> Imputed:
+            assert windows.end_ms is not None
+            self.back |= bool(windows.end_ms.max() >= 120_000)
+            return await (super().impute(windows) if self.back else AWAY.impute(windows))
+
+    pipeline = pipeline_of(Returning(), Form(Offset(500.0)))
+    rows = await rows_of(pipeline, records(160), batch=11)
+    again = (rows.revision == UPGRADED) & (rows.sensor > 0)
+    assert again.sum() > 3
+    assert (rows.ts_ms[again] < 120_000).all()
+    assert set(rows.method[again].tolist()) <= {Method.MODEL, Method.BLEND}
+    assert {pipeline._versions[code] for code in rows.version[again].tolist()} == {"1"}
 
 
 async def test_a_form_that_agrees_with_the_baseline_makes_no_blends() -> None:

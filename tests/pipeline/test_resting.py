@@ -14,6 +14,7 @@ from glaim_stream.errors import ImputerAbsent
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import Method, Rows
+from glaim_stream.vocabulary import UPGRADED
 from glaim_stream.windows.probes import Probes, newest_steps
 from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset, pipeline_of, records, rows_of
 from tests.support import Neighbours, Record
@@ -63,6 +64,7 @@ async def test_a_model_that_gains_nothing_is_called_for_the_probes_of_judged_ste
     assert model.calls(0, BLOCK, judged=False) > 100
     assert model.calls(*late, judged=False) <= 3 * 9, "the first batch of a block is not decided yet"
     assert model.calls(*late, judged=True) > 50
+    assert (rows.revision < UPGRADED).all(), "no row waits for a model at rest"
     filled = (rows.ts_ms > 2 * BLOCK * 1000) & ~rows.observed
     assert set(rows.method[filled].tolist()) <= {Method.GAUSSIAN, Method.BLEND, Method.INTERPOLATION, Method.LAST_VALUE}
     assert (rows.method[filled] == Method.GAUSSIAN).mean() > 0.9
