@@ -185,7 +185,7 @@ def test_without_torch_the_error_states_what_to_install(monkeypatch: pytest.Monk
 async def test_while_triton_is_unavailable_the_local_model_imputes(repository: Path) -> None:
     chosen = Settings(model_repository=repository, triton="localhost:1", triton_deadline_s=0.2, fallback_local=True)
     ladder = create_ladder(chosen, {"m": read_contract(repository / "m")})
-    assert [rung.name for rung in ladder.rungs] == ["triton", "local", "gaussian", "interpolation"]
+    assert [rung.name for rung in ladder.rungs] == ["triton", "local", "interpolation"]
     windows = Windows("m", np.ones((1, 2, 6), np.float32), np.ones((1, 2, 6), np.bool_), 1)
     answer = await ladder.impute(windows)
     assert (answer.method == Method.MODEL).all()
