@@ -11,6 +11,7 @@ the archive) is refused as well.
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import pickletools
 import re
@@ -24,6 +25,7 @@ from glaim_stream.errors import ModelError, listed
 from glaim_stream.models.operators import ALLOWED
 
 _MAX_TEXT_BYTES = 16 * 1024**2  # code and pickles unpacked; those of a GLAIM have 0.1 MB
+_PARSES = 5  # two threads meet rarely, and five times in a row never
 _ENTRIES = re.compile(
     r"(data\.pkl|constants\.pkl|version|byteorder|\.data/(version|serialization_id)|\.format_version|"
     r"\.storage_alignment|(data|constants)/[0-9]+|code/[A-Za-z0-9_/]+\.py(\.debug_pkl)?)"
@@ -138,10 +140,21 @@ def _operators_of_code(code: bytes, name: str) -> set[str]:
                 token.type == tokenize.STRING and not _STRING.fullmatch(token.string)
             ):
                 raise _Refused(f"{name}, line {token.start[0]}: expected no comment and no unusual text")
-        tree = ast.parse(text)
-        return _Code(name, tree).operators()
-    except (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError) as error:
+        return _Code(name, _parse(text)).operators()
+    except (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError, SystemError) as error:
         raise _Refused(f"{name} cannot be read: {error}") from error
+
+
+def _parse(text: str) -> ast.Module:
+    """Parse the text, again where another parse came in between.
+
+    CPython 3.11 counts the depth of all parses of a process in one place. A parse that another one interrupts, in a
+    second thread or in the garbage collector, ends in a `SystemError` (https://github.com/python/cpython/issues/106905).
+    """
+    for _ in range(_PARSES - 1):
+        with contextlib.suppress(SystemError):
+            return ast.parse(text)
+    return ast.parse(text)
 
 
 class _Code:
