@@ -212,6 +212,7 @@ async def test_values_of_a_fallback_baseline_are_published_unchanged() -> None:
         assert np.array_equal(getattr(one, name), getattr(two, name), equal_nan=True)
 
 
+@pytest.mark.slow  # quicker: a restarted partition in tests/worker/test_partition.py
 @given(
     events=st.lists(
         st.tuples(st.integers(0, 70), st.integers(0, 4), st.integers(0, 3), st.integers(-9, 9)), min_size=2

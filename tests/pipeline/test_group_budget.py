@@ -82,6 +82,7 @@ def test_a_group_that_has_been_silent_for_a_window_makes_room() -> None:
     assert apply(made, windows, reading(400, "c", 320)).rejects == []
 
 
+@pytest.mark.slow  # quicker: the letters of forty thousand names below
 def test_a_refused_reading_moves_the_clock_so_that_a_rebuild_closes_the_same_steps() -> None:
     made = pipeline(1)
     windows = made.windows()

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.blend.scores import Scores
@@ -108,6 +109,7 @@ async def test_a_model_that_became_better_is_called_again_within_two_blocks() ->
     assert (rows.method[later] == Method.MODEL).mean() > 0.9
 
 
+@pytest.mark.slow  # quicker: the weights after a rebuild in test_form_in_stream.py
 def test_after_a_rebuild_the_same_windows_are_called() -> None:
     topic = records(5 * BLOCK, groups=2)
 

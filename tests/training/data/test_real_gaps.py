@@ -203,6 +203,7 @@ def test_all_real_gaps_are_recognised(name: str) -> None:
     assert (scale.std > 0).all()
 
 
+@pytest.mark.slow  # quicker: what a batch hides, above
 @pytest.mark.parametrize("name", REAL)
 def test_real_gaps_are_never_hidden_cells(name: str) -> None:
     config, series = real(name)
