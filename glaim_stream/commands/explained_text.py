@@ -105,7 +105,7 @@ def text_lines(done: Explained, cell: Cell, notes: list[str], top: int) -> Itera
         yield printable(f"note: {note}")
     readings = _readings(done, cell)
     size = max([abs(row.value), *(abs(each["contribution"]) for each in readings)])
-    digits = max(0, 4 - math.floor(math.log10(size))) if size > 0 else 4
+    digits = max(0, 5 - math.floor(math.log10(size))) if size > 0 else 5
 
     def line(name: str, value: float, sign: str = "+") -> str:
         return f"{printable(name):<{_WIDTH}}{value:>{sign}16.{min(digits, 12)}f}"
