@@ -181,7 +181,7 @@ async def _window_of_topic(
         notes.append(f"retention has removed the input before offset {part.begin}, and with it perhaps some readings")
     window = estimates.of_revision(revision)
     if window is None:
-        estimates.close()
+        estimates.close(silence=True)
         window = estimates.of_revision(revision)
         notes.append("the wall clock closed the step, so the worker may have had fewer readings of it")
     if window is None or window.values is None:

@@ -18,6 +18,8 @@ from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.vocabulary import FINAL, UPGRADED
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 
+_FAR_MS = 1 << 53  # of the wall clock: beyond every idle timeout
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -61,9 +63,12 @@ class CellEstimates:
         for applied in self._pipeline.slices(self._windows, records, now_ms=now_ms):
             self._collect(applied.closed)
 
-    def close(self) -> None:
-        """Close the steps that are still open, as the wall clock does when nothing more comes."""
-        while (fed := self._windows.close_end()).closed:
+    def close(self, *, silence: bool = False) -> None:
+        """Close the steps that are still open, up to the newest reading; with `silence` also those after it.
+
+        The wall clock does the same when nothing more comes.
+        """
+        while (fed := self._windows.close_idle(_FAR_MS) if silence else self._windows.close_end()).closed:
             self._collect(fed.closed)
 
     def newest(self) -> Estimate | None:

@@ -77,3 +77,18 @@ def test_open_steps_have_windows_once_they_are_closed() -> None:
     found = estimates.newest()
     assert found is not None
     assert (found.revision, found.step) == (PROVISIONAL, 11)
+
+
+async def test_a_silence_has_windows_until_its_gap_is_too_old() -> None:
+    """The wall clock goes on where no reading comes: steps 20 to 27, with a largest gap of 8."""
+    topic = records(20, groups=1, constant=False)
+    found = {}
+    for step in range(19, 31):
+        estimates = CellEstimates(pipeline_of(AWAY, None, share=0.0), "g0", 2, step * 1000)
+        estimates.add(topic, now_ms=NOW_MS)
+        estimates.close()
+        assert (estimates.newest() is None) == (step > 19)
+        estimates.close(silence=True)
+        found[step] = estimates.newest()
+    filled = [step for step, each in found.items() if each is not None and each.values is not None]
+    assert filled == list(range(20, 28))
