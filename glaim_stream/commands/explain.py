@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -116,8 +115,6 @@ def _means(settings: Settings, pipeline: Pipeline, cell: Cell) -> Means:
     from glaim_stream.output.sensor_tables import SensorTables
 
     watched = WatchedForm(settings.model_repository / cell.model.name, cell.model, settings.trust)
-    if watched.problem:
-        print(f"the closed form cannot be used: {watched.problem}", file=sys.stderr)
     contract = pipeline.contracts.get(cell.model.name)
     table = SensorTables(pipeline.catalogue, pipeline.contracts)[pipeline.catalogue.models.index(cell.model)]
 

@@ -72,7 +72,8 @@ def of_form(form: ClosedForm, window: Estimate, sensor: int) -> Parts | None:
         return None
     named = Part(_BASES[found.basis], found.base), Part("bounds of the closed form", found.bounded)
     parts = tuple(part for part in named if part.value)
-    return Parts(found.value, found.contributions, parts, found.deviation)
+    out = Parts(found.value, found.contributions, parts, found.deviation)
+    return out.completed(found.value, "rounding errors: sensors are nearly copies or sums of one another")
 
 
 def of_baseline(window: Estimate, sensor: int) -> tuple[Parts, Method] | None:

@@ -20,6 +20,8 @@ contributions, and one that carries the last value has the base 0 and that readi
 
 *Bounded.* What the form's bounds took away from the answer or added to it; 0 as a rule.
 
+*Residual.* Rounding errors, below 1e-9 of the largest part; up to 1e-6 where sensors are copies or sums of one another.
+
 Source: integrated gradients (Sundararajan et al., 2017), along a line in transformed units; for logarithms this is the
 logarithmic mean Divisia index (Ang, 2004).
 """
@@ -42,7 +44,9 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Origins = dict[tuple[int, int], tuple[float, Doubles]]  # of Relations.origins
 
-_TOLERANCE = 1e-9  # of the sum, relative to its largest part
+# Of the sum, relative to its largest part. Weights are solved for apart from the value; usually both agree to 1e-12,
+# and to 1e-7 where sensors are copies or sums of one another.
+_TOLERANCE = 1e-6
 LEVEL, EXPECTED, RELATION, CARRIED = "level", "expected level", "relation", "last value"
 
 
@@ -67,7 +71,7 @@ class Explanation:
 
     @property
     def residual(self) -> float:
-        """The value less its parts: rounding errors, at most 1e-9 of the largest part."""
+        """The value less its parts: rounding errors."""
         return self.value - self.base - self.bounded - float(self.contributions.sum())
 
 
