@@ -14,6 +14,7 @@ from glaim_stream.commands import (
     contract,
     dlq,
     dump,
+    explain,
     learn,
     models,
     produce,
@@ -45,6 +46,7 @@ app.command()(replay.replay)
 app.command()(tail.tail)
 app.command()(dump.dump)
 app.command()(learn.learn)
+app.command()(explain.explain)
 app.command()(audit.audit)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(catalogue.app, name="catalogue")

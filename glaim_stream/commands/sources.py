@@ -47,8 +47,8 @@ class MessageFlags:
 
 
 @dataclass(frozen=True)
-class FileFlags:
-    """Flags that tell how a file of readings is to be understood."""
+class ColumnFlags:
+    """Flags that tell how the columns of a file of readings are to be understood."""
 
     time_column: Annotated[
         str | None,
@@ -56,9 +56,6 @@ class FileFlags:
                      "date]"),
     ] = None  # fmt: skip
     separator: Annotated[str, typer.Option(help="Separator of group and sensor in a wide file's column names.")] = "."
-    group: Annotated[
-        str | None, typer.Option(help="The group of a file that names none; its columns are then sensors.")
-    ] = None
     missing: Annotated[
         list[str] | None,
         typer.Option(help="A number or text (`Bad`) that means no reading; repeatable. [default: -9999]"),
@@ -69,6 +66,15 @@ class FileFlags:
         typer.Option(
             help="Order of dates such as 1/2/2026: day or month first. [default: inferred from the other dates]"
         ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class FileFlags(ColumnFlags):
+    """Flags that tell how a file of readings is to be understood."""
+
+    group: Annotated[
+        str | None, typer.Option(help="The group of a file that names none; its columns are then sensors.")
     ] = None
 
 

@@ -79,6 +79,24 @@ class Conditional:
         variance[nothing] = np.diagonal(self._covariance)[: self.cells]
         return mean, variance
 
+    def weights(self, observed: Bools, cell: int) -> Doubles:
+        """Return the weights of the observed cells in the mean of a cell that is not; 0 at all others.
+
+        Args:
+            observed: bool [D].
+            cell: index of a cell that is not observed.
+        """
+        out = np.zeros(self.cells)
+        seen, hole = np.flatnonzero(observed), np.flatnonzero(~observed)
+        if not len(seen):
+            return out
+        if len(hole) <= self.cells // 2:
+            row = np.linalg.solve(self._precision[np.ix_(hole, hole)], (hole == cell).astype(np.float64))
+            out[seen] = -row @ self._precision[np.ix_(hole, seen)]
+        else:
+            out[seen] = np.linalg.solve(self._covariance[np.ix_(seen, seen)], self._covariance[seen, cell])
+        return out
+
     def _by_precision(
         self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64], wanted: Bools
     ) -> None:

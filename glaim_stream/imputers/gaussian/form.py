@@ -144,13 +144,10 @@ class ClosedForm:
         bins = self.phase.of_windows(end_ms, self.steps, self.step_ms) if self.phase else None
         mean, deviation = np.empty((*values.shape[:2], newest)), np.empty((*values.shape[:2], newest))
         without = np.zeros(len(values), np.bool_)
-        level = None if self.span == self.steps else carried_value(values, complete)
+        level = self.neighbours(values, complete)
         for tile in tiles_of(self.steps, self.span, newest):
             cut = slice(tile.start, tile.start + self.span)
-            part, seen = values[:, :, cut], complete[:, :, cut]
-            if level is not None:
-                part, seen = _with_neighbour(part, seen, level[:, :, cut])
-            seen = continuous(self.kinds, part, seen)
+            part, seen = self.part(values, complete, level, cut)
             found = self._mixed(part, seen, None if bins is None else bins[:, cut], tile.newest)
             if level is not None and tile.first == tile.start:  # a neighbour's place is as uncertain as the next one
                 added = seen[:, :, 0] & ~complete[:, :, tile.start]
@@ -158,7 +155,7 @@ class ClosedForm:
             out = slice(tile.first - kept.start, tile.last - kept.start)
             mean[:, :, out], deviation[:, :, out] = (each[:, :, : tile.last - tile.first] for each in found[:2])
             without |= found[2]
-        mean, deviation = self._bounded(values, complete, mean, deviation * self.calibration)
+        mean, deviation = np.clip(mean, *self.bounds(values, complete)), deviation * self.calibration
         exact = complete[:, :, kept]
         mean, deviation = np.where(exact, values[:, :, kept], mean), np.where(exact, 0.0, deviation)
         carried = carries(self.kinds, values, complete)
@@ -168,6 +165,17 @@ class ClosedForm:
             mean = np.where(hole, last, mean)
             deviation = np.where(hole, self.carried_deviation[:, None], deviation)
         return mean, np.where(np.isnan(mean), np.nan, deviation), without
+
+    def neighbours(self, values: Doubles, complete: Bools) -> Doubles | None:
+        """Return values [n, C, T] for sensors that are silent in a part of a window; None where windows stay whole."""
+        return None if self.span == self.steps else carried_value(values, complete)
+
+    def part(self, values: Doubles, complete: Bools, neighbours: Doubles | None, cut: slice) -> tuple[Doubles, Bools]:
+        """Return the steps `cut` of windows and of their observed cells, as the variants get them."""
+        part, seen = values[:, :, cut], complete[:, :, cut]
+        if neighbours is not None:
+            part, seen = _with_neighbour(part, seen, neighbours[:, :, cut])
+        return part, continuous(self.kinds, part, seen)
 
     def _mixed(
         self, values: Doubles, observed: Bools, bins: Ints | None, newest: int
@@ -186,17 +194,14 @@ class ClosedForm:
                     values[suits], observed[suits], None if bins is None else bins[suits], newest
                 )
             if variant.transform.logarithm.any():
-                margin = _LOG_DEVIATIONS * plain[1]
-                least = np.where(observed, values, np.inf).min(axis=2, keepdims=True)
-                most = np.where(observed, values, -np.inf).max(axis=2, keepdims=True)
-                found = np.clip(found, np.minimum(plain[0] - margin, least), np.maximum(plain[0] + margin, most))
+                found = np.clip(found, *log_bounds(values, observed, *plain))
                 spread = np.minimum(spread, _LOG_DEVIATIONS * plain[1])
             mean += weight * found
             variance += weight * spread**2
         return mean, np.sqrt(variance), without
 
-    def _bounded(self, values: Doubles, observed: Bools, mean: Doubles, deviation: Doubles) -> tuple[Doubles, Doubles]:
-        """Keep answers near the observed cells of their sensor, or near the training's where there is none."""
+    def bounds(self, values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
+        """Return bounds [n, C, 1] near each sensor's observed cells, or near the training's where there is none."""
         least = np.where(observed, values, np.inf).min(axis=2)
         most = np.where(observed, values, -np.inf).max(axis=2)
         silent = least > most
@@ -204,7 +209,15 @@ class ClosedForm:
             swing = np.maximum(self.swing, most - least)
             low = np.where(silent, self.lowest, least - swing)[:, :, None]
             high = np.where(silent, self.highest, most + swing)[:, :, None]
-        return np.clip(mean, low, high), deviation
+        return low, high
+
+
+def log_bounds(values: Doubles, observed: Bools, mean: Doubles, deviation: Doubles) -> tuple[Doubles, Doubles]:
+    """Return bounds [n, C, k] of an answer by logarithms, given the plain mean and deviation [n, C, k]."""
+    margin = _LOG_DEVIATIONS * deviation
+    least = np.where(observed, values, np.inf).min(axis=2, keepdims=True)
+    most = np.where(observed, values, -np.inf).max(axis=2, keepdims=True)
+    return np.minimum(mean - margin, least), np.maximum(mean + margin, most)
 
 
 def _with_neighbour(values: Doubles, observed: Bools, carried: Doubles) -> tuple[Doubles, Bools]:

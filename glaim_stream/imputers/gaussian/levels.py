@@ -49,9 +49,7 @@ class Levels:
         with_silent = np.flatnonzero(~known.all(axis=1))
         if not len(with_silent):
             return level, variance
-        span = self.highest - self.lowest
-        near = (level >= self.lowest - span) & (level <= self.highest + span)
-        usable: Bools = np.logical_and(known, near)
+        usable = self._usable(level, known)
         patterns, which = np.unique(usable[with_silent], axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
             rows = with_silent[which.reshape(-1) == number]
@@ -63,14 +61,41 @@ class Levels:
         level[np.logical_and(stranger[:, None], ~known)] = np.nan
         return level, variance
 
+    def slopes(self, level: Doubles, known: Bools, sensor: int) -> Doubles:
+        """Return the derivatives [C] of a silent sensor's expected level by the levels of one window.
+
+        Args:
+            level: float64 [C]; ignored where not known.
+            known: bool [C].
+            sensor: one that is not known.
+        """
+        usable = self._usable(np.where(known, level, 0.0)[None], known[None])[0]
+        slopes: Doubles = np.zeros(len(level))
+        if usable.any():
+            weights = self._weights(usable)[:, sensor]
+            mean = self.mean[sensor] + (level[usable] - self.mean[usable]) @ weights
+            if self.lowest[sensor] < mean < self.highest[sensor]:  # elsewhere the expectation is the bound
+                slopes[usable] = weights
+        return slopes
+
+    def _usable(self, level: Doubles, known: Bools) -> Bools:
+        """Which known levels [n, C] are near those that were seen."""
+        span = self.highest - self.lowest
+        usable: Bools = known & (level >= self.lowest - span) & (level <= self.highest + span)
+        return usable
+
+    def _weights(self, pattern: Bools) -> Doubles:
+        """Weights [k, C] of the k levels of a pattern [C] in the expectation of each level."""
+        system = self.covariance[np.ix_(pattern, pattern)]
+        scale = np.diagonal(system)
+        ridge = _RIDGE * scale + np.where(scale > 0, 0.0, 1.0)
+        return np.linalg.solve(system + np.diag(ridge), self.covariance[pattern]).astype(np.float64, copy=False)
+
     def _given(self, level: Doubles, pattern: Bools) -> tuple[Doubles, Doubles]:
         """Expectations [n, C] and variances [C] given the sensors of a pattern [C]."""
         spread, mean = np.diagonal(self.covariance).copy(), np.tile(self.mean, (len(level), 1))
         if pattern.any():
-            system = self.covariance[np.ix_(pattern, pattern)]
-            scale = np.diagonal(system)
-            system = system + np.diag(_RIDGE * scale + np.where(scale > 0, 0.0, 1.0))
-            weights = np.linalg.solve(system, self.covariance[pattern])
+            weights = self._weights(pattern)
             # One product a window: in a product of matrices the last bits would depend on the number of windows.
             mean += ((level[:, None, pattern] - self.mean[pattern]) @ weights)[:, 0]
             spread = np.maximum(spread - (weights * self.covariance[pattern]).sum(axis=0), 0.0)

@@ -51,6 +51,37 @@ class Relations:
                 observed[window, sensor, step] = True
         return values, observed
 
+    def origins(self, observed: Bools) -> dict[tuple[int, int], tuple[float, Doubles]]:
+        """Return how the cells that `apply` fills follow from observed ones of their step.
+
+        Args:
+            observed: bool [C, T].
+
+        Returns:
+            By sensor and step: a constant, and weights [C] of the observed values of that step.
+        """
+        found: dict[tuple[int, int], tuple[float, Doubles]] = {}
+        if not len(self.constants):
+            return found
+        observed = observed.copy()
+        for _ in range(2):
+            for row, constant in zip(self.coefficients, self.constants, strict=True):
+                members = np.flatnonzero(row)
+                for step in np.flatnonzero((~observed[members]).sum(axis=0) == 1).tolist():
+                    sensor = int(members[(~observed[members, step]).argmax()])
+                    base, weights = constant / row[sensor], np.zeros(len(row))
+                    for member in members[members != sensor].tolist():
+                        share = -row[member] / row[sensor]
+                        inner, of_inner = found.get((member, step), (0.0, None))
+                        base += share * inner
+                        if of_inner is None:
+                            weights[member] += share
+                        else:
+                            weights += share * of_inner
+                    found[sensor, step] = base, weights
+                    observed[sensor, step] = True
+        return found
+
 
 def find_relations(values: Doubles, observed: Bools) -> Relations:
     """Return the relations that hold at all complete steps.

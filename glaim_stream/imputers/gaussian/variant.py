@@ -34,6 +34,11 @@ class Variant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_conditional", Conditional(self.covariance))
 
+    @property
+    def conditional(self) -> Conditional:
+        """The distribution of transformed windows less their levels."""
+        return self._conditional
+
     def fill(
         self,
         values: Doubles,

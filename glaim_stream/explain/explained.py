@@ -1,0 +1,154 @@
+"""A row and its parts: the value made again from its window, and where it differs from the published one, why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from glaim_stream.errors import ModelError, SettingsError
+from glaim_stream.explain.estimates import Estimate
+from glaim_stream.explain.parts import Answers, Parts, of_baseline, of_form, of_network
+from glaim_stream.imputers.closed_form import version_of
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.output.repair import bands, publishable
+from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.vocabulary import METHODS, Method
+
+_SAME = 1e-9
+ROUNDING = "rounding to the sensor's resolution and limits"
+CORRECTION = "correction by the network"
+OTHER_EXPERTS = "the other experts of the blend"
+DIFFERENCE = "difference from the published value"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of a row: as it was published, or as it would be."""
+
+    value: float
+    method: Method
+    revision: int
+    gap_age: int
+    version: str = ""
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A row with the parts of its value.
+
+    recomputed: the value that its method has now; None where it cannot be made again, as that of a blend.
+    notes: sentences for the reader.
+    """
+
+    row: Row
+    window: Estimate
+    parts: Parts
+    recomputed: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Means:
+    """What values are made with: the closed form of the repository, the network, and the sensors' table.
+
+    form: None where the repository has none.
+    network: makes the answers for one cell, by its lag; None where there is no network.
+    network_version: of `network`.
+    """
+
+    form: ClosedForm | None
+    network: Callable[[int], Answers] | None
+    network_version: str
+    table: SensorTable
+
+
+def explain_published(row: Row, window: Estimate, sensor: int, means: Means) -> Explained:
+    """Explain a published value.
+
+    Args:
+        row: with a value that a method made.
+        window: of that row.
+        sensor: place of the cell's sensor.
+        means: what the repository holds.
+
+    Raises:
+        ModelError: the method's model is not there, or does not fill the cell.
+        ImputerError: the network fails.
+    """
+    notes: list[str] = []
+    form = None if means.form is None else of_form(means.form, window, sensor)
+    if row.method is Method.GAUSSIAN or (row.method in (Method.MODEL, Method.BLEND) and form is not None):
+        if form is None or means.form is None:
+            raise ModelError(
+                f"expected the closed form {row.version}, found "
+                + ("none" if means.form is None else "one that declines")
+            )
+        own = version_of(means.form)
+        if row.version.startswith("gaussian-") and row.version != own:
+            notes.append(f"the value was made by {row.version}; the model repository has {own}")
+        if row.method is not Method.GAUSSIAN:
+            name = CORRECTION if row.method is Method.MODEL else OTHER_EXPERTS
+            return Explained(row, window, form.completed(row.value, name), None, tuple(notes))
+        return _compared(row, window, form, sensor, means, notes)
+    if row.method is Method.MODEL:
+        if means.network is None:
+            raise ModelError(f"expected a closed form or the weights of version {row.version}, found neither")
+        if row.version != means.network_version:
+            notes.append(f"the value was made by version {row.version}; the repository has {means.network_version}")
+        lag = len(window.values[0]) - 1 - window.step if window.values is not None else 0
+        return _compared(row, window, of_network(means.network(lag), window), sensor, means, notes)
+    baseline = of_baseline(window, sensor)
+    if baseline is None:
+        raise ModelError(f"expected readings of the sensor in its window for {_name(row.method)}, found none")
+    parts, method = baseline
+    if row.method is Method.BLEND:
+        return Explained(row, window, parts.completed(row.value, OTHER_EXPERTS), None)
+    if method is not row.method:
+        notes.append(f"{_name(row.method)} made the value; from the window made again it would be {_name(method)}")
+    return _compared(row, window, parts, sensor, means, notes)
+
+
+def explain_unpublished(window: Estimate, sensor: int, means: Means) -> Explained:
+    """Explain the value that a worker would publish: the closed form's, or a baseline's without one.
+
+    Raises:
+        SettingsError: neither has a value.
+    """
+    parts, method, version = None, Method.GAUSSIAN, ""
+    lower = upper = None
+    if means.form is not None and (parts := of_form(means.form, window, sensor)) is not None:
+        version = version_of(means.form)
+    elif (baseline := of_baseline(window, sensor)) is not None:
+        parts, method = baseline
+    if parts is None:
+        raise SettingsError("expected readings from which the value follows, found none in the window")
+    value = _published(parts.value, sensor, means)
+    if parts.deviation is not None:
+        which = np.array([sensor])
+        low, high = bands(np.array([value]), np.array([parts.deviation]), which, means.table)
+        lower, upper = float(low[0]), float(high[0])
+    row = Row(value, method, window.revision, window.gap_age, version, lower, upper)
+    return Explained(row, window, parts.completed(value, ROUNDING), value)
+
+
+def _compared(row: Row, window: Estimate, parts: Parts, sensor: int, means: Means, notes: list[str]) -> Explained:
+    """The parts of a value that its method can make again, and a note where it is another one than was published."""
+    again = _published(parts.value, sensor, means)
+    if abs(again - row.value) <= _SAME * max(abs(again), abs(row.value)):
+        return Explained(row, window, parts.completed(row.value, ROUNDING), again, tuple(notes))
+    parts = parts.completed(again, ROUNDING).completed(row.value, DIFFERENCE)
+    if not notes:
+        notes.append("the model is the same, so the window differs from the worker's")
+    return Explained(row, window, parts, again, tuple(notes))
+
+
+def _published(value: float, sensor: int, means: Means) -> float:
+    return float(publishable(np.array([value]), np.array([sensor]), means.table)[0])
+
+
+def _name(method: Method) -> str:
+    return METHODS[method].replace("_", " ")
