@@ -82,7 +82,6 @@ def test_a_group_that_has_been_silent_for_a_window_makes_room() -> None:
     assert apply(made, windows, reading(400, "c", 320)).rejects == []
 
 
-@pytest.mark.slow  # quicker: the letters of forty thousand names below
 def test_a_refused_reading_moves_the_clock_so_that_a_rebuild_closes_the_same_steps() -> None:
     made = pipeline(1)
     windows = made.windows()
@@ -90,6 +89,7 @@ def test_a_refused_reading_moves_the_clock_so_that_a_rebuild_closes_the_same_ste
     assert len(apply(made, windows, reading(1, "b", 2)).closed) == 1
 
 
+@pytest.mark.slow  # quicker: the letters of forty thousand names below
 def test_names_that_come_and_go_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_codes, "_FEWEST", 10)
     made = Pipeline(FORGETFUL, {}, LastValue())

@@ -203,7 +203,6 @@ def test_all_real_gaps_are_recognised(name: str) -> None:
     assert (scale.std > 0).all()
 
 
-@pytest.mark.slow  # quicker: what a batch hides, above
 @pytest.mark.parametrize("name", REAL)
 def test_real_gaps_are_never_hidden_cells(name: str) -> None:
     config, series = real(name)
@@ -218,6 +217,7 @@ def test_real_gaps_are_never_hidden_cells(name: str) -> None:
     assert not (hidden & ~known).any()
 
 
+@pytest.mark.slow  # quicker: what a batch hides, above
 def test_training_on_data_with_gaps_gives_finite_losses_and_a_report(tmp_path: Path) -> None:
     """Car parks: 12 % missing, four days without any reading."""
     real("birmingham")
