@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.audit.outages import OutageEvent, read_outages
@@ -97,6 +97,7 @@ def test_a_group_with_a_late_reading_is_not_audited() -> None:
     st.integers(1, 9),
     st.sampled_from([0, 60, 150]),
 )
+@settings(max_examples=50)
 def test_any_ordered_readings_cause_the_expected_events(
     steps: dict[str, list[int]], batches: int, lateness_s: int
 ) -> None:
