@@ -20,6 +20,7 @@ from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
 from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.form_folders import form_folder
 from glaim_stream.models.sealed import Trust
 from glaim_stream.vocabulary import Method
 
@@ -106,7 +107,10 @@ class ClosedFormImputer:
             now_s: monotonic clock, seconds.
         """
         trust = trust or Trust()
-        self._watched = {each.name: WatchedForm(model_repository / each.name, each, trust) for each in models}
+        self._watched = {
+            each.name: WatchedForm(form_folder(model_repository, each.name, learned=each.learn), each, trust)
+            for each in models
+        }
         self._locks = {name: asyncio.Lock() for name in self._watched}
         self._now_s = now_s
         self._checked_s = dict.fromkeys(self._watched, now_s())

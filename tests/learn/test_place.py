@@ -117,3 +117,20 @@ def test_a_file_that_workers_refuse_is_replaced_and_named(tmp_path: Path) -> Non
 def test_a_dry_run_creates_nothing(tmp_path: Path) -> None:
     assert learned(rows(0, 300), tmp_path / "m", dry_run=True).chosen
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_form_can_be_placed_before_a_trial_and_the_next_one_is_tried(tmp_path: Path) -> None:
+    first = learn(rows(0, 24), model(), tmp_path, untried=True)
+    assert (first.chosen, first.held) == (True, 0)
+    assert ClosedForm.load(tmp_path).until_ms == START_MS + 24 * STEP_MS
+    assert not learn(rows(0, 30), model(), tmp_path, untried=True).chosen
+    second = learn(rows(0, 48), model(), tmp_path, untried=True)
+    assert second.held == WINDOW
+    assert IN_USE in second.errors
+
+
+def test_with_rows_for_a_trial_the_first_form_is_tried(tmp_path: Path) -> None:
+    noise = np.random.default_rng(2).normal(size=VALUES.shape).cumsum(axis=2)
+    done = learn(rows(0, 60, values=noise), model(), tmp_path, untried=True)
+    assert done.held == WINDOW
+    assert done.errors
