@@ -92,9 +92,10 @@ def learn(
     # SIGTERM does not end the first process of a container unless that handles it; a partial file is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     settings = stream.settings()
-    if settings.require_manifest or settings.manifest_key:
+    if settings.manifest_key:
         raise SettingsError(
-            "GLAIM_REQUIRE_MANIFEST or GLAIM_MANIFEST_KEY is set: workers refuse closed forms, which have no manifest"
+            "GLAIM_MANIFEST_KEY is set: workers refuse forms without a signature. Learn for another repository without "
+            "the key, sign gaussian.manifest.json there, and `glaim-stream models push` it"
         )
     rules = read_catalogue(settings.catalogue)
     name = only_model(rules, model)

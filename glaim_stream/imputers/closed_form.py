@@ -21,6 +21,7 @@ from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
 from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.form_folders import form_folder
+from glaim_stream.models.form_manifest import read_sealed_form
 from glaim_stream.models.sealed import Trust
 from glaim_stream.vocabulary import Method
 
@@ -39,7 +40,7 @@ class WatchedForm:
         Args:
             folder: the model's folder in the repository.
             model: the model's entry in the catalogue, which a closed form must fit.
-            trust: closed forms have no manifest, so none is used where one is required.
+            trust: what a closed form must show.
         """
         self._folder, self._model, self._trust = folder, model, trust
         self._state: tuple[int, ...] = ()
@@ -71,9 +72,11 @@ class WatchedForm:
         log.info("model %s now has the closed form %s", name, version_of(form))
 
     def _read(self) -> ClosedForm:
-        if self._trust.require_manifest or self._trust.key is not None:
-            raise ModelError("the settings require a manifest, which a closed form does not have")
-        form = ClosedForm.load(self._folder)
+        path = self._folder / FORM_FILE
+        content = read_sealed_form(self._folder, self._trust)
+        if content is None:
+            raise ModelError(f"expected a closed form at {path}, found none")
+        form = ClosedForm.from_bytes(content, str(path))
         model = self._model
         for what, expected, found in (
             ("sensors", model.sensor_ids, list(form.sensors)),

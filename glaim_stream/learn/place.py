@@ -17,6 +17,7 @@ from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, Rep
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.trial import Errors, better, errors_of, held_out
 from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.form_manifest import place_form
 
 NEW, IN_USE = "new", "in use"
 
@@ -76,7 +77,7 @@ def learn(
         done = replace(_tried(series, model, old, timezone=timezone, force=force, untried=untried), problem=problem)
         if done.chosen and not dry_run:
             assert done.form is not None
-            done.form.save(folder)
+            place_form(folder, done.form.to_bytes())
     return done
 
 

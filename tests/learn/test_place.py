@@ -17,6 +17,7 @@ from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.place import IN_USE, NEW, Learned, learn
 from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.form_manifest import FORM_MANIFEST
 from glaim_stream.models.sealed import Trust
 from tests.support import catalogue
 
@@ -51,7 +52,7 @@ def test_the_first_form_beats_the_baselines_and_is_what_a_worker_reads(tmp_path:
     assert watched.form.digest == done.form.digest
     assert watched.form.until_ms == START_MS + 276 * STEP_MS  # placed as tried: it has not seen the newest rows
     assert set(done.errors) == {NEW, "interpolation", "last value"}
-    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [FORM_FILE]
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [FORM_MANIFEST, FORM_FILE]
 
 
 def test_a_better_form_replaces_the_one_in_use(tmp_path: Path) -> None:
