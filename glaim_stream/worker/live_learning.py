@@ -91,22 +91,25 @@ async def learn_live(settings: Settings, catalogue: Catalogue, newest_ms: Callab
         catalogue: its models.
         newest_ms: returns the newest event time of the worker's partitions; None while there is none.
     """
-    schedules = {model.name: Schedule() for model in catalogue.models if model.learn and _can_learn(settings, model)}
-    models = [model for model in catalogue.models if model.name in schedules]
+    # Chosen once, as the imputer does, because a form may appear in a repository that cannot be written.
+    folders = {
+        model.name: form_folder(settings.model_repository, model.name, learned=True)
+        for model in catalogue.models
+        if model.learn
+    }
+    models = [each for each in catalogue.models if each.learn and _can_learn(settings, each, folders[each.name])]
+    schedules = {model.name: Schedule() for model in models}
     while models:
         await asyncio.sleep(CHECK_INTERVAL_S)
         for model in models:
             newest, schedule = newest_ms(), schedules[model.name]
             if newest is not None and schedule.due(newest, time.monotonic()):
-                await _learn(settings, model, schedule)
+                await _learn(settings, model, folders[model.name], schedule)
 
 
-def _can_learn(settings: Settings, model: Model) -> bool:
-    folder = form_folder(settings.model_repository, model.name, learned=True)
+def _can_learn(settings: Settings, model: Model, folder: Path) -> bool:
     if settings.trust.key is not None:
-        log.warning(
-            "model %s is not learned: GLAIM_MANIFEST_KEY is set, and a learned form has no signature", model.name
-        )
+        log.warning("model %s is not learned: GLAIM_MANIFEST_KEY is set, and it would have no signature", model.name)
         return False
     if not can_write(folder):
         log.info("model %s is not learned: %s cannot be written and has a closed form", model.name, folder)
@@ -114,10 +117,10 @@ def _can_learn(settings: Settings, model: Model) -> bool:
     return True
 
 
-async def _learn(settings: Settings, model: Model, schedule: Schedule) -> None:
+async def _learn(settings: Settings, model: Model, folder: Path, schedule: Schedule) -> None:
     start_s = time.monotonic()
     try:
-        outcome = await _outcome(settings, model)
+        outcome = await _outcome(settings, model, folder)
     except (OSError, ValueError, TimeoutError) as error:
         schedule.failed(time.monotonic())
         metrics.form_learnings.labels(model.name, "failed").inc()
@@ -132,12 +135,11 @@ async def _learn(settings: Settings, model: Model, schedule: Schedule) -> None:
     )  # fmt: skip
 
 
-async def _outcome(settings: Settings, model: Model) -> dict[str, Any]:
+async def _outcome(settings: Settings, model: Model, folder: Path) -> dict[str, Any]:
     """Run `glaim-stream learn` and return what it found; a process that is in the way is killed."""
     command = ["learn", "--json", "--model", model.name, f"--newest={_NEWEST_RECORDS}", f"--most={_MOST_READINGS}"]
     if settings.scored:  # recent errors decide how much of it is used
         command.append("--untried")
-    folder = form_folder(settings.model_repository, model.name, learned=True)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "glaim_stream", *command,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
