@@ -96,7 +96,7 @@ os.rename("partial", "found")
         pytest.skip("limits of other systems differ")
     await run_until(settings, tmp_path / "found")
     found = json.loads((tmp_path / "found").read_text())
-    assert (found["threads"], found["memory"]) == ("1", 1 << 30)
+    assert (found["threads"], found["memory"]) == ("1", 2 << 30)
     assert found["models"] == str(tmp_path / "models")
     assert found["arguments"][:4] == ["learn", "--json", "--model", MODEL.name]
     assert found["arguments"][-1] == "--untried"  # because the blend judges it
