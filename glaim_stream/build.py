@@ -142,11 +142,12 @@ def create_ladder(
 
 
 def read_contracts(settings: Settings, catalogue: Catalogue) -> Contracts:
-    """Read the contracts of the catalogue's models; without a model in use, a missing contract is no error."""
+    """Read the contracts of the catalogue's models; where no network is needed, a missing one is no error."""
     names = [model.name for model in catalogue.models]
+    needed = {model.name for model in catalogue.models if settings.needs_model and not model.learn}
     at_start = {
         name: read_sealed_contract(settings.model_repository / name, "", settings.trust)
         for name in names
-        if settings.needs_model or (settings.model_repository / name / CONTRACT_FILE).exists()
+        if name in needed or (settings.model_repository / name / CONTRACT_FILE).exists()
     }
     return Contracts(at_start, settings.model_repository, trust=settings.trust)

@@ -19,6 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from glaim_stream.errors import CatalogueError, ContractError
 from glaim_stream.models.contract import Contract
 
+LEARN = "learn"  # in place of a model's name: the catalogue's model that is learned while the workers run
+
 MAX_STEP_S = 14 * 24 * 3600  # the offset of a time within its step is stored in 32 bits of milliseconds
 
 
@@ -82,6 +84,18 @@ class Model(_Strict):
     idle_timeout_s: float = Field(
         default=30, gt=0, description="after this long without any reading the open steps close provisionally"
     )
+
+    learn: bool = Field(
+        default=False,
+        description="the worker fits this model's closed form to the input topic while it runs; no contract is needed",
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _not_reserved(cls, name: str) -> str:
+        if name == LEARN:
+            raise ValueError(f"a model cannot have the name {LEARN!r}: set `learn: true`, and groups may name it so")
+        return name
 
     @field_validator("sensors")
     @classmethod
@@ -164,7 +178,7 @@ class Model(_Strict):
 class GroupRule(_Strict):
     """The groups of a model, by explicit ids or by a shell-style pattern such as `pump-*`."""
 
-    model: str
+    model: str = Field(description="name of a model, or `learn` for the only one with `learn: true`")
     ids: list[str] = Field(default_factory=list)
     pattern: str | None = None
 
@@ -193,8 +207,12 @@ class Catalogue(_Strict):
         names = [model.name for model in self.models]
         if len(set(names)) != len(names):
             raise ValueError(f"model names must be unique, found {names}")
+        learned = [model.name for model in self.models if model.learn]
         for rule in self.groups:
-            if rule.model not in names:
+            if rule.model == LEARN:
+                if len(learned) != 1:
+                    raise ValueError(f"groups have the model {LEARN}: expected one with `learn: true`, found {learned}")
+            elif rule.model not in names:
                 raise ValueError(f"groups name model {rule.model!r}, the catalogue has {names}")
         ids = [id_ for rule in self.groups for id_ in rule.ids]
         twice = sorted({id_ for id_ in ids if ids.count(id_) > 1})
@@ -223,7 +241,9 @@ class Catalogue(_Strict):
 
     @cached_property
     def _model_index(self) -> dict[str, int]:
-        return {model.name: index for index, model in enumerate(self.models)}
+        index = {model.name: index for index, model in enumerate(self.models)}
+        learned = [model.name for model in self.models if model.learn]
+        return index | ({LEARN: index[learned[0]]} if len(learned) == 1 else {})
 
 
 def read_catalogue(path: Path) -> Catalogue:

@@ -65,6 +65,11 @@ contract_reads = Counter(
 form_reads = Counter(
     "glaim_form_reads", "Closed forms of a model found in the repository: read or refused", ["model", "outcome"]
 )
+form_learnings = Counter(
+    "glaim_form_learnings",
+    "Learnings of a model with `learn: true`: its closed form was placed, none better was found (kept), or failed",
+    ["model", "outcome"],
+)
 form_without_logarithm = Counter(
     "glaim_form_without_logarithm",
     "Windows filled without the logarithms of their closed form, because a value lies far from the trained ones",

@@ -16,6 +16,8 @@ from glaim_stream.errors import ContractError
 from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.settings import read_settings
+from tests.support import catalogue as catalogue_of
+from tests.support import contract
 
 CATALOGUE = """
 models:
@@ -100,15 +102,22 @@ async def test_failures_and_states_of_a_rung_are_reported() -> None:
     failures, states = list[tuple[str, str]](), list[tuple[str, str, State]]()
     ladder = create_ladder(
         read_settings(imputer="triton", triton="localhost:1", triton_deadline_s=0.2),
-        {},
+        {"m": contract(1)},
         on_failure=lambda *names: failures.append(names),
         on_state=lambda *said: states.append(said),
     )
     values = np.ones((1, 1, 6), np.float32)
+    await ladder.impute(Windows("learned", values, values > 0, 1))
+    assert (failures, states) == ([], []), "a model without a contract has no network, which is no failure"
     await ladder.impute(Windows("m", values, values > 0, 1))
     await ladder.close()
     assert failures == [("triton", "m")]
-    assert states == [], "a model without a contract is rejected, which does not open the breaker"
+    assert [(rung, model) for rung, model, _ in states] == [("triton", "m")]
+
+
+def test_a_learned_model_needs_no_contract(tmp_path: Path) -> None:
+    settings = read_settings(imputer="triton", model_repository=tmp_path)
+    assert dict(read_contracts(settings, catalogue_of(learn=True))) == {}
 
 
 def test_a_contract_is_needed_only_with_a_model(catalogue: Path, tmp_path: Path) -> None:

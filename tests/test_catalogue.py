@@ -137,3 +137,22 @@ def test_a_contract_that_fits_is_accepted() -> None:
 def test_a_contract_that_does_not_fit_is_rejected(overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(ContractError, match=message):
         catalogue().models[0].require_contract(contract(**overrides))
+
+
+def test_groups_may_have_the_model_learn() -> None:
+    models = [{"name": name, "step_s": 1, "sensors": [{"id": "s0"}], "learn": name == "b"} for name in ("a", "b")]
+    groups = [{"model": "a", "pattern": "a*"}, {"model": "learn", "pattern": "*"}]
+    read = parse_catalogue({"models": models, "groups": groups}, source="test")
+    assert [read.model_of("a1"), read.model_of("x")] == [0, 1]
+
+
+@pytest.mark.parametrize("learned", [[], ["a", "b"]])
+def test_the_model_learn_must_be_one(learned: list[str]) -> None:
+    models = [{"name": name, "step_s": 1, "sensors": [{"id": "s0"}], "learn": name in learned} for name in ("a", "b")]
+    with pytest.raises(CatalogueError, match="expected one with `learn: true`, found"):
+        parse_catalogue({"models": models, "groups": [{"model": "learn", "pattern": "*"}]}, source="test")
+
+
+def test_no_model_has_the_name_learn() -> None:
+    with pytest.raises(CatalogueError, match="cannot have the name 'learn'"):
+        parse_catalogue(document(name="learn"), source="test")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import json
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,9 +59,21 @@ def learn(
     ] = None,
     offsets: OffsetFlags,
     form: FileFlags,
+    newest: Annotated[
+        int | None, typer.Option(min=1, help="Of the topic only so many of the newest records of all partitions.")
+    ] = None,
+    most: Annotated[
+        int | None,
+        typer.Option(min=1, help="Keep so many readings in memory, and with more learn fewer groups. [default: 20 M]"),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Place the new form even if it is not better, or could not be tried.")
     ] = False,
+    untried: Annotated[
+        bool,
+        typer.Option("--untried", help="Place the first form while there are too few rows to try it: two windows."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as one JSON object.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, fit and compare, and write nothing.")] = False,
     stream: LearnFlags,
 ) -> None:  # fmt: skip
@@ -71,40 +84,53 @@ def learn(
     of stuck sensors, are not learned. --timezone is also the zone of the habits of the day.
     """
     from glaim_stream.catalogue import read_catalogue
-    from glaim_stream.errors import SettingsError
-    from glaim_stream.learn.collect import Collector
+    from glaim_stream.errors import ModelError, SettingsError
+    from glaim_stream.learn.collect import MOST_READINGS, Collector
+    from glaim_stream.learn.place import Learned
     from glaim_stream.learn.place import learn as fit_and_place
 
     # SIGTERM does not end the first process of a container unless that handles it; a partial file is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     settings = stream.settings()
-    if settings.require_manifest or settings.manifest_key:
+    if settings.manifest_key:
         raise SettingsError(
-            "GLAIM_REQUIRE_MANIFEST or GLAIM_MANIFEST_KEY is set: workers refuse closed forms, which have no manifest"
+            "GLAIM_MANIFEST_KEY is set: workers refuse forms without a signature. Learn for another repository without "
+            "the key, sign gaussian.manifest.json there, and `glaim-stream models push` it"
         )
     rules = read_catalogue(settings.catalogue)
     name = only_model(rules, model)
     entry = next(each for each in rules.models if each.name == name)
-    collector = Collector(rules, name, settings.budget)
+    collector = Collector(rules, name, settings.budget, most=most or MOST_READINGS)
     now_ms = time.time_ns() // 1_000_000
     since_ms, until_ms = (None if text is None else moment_or_ago_ms(text, now_ms) for text in (since, until))
     if data is not None:
-        if offsets.given:
-            raise SettingsError("offsets and --partition are for the topic: a file has --since and --until")
+        if offsets.given or newest is not None:
+            raise SettingsError("offsets, --partition and --newest are for the topic: a file has --since and --until")
         _read_file(data, form, since_ms, until_ms, collector)
     else:
         if settings.input_topic == settings.output_topic:
             raise SettingsError(
                 f"expected the topic of the readings, found that of the filled rows, {settings.output_topic}"
             )
-        asyncio.run(_read_topic(settings, offsets, since_ms, until_ms, collector))
+        asyncio.run(_read_topic(settings, offsets, since_ms, until_ms, newest, collector))
     series = collector.series()
-    _print_readings(series, collector)
+    if not as_json:
+        _print_readings(series, collector)
     print(f"{name}: fitting {series.steps} rows", file=sys.stderr, flush=True)
     start_s = time.monotonic()
     folder = settings.model_repository / name
-    done = fit_and_place(series, entry, folder, timezone=form.timezone, force=force, dry_run=dry_run)
-    _print(done, folder, time.monotonic() - start_s, dry_run=dry_run)
+    try:
+        done = fit_and_place(
+            series, entry, folder, timezone=form.timezone, force=force, untried=untried, dry_run=dry_run
+        )
+    except ModelError as error:
+        if not as_json:
+            raise
+        done = Learned(None, None, False, str(error))
+    if as_json:
+        _print_json(done, series)
+    else:
+        _print(done, folder, time.monotonic() - start_s, dry_run=dry_run)
 
 
 def _read_file(file: Path, form: FileFlags, since_ms: int | None, until_ms: int | None, collector: Collector) -> None:
@@ -150,13 +176,21 @@ def _require_no_rows(file: Path) -> None:
 
 
 async def _read_topic(
-    settings: Settings, offsets: OffsetFlags, since_ms: int | None, until_ms: int | None, collector: Collector
+    settings: Settings,
+    offsets: OffsetFlags,
+    since_ms: int | None,
+    until_ms: int | None,
+    newest: int | None,
+    collector: Collector,
 ) -> None:
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.kafka.ranges import read_range, reader
 
     async with reader(settings) as consumer:
         ranges = await offsets.ranges(settings, consumer, since_ms, until_ms)
+        if newest is not None:  # a share of them each
+            each = -(-newest // len(ranges))
+            ranges = [replace(part, begin=max(part.begin, part.end - each)) for part in ranges]
         total, done = sum(map(len, ranges)), 0
         with progress_bar(settings.input_topic, "records") as progress:
             for part in ranges:
@@ -174,6 +208,18 @@ def _print_readings(series: Series, collector: Collector) -> None:
     if collector.left_out:
         causes = ", ".join(f"{count} {reason}" for reason, count in collector.left_out.most_common())
         print(f"not learned: {causes}")
+
+
+def _print_json(done: Learned, series: Series) -> None:
+    outcome = {
+        "rows": series.steps,
+        "until_ms": series.start_ms + series.steps * series.step_ms,
+        "chosen": done.chosen,
+        "digest": "" if done.form is None else done.form.digest,
+        "reason": done.reason,
+        "errors": done.errors,
+    }
+    print(json.dumps(outcome))
 
 
 def _print(done: Learned, folder: Path, seconds: float, *, dry_run: bool) -> None:

@@ -133,16 +133,17 @@ def seal(
     repository: Annotated[Path, typer.Argument(help="Repository on this machine.")],
     model: Models = None,
 ) -> None:
-    """Write the manifest of every version anew: for versions without one, or after a change of the configuration.
+    """Write the manifest of every version and closed form anew: for those without one, or after a change of the files.
 
     It states what is there, so look at it first. A signature does not outlive it: sign again.
     """
     from glaim_stream.errors import ModelError
+    from glaim_stream.models.form_manifest import seal_form
     from glaim_stream.models.sealed import seal as write_manifest
     from glaim_stream.models.store import open_store
 
     store = open_store(str(repository))
-    available = store.models()
+    available = sorted({*store.models(), *store.forms()})
     absent = sorted(set(model or ()) - set(available))
     if absent or not available:
         raise ModelError(
@@ -152,6 +153,8 @@ def seal(
         for version in store.versions(name):
             files = write_manifest(repository / name, version).files
             print(f"{name}: the manifest of version {version} lists {len(files)} files")
+        if seal_form(repository / name):
+            print(f"{name}: the closed form has a manifest")
 
 
 @app.command()

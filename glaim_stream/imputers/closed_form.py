@@ -20,6 +20,8 @@ from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
 from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.form_folders import form_folder
+from glaim_stream.models.form_manifest import read_sealed_form
 from glaim_stream.models.sealed import Trust
 from glaim_stream.vocabulary import Method
 
@@ -38,7 +40,7 @@ class WatchedForm:
         Args:
             folder: the model's folder in the repository.
             model: the model's entry in the catalogue, which a closed form must fit.
-            trust: closed forms have no manifest, so none is used where one is required.
+            trust: what a closed form must show.
         """
         self._folder, self._model, self._trust = folder, model, trust
         self._state: tuple[int, ...] = ()
@@ -70,9 +72,11 @@ class WatchedForm:
         log.info("model %s now has the closed form %s", name, version_of(form))
 
     def _read(self) -> ClosedForm:
-        if self._trust.require_manifest or self._trust.key is not None:
-            raise ModelError("the settings require a manifest, which a closed form does not have")
-        form = ClosedForm.load(self._folder)
+        path = self._folder / FORM_FILE
+        content = read_sealed_form(self._folder, self._trust)
+        if content is None:
+            raise ModelError(f"expected a closed form at {path}, found none")
+        form = ClosedForm.from_bytes(content, str(path))
         model = self._model
         for what, expected, found in (
             ("sensors", model.sensor_ids, list(form.sensors)),
@@ -106,7 +110,10 @@ class ClosedFormImputer:
             now_s: monotonic clock, seconds.
         """
         trust = trust or Trust()
-        self._watched = {each.name: WatchedForm(model_repository / each.name, each, trust) for each in models}
+        self._watched = {
+            each.name: WatchedForm(form_folder(model_repository, each.name, learned=each.learn), each, trust)
+            for each in models
+        }
         self._locks = {name: asyncio.Lock() for name in self._watched}
         self._now_s = now_s
         self._checked_s = dict.fromkeys(self._watched, now_s())

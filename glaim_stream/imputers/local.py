@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.errors import ContractError, ImputerError, ModelError
+from glaim_stream.errors import ContractError, ImputerAbsent, ImputerError, ModelError
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 from glaim_stream.models.contract import WEIGHTS, Contract, read_contract, require_weights
@@ -87,7 +87,7 @@ class LocalImputer:
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""
         if windows.model not in self._models:
-            raise ImputerError(f"no local model {windows.model}, loaded are {sorted(self._models)}")
+            raise ImputerAbsent(f"no local model {windows.model}, loaded are {sorted(self._models)}")
         sent = windows.padded(self._fixed_batch)
         async with self._lock:
             await self._follow(windows.model)

@@ -13,7 +13,7 @@ from tritonclient.utils import InferenceServerException
 
 from glaim_stream.connections.retry import pauses_s
 from glaim_stream.connections.tls import Identity
-from glaim_stream.errors import ContractError, ImputerError, ImputerUnavailable
+from glaim_stream.errors import ContractError, ImputerAbsent, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 from glaim_stream.imputers.triton_access import TritonAccess
@@ -81,7 +81,7 @@ class TritonImputer:
         """See Rung."""
         contract = self._contracts.get(windows.model)
         if contract is None:
-            raise ImputerError(f"no contract for model {windows.model}, known are {sorted(self._contracts)}")
+            raise ImputerAbsent(f"no contract for model {windows.model}, known are {sorted(self._contracts)}")
         sent = windows.padded(self._fixed_batch)
         centred = Centred.of(sent, contract)
         inputs = [

@@ -21,8 +21,12 @@ from glaim_stream.vocabulary import Quality
 
 # A stray time of decades ago must not make the series as long. Gridding takes up to 100 bytes a reading, so 1 GB here.
 MOST_CELLS = 10_000_000
+MOST_READINGS = 20_000_000  # of which each takes 25 bytes until they are gridded
+
+_MOST_GROUPS = 2**31
 
 Ints = NDArray[np.int64]
+_Columns = tuple[Ints, Ints, NDArray[np.float64], NDArray[np.bool_]]  # cells, times, values, doubtful
 
 
 class Collector:
@@ -31,19 +35,22 @@ class Collector:
     left_out: number of readings, or of cells of the series, that are not learned, by reason.
     """
 
-    def __init__(self, catalogue: Catalogue, model: str, budget: Budget) -> None:
+    def __init__(self, catalogue: Catalogue, model: str, budget: Budget, *, most: int = MOST_READINGS) -> None:
         """Start empty.
 
         Args:
             catalogue: models and groups.
             model: name of a model of the catalogue.
             budget: limits of a record and of what is decoded at once.
+            most: readings that are kept; with more, the readings of every second group are dropped, until one is left.
         """
         self._groups = GroupIndex(catalogue)
         self._decoder = Decoder(self._groups, budget)
         self._place = [each.name for each in catalogue.models].index(model)
         self._model = catalogue.models[self._place]
-        self._columns: list[tuple[Ints, Ints, NDArray[np.float64], NDArray[np.bool_]]] = []
+        self._columns: list[_Columns] = []
+        self._most, self._kept = most, 0
+        self._every, self._first = 1, -1  # one group in so many is kept, among them this one
         self.left_out: Counter[str] = Counter()
         self.readings = 0
 
@@ -67,7 +74,22 @@ class Collector:
         kept = readings.where(own & good)
         if len(kept):
             cell = kept.group.astype(np.int64) * len(self._model.sensors) + kept.sensor
-            self._columns.append((cell, kept.event_time_ms, kept.value, kept.quality != Quality.GOOD))
+            if self._first < 0:
+                self._first = int(kept.group[0])
+            self._add((cell, kept.event_time_ms, kept.value, kept.quality != Quality.GOOD))
+            while self._kept > self._most and self._every < _MOST_GROUPS:
+                self._every *= 2
+                columns, self._columns, self._kept = self._columns, [], 0
+                for column in columns:
+                    self._add(column)
+
+    def _add(self, columns: _Columns) -> None:
+        """Keep the readings of the groups that are learned."""
+        mine = (columns[0] // len(self._model.sensors) - self._first) % self._every == 0
+        self._count("of groups beyond the memory", (~mine).sum())
+        cell, time_ms, value, doubtful = columns
+        self._columns.append((cell[mine], time_ms[mine], value[mine], doubtful[mine]))
+        self._kept += int(mine.sum())
 
     def series(self) -> Series:
         """Grid the readings to the model's steps; cells are filled by the model's bucket rule.

@@ -17,6 +17,7 @@ from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, Rep
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.trial import Errors, better, errors_of, held_out
 from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.form_manifest import place_form
 
 NEW, IN_USE = "new", "in use"
 
@@ -43,7 +44,14 @@ class Learned:
 
 
 def learn(
-    series: Series, model: Model, folder: Path, *, timezone: str = "UTC", force: bool = False, dry_run: bool = False
+    series: Series,
+    model: Model,
+    folder: Path,
+    *,
+    timezone: str = "UTC",
+    force: bool = False,
+    untried: bool = False,
+    dry_run: bool = False,
 ) -> Learned:
     """Fit a closed form and place it in the model's folder if it is better than what is in use.
 
@@ -56,6 +64,7 @@ def learn(
         folder: the model's folder in the repository; created if it is absent.
         timezone: zone of the habits of the day.
         force: place the form in any case, also without a trial.
+        untried: place the first form without a trial while there are too few rows for one.
         dry_run: write nothing.
 
     Raises:
@@ -65,10 +74,10 @@ def learn(
         folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         old, problem = in_use(folder, model)
-        done = replace(_tried(series, model, old, timezone=timezone, force=force), problem=problem)
+        done = replace(_tried(series, model, old, timezone=timezone, force=force, untried=untried), problem=problem)
         if done.chosen and not dry_run:
             assert done.form is not None
-            done.form.save(folder)
+            place_form(folder, done.form.to_bytes())
     return done
 
 
@@ -85,7 +94,9 @@ def in_use(folder: Path, model: Model) -> tuple[ClosedForm | None, str]:
     return form, ""
 
 
-def _tried(series: Series, model: Model, old: ClosedForm | None, *, timezone: str, force: bool) -> Learned:
+def _tried(
+    series: Series, model: Model, old: ClosedForm | None, *, timezone: str, force: bool, untried: bool
+) -> Learned:
     steps = model.window
     held = held_out(series, steps, None if old is None else old.until_ms)
     more = steps - held
@@ -93,7 +104,7 @@ def _tried(series: Series, model: Model, old: ClosedForm | None, *, timezone: st
         if old is not None and not force:
             reason = f"too few rows that the form in use has not seen: {more} more are needed"
             return Learned(None, None, False, reason)
-        if not force:
+        if not (force or untried):
             least = rows_needed(steps) + steps
             raise ModelError(
                 f"a closed form for windows of {steps} steps and its trial need {least} rows, found {series.steps}: "

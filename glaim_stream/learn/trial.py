@@ -14,7 +14,7 @@ from glaim_stream.imputers.gaussian.kinds import carried_value
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE
 from glaim_stream.imputers.gaussian.series import Series
 
-_MOST_WINDOWS = 512
+MOST_WINDOWS = 512
 _SHARE = 0.1  # of the rows is held out: at least a window, at most two, because the form learns nothing of them
 
 Errors = dict[str, dict[str, float]]  # mean squared errors by method and case, in squared deviations
@@ -47,7 +47,7 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
         held: number of the newest rows that no form has seen.
         steps: T, of a window.
     """
-    windows = series.rows(max(0, series.steps - held - steps + 1), series.steps).windows(steps, _MOST_WINDOWS)
+    windows = series.rows(max(0, series.steps - held - steps + 1), series.steps).windows(steps, MOST_WINDOWS)
     since_ms = series.start_ms + (series.steps - held) * series.step_ms
     times_ms = windows.end_ms[:, None] - series.step_ms * np.arange(steps - 1, -1, -1)
     unit = series.rows(0, series.steps - held).deviations()[windows.group][:, :, None]

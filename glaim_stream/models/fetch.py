@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE
+from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE
 from glaim_stream.models.folders import DiskFolder, folder_of
+from glaim_stream.models.form_manifest import FORM_FILES
+from glaim_stream.models.forms import copy_form
 from glaim_stream.models.local import join, move, restore_contract, staging, versions, withdrawn
 from glaim_stream.models.sealed import Sealed, Trust, lacking, open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, local_path, open_store
@@ -54,7 +56,8 @@ def fetch(
         ModelError: the source has no such model, weights do not match their contract or a version its manifest, or the
             target has other weights under the same version. Versions copied before the error are complete.
     """
-    available = source.models()
+    versioned, forms = source.models(), source.forms()
+    available = sorted({*versioned, *forms})
     absent = sorted(set(models) - set(available))
     if absent or not available:
         raise ModelError(
@@ -65,10 +68,14 @@ def fetch(
     changes = 0
     with staging(target) as staged:
         for name in models or available:
-            if not (target / name).exists():
+            if name in forms and name in versioned and _has_only_a_form(target / name):  # both arrive anew
+                move(target / name, staged / f"{name}-form")
+            if name in versioned and not (target / name).exists():
                 changes += _fetch_model(source, target, name, keep, staged, trust, say, exists_ok=missing_only)
-            elif not missing_only:
+            elif name in versioned and not missing_only:
                 changes += _fetch_versions(source, target, name, keep, staged, mirror, trust, say)
+            if name in forms and not (missing_only and (target / name / FORM_FILE).exists()):
+                changes += _fetch_form(source, target, name, mirror, trust, say)
             for number in source.withdrawn(name):  # so that training here does not reuse its number
                 (withdrawn(target / name) / str(number)).mkdir(parents=True, exist_ok=True)
     return changes
@@ -85,9 +92,10 @@ def _fetch_model(
     wanted = _wanted_versions(source, name, keep, trust)
     folder = staged / name
     sealed = [open_sealed(folder_of(source, name), name, version, trust, source.location) for version in wanted]
+    apart = (CONTRACT_FILE, *FORM_FILES)
     if not any(sealed):  # else the configuration is among the files of the manifests
         for path in source.files(name):
-            if not path.split("/", 1)[0].isdigit() and "__pycache__" not in path and path != CONTRACT_FILE:
+            if not path.split("/", 1)[0].isdigit() and "__pycache__" not in path and path not in apart:
                 _copy(source, f"{name}/{path}", folder / path)
     for version, checked in zip(wanted, sealed, strict=True):
         _write_version(source, name, version, checked, folder)
@@ -132,6 +140,21 @@ def _fetch_versions(
         move(target / name / str(version), staged / f"{name}-{version}")
         say(f"{name}: version {version} is no longer in {source.location}: removed here too")
     return changes + len(removed)
+
+
+def _has_only_a_form(folder: Path) -> bool:
+    return folder.is_dir() and all(path.name in FORM_FILES for path in folder.iterdir())
+
+
+def _fetch_form(
+    source: Store, target: Path, name: str, mirror: bool, trust: Trust, say: Callable[[str], object]
+) -> bool:
+    """Copy a closed form; one that is refused is left out with a warning, because versions do not need it."""
+    try:
+        return copy_form(source, open_store(str(target)), name, trust, follow=mirror, say=say)
+    except ModelError as error:
+        log.warning("the closed form of %s in %s is left out: %s", name, source.location, error)
+        return False
 
 
 def _wanted_versions(source: Store, name: str, keep: int, trust: Trust) -> list[int]:

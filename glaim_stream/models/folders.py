@@ -13,7 +13,9 @@ from glaim_stream.models.store import Store, local_path
 
 # Not part of any version: copies of a version's contract, the closed form, which is fitted anew between versions, and
 # byte code that Python leaves beside a source.
-_MODELS_OWN = frozenset({CONTRACT_FILE, f"{CONTRACT_FILE}.partial", FORM_FILE})
+_MODELS_OWN = frozenset(
+    {CONTRACT_FILE, f"{CONTRACT_FILE}.partial", FORM_FILE, "gaussian.manifest.json", "gaussian.manifest.json.minisig"}
+)
 _FORM_PARTIAL = f".{FORM_FILE}."  # followed by letters, while it is written
 _BYTE_CODE = "__pycache__"
 

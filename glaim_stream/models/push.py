@@ -1,4 +1,4 @@
-"""Copies new versions to another repository. The contract comes last, because it makes a version visible."""
+"""Copies new versions and closed forms to another repository. A version's contract comes last and makes it visible."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract
 from glaim_stream.models.folders import folder_of
+from glaim_stream.models.form_manifest import FORM_FILES
+from glaim_stream.models.forms import copy_form
 from glaim_stream.models.local import versions
 from glaim_stream.models.sealed import Trust, open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, copy, open_store
@@ -21,7 +23,7 @@ def push(
     trust: Trust | None = None,
     say: Callable[[str], object] = print,
 ) -> int:
-    """Copy the versions that the target neither has nor has withdrawn, and return their number.
+    """Copy the versions that the target neither has nor has withdrawn, and newer closed forms; return their number.
 
     Args:
         source: a repository on this machine.
@@ -36,7 +38,8 @@ def push(
     """
     trust = trust or Trust()
     local = open_store(str(source))
-    available = local.models()
+    forms = local.forms()
+    available = sorted({*local.models(), *forms})
     absent = sorted(set(models) - set(available))
     if absent or not available:
         raise ModelError(
@@ -61,6 +64,8 @@ def push(
                 _upload(local, target, name, version, trust)
                 say(f"{name}: version {version}")
                 pushed += 1
+        if name in forms:
+            pushed += copy_form(local, target, name, trust, say=say)
     return pushed
 
 
@@ -86,7 +91,7 @@ def _upload(source: Store, target: Store, name: str, version: int, trust: Trust)
     if is_new:
         for path in source.files(name):
             top = path.split("/", 1)[0]
-            if not top.isdigit() and path != CONTRACT_FILE:
+            if not top.isdigit() and path != CONTRACT_FILE and path not in FORM_FILES:
                 _copy(source, target, f"{name}/{path}")
     folder = f"{name}/{version}"
     for path in source.files(folder):

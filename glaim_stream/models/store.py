@@ -13,11 +13,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract
+from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE, WEIGHTS, Contract
 from glaim_stream.models.local import WITHDRAWN
 
 _BLOCK = 1 << 20
-_WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there a folder is an empty object without a use
+WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there a folder is an empty object without a use
 # Names that Triton and Kubernetes accept and that cannot leave the repository.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -34,6 +34,11 @@ class Store:
         """Names of the models, ascending: folders that hold a contract or a version's folder."""
         names = [name for name, is_folder in self._entries(self.path) if is_folder and _NAME.fullmatch(name)]
         return sorted(name for name in names if self.has(f"{name}/{CONTRACT_FILE}") or self.folders(name))
+
+    def forms(self) -> list[str]:
+        """Names of the models with a closed form, ascending; they need no versions."""
+        names = [name for name, is_folder in self._entries(self.path) if is_folder and _NAME.fullmatch(name)]
+        return sorted(name for name in names if self.has(f"{name}/{FORM_FILE}"))
 
     def folders(self, model: str, root: str = "") -> list[int]:
         """Numbers of the version folders of a model, ascending, including incomplete ones."""
@@ -145,7 +150,7 @@ class Store:
 
 def copy(source: Store, path: str, target: Store, to: str) -> None:
     """Copy one file between repositories; both paths are absolute within their file systems."""
-    if target.fs.type_name not in _WITHOUT_FOLDERS:
+    if target.fs.type_name not in WITHOUT_FOLDERS:
         target.fs.create_dir(to.rpartition("/")[0], recursive=True)
     with source.fs.open_input_stream(path) as file, target.fs.open_output_stream(to) as out:
         shutil.copyfileobj(file, out)

@@ -28,6 +28,7 @@ from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_watch import watch
 from glaim_stream.worker.imputer_metrics import count_failure, count_state
 from glaim_stream.worker.lag import watch_lag
+from glaim_stream.worker.live_learning import learn_live
 from glaim_stream.worker.logs import prepare_logging
 from glaim_stream.worker.lost_offsets import LostOffsets
 from glaim_stream.worker.metric_series import create_series
@@ -178,6 +179,14 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
     @app.task  # type: ignore[untyped-decorator]
     async def lag() -> None:
         await watch_lag(settings, lambda: _answered(app, Consumer.answered_to))
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def learning() -> None:
+        def newest_ms() -> int | None:
+            found = [worker.newest_event_ms for worker in workers.values()]
+            return max((each for each in found if each is not None), default=None)
+
+        await learn_live(settings, pipeline.catalogue, newest_ms)
 
     @app.task  # type: ignore[untyped-decorator]
     async def lost() -> None:

@@ -53,6 +53,8 @@ def create_series(
         metrics.form_without_logarithm.labels(model.name)
         for outcome in ("read", "refused"):
             metrics.form_reads.labels(model.name, outcome)
+        for outcome in ("placed", "kept", "failed") if model.learn else ():
+            metrics.form_learnings.labels(model.name, outcome)
         for outcome in ("called", "saved"):
             metrics.model_windows.labels(model.name, outcome)
         if model.name in contracts:

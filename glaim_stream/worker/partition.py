@@ -101,6 +101,12 @@ class PartitionWorker:
         """Whether the windows are not complete: before the first batch, and while they are rebuilt."""
         return self._engine.restoring
 
+    @property
+    def newest_event_ms(self) -> int | None:
+        """The newest event time; None before the first usable reading, and while the windows are rebuilt."""
+        windows = self._engine.windows
+        return None if windows is None or windows.clock.newest_event_ms == NEVER_MS else windows.clock.newest_event_ms
+
     async def submit(self, work: Work) -> None:
         """Hand over a batch; waits while too many are in flight, which is the back-pressure."""
         self._outstanding.add(work)
@@ -289,7 +295,7 @@ class PartitionWorker:
         label = str(self._partition)
         metrics.groups.labels(label).set(windows.groups)
         metrics.known_groups.set(len(self._pipeline.index))
-        newest_ms = windows.clock.newest_event_ms
-        if newest_ms != NEVER_MS:  # before the first usable reading there is no event time to compare with
+        newest_ms = self.newest_event_ms
+        if newest_ms is not None:  # before the first usable reading there is no event time to compare with
             metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - newest_ms) / 1000)
             metrics.newest_event_seconds.labels(label).set(newest_ms / 1000)

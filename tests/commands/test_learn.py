@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -105,12 +106,24 @@ def test_filled_rows_are_not_learned(tmp_path: Path, environment: dict[str, str]
     assert "found that of the filled rows, imputed-readings" in done.stderr
 
 
-def test_a_repository_whose_files_need_manifests_gets_no_closed_form(
+def test_a_repository_whose_files_need_signatures_gets_no_closed_form(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    done = call("learn", "--data", "absent.csv", environment=environment | {"GLAIM_REQUIRE_MANIFEST": "true"})
+    key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+    done = call("learn", "--data", "absent.csv", environment=environment | {"GLAIM_MANIFEST_KEY": key})
     assert done.returncode == 2
-    assert "workers refuse closed forms" in done.stderr
+    assert "workers refuse forms without a signature" in done.stderr
+
+
+def test_the_outcome_is_also_json(tmp_path: Path, environment: dict[str, str]) -> None:
+    pq.write_table(readings(200), tmp_path / "readings.parquet")
+    given = ("learn", "--json", "--data", str(tmp_path / "readings.parquet"))
+    early = json.loads(call(*given, "--until", "2026-01-01T00:20:00Z", environment=environment).stdout)
+    assert (early["rows"], early["chosen"]) == (20, False)
+    assert "16 more are needed" in early["reason"]
+    done = json.loads(call(*given, environment=environment).stdout)
+    assert (done["rows"], done["chosen"]) == (200, True)
+    assert done["digest"] == ClosedForm.load(tmp_path / "models" / "pump").digest
 
 
 def test_two_processes_at_once_place_one_whole_form(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -124,4 +137,4 @@ def test_two_processes_at_once_place_one_whole_form(tmp_path: Path, environment:
     folder = tmp_path / "models" / "pump"
     assert f"has now the closed form {ClosedForm.load(folder).digest[:8]}" in printed[0]
     assert "unchanged; not better than the form in use" in printed[1]  # it waited, and found the form of the other
-    assert [path.name for path in folder.iterdir()] == ["gaussian.npz"]
+    assert {path.name for path in folder.iterdir()} == {"gaussian.manifest.json", "gaussian.npz"}

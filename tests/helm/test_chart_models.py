@@ -197,3 +197,26 @@ def test_shipped_retraining_configuration_fits_the_shipped_model(chart: Chart) -
 
 def test_retraining_is_disabled_by_default(chart: Chart) -> None:
     assert not [each for each in chart.render(SMALLEST) if each["kind"] in ("CronJob", "PersistentVolumeClaim")]
+
+
+def test_the_closed_form_is_learned_every_hour_beside_the_training(chart: Chart) -> None:
+    volume, bucket = (job_pod(chart.render(MATRIX[name]), "learn") for name in (VOLUME, BUCKET))
+    assert list(commands(volume)) == ["fill-models", "learn"]
+    assert list(commands(bucket)) == ["fetch-models", "learn", "push"]
+    assert commands(volume)["learn"] == ["glaim-stream", "learn", "--model", "plant-pump", "--since", "7d", "--json"]
+    assert commands(bucket)["push"][3:5] == ["/models/repository", "s3://bucket/models?region=eu-central-1"]
+    for pod in (volume, bucket):
+        (learn,) = [each for each in containers(pod) if each["name"] == "learn"]
+        assert environment(learn)["GLAIM_MODEL_REPOSITORY"]["value"] == "/models/repository"
+        assert {"name": "models", "mountPath": "/models", "readOnly": False} in learn["volumeMounts"]
+        assert "work" not in {volume["name"] for volume in pod["spec"]["volumes"]}  # a training may hold it
+    assert cron_job(chart.render(MATRIX[VOLUME]), "learn")["spec"]["schedule"] == "17 * * * *"
+
+
+@pytest.mark.parametrize("values", [{"training": {"learn": {"enabled": False}}}, {"models": {"trust": {"key": KEY}}}])
+def test_the_closed_form_is_not_learned_without_need_or_where_forms_are_signed(
+    chart: Chart, values: dict[str, Any]
+) -> None:
+    objects = chart.render(merged(MATRIX[VOLUME], values))
+    names = {each["metadata"]["name"].rpartition("-")[2] for each in objects if each["kind"] == "CronJob"}
+    assert names == {"training", "rollback"}

@@ -19,6 +19,7 @@ from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation, interpolated
 from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.form_manifest import place_form
 from glaim_stream.models.sealed import Trust
 from glaim_stream.vocabulary import Method
 from tests.support import catalogue
@@ -230,12 +231,15 @@ async def test_a_form_that_does_not_fit_the_catalogue_is_refused(
         await rung.impute(cut(1))
 
 
-def test_where_manifests_are_required_no_form_is_used(
+async def test_where_manifests_are_required_a_form_needs_one(
     form: ClosedForm, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     placed(form, tmp_path)
     ClosedFormImputer(tmp_path, [model()], trust=Trust(require_manifest=True))
-    assert "the settings require a manifest, which a closed form does not have" in caplog.text
+    assert "the settings require a manifest, and there is no gaussian.manifest.json" in caplog.text
+    place_form(tmp_path / "m", form.to_bytes())
+    rung = ClosedFormImputer(tmp_path, [model()], trust=Trust(require_manifest=True))
+    assert set((await rung.impute(cut(1))).version) == {version_of(form)}
 
 
 async def test_a_form_that_is_removed_is_no_longer_used(form: ClosedForm, tmp_path: Path) -> None:

@@ -94,3 +94,26 @@ def test_old_rows_that_do_not_fit_the_memory_are_left_out(monkeypatch: pytest.Mo
 def test_nothing_to_learn_is_an_error(given: list[dict[str, Any]]) -> None:
     with pytest.raises(ModelError, match="expected readings"):
         collected(given)
+
+
+def test_with_more_readings_than_the_memory_holds_fewer_groups_are_learned() -> None:
+    rules = catalogue(sensors=[{"id": "a"}], window=8, step_s=60, max_gap=4, revise_after=2)
+    collector = Collector(rules, "m", DEFAULT, most=100)
+    records = [
+        json_record(step * 16 + group, **(reading(step, float(step)) | {"group": f"g{group}"}))
+        for step in range(40)
+        for group in range(16)
+    ]
+    for begin in range(0, len(records), 50):
+        collector.add(records[begin : begin + 50], now_ms=NOW_MS)
+    series = collector.series()
+    assert series.values.shape == (2, 1, 40)  # each of them whole
+    assert series.observed.all()
+    assert collector.left_out == {"of groups beyond the memory": 14 * 40}
+
+
+def test_one_group_is_learned_whatever_the_memory() -> None:
+    rules = catalogue(sensors=[{"id": "a"}], window=8, step_s=60, max_gap=4, revise_after=2)
+    collector = Collector(rules, "m", DEFAULT, most=10)
+    collector.add([json_record(step, **reading(step, 1.0 + step)) for step in range(40)], now_ms=NOW_MS)
+    assert collector.series().values.shape == (1, 1, 40)

@@ -17,6 +17,7 @@ from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.place import IN_USE, NEW, Learned, learn
 from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.form_manifest import FORM_MANIFEST
 from glaim_stream.models.sealed import Trust
 from tests.support import catalogue
 
@@ -51,7 +52,7 @@ def test_the_first_form_beats_the_baselines_and_is_what_a_worker_reads(tmp_path:
     assert watched.form.digest == done.form.digest
     assert watched.form.until_ms == START_MS + 276 * STEP_MS  # placed as tried: it has not seen the newest rows
     assert set(done.errors) == {NEW, "interpolation", "last value"}
-    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [FORM_FILE]
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [FORM_MANIFEST, FORM_FILE]
 
 
 def test_a_better_form_replaces_the_one_in_use(tmp_path: Path) -> None:
@@ -117,3 +118,20 @@ def test_a_file_that_workers_refuse_is_replaced_and_named(tmp_path: Path) -> Non
 def test_a_dry_run_creates_nothing(tmp_path: Path) -> None:
     assert learned(rows(0, 300), tmp_path / "m", dry_run=True).chosen
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_form_can_be_placed_before_a_trial_and_the_next_one_is_tried(tmp_path: Path) -> None:
+    first = learn(rows(0, 24), model(), tmp_path, untried=True)
+    assert (first.chosen, first.held) == (True, 0)
+    assert ClosedForm.load(tmp_path).until_ms == START_MS + 24 * STEP_MS
+    assert not learn(rows(0, 30), model(), tmp_path, untried=True).chosen
+    second = learn(rows(0, 48), model(), tmp_path, untried=True)
+    assert second.held == WINDOW
+    assert IN_USE in second.errors
+
+
+def test_with_rows_for_a_trial_the_first_form_is_tried(tmp_path: Path) -> None:
+    noise = np.random.default_rng(2).normal(size=VALUES.shape).cumsum(axis=2)
+    done = learn(rows(0, 60, values=noise), model(), tmp_path, untried=True)
+    assert done.held == WINDOW
+    assert done.errors

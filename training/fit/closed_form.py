@@ -11,6 +11,7 @@ from typing import Any
 
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.form_manifest import place_form
 from training import closed_form
 from training.autoconfig.catalogue_entry import Shown, catalogue
 from training.checkpoint import Checkpoint
@@ -58,7 +59,7 @@ def fit_and_export(config: RunConfig, series: Series, repository: str, say: Say,
         return Exported(form, seconds, None)
     spec = destination(config, series.sensors, series.step_s, repository)
     folder = Path(spec.directory) / spec.name
-    form.save(folder)
+    place_form(folder, form.to_bytes())
     say(f"closed form {form.digest[:8]} fitted in {seconds:.1f} s: {folder / FORM_FILE} can be served now")
     return Exported(form, seconds, folder)
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE, read_contract
+from glaim_stream.models.contract import CONTRACT_FILE, read_contract
 from glaim_stream.models.folders import DiskFolder
+from glaim_stream.models.form_manifest import FORM_FILES
 from glaim_stream.models.local import highest_ever, join, move, staging, versions
 from glaim_stream.models.sealed import Trust, is_sealed, open_sealed, seal
 from training.config import ExportSpec
@@ -94,8 +95,9 @@ def put(made: Path, target: Path, version: int) -> None:
             shutil.copytree(target / str(other), made / str(other))
             if sealed:  # the configuration may be another one now
                 seal(made, other)
-    if (target / FORM_FILE).is_file():
-        shutil.copy2(target / FORM_FILE, made / FORM_FILE)
+    for name in FORM_FILES:
+        if (target / name).is_file():
+            shutil.copy2(target / name, made / name)
     _swap(made, target)
 
 

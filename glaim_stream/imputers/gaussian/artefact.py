@@ -7,6 +7,7 @@ renamed, so that a reader finds the old file or the new one.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import tempfile
@@ -56,15 +57,49 @@ def text_of(arrays: Arrays) -> dict[str, Any]:
     return text
 
 
+def to_bytes(arrays: Arrays) -> bytes:
+    """Return the content of `gaussian.npz`."""
+    digest = np.frombuffer(bytes.fromhex(digest_of(arrays)), np.uint8)
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **{_DIGEST: digest}, **arrays)
+    return content.getvalue()
+
+
+def from_bytes(content: bytes, name: str) -> Arrays:
+    """Read the content of `gaussian.npz` and check its digest.
+
+    Args:
+        content: of the file.
+        name: of the file, for messages.
+
+    Raises:
+        ModelError: it is damaged, or another kind of file.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > _MAX_BYTES:
+            raise ModelError(f"{name} has {size:,} bytes of arrays, more than the {_MAX_BYTES:,} of a closed form")
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays: Arrays = dict(file)
+    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        raise ModelError(f"{name} is not a closed form: {error}") from error
+    digest = arrays.pop(_DIGEST, None)
+    if digest is None or _TEXT not in arrays:
+        raise ModelError(f"{name} is not a closed form: it has no digest or no description")
+    if digest.tobytes().hex() != digest_of(arrays):
+        raise ModelError(f"{name} is damaged: its content has another digest than it states")
+    return arrays
+
+
 def write(folder: Path, arrays: Arrays) -> None:
     """Write `gaussian.npz`, atomically."""
-    digest = np.frombuffer(bytes.fromhex(digest_of(arrays)), np.uint8)
     folder.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=folder, prefix=f".{FILE}.")
     partial = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **{_DIGEST: digest}, **arrays)
+            file.write(to_bytes(arrays))
             file.flush()
             os.fsync(file.fileno())
         partial.chmod(0o644)
@@ -81,19 +116,8 @@ def read(folder: Path) -> Arrays:
     """
     path = folder / FILE
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > _MAX_BYTES:
-            raise ModelError(f"{path} has {size:,} bytes of arrays, more than the {_MAX_BYTES:,} of a closed form")
-        with np.load(path, allow_pickle=False) as file:
-            arrays: Arrays = dict(file)
+        return from_bytes(path.read_bytes(), str(path))
     except FileNotFoundError as error:
         raise ModelError(f"expected a closed form at {path}, found none") from error
-    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+    except OSError as error:
         raise ModelError(f"{path} is not a closed form: {error}") from error
-    digest = arrays.pop(_DIGEST, None)
-    if digest is None or _TEXT not in arrays:
-        raise ModelError(f"{path} is not a closed form: it has no digest or no description")
-    if digest.tobytes().hex() != digest_of(arrays):
-        raise ModelError(f"{path} is damaged: its content has another digest than it states")
-    return arrays

@@ -94,6 +94,10 @@ class ClosedForm:
         """Write `gaussian.npz` to a folder, atomically."""
         artefact.write(folder, packing.pack(self))
 
+    def to_bytes(self) -> bytes:
+        """Return the content of `gaussian.npz`."""
+        return artefact.to_bytes(packing.pack(self))
+
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read `gaussian.npz` from a folder.
@@ -102,6 +106,19 @@ class ClosedForm:
             ModelError: the file is absent, damaged, or another kind of file.
         """
         return cls(**packing.unpack(artefact.read(folder)))
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str) -> Self:
+        """Make a closed form from the content of `gaussian.npz`.
+
+        Args:
+            content: of the file.
+            name: of the file, for messages.
+
+        Raises:
+            ModelError: it is damaged, or another kind of file.
+        """
+        return cls(**packing.unpack(artefact.from_bytes(content, name)))
 
     def fill(self, values: Doubles, observed: Bools, end_ms: Ints, *, newest: int | None = None) -> Filled:
         """Fill the holes of windows.

@@ -163,3 +163,36 @@ volumeMounts:
 {{- end -}}
 {{ toYaml $resources }}
 {{- end }}
+
+{{/* "yes" if the closed form is learned by a schedule, else empty. With a key it is not: its forms have no signature. */}}
+{{- define "glaim-stream.training.learns" -}}
+{{- if and .Values.training.enabled .Values.training.learn.enabled (not .Values.models.trust.key) }}yes{{ end -}}
+{{- end }}
+
+{{/* Container that learns the closed form. */}}
+{{- define "glaim-stream.training.learn" -}}
+- name: learn
+  # --json: too few rows for a form are an outcome and no failure.
+  command: [glaim-stream, learn, --model, {{ .Values.training.model | quote }}, --since, {{ .Values.training.learn.since | quote }}, --json]
+  image: {{ include "glaim-stream.image" (dict "root" . "image" .Values.worker.image) | quote }}
+  imagePullPolicy: {{ .Values.worker.image.pullPolicy }}
+  env:
+    - {name: HOME, value: /tmp}
+    {{- include "glaim-stream.models.trust" (dict "root" . "component" "training") | trim | nindent 4 }}
+    {{- include "glaim-stream.kafka.env" . | trim | nindent 4 }}
+    - name: GLAIM_CATALOGUE
+      value: {{ include "glaim-stream.catalogue.path" . }}
+    - name: GLAIM_MODEL_REPOSITORY
+      value: {{ include "glaim-stream.models.path" (dict "root" . "component" "training") | quote }}
+  securityContext: {{- include "glaim-stream.container.security" . | nindent 4 }}
+  resources: {{- toYaml .Values.training.learn.resources | nindent 4 }}
+  volumeMounts:
+    - {name: tmp, mountPath: /tmp}
+    {{- with include "glaim-stream.catalogue.mounts" . | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- with include "glaim-stream.kafka.mounts" . | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- include "glaim-stream.models.mounts" (dict "root" . "component" "training") | trim | nindent 4 }}
+{{- end }}

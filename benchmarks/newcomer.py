@@ -1,0 +1,153 @@
+"""Error of a learned closed form against the hours since a stranger's first reading, on Beijing's air.
+
+    GLAIM_DATA=../shared/data python -m benchmarks.newcomer
+
+A stream of twelve stations begins at several times of the test part, which the shipped network has not seen. After some
+hours the form is fitted to all rows since the first one, as a worker does for a model with `learn: true`, and scored on
+the windows that end in the next 48 hours, beside interpolation, last value and the network, which was trained on three
+years. All fill the same hidden cells of these 48 hours, among a window's newest 16 steps, which the network emits.
+Errors are mean absolute ones in deviations of each sensor. Before two windows of rows, 192 hours, interpolation fills.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is imported: one core
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from glaim_stream.imputers.baselines import interpolation
+from glaim_stream.imputers.gaussian.fit import fit
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
+from glaim_stream.imputers.gaussian.kinds import carried_value
+from glaim_stream.imputers.gaussian.series import Series, Windows
+from glaim_stream.learn.trial import MOST_WINDOWS
+from glaim_stream.models.contract import Contract, read_contract
+from training.config import data_path, read
+from training.data.series import split
+from training.data.tables import load
+
+HOURS = (12, 24, 48, 96, 192, 240, 288, 384, 480, 576, 720)
+_SCORED_HOURS = 48
+_FOLDER, _CONFIG = Path("model_repo/beijing-air"), Path("training/configs/beijing-air.toml")
+
+Errors = dict[str, NDArray[np.float64]]  # by method, of all hidden cells
+
+
+def stream(start: int) -> Series:
+    """The test part from a row on."""
+    config = read(_CONFIG)
+    part = split(load(config.data, data_path(config.data.file)), config.data, config.model.window).test
+    values = part.values[:, :, start:].astype(np.float64)
+    seen = np.isfinite(values)
+    return Series(np.where(seen, values, 0.0), seen, int(part.times_ms[start]), round(part.step_s * 1000))
+
+
+def windows_after(series: Series, hour: int, contract: Contract) -> Windows:
+    """Windows that end in the hours to come; where the stream had not begun, they have no readings."""
+    steps = contract.window
+    padding = ((0, 0), (0, 0), (steps, 0))
+    padded = Series(
+        np.pad(series.values, padding), np.pad(series.observed, padding),
+        series.start_ms - steps * series.step_ms, series.step_ms,
+    )  # fmt: skip
+    return padded.rows(hour + 1, hour + steps + _SCORED_HOURS).windows(steps, MOST_WINDOWS)
+
+
+def errors_at(
+    series: Series, hour: int, contract: Contract, network: torch.jit.ScriptModule, form: ClosedForm | None
+) -> dict[str, Errors]:
+    """Errors in deviations, by case and method."""
+    windows, emitted = windows_after(series, hour, contract), contract.emitted_steps
+    times_ms = windows.end_ms[:, None] - series.step_ms * np.arange(contract.window - 1, -1, -1)
+    unseen = (times_ms >= series.start_ms + hour * series.step_ms)[:, None, :]
+    unit = np.array([sensor.std for sensor in contract.sensors])[:, None]
+    found = {}
+    for case in CASES:
+        hidden = hidden_cells(case, windows.observed) & unseen
+        hidden[:, :, :-emitted] = False
+        seen = windows.observed & ~hidden
+        values = np.where(seen, windows.values, 0.0)
+        last, line = carried_value(values, seen), interpolation(values, seen)
+        with torch.no_grad():
+            answer = network(torch.from_numpy(values.astype(np.float32)), torch.from_numpy(seen)).numpy()
+        learned = line
+        if form is not None:
+            mean = form.fill(values, seen, windows.end_ms).mean
+            learned = np.where(np.isfinite(mean), mean, line)
+        scored = (hidden & np.isfinite(last))[:, :, -emitted:]
+        methods = {"last_value": last, "interpolation": line, "learned": learned, "network": answer}
+        found[case] = {
+            name: np.abs((each[..., -emitted:] - windows.values[..., -emitted:]) / unit)[scored]
+            for name, each in methods.items()
+        }
+    return found
+
+
+def measured(hours: tuple[int, ...], starts: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Mean absolute errors by hour, case and method, over streams that begin at several times."""
+    contract = read_contract(_FOLDER)
+    network = torch.jit.load(str(_FOLDER / str(contract.version) / "model.pt")).eval()
+    whole = stream(0)
+    begins = np.linspace(0, whole.steps - max(hours) - _SCORED_HOURS, starts).astype(int)
+    sums: dict[str, dict[str, list[Errors]]] = {str(hour): {case: [] for case in CASES} for hour in hours}
+    for begin in begins:
+        series = whole.rows(int(begin), whole.steps)
+        for hour in hours:
+            form = _form(series.rows(0, hour), contract)
+            for case, errors in errors_at(series, hour, contract, network, form).items():
+                sums[str(hour)][case].append(errors)
+    return {hour: {case: _means(parts) for case, parts in by_case.items() if parts} for hour, by_case in sums.items()}
+
+
+def _form(seen: Series, contract: Contract) -> ClosedForm | None:
+    if seen.steps < 2 * contract.window:
+        return None
+    return fit(
+        seen.values, seen.observed, start_ms=seen.start_ms, step_ms=seen.step_ms, sensors=contract.sensor_ids,
+        steps=contract.window, timezone="Asia/Shanghai",
+    ).form  # fmt: skip
+
+
+def _means(parts: list[Errors]) -> dict[str, float]:
+    together: Mapping[str, NDArray[np.float64]] = {
+        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    }
+    return {name: round(float(each.mean()), 4) for name, each in together.items()}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.newcomer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--starts", type=int, default=4, help="times at which a stream begins (default: %(default)s)")
+    parser.add_argument("--hours", type=int, nargs="+", default=list(HOURS), help="hours since the first reading")
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    found = measured(tuple(given.hours), given.starts)
+    command = f"python -m benchmarks.newcomer --starts {given.starts} --hours {' '.join(map(str, given.hours))}"
+    machine.append("newcomer", machine.describe(command) | {"mae_by_hours": found})
+    table = Table("hours", *CASES, title="learned / interpolation / last value / network")
+    for hour, cases in found.items():
+        cells = [
+            " / ".join(f"{errors[name]:.3f}" for name in ("learned", "interpolation", "last_value", "network"))
+            for errors in cases.values()
+        ]
+        table.add_row(hour, *cells)
+    Console(width=160).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The manifest of a closed form: `<model>/gaussian.manifest.json`, with the digest of the file.
+
+It is a file of its own, because a form is fitted anew between two versions and belongs to none. It lists the form and
+the one before: it is written first, so whichever of them a reader finds is listed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from glaim_stream.errors import ModelError
+from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.manifest import MAX_FILE_BYTES, MAX_MANIFEST_BYTES
+from glaim_stream.models.sealed import Trust
+
+FORM_MANIFEST: Final = "gaussian.manifest.json"
+FORM_SIGNATURE: Final = f"{FORM_MANIFEST}.minisig"
+FORM_FILES = (FORM_FILE, FORM_MANIFEST, FORM_SIGNATURE)
+_MAX_SIGNATURE_BYTES = 10_000
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FormManifest(_Frozen):
+    """The closed forms that a model may have: SHA-256 of the files, the newest first."""
+
+    schema_version: Literal[1] = 1
+    model: str
+    forms: list[str] = Field(min_length=1, max_length=2)
+
+
+def read_sealed_form(folder: Path, trust: Trust) -> bytes | None:
+    """Read the closed form in a model's folder and check it; what is returned are the bytes that were checked.
+
+    Args:
+        folder: of the model, whose name it has.
+        trust: what a closed form must show.
+
+    Returns:
+        Content of the file; None if there is none.
+
+    Raises:
+        ModelError: it does not match its manifest or `trust`.
+    """
+    content = _bytes(folder / FORM_FILE, MAX_FILE_BYTES)
+    if content is None:
+        return None
+    manifest = _bytes(folder / FORM_MANIFEST, MAX_MANIFEST_BYTES)
+    require_sealed(folder.name, content, manifest, _bytes(folder / FORM_SIGNATURE, _MAX_SIGNATURE_BYTES), trust)
+    return content
+
+
+def require_sealed(model: str, form: bytes, manifest: bytes | None, signature: bytes | None, trust: Trust) -> None:
+    """Check a closed form against its manifest; without one, only that none is required.
+
+    Raises:
+        ModelError: it does not match its manifest or `trust`.
+    """
+    if manifest is None:
+        if trust.require_manifest or trust.key is not None:
+            raise ModelError(f"the settings require a manifest, and there is no {FORM_MANIFEST}")
+        return
+    if trust.key is not None:
+        if signature is None:
+            raise ModelError(f"{FORM_MANIFEST} is not signed")
+        trust.key.verify(manifest, signature, FORM_MANIFEST)
+    try:
+        found = FormManifest.model_validate_json(manifest)
+    except ValidationError as error:
+        raise ModelError(f"{FORM_MANIFEST} cannot be used: {error.errors(include_url=False)[0]['msg']}") from error
+    if found.model != model:
+        raise ModelError(f"{FORM_MANIFEST} is that of {found.model!r}")
+    digest = hashlib.sha256(form).hexdigest()
+    if digest not in found.forms:
+        raise ModelError(f"{FORM_FILE} has sha256 {digest}, {FORM_MANIFEST} expects {found.forms[0]}")
+
+
+def place_form(folder: Path, form: bytes, *, manifest: bytes | None = None, signature: bytes | None = None) -> None:
+    """Put a closed form into a model's folder, atomically, with its manifest.
+
+    Args:
+        folder: of the model, whose name it has; created if it is absent.
+        form: content of the file.
+        manifest: with which it was copied; by default one is made.
+        signature: of `manifest`. The signature of an older manifest is removed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    old = _bytes(folder / FORM_FILE, MAX_FILE_BYTES)
+    (folder / FORM_SIGNATURE).unlink(missing_ok=True)
+    _write(folder / FORM_MANIFEST, manifest or manifest_of_form(folder.name, form, old))
+    if signature is not None:
+        _write(folder / FORM_SIGNATURE, signature)
+    _write(folder / FORM_FILE, form)
+
+
+def manifest_of_form(model: str, form: bytes, old: bytes | None = None) -> bytes:
+    """Make the content of a manifest."""
+    digests = dict.fromkeys(hashlib.sha256(each).hexdigest() for each in (form, old) if each is not None)
+    return (FormManifest(model=model, forms=list(digests)).model_dump_json(indent=2) + "\n").encode()
+
+
+def seal_form(folder: Path) -> bool:
+    """Write the manifest of the closed form in a model's folder; False if there is none."""
+    content = _bytes(folder / FORM_FILE, MAX_FILE_BYTES)
+    if content is None:
+        return False
+    (folder / FORM_SIGNATURE).unlink(missing_ok=True)
+    _write(folder / FORM_MANIFEST, manifest_of_form(folder.name, content))
+    return True
+
+
+def _bytes(path: Path, limit: int) -> bytes | None:
+    try:
+        with path.open("rb") as file:
+            content = file.read(limit + 1)
+    except FileNotFoundError:
+        return None
+    if len(content) > limit:
+        raise ModelError(f"{path} has more than {limit} bytes")
+    return content
+
+
+def _write(path: Path, content: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{FORM_FILE}.")
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.chmod(0o644)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,151 @@
+"""Closed forms in repositories: their manifests, and their way from one to another."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glaim_stream.errors import ModelError
+from glaim_stream.imputers.gaussian.fit import fit
+from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.fetch import fetch
+from glaim_stream.models.form_manifest import (
+    FORM_FILES,
+    FORM_MANIFEST,
+    FORM_SIGNATURE,
+    place_form,
+    read_sealed_form,
+    seal_form,
+)
+from glaim_stream.models.minisign import PublicKey
+from glaim_stream.models.push import push
+from glaim_stream.models.sealed import Trust
+from glaim_stream.models.store import open_store
+from tests.command_line import call
+from tests.models.signing import Signer
+from tests.models.test_models import as_object_store, make, silent
+
+REQUIRED = Trust(require_manifest=True)
+
+
+def made(until_ms: int) -> bytes:
+    """A closed form that was fitted to rows up to a time."""
+    values = np.random.default_rng(1).normal(size=(1, 2, 60)).cumsum(axis=2)
+    seen = np.ones(values.shape, np.bool_)
+    form = fit(values, seen, start_ms=0, step_ms=1000, sensors=["a", "b"], steps=8).form
+    return dataclasses.replace(form, until_ms=until_ms).to_bytes()
+
+
+OLD, NEW = made(1000), made(2000)
+
+
+def test_a_form_and_the_one_before_match_the_manifest(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    place_form(folder, OLD)
+    place_form(folder, NEW)
+    assert read_sealed_form(folder, REQUIRED) == NEW
+    (folder / FORM_FILE).write_bytes(OLD)  # as a reader finds it, between the two files
+    assert read_sealed_form(folder, REQUIRED) == OLD
+    (folder / FORM_FILE).write_bytes(OLD + b"\0")
+    with pytest.raises(ModelError, match=r"gaussian.npz has sha256 \w+, gaussian.manifest.json expects"):
+        read_sealed_form(folder, Trust())
+
+
+def test_without_a_manifest_a_form_is_used_unless_one_is_required(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    assert read_sealed_form(folder, REQUIRED) is None
+    assert not seal_form(folder)
+    folder.mkdir()
+    (folder / FORM_FILE).write_bytes(OLD)
+    assert read_sealed_form(folder, Trust()) == OLD
+    with pytest.raises(ModelError, match=r"there is no gaussian.manifest.json"):
+        read_sealed_form(folder, REQUIRED)
+    done = call("models", "seal", str(tmp_path), environment={})
+    assert done.stdout == "m: the closed form has a manifest\n"
+    assert read_sealed_form(folder, REQUIRED) == OLD
+
+
+def test_the_manifest_of_another_model_does_not_fit(tmp_path: Path) -> None:
+    place_form(tmp_path / "m", OLD)
+    (tmp_path / "m").rename(tmp_path / "n")
+    with pytest.raises(ModelError, match="is that of 'm'"):
+        read_sealed_form(tmp_path / "n", Trust())
+
+
+def test_with_a_key_the_manifest_must_be_signed_and_a_new_form_needs_a_new_signature(tmp_path: Path) -> None:
+    folder, signer = tmp_path / "m", Signer()
+    trust = Trust(key=PublicKey.parse(signer.public))
+    place_form(folder, OLD)
+    with pytest.raises(ModelError, match="is not signed"):
+        read_sealed_form(folder, trust)
+    (folder / FORM_SIGNATURE).write_bytes(signer.sign((folder / FORM_MANIFEST).read_bytes()))
+    assert read_sealed_form(folder, trust) == OLD
+    place_form(folder, NEW)
+    with pytest.raises(ModelError, match="is not signed"):
+        read_sealed_form(folder, trust)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_the_newer_form_is_pushed_and_fetched_with_its_manifest(tmp_path: Path, on_disk: bool) -> None:
+    mine, yours = tmp_path / "mine", tmp_path / "yours"
+    store = open_store(str(tmp_path / "theirs")) if on_disk else as_object_store(tmp_path / "theirs")
+    place_form(mine / "m", OLD)
+    assert push(mine, store, trust=REQUIRED, say=silent) == 1
+    assert push(mine, store, trust=REQUIRED, say=silent) == 0
+    assert fetch(store, yours, trust=REQUIRED, say=silent) == 1
+    assert read_sealed_form(yours / "m", REQUIRED) == OLD
+    place_form(yours / "m", NEW)
+    assert fetch(store, yours, say=silent) == 0, "an older form replaces none"
+    assert push(yours, store, say=silent) == 1
+    assert push(mine, store, say=silent) == 0, "an older form replaces none"
+    assert fetch(store, mine, missing_only=True, say=silent) == 0
+    assert fetch(store, mine, say=silent) == 1
+    assert read_sealed_form(mine / "m", REQUIRED) == NEW
+
+
+def test_a_mirror_follows_to_an_older_form(tmp_path: Path) -> None:
+    place_form(tmp_path / "theirs" / "m", OLD)
+    place_form(tmp_path / "mine" / "m", NEW)
+    assert fetch(open_store(str(tmp_path / "theirs")), tmp_path / "mine", mirror=True, say=silent) == 1
+    assert read_sealed_form(tmp_path / "mine" / "m", REQUIRED) == OLD
+
+
+def test_a_signature_comes_with_its_manifest_and_goes_with_it(tmp_path: Path) -> None:
+    mine, store, signer = tmp_path / "mine", as_object_store(tmp_path / "theirs"), Signer()
+    trust = Trust(key=PublicKey.parse(signer.public))
+    place_form(mine / "m", OLD)
+    with pytest.raises(ModelError, match="is not signed"):
+        push(mine, store, trust=trust, say=silent)
+    (mine / "m" / FORM_SIGNATURE).write_bytes(signer.sign((mine / "m" / FORM_MANIFEST).read_bytes()))
+    assert push(mine, store, trust=trust, say=silent) == 1
+    assert fetch(store, tmp_path / "yours", trust=trust, say=silent) == 1
+    assert read_sealed_form(tmp_path / "yours" / "m", trust) == OLD
+    place_form(mine / "m", NEW)
+    assert push(mine, store, say=silent) == 1
+    assert not store.has(f"m/{FORM_SIGNATURE}")
+
+
+def test_a_refused_form_is_left_out_of_a_fetch_and_versions_come(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs = tmp_path / "theirs"
+    make(theirs, 1)
+    (theirs / "m" / FORM_FILE).write_bytes(b"half of a")
+    assert fetch(open_store(str(theirs)), tmp_path / "mine", say=silent) == 1
+    assert "the closed form of m" in caplog.text
+    assert not (tmp_path / "mine" / "m" / FORM_FILE).exists()
+    assert (tmp_path / "mine" / "m" / "1" / "model.pt").exists()
+
+
+def test_the_first_version_of_a_model_with_only_a_form_comes_with_its_configuration(tmp_path: Path) -> None:
+    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+    place_form(theirs / "m", OLD)
+    assert fetch(open_store(str(theirs)), mine, say=silent) == 1
+    make(theirs, 1)
+    assert fetch(open_store(str(theirs)), mine, say=silent) == 2
+    assert (mine / "m" / "config.pbtxt").exists()
+    assert read_sealed_form(mine / "m", REQUIRED) == OLD
+    assert {path.name for path in (mine / "m").iterdir()} >= {*FORM_FILES} - {FORM_SIGNATURE}

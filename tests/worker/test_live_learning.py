@@ -1,0 +1,141 @@
+"""Learning while the worker runs: its times, its process, and its failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from glaim_stream.settings import Settings
+from glaim_stream.worker import live_learning
+from glaim_stream.worker.live_learning import HOUR_S, Schedule, environment_of, learn_live
+from tests.support import catalogue
+
+RULES = catalogue(window=10, max_gap=4, revise_after=2, step_s=60, learn=True)
+(MODEL,) = RULES.models
+STEP_MS = MODEL.step_ms
+
+
+def test_it_is_due_at_the_first_reading_and_then_at_two_four_eight_and_sixteen_windows_and_every_hour() -> None:
+    schedule = Schedule()
+    assert schedule.due(1, 0.0)
+    rows, found = 7, []
+    while schedule.due_ms is not None:
+        schedule.learned(MODEL, rows, rows * STEP_MS, 0.0)
+        if schedule.due_ms is not None:
+            assert not schedule.due(schedule.due_ms - 1, 0.0)
+            assert schedule.due(schedule.due_ms, 0.0)
+            rows = schedule.due_ms // STEP_MS
+            found.append(rows)
+    assert found == [20, 40, 80, 160]
+    assert not schedule.due(10**15, HOUR_S - 1)
+    assert schedule.due(0, HOUR_S)
+
+
+def test_failures_are_repeated_at_growing_distances() -> None:
+    schedule, now_s, pauses = Schedule(), 0.0, []
+    for _ in range(8):
+        schedule.failed(now_s)
+        assert not schedule.due(1, schedule.earliest_s - 1)
+        pauses.append(schedule.earliest_s - now_s)
+        now_s = schedule.earliest_s
+    assert pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    schedule.learned(MODEL, 7, 0, now_s)
+    schedule.failed(now_s)
+    assert schedule.earliest_s == now_s + 60
+
+
+def test_the_process_gets_every_setting_and_the_password() -> None:
+    given = Settings(kafka="k:1", ssl_ca_file=Path("/ca.pem"), sasl_password=SecretStr("hidden"), triton_tls=True)
+    found = environment_of(given)
+    assert found["GLAIM_SASL_PASSWORD"] == "hidden"
+    again = Settings(**{name.removeprefix("GLAIM_").lower(): value for name, value in found.items()})  # type: ignore[arg-type]
+    assert again == given
+
+
+def program(body: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings with which another program runs in place of `glaim-stream learn`; `python -m glaim_stream` finds it."""
+    (directory / "glaim_stream").mkdir()
+    (directory / "glaim_stream" / "__init__.py").touch()
+    (directory / "glaim_stream" / "__main__.py").write_text(body)
+    monkeypatch.setenv("PYTHONPATH", str(directory))
+    monkeypatch.chdir(directory)
+    monkeypatch.setattr(live_learning, "CHECK_INTERVAL_S", 0.01)
+    return Settings(model_repository=directory / "models")
+
+
+async def run_until(settings: Settings, file: Path) -> None:
+    """Run the learning until its program has written a file, and then cancel it."""
+    task = asyncio.create_task(learn_live(settings, RULES, lambda: 1))
+    while not file.exists() and not task.done():  # noqa: ASYNC110, ASYNC240  another process writes it
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_the_process_has_the_lowest_priority_one_thread_and_a_limited_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = """
+import json, os, pathlib, resource, sys, time
+while os.nice(0) != 19 or open("/proc/self/oom_score_adj").read().strip() != "1000":
+    time.sleep(0.01)
+found = {"arguments": sys.argv[1:], "threads": os.environ["OPENBLAS_NUM_THREADS"],
+         "memory": resource.getrlimit(resource.RLIMIT_DATA)[0], "models": os.environ["GLAIM_MODEL_REPOSITORY"]}
+pathlib.Path("partial").write_text(json.dumps(found))
+os.rename("partial", "found")
+"""
+    settings = program(body, tmp_path, monkeypatch)
+    if sys.platform != "linux":
+        pytest.skip("limits of other systems differ")
+    await run_until(settings, tmp_path / "found")
+    found = json.loads((tmp_path / "found").read_text())
+    assert (found["threads"], found["memory"]) == ("1", 2 << 30)
+    assert found["models"] == str(tmp_path / "models")
+    assert found["arguments"][:4] == ["learn", "--json", "--model", MODEL.name]
+    assert found["arguments"][-1] == "--untried"  # because the blend judges it
+
+
+async def test_a_worker_that_stops_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = """
+import os, pathlib, time
+pathlib.Path("partial").write_text(str(os.getpid()))
+os.rename("partial", "pid")
+time.sleep(600)
+"""
+    settings = program(body, tmp_path, monkeypatch)
+    await run_until(settings, tmp_path / "pid")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+async def test_a_failure_is_logged_with_its_message_and_costs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = program('import sys\nsys.exit("no such topic")', tmp_path, monkeypatch)
+    task = asyncio.create_task(learn_live(settings, RULES, lambda: 1))
+    while "could not be learned" not in caplog.text:
+        assert not task.done()
+        await asyncio.sleep(0.01)
+    assert "exit status 1: no such topic" in caplog.text
+    task.cancel()
+
+
+async def test_models_that_do_not_ask_for_it_are_not_learned(tmp_path: Path) -> None:
+    rules = catalogue(window=10, max_gap=4, revise_after=2)
+    await asyncio.wait_for(learn_live(Settings(model_repository=tmp_path), rules, lambda: 1), 5)
+
+
+async def test_a_signed_repository_is_not_learned_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+    settings = Settings(model_repository=tmp_path, manifest_key=key)
+    await asyncio.wait_for(learn_live(settings, RULES, lambda: 1), 5)
+    assert "is not learned: GLAIM_MANIFEST_KEY is set" in caplog.text
