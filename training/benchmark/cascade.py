@@ -181,7 +181,7 @@ def line_of(trained: Trained, cell: Cell, draw: int) -> Line:
         values |= {f"{name}_mse": bar.mse, f"{name}_mae": bar.mae}
     extra = {
         "draw": draw, "digest": trained.forms.whole.digest[:16],
-        "blend": {name: round(weight, 4) for name, weight in trained.blend.weights.items()},
+        "blend": {name: [round(weight, 4) for weight in each] for name, each in trained.blend.weights.items()},
         "parts_mse": {name: float(error) for name, error in errors.items()},
     }  # fmt: skip
     return {key: values[key] for key in lines.KEYS} | extra
