@@ -7,6 +7,7 @@
     python -m training.benchmark --tables stability,efficiency
     python -m training.benchmark --tables draws --only Illness/random/0.1        its weights on other draws of the gaps
     python -m training.benchmark closed-form                    the closed form: seconds a data set, no training
+    python -m training.benchmark cascade --only Illness --d-model 64             GLAIM over the closed form
     python -m training.benchmark --peers --only Illness/block/0.3 --minutes 10   imputers of PyPOTS on the same gaps
 
 A cell is named data set/pattern/rate/variant; the variant is `full` or an ablation (no_staglo, no_sacoref, no_prior,
@@ -27,7 +28,7 @@ from pathlib import Path
 
 import torch
 
-from training.benchmark import closed_form, jobs, lines, measures, page, peers, plan, tables
+from training.benchmark import cascade, closed_form, jobs, lines, measures, page, peers, plan, tables
 from training.benchmark.cells import PAPER_WIDTH, RECIPES, SEED, TABLES, Cell, Place, cells, matches
 from training.benchmark.datasets import DATASETS, absence, find
 from training.benchmark.run import ROOT, lines_of, progress, train
@@ -161,6 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["closed-form"]:
         return closed_form.main(words[1:])
+    if words[:1] == ["cascade"]:
+        return cascade.main(words[1:])
     given = parser().parse_args(words)
     keep_memory()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""The closed form in the paper's tables: means over the draws of the test masks."""
+"""The closed form, and the network over it, in the paper's tables: means over the draws of the test masks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from training.benchmark.lines import Line
 
 RECIPE = "closed_form"
+CASCADE = "cascade"
+
+
+def is_cascade(line: Line) -> bool:
+    """Whether a line is of the network over the closed form, trained to its end or as a trial."""
+    return str(line["recipe"]).split("-")[0] == CASCADE
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,14 @@ def summary(forms: Sequence[Line]) -> str:
     if not means:
         return ""
     over = [f"{name} {rate:g} ({ratio:.2f})" for (name, rate), ratio in means.items() if ratio > 1]
+    whole = math.exp(statistics.fmean(map(math.log, means.values())))
+    if is_cascade(forms[0]):
+        return (
+            f"Over the closed form: {whole:.2f} times the paper's MSE, geometric mean of {len(means)} cells; above the "
+            f"paper: {', '.join(over) or 'none'}.\n"
+        )
     choices = {line["dataset"]: line["choices"] for line in forms}
     compared = ", ".join(f"{name} {count}" for name, count in choices.items())
-    whole = math.exp(statistics.fmean(map(math.log, means.values())))
     return (
         f"Closed form: {whole:.2f} times the paper's MSE, geometric mean of {len(means)} cells; above the paper: "
         f"{', '.join(over) or 'none'}. Alternatives that its fits compared on validation windows: {compared}.\n"

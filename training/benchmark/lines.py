@@ -15,7 +15,9 @@ from training.errors import ConfigError
 RESULTS = Path(__file__).parents[1] / "results" / "paper.jsonl"
 
 # Keys of every line, in the order of writing; `paper_*` is null if the paper has no such cell. Lines of the closed form
-# also have `draw` (0: that of the tables), `digest` and `choices` (alternatives compared on validation windows).
+# also have `draw` (0: that of the tables), `digest` and `choices` (alternatives compared on validation windows). Those
+# of the network over it have `draw`, the form's `digest`, `blend` (weights of its answers) and `parts_mse` (their
+# errors).
 KEYS = (
     "table", "dataset", "pattern", "train_rate", "test_rate", "variant", "seed", "mse", "mae", "paper_mse", "paper_mae",
     "epochs", "seconds", "machine", "date", "command", "recipe", "d_model", "layers", "large_kernel",

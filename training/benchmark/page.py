@@ -32,6 +32,11 @@ tables have 128. `-eN` marks a trial of N epochs. Minutes are of training alone.
 The closed form is no network: a Gaussian conditional mean, fitted in seconds, once for each data set and from its
 training rows alone, for all patterns and rates, with the same constants for all data sets. Its figures are means over
 draws of the test masks, the first of which is that of the networks.
+
+`over it` is GLAIM over the closed form (recipe `cascade`): windows arrive filled by it, one training serves all
+patterns and rates of a data set, and the answer is a blend of closed form, network, and network without the closed
+form, with one set of weights from validation windows. Its figures are means over draws as well; a line's `blend` and
+`parts_mse` in `paper.jsonl` have the weights and each answer's error. Of several widths or lengths the largest counts.
 """
 
 
@@ -52,12 +57,14 @@ def text(found: Sequence[Line], folder: Path) -> str:
     """
     letters = tables.machines(found)
     forms = [line for line in found if line["recipe"] == form_means.RECIPE]
-    found = [line for line in found if line["recipe"] != form_means.RECIPE]
+    cascades = largest([line for line in found if form_means.is_cascade(line)])
+    found = [line for line in found if line["recipe"] != form_means.RECIPE and not form_means.is_cascade(line)]
+    beside = letters, forms, cascades
     sections = [
-        ("Random missing", tables.accuracy("random", "random", found, letters, forms)),
-        ("Block missing", tables.accuracy("block", "block", found, letters, forms)),
-        ("Missing-rate shift, random: trained at 0.3", tables.accuracy("shift", "random", found, letters, forms)),
-        ("Missing-rate shift, block: trained at 0.3", tables.accuracy("shift", "block", found, letters, forms)),
+        ("Random missing", tables.accuracy("random", "random", found, *beside)),
+        ("Block missing", tables.accuracy("block", "block", found, *beside)),
+        ("Missing-rate shift, random: trained at 0.3", tables.accuracy("shift", "random", found, *beside)),
+        ("Missing-rate shift, block: trained at 0.3", tables.accuracy("shift", "block", found, *beside)),
         ("Ablations", studies.ablation(found)),
         ("Sensitivity to width, depth and kernel", studies.sensitivity(found)),
         ("The block sampler's number of segments", studies.sampler(found)),
@@ -70,13 +77,26 @@ def text(found: Sequence[Line], folder: Path) -> str:
     return "\n".join([INTRODUCTION, _provenance(found, letters), *body])
 
 
+def largest(cascades: Sequence[Line]) -> list[Line]:
+    """Keep, of each data set, the lines of a full training before those of a trial, then of the widest network."""
+    kept: dict[str, list[Line]] = {}
+    for line in sorted(
+        cascades, key=lambda line: (line["recipe"] == form_means.CASCADE, line["d_model"], line["seed"])
+    ):
+        same = kept.setdefault(line["dataset"], [])
+        if same and tables.family(same[0]) != tables.family(line):
+            same.clear()
+        same.append(line)
+    return [line for lines_of_set in kept.values() for line in lines_of_set]
+
+
 def _provenance(found: Sequence[Line], letters: dict[str, str]) -> str:
     """Describe the machines and the form of the commands; every line of paper.jsonl has its own."""
     if not found:
         return ""
     where = "\n".join(f"- machine {letter}: {name}" for name, letter in letters.items())
     marks = sorted({f"--d-model {line['d_model']} --recipe {line['recipe'].split('-')[0]}" for line in found})
-    how = "\n".join(f"- `python -m training.benchmark {mark}`" for mark in [*marks, "closed-form"])
+    how = "\n".join(f"- `python -m training.benchmark {mark}`" for mark in [*marks, "closed-form", "cascade"])
     return (
         f"{where}\n\nCommands; `--only <data set>/<pattern>/<rate>` names a single cell, and each line of\n"
         f"`paper.jsonl` has its own:\n\n{how}\n"

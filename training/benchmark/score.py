@@ -71,10 +71,12 @@ def score(
 
 
 @lru_cache(maxsize=256)
-def baselines(dataset: str, pattern: str, rate: float, window: int, segments: tuple[int, int]) -> dict[str, Score]:
+def baselines(
+    dataset: str, pattern: str, rate: float, window: int, segments: tuple[int, int], draw: int = 0
+) -> dict[str, Score]:
     """Score interpolation and last value on the same cells; without an observation they are 0, the training mean."""
     fills = {"interpolation": with_fallback(interpolation), "last_value": with_fallback(last_value)}
-    return {name: score(fill, dataset, pattern, rate, window, segments) for name, fill in fills.items()}
+    return {name: score(fill, dataset, pattern, rate, window, segments, draw) for name, fill in fills.items()}
 
 
 def check(stored: RunConfig, cell: Cell, expected: RunConfig) -> None:

@@ -14,6 +14,7 @@ FAR = 1.1  # a larger excess over the paper needs an explanation
 BARS = ("interpolation", "last_value")
 BAR_NAMES = ("interpolation", "last value")
 FORM = ("closed form", "its ratio")
+CASCADE = ("over it", "its ratio")
 TRAINING = ("recipe", "D", "epochs", "minutes", "machine", "date")
 
 
@@ -60,8 +61,9 @@ def training(line: Line, letters: dict[str, str]) -> list[str]:
 
 
 def accuracy(
-    table: str, pattern: str, lines: Sequence[Line], letters: dict[str, str], forms: Sequence[Line] = ()
-) -> str:
+    table: str, pattern: str, lines: Sequence[Line], letters: dict[str, str], forms: Sequence[Line] = (),
+    cascades: Sequence[Line] = (),
+) -> str:  # fmt: skip
     """Return one full table: one row for each data set, test rate and recipe, and a summary.
 
     Args:
@@ -70,11 +72,22 @@ def accuracy(
         lines: All lines of networks.
         letters: Letters of the machines.
         forms: All lines of the closed form.
+        cascades: All lines of the network over it; without any the table has no column for it.
     """
     shifted = table == "shift"
-    mine, closed = (
-        [line for line in some if (line["table"], line["pattern"]) == (table, pattern)] for some in (lines, forms)
+    mine, closed, over = (
+        [line for line in some if (line["table"], line["pattern"]) == (table, pattern)]
+        for some in (lines, forms, cascades)
     )
+
+    def beside(dataset: str, rate: float | None) -> list[str]:
+        """Return the columns FORM, and CASCADE where there are lines; of the mean over the rates without a rate."""
+        means = [
+            form_means.of_rates(some, dataset, paper.RATES) if rate is None else form_means.of_cell(some, dataset, rate)
+            for some in ([closed, over] if over else [closed])
+        ]
+        return [text for mean in means for text in _form(mean)]
+
     rows: list[list[str]] = []
     for dataset in DATASETS:
         ours = [line for line in mine if line["dataset"] == dataset]
@@ -83,7 +96,7 @@ def accuracy(
             rival = paper.best_baseline(pattern, dataset, rate, shifted=shifted)
             head = [dataset, f"{rate:g}", errors(glaim.mse, glaim.mae) if glaim else EMPTY]
             rivals = f"{errors(rival.mse, rival.mae)} {rival.model}" if rival else EMPTY
-            form = _form(form_means.of_cell(closed, dataset, rate))
+            form = beside(dataset, rate)
             found = sorted((line for line in ours if line["test_rate"] == rate), key=family)
             for line in found:
                 bars = [errors(line[f"{name}_mse"], line[f"{name}_mae"]) for name in BARS]
@@ -92,13 +105,14 @@ def accuracy(
             if not found:
                 rows.append([*head, EMPTY, EMPTY, *form, rivals, *[EMPTY] * (len(BARS) + len(TRAINING))])
         if not shifted:
-            rows += _means(dataset, pattern, ours, _form(form_means.of_rates(closed, dataset, paper.RATES)))
-    header = ["data set", "rate", "paper", "ours", "ratio", *FORM, "paper's best baseline", *BAR_NAMES]
-    return f"{grid([*header, *TRAINING], rows)}\n{_verdict(mine)}{form_means.summary(closed)}"
+            rows += _means(dataset, pattern, ours, beside(dataset, None))
+    extra = [*FORM, *(CASCADE if over else [])]
+    header = ["data set", "rate", "paper", "ours", "ratio", *extra, "paper's best baseline", *BAR_NAMES]
+    return f"{grid([*header, *TRAINING], rows)}\n{_verdict(mine)}{form_means.summary(closed)}{form_means.summary(over)}"
 
 
 def _form(mean: form_means.Mean | None) -> list[str]:
-    """Return the columns FORM."""
+    """Return the two columns of a mean over draws."""
     if mean is None:
         return [EMPTY] * len(FORM)
     spread = f" (± {mean.deviation:.4f}, {mean.draws} draws)" if mean.draws > 1 else ""
@@ -112,7 +126,7 @@ def _ratio(line: Line) -> str:
 def _means(dataset: str, pattern: str, lines: Sequence[Line], form: list[str]) -> list[list[str]]:
     """Return the mean over the four rates, as in the paper's main tables, if all four were run alike.
 
-    `form` are the columns FORM.
+    `form` are the columns FORM and CASCADE.
     """
     rows = []
     for key in sorted({family(line) for line in lines}):

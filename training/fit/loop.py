@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from training import checkpoint as checkpoints
 from training import config as configs
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec
-from training.data.batches import DeviceWindows, Drawn, HostWindows, ahead, draw, tensors, windows_on
+from training.data.batches import DeviceWindows, Drawn, HostWindows, Tensors, ahead, draw, tensors, windows_on
 from training.data.series import Scale, Series, Split, fit_scale
 from training.data.windows import Batch, WindowSet, fixed_batches
 from training.errors import ConfigError, TrainingError
@@ -33,6 +34,19 @@ from training.progress import Progress, describe
 from training.runtime import StopRequest, device, keep_memory
 
 Say = Callable[[str], None]
+
+
+class Feed(Protocol):
+    """Batches that are made elsewhere, like windows that the closed form has filled."""
+
+    iterations: int  # of an epoch
+    validation: Sequence[Batch]
+
+    def draw(self, epoch: int, skip: int) -> Iterator[Drawn]:
+        """Yield an epoch's batches after the first `skip`, always the same ones."""
+
+    def tensors(self, drawn: Drawn, rows: slice) -> Tensors:
+        """Return the windows `rows` of a batch."""
 
 
 def hidden_loss(
@@ -97,7 +111,7 @@ def ended(state: Checkpoint, spec: TrainSpec) -> str:
 
 def run(
     config: RunConfig, series: Series, parts: Split, directory: Path, *, resume: bool = False, say: Say = print,
-    command: str = "", on_epoch: Callable[[Row], None] = nothing,
+    command: str = "", on_epoch: Callable[[Row], None] = nothing, feed: Feed | None = None,
 ) -> Checkpoint:  # fmt: skip
     """Fit a model; return the best checkpoint, which is also in `directory`/best.pt.
 
@@ -111,14 +125,18 @@ def run(
         say: Receives one line for each epoch and, without a terminal, one every half minute within it.
         command: The command for the log; empty: the command line of this process.
         on_epoch: Receives the numbers of each epoch once they are written; may raise to end the run.
+        feed: Batches to take instead of windows of the series.
 
     Raises:
-        ConfigError: `resume` without a checkpoint, or with one of another run or other data.
+        ConfigError: `resume` without a checkpoint, or with one of another run or other data; `model.cascade` without a
+            feed.
         DataError: no window has enough observed cells.
         TrainingError: the loss is no longer a number; the files are from before.
         Interrupted: by SIGTERM or Ctrl-C, after the current iteration; last.pt holds the position.
     """
     spec, world = config.train, distributed.world()
+    if config.model.cascade and feed is None:
+        raise ConfigError("model.cascade needs filled windows: `python -m training.benchmark cascade` trains it")
     keep_memory()
     torch.set_num_threads(spec.threads)
     place = device(spec.device, world.on_machine)
@@ -130,10 +148,14 @@ def run(
     held_out = WindowSet(scale.apply(parts.validation.values), window, spec.validation_stride, spec.minimum_observed)
     masks = config.masks.fitted(np.isfinite(values), window)
     key = f"{series.source}|{config.masks.pattern}|{config.masks.rate_bounds}|{window}"
-    validation = fixed_batches(held_out, masks, 64, spec.validation_windows, key) if world.first else []
+    validation: Sequence[Batch] = []
+    if world.first:
+        validation = feed.validation if feed else fixed_batches(held_out, masks, 64, spec.validation_windows, key)
     per_epoch = max(1, len(windows) // spec.batch_size)
     if spec.iterations:
         per_epoch = min(per_epoch, spec.iterations)
+    if feed:
+        per_epoch = feed.iterations
     if min(spec.batch_size, len(windows)) < world.size:
         raise ConfigError(f"expected batches of {world.size} windows or more, one a process, found {spec.batch_size}")
 
@@ -156,12 +178,16 @@ def run(
     if state.batch and len(state.torch_states) != world.size:
         say(f"dropout restarts within epoch {state.epoch + 1}: {len(state.torch_states)} processes wrote its state")
     progress = Progress(say, hidden=not world.first)
-    source = windows_on(place, values, windows)
+    source = feed or windows_on(place, values, windows)
     with StopRequest() as stop:
         writer = CheckpointWriter(directory / "last.pt", state, learner, stop, spec.checkpoint_minutes)
         while not (why := ended(state, spec)):
-            batches = draw(
-                windows, masks, spec.batch_size, spec.seed, state.epoch, state.numpy_state or None, state.batch
+            batches = (
+                feed.draw(state.epoch, state.batch)
+                if feed
+                else draw(
+                    windows, masks, spec.batch_size, spec.seed, state.epoch, state.numpy_state or None, state.batch
+                )
             )
             _epoch(learner, batches, source, spec, per_epoch, writer, progress)
             mse, mae = _validated(learner, validation, writer, progress)
@@ -186,8 +212,8 @@ def run(
 
 
 def _epoch(
-    learner: Learner, batches: Iterator[Drawn], source: HostWindows | DeviceWindows, spec: TrainSpec, per_epoch: int,
-    writer: CheckpointWriter, progress: Progress,
+    learner: Learner, batches: Iterator[Drawn], source: HostWindows | DeviceWindows | Feed, spec: TrainSpec,
+    per_epoch: int, writer: CheckpointWriter, progress: Progress,
 ) -> None:  # fmt: skip
     """Train the rest of the current epoch.
 

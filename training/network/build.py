@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from training.network.ablations import NoGate, NoPrior, NoSaCoRef, NoStaGlo
+from training.network.cascade import Cascade, FormEmb, FormRecon
 from training.network.model import GLAIM, GateRecon, GloLoc, InstanceNorm, PriEmb, SaCoRef, StaGlo
 from training.network.sizes import GLAIMConfig
 
@@ -23,6 +24,12 @@ def build_network(sizes: GLAIMConfig) -> GLAIM:
     for _ in range(sizes.layers):
         staglo = build_staglo(sizes) if sizes.use_staglo else NoStaGlo()
         layers.append(GloLoc(staglo, _sacoref(sizes) if sizes.use_sacoref else NoSaCoRef()))
+    if sizes.cascade:
+        formemb = FormEmb(build_priemb(sizes), sizes.d_model)
+        formrecon = FormRecon(*(GateRecon(sizes.d_model, sizes.d_recon) for _ in range(2)))
+        return Cascade(
+            normalise, formemb, tokens, layers, formrecon, num_variables=sizes.num_variables, window=sizes.window
+        )
     gaterecon: GateRecon | NoGate = (GateRecon if sizes.use_gate else NoGate)(sizes.d_model, sizes.d_recon)
     if sizes.residual:  # begin as the prior itself
         nn.init.zeros_(gaterecon.out.weight)

@@ -383,13 +383,17 @@ class GLAIM(nn.Module):
         mean, std = self.normalise(clean, mask)
         normalised = (clean - mean) / std * mask
         hidden, prior = self.priemb(normalised, mask)
-        for index, layer in enumerate(self.layers):
-            hidden = layer(hidden, mask, self.tokens, emitted if index == len(self.layers) - 1 else self.window)
-        reconstruction = self.gaterecon(hidden)
+        reconstruction = self.gaterecon(self.encode(hidden, mask, emitted))
         if self.residual:
             reconstruction = reconstruction + prior[:, :, first:]
         filled = reconstruction * std + mean
         return torch.where(observed[:, :, first:], clean[:, :, first:], filled)
+
+    def encode(self, hidden: Tensor, mask: Tensor, emitted: int) -> Tensor:
+        """H^(0) [B, T, C, D], mask [B, C, T] -> H^(L) of the last `emitted` steps [B, emitted, C, D]."""
+        for index, layer in enumerate(self.layers):
+            hidden = layer(hidden, mask, self.tokens, emitted if index == len(self.layers) - 1 else self.window)
+        return hidden
 
 
 def count_parameters(model: nn.Module) -> int:

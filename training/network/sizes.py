@@ -14,6 +14,7 @@ class GLAIMConfig:
     variance of a row before the root, so it sets the scale of a constant row. The four `use_*` switches are the paper's
     ablations; the full model has all of them on. `residual` is not in the paper and off by default: the network then
     corrects the prior instead of replacing it, which helps on smooth sensors when training is short.
+    `cascade` is not in the paper either: windows arrive filled by the closed form, which the network corrects.
     """
 
     num_variables: int
@@ -37,6 +38,7 @@ class GLAIMConfig:
     use_prior: bool = True
     use_gate: bool = True
     residual: bool = False
+    cascade: bool = False
 
     def __post_init__(self) -> None:
         names = "num_variables d_model layers ffn heads d_psi d_g d_recon router_hidden"
@@ -48,6 +50,10 @@ class GLAIMConfig:
             raise ValueError(f"window must be 2 steps or more, found {self.window}")
         if self.d_model % self.heads:
             raise ValueError(f"d_model must be a multiple of heads, found {self.d_model} and {self.heads}")
+        if self.cascade and (self.residual or not (self.use_prior and self.use_gate)):
+            raise ValueError(
+                "cascade has a prior, a gate and its own start: it goes with use_prior, use_gate, no residual"
+            )
         even = [k for k in (self.small_kernel, self.large_kernel, *self.smoothing_windows) if k < 1 or k % 2 == 0]
         if even or self.small_kernel > self.large_kernel:
             raise ValueError(

@@ -1,0 +1,250 @@
+"""The recipe `cascade`: GLAIM over the closed form, one training for all cells of a data set.
+
+    python -m training.benchmark cascade --only Illness --d-model 64           train, then score every draw of its cells
+    python -m training.benchmark cascade --only ETTh1 --epochs 4 --draws 2     a trial; its lines are marked
+
+One network learns from blocks and single cells at rates from 0.1 to 0.7; its settings are the same for all data sets.
+The command can be stopped or killed at any time and continues: the closed forms of the folds, the filled windows, the
+training (a checkpoint every half minute) and the scored cells are stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from training import checkpoint as checkpoints
+from training import closed_form
+from training.benchmark import jobs, lines, page, paper, tables
+from training.benchmark.cells import PAPER_WIDTH, SEED, Cell
+from training.benchmark.closed_form import cells_of
+from training.benchmark.datasets import DATASETS, WINDOW, read
+from training.benchmark.draws import DRAWS
+from training.benchmark.lines import Line
+from training.benchmark.masks import hidden_cells
+from training.benchmark.run import ROOT
+from training.benchmark.score import baselines, parts, windows_of
+from training.cascade import folds
+from training.cascade.blend import Blend, fit_blend
+from training.cascade.feed import FilledWindows, filled_batch
+from training.checkpoint import Checkpoint
+from training.config import RunConfig, TrainSpec, build
+from training.data.masks import SEGMENTS, MaskSpec
+from training.data.series import fit_scale
+from training.data.windows import hide
+from training.errors import exits_with_errors
+from training.evaluate import Tally, restore
+from training.fit import loop
+from training.network.sizes import GLAIMConfig
+from training.runtime import keep_memory, machine
+
+RECIPE = "cascade"
+EPOCHS = 30
+RATES = (paper.RATES[0], paper.RATES[-1])
+MASKS = MaskSpec(pattern="deployment", rates=RATES, weights={"random": 0.5, "block": 0.5})
+# `balance` 2 divides a window's squared errors by the square of their number: with errors that grow in proportion to
+# the rate, as they do here, dense and sparse windows then count alike.
+TRAIN = TrainSpec(
+    epochs=EPOCHS, iterations=200, batch_size=16, schedule="cosine", warmup=100, clip_norm=1.0, ema=0.995, patience=300,
+    validation_windows=400, balance=2.0, checkpoint_minutes=0.5,
+)  # fmt: skip
+_BATCH = 64
+Say = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A training: its data set, width, and number of epochs if it is a trial."""
+
+    dataset: str
+    d_model: int = PAPER_WIDTH
+    epochs: int = 0
+    seed: int = SEED
+
+    @property
+    def recipe_name(self) -> str:
+        """The recipe, marked if a trial shortens it."""
+        return f"{RECIPE}-e{self.epochs}" if self.epochs else RECIPE
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return f"{self.dataset}-{self.recipe_name}-s{self.seed}-d{self.d_model}"
+
+    @property
+    def command(self) -> str:
+        """The command that trains and scores it again."""
+        text = f"python -m training.benchmark cascade --only {self.dataset} --d-model {self.d_model}"
+        text += f" --epochs {self.epochs}" if self.epochs else ""
+        return text + (f" --seed {self.seed}" if self.seed != SEED else "")
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings of the training."""
+        dataset = DATASETS[self.dataset]
+        train = dataclasses.replace(
+            TRAIN, seed=self.seed, learning_rate=2 * dataset.learning_rate, epochs=self.epochs or EPOCHS
+        )
+        sizes = GLAIMConfig(dataset.sensors, d_model=self.d_model, d_g=dataset.d_g, cascade=True)
+        return RunConfig(name=self.name, data=dataset.spec, model=sizes, masks=MASKS, train=train)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """A trained network with the closed form that fills its windows and the weights of the answers."""
+
+    run: Run
+    best: Checkpoint
+    last: Checkpoint
+    finished: bool
+    forms: folds.FoldForms
+    blend: Blend
+
+
+def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Trained:
+    """Fit the forms, train from the last checkpoint on, and choose the weights of the answers on validation windows."""
+    torch.set_num_threads(1)
+    directory = root / run.name
+    directory.mkdir(parents=True, exist_ok=True)
+    split = parts(run.dataset, WINDOW)
+    config = run.config
+    folder = root / f"{run.dataset}-forms"
+    forms = folds.fit(split.train, WINDOW, folder, lambda text: say(f"{run.dataset}  {text}"), folds.FOLDS)
+    feed = FilledWindows(config, split, forms, directory / "pool")
+    last = directory / "last.pt"
+    if not score_only:
+        loop.run(
+            config, read(DATASETS[run.dataset]), split, directory, resume=last.is_file(),
+            say=lambda text: say(f"{run.name}  {text}"), command=run.command, feed=feed,
+        )  # fmt: skip
+    state, best = checkpoints.load(last), checkpoints.load(directory / "best.pt")
+    _, network, _ = restore(best)
+    blend = fit_blend(network, feed.validation)
+    say(f"{run.name}  weights of the answers: {blend}")
+    stored = build(json.loads(state.config)).train
+    return Trained(run, best, state, bool(loop.ended(state, stored)), forms, blend)
+
+
+def score(trained: Trained, cell: Cell, draw: int) -> dict[str, Tally]:
+    """Score one draw of a cell: the blend, and each of its answers."""
+    dataset = cell.dataset
+    split, windows, sensors = parts(dataset, WINDOW), windows_of(dataset, WINDOW), DATASETS[dataset].sensors
+    masks = hidden_cells(dataset, cell.pattern, cell.rate, WINDOW, len(windows), sensors, SEGMENTS, draw)
+    fill = closed_form.fill_of(trained.forms.whole, fit_scale(split.train))
+    _, network, _ = restore(trained.best)
+    tallies: dict[str, Tally] = {}
+    for start in range(0, len(windows), _BATCH):
+        index = np.arange(start, min(start + _BATCH, len(windows)))
+        batch = hide(windows.take(index), masks[index])
+        end_ms = split.test.times_ms[windows.starts[index] + WINDOW - 1]
+        batch = filled_batch(batch, fill(batch.values, batch.observed, end_ms))
+        for name, answer in trained.blend.answers(network, batch.values, batch.observed).items():
+            tallies.setdefault(name, Tally(sensors)).add(answer, batch.truth, batch.hidden)
+    return tallies
+
+
+def identified(run: Run, cell: Cell, draw: int) -> Line:
+    """Return the part of a line that identifies it."""
+    sizes = run.config.model
+    return {
+        "table": cell.pattern, "dataset": cell.dataset, "pattern": cell.pattern, "train_rate": cell.rate,
+        "test_rate": cell.rate, "variant": "full", "seed": run.seed, "recipe": run.recipe_name,
+        "d_model": run.d_model, "layers": sizes.layers, "large_kernel": sizes.large_kernel,
+        "segments": list(SEGMENTS) if cell.pattern == "block" else None, "draw": draw,
+    }  # fmt: skip
+
+
+def line_of(trained: Trained, cell: Cell, draw: int) -> Line:
+    """Score one draw of a cell and make its line; `parts_mse` has the error of each answer alone."""
+    tallies = score(trained, cell, draw)
+    errors = {name: tally.squared.sum() / tally.count.sum() for name, tally in tallies.items()}
+    own = tallies["blend"]
+    figure = paper.glaim(cell.pattern, cell.dataset, cell.rate, shifted=False)
+    values: Line = {
+        **identified(trained.run, cell, draw), "mse": float(errors.pop("blend")),
+        "mae": float(own.absolute.sum() / own.count.sum()),
+        "paper_mse": None if figure is None else figure.mse, "paper_mae": None if figure is None else figure.mae,
+        "epochs": trained.last.epoch, "best_epoch": trained.best.epoch, "seconds": round(trained.last.seconds, 1),
+        "finished": trained.finished, "machine": machine(), "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "command": trained.run.command, "windows": len(windows_of(cell.dataset, WINDOW)), "test_rates": [cell.rate],
+    }  # fmt: skip
+    for name, bar in baselines(cell.dataset, cell.pattern, cell.rate, WINDOW, SEGMENTS, draw).items():
+        values |= {f"{name}_mse": bar.mse, f"{name}_mae": bar.mae}
+    extra = {
+        "draw": draw, "digest": trained.forms.whole.digest[:16],
+        "blend": {name: [round(weight, 4) for weight in each] for name, each in trained.blend.weights.items()},
+        "parts_mse": {name: float(error) for name, error in errors.items()},
+    }  # fmt: skip
+    return {key: values[key] for key in lines.KEYS} | extra
+
+
+def work(
+    wanted: Sequence[Cell], draws: int, root: Path, results: Path, say: Say, runs: Sequence[Run], *,
+    score_only: bool = False,
+) -> None:  # fmt: skip
+    """Train each data set's network and score the cells that have no line of this state of it."""
+    for run in runs:
+        trained = train(run, root, say, score_only=score_only)
+        for draw in range(draws):
+            for cell in [cell for cell in wanted if cell.dataset == run.dataset]:
+                kept = {lines.identity(line): line for line in lines.read(results)}
+                line = kept.get(lines.identity(identified(run, cell, draw)))
+                if line is not None and (line["digest"], line["epochs"]) == (
+                    trained.forms.whole.digest[:16], trained.last.epoch,
+                ):  # fmt: skip
+                    continue
+                line = line_of(trained, cell, draw)
+                lines.put(results, [line])
+                alone = ", ".join(f"{name} {error:.4f}" for name, error in line["parts_mse"].items())
+                say(
+                    f"{cell.dataset}/{cell.pattern}/{cell.rate:g}, draw {draw}: "
+                    f"{tables.errors(line['mse'], line['mae'])}, paper "
+                    f"{tables.errors(line['paper_mse'], line['paper_mae'])}; {alone}"
+                )
+
+
+@exits_with_errors
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line; return 0, 2 for bad input, 130 or 143 when stopped."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.benchmark cascade", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="CELL", help="data set/pattern/rate to score, with *; repeatable"
+    )
+    parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the masks (default %(default)s)")
+    parser.add_argument("--d-model", type=int, default=PAPER_WIDTH, help="hidden dimension (default %(default)s)")
+    parser.add_argument("--epochs", type=int, default=0, help=f"of a trial, instead of {EPOCHS}; marked in the lines")
+    parser.add_argument("--seed", type=int, default=SEED, help="random seed (default %(default)s)")
+    parser.add_argument("--score-only", action="store_true", help="score the checkpoint as it is")
+    parser.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
+    parser.add_argument("--results", type=Path, default=lines.RESULTS, help="result lines; the page lies beside them")
+    given = parser.parse_args(arguments)
+    keep_memory()
+    wanted = cells_of(given.only)
+    runs = [
+        Run(name, given.d_model, given.epochs, given.seed) for name in dict.fromkeys(cell.dataset for cell in wanted)
+    ]
+    try:
+        with jobs.stoppable():
+            work(
+                wanted, given.draws, given.runs, given.results, lambda text: print(text, flush=True), runs,
+                score_only=given.score_only,
+            )  # fmt: skip
+    except (jobs.Stopped, KeyboardInterrupt) as stop:
+        print("stopped; the same command continues", file=sys.stderr)
+        return 128 + int(getattr(stop, "signal", signal.SIGINT))
+    finally:
+        page.write(given.results)
+    print(f"wrote {given.results.with_suffix('.md')}")
+    return 0

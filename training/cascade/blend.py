@@ -1,0 +1,87 @@
+"""The blend of three answers to a window: the closed form, the network over it, and the network without it.
+
+Without the closed form the network corrects its own prior, as a share of its training windows lacks the form. Where
+levels drift that answer holds when the closed form does not. The convex weights depend on a cell's reach alone, its
+distance from the nearest observed cell of its sensor: lone cells and long gaps differ in the best answer. One set,
+chosen on validation windows, serves all patterns and rates of a data set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.gaussian.simplex import convex_weights
+from training.data.outages import Bools
+from training.data.series import Floats
+from training.data.windows import Batch
+from training.evaluate import model_fill
+from training.network.model import GLAIM
+
+ANSWERS = ("form", "network", "without_form")
+REACHES = (1, 3, 8)  # steps: upper bounds of all classes but the last
+_LEAST_CELLS = 200  # of a class with weights of its own
+
+
+def reach_classes(observed: Bools) -> NDArray[np.int64]:
+    """Return the class of each cell's distance from the nearest observed one of its row; observed [..., T]."""
+    steps = observed.shape[-1]
+    at = np.arange(steps)
+    before = np.maximum.accumulate(np.where(observed, at, -steps), axis=-1)
+    after = np.minimum.accumulate(np.where(observed, at, 2 * steps)[..., ::-1], axis=-1)[..., ::-1]
+    found: NDArray[np.int64] = np.searchsorted(REACHES, np.minimum(at - before, after - at))
+    return found
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Weights of each answer by class of reach, [4] each; not negative, with the sum 1 over the answers."""
+
+    weights: dict[str, tuple[float, ...]]
+
+    def answers(self, network: GLAIM, values: Floats, observed: Bools) -> dict[str, Floats]:
+        """Return each answer to filled windows, and the blend; [B, C, T] each."""
+        found = answers(network, values, observed)
+        classes = reach_classes(observed)
+        mixed = np.zeros_like(values)
+        for name in ANSWERS:
+            mixed += np.array(self.weights[name], np.float32)[classes] * found[name]
+        return {"blend": np.where(observed, values, mixed), **found}
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name} {' '.join(f'{w:.2f}' for w in each)}" for name, each in self.weights.items())
+
+
+def answers(network: GLAIM, values: Floats, observed: Bools) -> dict[str, Floats]:
+    """Return the answers to windows that the closed form has filled, [B, C, T] each."""
+    fill = model_fill(network)
+    bare = np.where(observed, values, np.float32(np.nan))
+    return {"form": values, "network": fill(values, observed), "without_form": fill(bare, observed)}
+
+
+def fit_blend(network: GLAIM, validation: Sequence[Batch]) -> Blend:
+    """Choose the weights; every window counts alike, as its errors are divided by their root mean square.
+
+    A class of fewer than 200 cells has the weights of all cells together.
+    """
+    errors, classes = [np.zeros((0, len(ANSWERS)))], [np.zeros(0, np.int64)]
+    for batch in validation:
+        found = answers(network, batch.values, batch.observed)
+        of_cells = reach_classes(batch.observed)
+        for row in range(len(batch.values)):
+            hidden = batch.hidden[row]
+            if hidden.any():
+                each = np.stack([(found[name][row] - batch.truth[row])[hidden] for name in ANSWERS], axis=1)
+                each = each.astype(np.float64)
+                errors.append(each / np.sqrt(np.square(each).sum() + 1e-12))
+                classes.append(of_cells[row][hidden])
+    everything, of_cells = np.concatenate(errors), np.concatenate(classes)
+    whole = convex_weights(everything) if len(everything) else np.array([0.0, 1.0, 0.0])
+    weights = []
+    for number in range(len(REACHES) + 1):
+        same = everything[of_cells == number]
+        weights.append(convex_weights(same) if len(same) >= _LEAST_CELLS else whole)
+    return Blend({name: tuple(float(each[place]) for each in weights) for place, name in enumerate(ANSWERS)})

@@ -1,0 +1,90 @@
+"""GLAIM over the closed form: the window arrives filled, and the network corrects what fills it.
+
+The encoder is the paper's. Three things differ: the difference of the closed form and the network's own prior joins the
+embedding, a second head chooses between the two in every cell, and both heads start at zero, so that the untrained
+network returns the closed form. Where there is none, the own prior takes its place, which makes the network one that
+corrects its prior (`residual`).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from training.network.kernels import CellLinear
+from training.network.model import GLAIM, GateRecon, GloLoc, InstanceNorm, PriEmb
+
+
+class FormEmb(nn.Module):
+    """The embedding of PriEmb with one more term, the distance of the closed form from the prior."""
+
+    def __init__(self, priemb: PriEmb, d: int) -> None:
+        super().__init__()
+        self.priemb = priemb
+        self.embedding = CellLinear(1, d, bias=False)
+
+    def forward(self, form: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Embed a normalised window that the closed form has filled.
+
+        Args:
+            form: [B, C, T]; NaN where there is neither an observation nor a closed form.
+            observed: 0 or 1, [B, C, T].
+
+        Returns:
+            H^(0) [B, T, C, D]; the prior P and the closed form, each [B, C, T], the latter without NaN.
+        """
+        hidden, prior = self.priemb(torch.where(observed > 0, form, torch.zeros_like(form)), observed)
+        form = torch.where(torch.isfinite(form), form, prior)
+        distance = (form - prior).transpose(1, 2).unsqueeze(-1).contiguous()  # (B, T, C, 1)
+        return (hidden + self.embedding(distance)).contiguous(), prior, form
+
+
+class FormRecon(nn.Module):
+    """Two heads: the way from the closed form to the prior, as a share in (-1, 1), and a correction beside it."""
+
+    def __init__(self, choice: GateRecon, correction: GateRecon) -> None:
+        super().__init__()
+        self.choice = choice
+        self.correction = correction
+        for head in (choice, correction):  # begin as the closed form itself
+            nn.init.zeros_(head.out.weight)
+            nn.init.zeros_(head.out.bias)
+
+    def forward(self, hidden: Tensor, prior: Tensor, form: Tensor) -> Tensor:
+        """H^(L) [B, S, C, D], prior and closed form [B, C, S] -> normalised change of the closed form [B, C, S]."""
+        change: Tensor = torch.tanh(self.choice(hidden)) * (prior - form) + self.correction(hidden)
+        return change
+
+
+class Cascade(GLAIM):
+    """The network over the closed form; tensors in and out are those of `GLAIM`."""
+
+    def __init__(
+        self, normalise: InstanceNorm, formemb: FormEmb, tokens: Tensor, layers: list[GloLoc], formrecon: FormRecon,
+        *, num_variables: int, window: int,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            normalise, formemb, tokens, layers, formrecon, num_variables=num_variables, window=window, residual=False
+        )
+
+    def forward(self, values: Tensor, observed: Tensor, emitted: int = 0) -> Tensor:
+        """Correct the cells that the closed form has filled.
+
+        Args:
+            values: float [B, C, T], standardised; where not observed the closed form's value, NaN where it has none.
+            observed: bool [B, C, T], True where a value was observed.
+            emitted: Number of newest steps to return; 0 means all T.
+
+        Returns:
+            float [B, C, emitted or T], in the scale of `values`, observed cells unchanged.
+        """
+        if emitted <= 0:
+            emitted = self.window
+        first = self.window - emitted
+        clean = torch.where(observed, values, torch.zeros_like(values))
+        mask = observed.to(values.dtype)
+        mean, std = self.normalise(clean, mask)
+        hidden, prior, form = self.priemb((values - mean) / std, mask)
+        hidden = self.encode(hidden, mask, emitted)
+        change = self.gaterecon(hidden, prior[:, :, first:], form[:, :, first:]) * std
+        # The change is added in the scale of the values, so without one the closed form keeps its bits.
+        start = torch.where(torch.isfinite(values), values, prior * std + mean)[:, :, first:]
+        return torch.where(observed[:, :, first:], clean[:, :, first:], start + change)
