@@ -18,20 +18,39 @@ from training.errors import DataError
 
 Ints = NDArray[np.int64]
 
+_VALIDATION_SHARE = 0.2  # of the training rows, on which a fit chooses its constants
+_LEAST_WINDOWS = 2  # that do not overlap; fewer cannot tell dozens of alternatives apart
+
 # (values with 0 where missing, observed, times of the newest steps), [B, C, T] twice and [B] -> filled [B, C, T]
 TimedFill = Callable[[Floats, Bools, Ints], Floats]
 
 
-def fit(train: Series, window: int) -> Fitted:
-    """Fit a closed form to the training part alone; its constants are chosen on the newest of these rows.
+def fit(train: Series, window: int, validation: Series | None = None) -> Fitted:
+    """Fit a closed form to the training part alone.
+
+    Args:
+        train: Training rows.
+        window: T, steps.
+        validation: Its constants are chosen on these rows if a fifth of the training rows, on the newest of which they
+            are chosen otherwise, is fewer than two windows. It may begin with rows of the training part.
 
     Raises:
         DataError: there are too few rows.
     """
+    step_ms = round(train.step_s * 1000)
+    values = train.values
+    if validation is not None and len(train.groups) * train.rows * _VALIDATION_SHARE >= _LEAST_WINDOWS * window:
+        validation = None
+    if validation is not None:
+        later = validation.times_ms > train.times_ms[-1]
+        gap = round((int(validation.times_ms[later][0]) - int(train.times_ms[-1])) / step_ms) - 1 if later.any() else 0
+        between = np.full((*values.shape[:2], gap), np.nan, values.dtype)
+        values = np.concatenate([values, between, validation.values[:, :, later]], axis=2)
     try:
         return fit_series(
-            train.values.astype(np.float64), np.isfinite(train.values), start_ms=int(train.times_ms[0]),
-            step_ms=round(train.step_s * 1000), sensors=train.sensors, steps=window,
+            values.astype(np.float64), np.isfinite(values), start_ms=int(train.times_ms[0]), step_ms=step_ms,
+            sensors=train.sensors, steps=window,
+            training_rows=None if validation is None else train.values.shape[2],
         )  # fmt: skip
     except ModelError as error:
         raise DataError(f"no closed form for the training part of {train.source}: {error}") from error

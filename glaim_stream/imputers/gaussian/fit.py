@@ -3,8 +3,13 @@
 The rows are cut in time, for all groups at once: training, a gap of one window, validation. Statistics, moments and
 profile come from the training rows; shrinkage, ridge, weights, kinds and calibration from the validation windows, whose
 cells are hidden as a stream's are. Then the moments and levels are extended by all other windows, so that the newest
-rows count too. With fewer than four windows of rows there is no room for a validation: defaults are used then, which
-the report shows by its empty errors.
+rows count too.
+
+A caller can state which rows are for training instead. Validation windows then follow without a gap, their older half
+may lie in the training rows, and cells are hidden in the other rows alone; nothing is extended in the end.
+
+With fewer than four windows of rows there is no room for a validation: defaults are used then, which the report shows
+by its empty errors.
 """
 
 from __future__ import annotations
@@ -66,6 +71,7 @@ def fit(
     sensors: Sequence[str],
     steps: int = 96,
     timezone: str = "UTC",
+    training_rows: int | None = None,
 ) -> Fitted:
     """Fit a closed form to series of one or many groups.
 
@@ -77,20 +83,25 @@ def fit(
         sensors: ids of the C sensors.
         steps: T, of a window.
         timezone: zone of the habits that a profile of the day describes.
+        training_rows: the first rows, from which alone statistics and moments come; the others only choose constants.
+            By default the rows are cut here, and all of them count in the end.
 
     Raises:
         ModelError: there are too few rows, or none with a reading.
     """
     with np.errstate(invalid="ignore"):
         observed = observed & (np.abs(values) < LARGEST)  # False for NaN too
-    series = _trimmed(Series(np.where(observed, values, 0.0).astype(np.float64), observed, start_ms, step_ms))
-    if series.steps < rows_needed(steps):
+    series = Series(np.where(observed, values, 0.0).astype(np.float64), observed, start_ms, step_ms)
+    if training_rows is None:
+        series = _trimmed(series)
+    rows = series.steps if training_rows is None else min(training_rows, series.steps)
+    if rows < rows_needed(steps):
         raise ModelError(
-            f"a closed form for windows of {steps} steps needs {rows_needed(steps)} rows, found {series.steps}: "
-            f"{rows_needed(steps) - series.steps} more are needed"
+            f"a closed form for windows of {steps} steps needs {rows_needed(steps)} rows, found {rows}: "
+            f"{rows_needed(steps) - rows} more are needed"
         )
     span = span_for(len(sensors), steps)
-    cut = _cut(series.steps, steps)
+    cut = _cut(series.steps, steps) if training_rows is None else rows
     training = series.rows(0, cut)
     kinds = tuple(kind_of(training.values[:, place], training.observed[:, place]) for place in range(len(sensors)))
     windows = _continuous(kinds, training.windows(span, CONSTANTS.training_windows))
@@ -101,9 +112,9 @@ def fit(
         name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms)
         for name, transform in transforms(training, windows, phase).items()
     }
-    for candidate in candidates.values():
-        candidate.add(windows)
-    validation = _validation(series, cut, steps, kinds)
+    candidates[PLAIN].add(windows)
+    lookback = -steps if training_rows is None else steps // 2
+    validation = _validation(series, cut, lookback, steps, kinds)
     weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
     form = _form(candidates, weights, windows, training, sensors, steps, kinds)
     errors: dict[str, dict[str, float]] = {}
@@ -111,14 +122,15 @@ def fit(
         found = check(form, validation)
         form = _corrected(form, found, validation)
         errors = _errors(found, form.kinds) | validation.by_variant
-    everything = _continuous(kinds, series.windows(span, CONSTANTS.training_windows))
-    if validation is not None:
+    known = training if training_rows is not None else series
+    everything = _continuous(kinds, known.windows(span, CONSTANTS.training_windows))
+    if validation is not None and known is series:
         newest = series.rows(cut - span + 1, series.steps).windows(span, CONSTANTS.training_windows // 4)
         newest = _continuous(kinds, newest)
         for name in weights:
             candidates[name].add(newest)
             candidates[name].ridge *= cut / series.steps  # the noise of moments falls with the number of rows
-    final = _form(candidates, weights, everything, series, sensors, steps, form.kinds)
+    final = _form(candidates, weights, everything, known, sensors, steps, form.kinds)
     final = dataclasses.replace(final, calibration=form.calibration, carried_deviation=form.carried_deviation)
     special: dict[str, Kind] = {
         name: kind for name, kind in zip(sensors, final.kinds, strict=True) if kind is not Kind.NUMBER
@@ -155,31 +167,44 @@ def _continuous(kinds: tuple[Kind, ...], windows: Windows) -> Windows:
     return dataclasses.replace(windows, observed=continuous(kinds, windows.values, windows.observed))
 
 
-def _validation(series: Series, cut: int, steps: int, kinds: tuple[Kind, ...]) -> Validation | None:
+def _validation(series: Series, cut: int, lookback: int, steps: int, kinds: tuple[Kind, ...]) -> Validation | None:
+    """Validation windows; the first one begins `lookback` rows before the cut, or after it if that is negative."""
     if cut == series.steps:
         return None
     sensors = series.values.shape[1]
     large = sensors * span_for(sensors, steps) > CONSTANTS.large_cells
     most = CONSTANTS.weight_windows // (4 if large else 1)
-    windows = _continuous(kinds, series.rows(cut + steps, series.steps).windows(steps, most))
+    windows = _continuous(kinds, series.rows(cut - lookback, series.steps).windows(steps, most))
     if not len(windows):
         return None
     training = series.rows(0, cut)
-    independent = len(series.values) * (series.steps - cut - steps) / steps
-    return Validation(windows, training.deviations()[windows.group], independent)
+    independent = len(series.values) * (series.steps - cut + min(lookback, 0)) / steps
+    first_ms = series.start_ms + cut * series.step_ms
+    unseen = windows.end_ms[:, None] - series.step_ms * np.arange(steps - 1, -1, -1) >= first_ms
+    if not (windows.observed & unseen[:, None, :]).any():
+        return None
+    return Validation(windows, training.deviations()[windows.group], independent, unseen)
 
 
-def _chosen(
-    candidates: Mapping[str, Candidate], windows: Windows, validation: Validation, span: int
-) -> dict[str, float]:
-    """Choose the constants of the variants, those of the plain one first, and the weights."""
+def _chosen(candidates: dict[str, Candidate], windows: Windows, validation: Validation, span: int) -> dict[str, float]:
+    """Choose the constants of the variants, those of the plain one first, and the weights.
+
+    The plain one also decides whether all variants take their moments from windows at equal deviations.
+    """
     large = windows.values.shape[1] * span > CONSTANTS.large_cells
     most = CONSTANTS.search_windows // (4 if large else 1)
     plain = candidates[PLAIN]
-    choose_constants(plain, windows, validation, most)
+    error = choose_constants(plain, windows, validation, most)
+    evened = dataclasses.replace(plain, moments=Moments(plain.moments.sensors, span), evened=True)
+    evened.add(windows)
+    gain = error - choose_constants(evened, windows, validation, most, plain)
+    if gain > -np.log(1.0 - CONSTANTS.least_even_gain):
+        candidates[PLAIN] = plain = evened
     errors = {}
     for name, candidate in candidates.items():
         if candidate is not plain:
+            candidate.evened = plain.evened
+            candidate.add(windows)
             choose_constants(candidate, windows, validation, most, plain)
         errors[name] = validation.errors(candidate.variant(windows), candidate, CONSTANTS.weight_windows)
     validation.by_variant = {

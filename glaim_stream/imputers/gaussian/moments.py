@@ -26,6 +26,7 @@ Bools = NDArray[np.bool_]
 LEVEL_VARIANCE = 1e2
 _LEAST_VARIANCE = 1e-8  # of a cell, in squared scales of its sensor; a sensor below it counts as constant
 _LEAST_READINGS = 1.0  # a window, on average; a sensor with fewer has no moments of its own
+_CALM = 0.1  # of a scale; a window that varies less is noise as much as shape
 _ROWS_AT_A_TIME = 4096
 
 
@@ -137,6 +138,19 @@ class Moments:
     def _per_sensor(self, variance: Doubles) -> Doubles:
         same: Doubles = np.kron(np.diag(variance), np.ones((self.steps, self.steps))).astype(np.float64)
         return same
+
+
+def at_equal_deviations(values: Doubles, observed: Bools) -> Doubles:
+    """Return windows [n, C, T] less their levels, divided by the root mean square of all observed cells of the window.
+
+    The conditional mean does not change when a whole window is scaled, so every window tells as much about it; in plain
+    moments, the few that vary most would decide. Windows that hardly vary (below a tenth of a scale) keep less weight.
+    """
+    centred = without_level(values, observed)
+    count = np.maximum(observed.sum(axis=(1, 2)), 1)
+    deviation = np.sqrt(np.einsum("nct,nct->n", centred, centred) / count)
+    centred /= np.maximum(deviation, _CALM)[:, None, None]
+    return centred
 
 
 def without_level(values: Doubles, observed: Bools) -> Doubles:

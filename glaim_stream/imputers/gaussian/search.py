@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from glaim_stream.imputers.gaussian.conditional import Conditional
 from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
 from glaim_stream.imputers.gaussian.levels import levels_of
-from glaim_stream.imputers.gaussian.moments import Moments
+from glaim_stream.imputers.gaussian.moments import Moments, at_equal_deviations
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.series import Windows
 from glaim_stream.imputers.gaussian.simplex import convex_weights, with_penalty
@@ -38,14 +38,15 @@ class Constants:
     case_weights: of the cases, where one number is made of their errors; the newest steps of all sensors count half,
         because a large ridge gains little there and loses much elsewhere.
     large_cells: C * L above which a quarter of these validation windows is used.
+    least_even_gain: share of the error by which moments of windows at equal deviations must beat plain moments.
     least_gain: share of the error, with the penalty, by which several variants must beat the best single one.
     least_weight: of a variant that is kept.
     """
 
     default_shrinkage: float = 0.5
     default_ridge: float = 1e-2
-    shrinkages: tuple[float, ...] = (0.1, 0.5, 0.9)
-    ridges: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2)
+    shrinkages: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
+    ridges: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
     training_windows: int = 12_000
     search_windows: int = 32
     weight_windows: int = 128
@@ -53,6 +54,7 @@ class Constants:
         default_factory=lambda: {"newest_one": 1.0, "newest_all": 0.5, "blocks": 1.0, "random": 1.0}
     )
     large_cells: int = 1_000
+    least_even_gain: float = 0.05
     least_gain: float = 0.03
     least_weight: float = 0.1
 
@@ -62,7 +64,10 @@ CONSTANTS: Final = Constants()
 
 @dataclass
 class Candidate:
-    """A variant before its constants are chosen: its transformation and the moments of transformed windows."""
+    """A variant before its constants are chosen: its transformation and the moments of transformed windows.
+
+    evened: whether all windows count as if they had the same deviation.
+    """
 
     name: str
     transform: Transform
@@ -71,6 +76,7 @@ class Candidate:
     step_ms: int
     shrinkage: float = CONSTANTS.default_shrinkage
     ridge: float = CONSTANTS.default_ridge
+    evened: bool = False
 
     def bins(self, windows: Windows) -> NDArray[np.int64] | None:
         """Phases [n, L] of windows, if there is a profile."""
@@ -85,6 +91,8 @@ class Candidate:
         moved, _ = self.transform.forward(
             windows.values[suits], windows.observed[suits], None if bins is None else bins[suits]
         )
+        if self.evened:
+            moved = at_equal_deviations(moved, windows.observed[suits])
         self.moments.add(moved, windows.observed[suits])
 
     def variant(self, windows: Windows) -> Variant:
@@ -106,6 +114,7 @@ class Validation:
     """Validation windows with their hidden cells.
 
     independent: number of windows that would not overlap.
+    unseen: bool [n, T], steps that are no training rows; cells are hidden in these alone.
     unit: float64 [n, C], deviation of each window's group and sensor, in which errors are measured.
     choices: number of alternatives that were compared so far.
     by_variant: mean squared errors by variant and case, once they are known.
@@ -114,12 +123,14 @@ class Validation:
     windows: Windows
     unit: Doubles
     independent: float
+    unseen: Bools
     choices: int = 0
     hidden: dict[str, Bools] = field(init=False)
     by_variant: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.hidden = {case: hidden_cells(case, self.windows.observed) for case in CASES}
+        may = self.unseen[:, None, :]
+        self.hidden = {case: hidden_cells(case, self.windows.observed) & may for case in CASES}
 
     def errors(self, variant: Variant, candidate: Candidate, most: int) -> dict[str, Doubles]:
         """Return errors by case at the hidden cells of some windows, in units; NaN counts as 0 levels off."""
@@ -140,36 +151,53 @@ class Validation:
 
 def choose_constants(
     candidate: Candidate, training: Windows, validation: Validation, most: int, base: Candidate | None = None
-) -> None:
-    """Set shrinkage and ridge of a candidate: first the ridge, then the shrinkage, both by mean logarithmic error.
+) -> float:
+    """Set shrinkage and ridge of a candidate; return the weighted mean logarithm of its squared errors.
+
+    The search moves over the grid of both, one step in one of them at a time, while that lowers the error.
 
     Args:
         candidate: whose constants are chosen.
         training: training windows.
         validation: validation windows.
         most: number of validation windows.
-        base: a candidate whose constants are chosen already; only ridges next to its ridge are tried then.
+        base: a candidate from whose constants the search begins; by default it begins with the best default.
     """
     variant = candidate.variant(training)
+    known: dict[tuple[int, int], float] = {}
 
-    def score(shrinkage: float, ridge: float) -> float:
-        validation.choices += 1
-        covariance = candidate.moments.covariance(shrinkage=shrinkage, ridge=ridge)
-        object.__setattr__(variant, "_conditional", Conditional(covariance))
-        errors = validation.errors(variant, candidate, most)
-        weights = CONSTANTS.case_weights
-        logs = [weights[case] * np.log(np.mean(error**2) + 1e-12) for case, error in errors.items() if len(error)]
-        return float(np.sum(logs))
+    def score(place: tuple[int, int]) -> float:
+        if place not in known:
+            validation.choices += 1
+            shrinkage, ridge = CONSTANTS.shrinkages[place[0]], CONSTANTS.ridges[place[1]]
+            covariance = candidate.moments.covariance(shrinkage=shrinkage, ridge=ridge)
+            object.__setattr__(variant, "_conditional", Conditional(covariance))
+            errors = validation.errors(variant, candidate, most)
+            weights = {case: CONSTANTS.case_weights[case] for case, error in errors.items() if len(error)}
+            logs = [weight * np.log(np.mean(errors[case] ** 2) + 1e-12) for case, weight in weights.items()]
+            known[place] = float(np.sum(logs)) / max(sum(weights.values()), 1e-12)
+        return known[place]
 
-    ridges = CONSTANTS.ridges
-    if base is not None:
-        candidate.shrinkage = base.shrinkage
-        place = ridges.index(base.ridge)
-        ridges = ridges[max(0, place - 1) : place + 2]
-    candidate.ridge = min(ridges, key=lambda ridge: score(candidate.shrinkage, ridge))
-    if base is None:
-        others = {value: score(value, candidate.ridge) for value in CONSTANTS.shrinkages}
-        candidate.shrinkage = min(others, key=lambda value: others[value])
+    begin = candidate if base is None else base
+    place = CONSTANTS.shrinkages.index(begin.shrinkage), CONSTANTS.ridges.index(begin.ridge)
+    while True:
+        best = min(_around(place), key=score)
+        if score(best) >= score(place):
+            break
+        place = best
+    candidate.shrinkage, candidate.ridge = CONSTANTS.shrinkages[place[0]], CONSTANTS.ridges[place[1]]
+    return score(place)
+
+
+def _around(place: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return the places of the grid that differ by one step in one of the constants."""
+    shrinkage, ridge = place
+    near = [(shrinkage, ridge - 1), (shrinkage, ridge + 1), (shrinkage - 1, ridge), (shrinkage + 1, ridge)]
+    return [
+        (first, second)
+        for first, second in near
+        if 0 <= first < len(CONSTANTS.shrinkages) and 0 <= second < len(CONSTANTS.ridges)
+    ]
 
 
 def choose_weights(errors: dict[str, dict[str, Doubles]], plain: str, validation: Validation) -> dict[str, float]:

@@ -17,7 +17,7 @@ def convex_weights(errors: Doubles, penalty: float = 0.0) -> Doubles:
 
     Args:
         errors: float64 [m, k].
-        penalty: of the weights' squares, in mean squares of the columns. It draws the weights together, as few
+        penalty: of the weights' squares, in the square of the best column. It draws the weights together, as few
             independent errors cannot tell them apart.
     """
     gram = with_penalty(errors.T @ errors, penalty)
@@ -36,7 +36,10 @@ def convex_weights(errors: Doubles, penalty: float = 0.0) -> Doubles:
 
 
 def with_penalty(gram: Doubles, penalty: float) -> Doubles:
-    """Return the matrix [k, k] of the columns' products with the penalty, and enough for equal columns to share."""
-    columns = len(gram)
-    added: Doubles = np.eye(columns) * ((penalty + 1e-9) * np.trace(gram) / columns + 1e-300)
+    """Return the matrix [k, k] of the columns' products with the penalty, and enough for equal columns to share.
+
+    The penalty is in units of the best column: in those of a column that fails, it would make all weights equal.
+    """
+    own = np.diagonal(gram)
+    added: Doubles = np.diag(penalty * own.min() + 1e-9 * own + 1e-300)
     return gram + added

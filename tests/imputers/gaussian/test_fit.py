@@ -42,6 +42,28 @@ def test_the_band_covers_ninety_percent_of_fresh_windows(found: Fitted) -> None:
         assert 0.83 < inside.mean() < 0.96
 
 
+def test_rows_that_the_caller_keeps_for_validation_leave_the_statistics_as_they_are() -> None:
+    values = series(1000)
+    changed = values.copy()
+    changed[:, :, 700:] += 1000.0 * np.random.default_rng(3).normal(size=changed[:, :, 700:].shape)
+    one, other = fitted(values, training_rows=700), fitted(changed, training_rows=700)
+    assert one.report.errors != other.report.errors
+    assert one.report.training_windows == other.report.training_windows == 700 - STEPS + 1
+    for name in ("lowest", "highest", "swing", "until_ms"):
+        np.testing.assert_array_equal(getattr(one.form, name), getattr(other.form, name))
+    plain = {found.form.variants[0].transform.scale.tobytes() for found in (one, other)}
+    assert len(plain) == 1
+
+
+def test_training_rows_in_validation_windows_are_no_validation() -> None:
+    """Windows reach into rows without readings, so only training rows could be hidden."""
+    extended = np.concatenate([series(700), np.full((1, 3, 2 * STEPS // 3), np.nan)], axis=2)
+    report = fitted(extended, training_rows=700).report
+    assert report.training_windows == 700 - STEPS + 1
+    assert report.choices == 0
+    assert report.errors == {}
+
+
 def test_the_same_rows_make_the_same_digest_and_other_rows_another(found: Fitted) -> None:
     values = series(3000)
     assert fitted(values).form.digest == found.form.digest
@@ -80,6 +102,8 @@ def test_convex_weights_are_the_best_ones() -> None:
         assert least <= np.square(errors @ other).sum()
     assert convex_weights(np.ones((5, 2))) == pytest.approx([0.5, 0.5])
     assert convex_weights(errors, 1e6) == pytest.approx([0.25] * 4, abs=0.01)
+    failing = errors * [1.0, 1.0, 1e9, 1e6]
+    assert convex_weights(failing, 1.0)[2:] == pytest.approx([0.0, 0.0], abs=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 7, 12, 13, 40, 95])

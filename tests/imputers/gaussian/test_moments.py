@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.imputers.gaussian.conditional import Conditional
-from glaim_stream.imputers.gaussian.moments import LEVEL_VARIANCE, Moments, without_level
+from glaim_stream.imputers.gaussian.moments import LEVEL_VARIANCE, Moments, at_equal_deviations, without_level
 
 C, T = 2, 12
 
@@ -108,3 +108,20 @@ def test_degenerate_sensors_leave_a_positive_covariance(change: object) -> None:
 def test_without_windows_there_is_no_covariance() -> None:
     with pytest.raises(ValueError, match="expected windows"):
         Moments(C, T).covariance(shrinkage=0.5, ridge=0.1)
+
+
+def test_windows_at_equal_deviations_weigh_the_same_however_large_they_are() -> None:
+    values, observed = windows(40, seed=4, missing=0.2)
+    factors = np.random.default_rng(5).uniform(1.0, 100.0, size=(40, 1, 1))
+    even = at_equal_deviations(values, observed)
+    np.testing.assert_allclose(at_equal_deviations(values * factors + 7.0, observed), even, atol=1e-9)
+    square = np.square(even).sum(axis=(1, 2)) / observed.sum(axis=(1, 2))
+    np.testing.assert_allclose(square, 1.0)
+    assert not even[~observed].any()
+
+
+def test_a_window_that_hardly_varies_is_not_blown_up() -> None:
+    values, observed = windows(3, seed=6)
+    calm = at_equal_deviations(without_level(values, observed) * 1e-6, observed)
+    assert np.abs(calm).max() < 1e-4
+    assert not at_equal_deviations(np.full((2, C, T), 3.0), np.zeros((2, C, T), np.bool_)).any()

@@ -68,7 +68,8 @@ def test_lines_of_another_closed_form_are_replaced(longer: Path) -> None:
 
 def test_the_test_rows_do_not_change_the_closed_form(longer: Path) -> None:
     """Without the test rows in the file, or with others, the digest is the same."""
-    whole = closed_form.fit(score.parts("Tiny", WINDOW).train, WINDOW).form.digest
+    parts = score.parts("Tiny", WINDOW)
+    whole = closed_form.fit(parts.train, WINDOW, parts.validation).form.digest
     file = longer / "data" / "tiny.csv"
     header, *rows = file.read_text().splitlines()
     first, second, _ = DATASETS["Tiny"].rows
@@ -78,8 +79,9 @@ def test_the_test_rows_do_not_change_the_closed_form(longer: Path) -> None:
         [*rows[: first + second], *(row.split(",")[0] + ",77,-5,1000" for row in rows[first + second :])],
     ):
         file.write_text("\n".join([header, *text]) + "\n")
-        train = load(DATASETS["Tiny"].spec, file).part(0, first)
-        digests.append(closed_form.fit(train, WINDOW).form.digest)
+        series = load(DATASETS["Tiny"].spec, file)
+        rows = series.part(0, first), series.part(first, first + second)
+        digests.append(closed_form.fit(rows[0], WINDOW, rows[1]).form.digest)
     assert digests == [whole, whole]
 
 
