@@ -126,6 +126,7 @@ def test_the_outcome_is_also_json(tmp_path: Path, environment: dict[str, str]) -
     assert done["digest"] == ClosedForm.load(tmp_path / "models" / "pump").digest
 
 
+@pytest.mark.slow  # quicker: what is placed in tests/learn/test_place.py
 def test_two_processes_at_once_place_one_whole_form(tmp_path: Path, environment: dict[str, str]) -> None:
     pq.write_table(readings(200), tmp_path / "readings.parquet")
     command = [sys.executable, "-m", "glaim_stream", "learn", "--data", str(tmp_path / "readings.parquet")]

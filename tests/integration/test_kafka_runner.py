@@ -127,6 +127,7 @@ def test_acknowledged_records_survive_kill_9_and_restart(disposable_kafka: Local
     assert consume(disposable_kafka, topic, 500) == values
 
 
+@pytest.mark.slow  # quicker: a restart in the same program, above
 def test_a_second_broker_takes_over_a_data_directory(tmp_path: Path, topic_prefix: str) -> None:
     """After a restart of the program that ran the broker: new ports, same topics."""
     topic = f"{topic_prefix}readings"

@@ -60,6 +60,7 @@ def by_model(settings: Settings, metric: str) -> dict[str, float]:
     return {model: float(value) for model, value in found}
 
 
+@pytest.mark.slow  # quicker: tests/imputers/test_models_apart.py
 def test_a_model_that_triton_lacks_costs_the_other_no_answer(
     kafka: LocalKafka | ExternalKafka,
     triton: LocalTriton | ExternalTriton,

@@ -85,6 +85,7 @@ def test_a_slow_rebalance_is_logged_in_one_line(lines: list[str]) -> None:
     assert lines == ["a rebalance waits for 2 batches whose output is not acknowledged yet"]
 
 
+@pytest.mark.slow  # quicker: the log with the filter, above
 def test_without_the_filter_faust_dumps_records_and_tracebacks(caplog: pytest.LogCaptureFixture) -> None:
     """Faust still writes the lines that the filter replaces."""
     with caplog.at_level(logging.INFO):

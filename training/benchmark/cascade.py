@@ -118,7 +118,9 @@ def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Traine
     split = parts(run.dataset, WINDOW)
     config = run.config
     folder = root / f"{run.dataset}-forms"
-    forms = folds.fit(split.train, WINDOW, folder, lambda text: say(f"{run.dataset}  {text}"), folds.FOLDS)
+    forms = folds.fit(
+        split.train, WINDOW, folder, lambda text: say(f"{run.dataset}  {text}"), folds.FOLDS, split.validation
+    )
     feed = FilledWindows(config, split, forms, directory / "pool")
     last = directory / "last.pt"
     if not score_only:

@@ -62,8 +62,18 @@ def without(train: Series, first: int, last: int, window: int) -> Series:
     return dataclasses.replace(train, values=values)
 
 
-def fit(train: Series, window: int, folder: Path, say: Say, folds: int = FOLDS) -> FoldForms:
+def fit(
+    train: Series, window: int, folder: Path, say: Say, folds: int = FOLDS, validation: Series | None = None
+) -> FoldForms:
     """Fit the forms, or read those that an earlier call for the same file has left in `folder`.
+
+    Args:
+        train: Training rows.
+        window: T, steps.
+        folder: Where the forms are kept.
+        say: Called with a line for each form that was fitted.
+        folds: Number of folds.
+        validation: On which a form of few rows chooses its constants (`training.closed_form.fit`).
 
     Raises:
         DataError: there are too few rows.
@@ -75,7 +85,7 @@ def fit(train: Series, window: int, folder: Path, say: Say, folds: int = FOLDS) 
     forms = {}
     for name, part in parts.items():
         if not (folder / name / FORM_FILE).is_file():
-            fitted = closed_form.fit(part, window)
+            fitted = closed_form.fit(part, window, validation)
             (folder / name).mkdir(parents=True, exist_ok=True)
             fitted.form.save(folder / name)
             say(f"closed form of {name}: {fitted.form.digest[:8]}")

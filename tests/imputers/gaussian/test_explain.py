@@ -15,6 +15,7 @@ from glaim_stream.imputers.gaussian.explain import CARRIED, EXPECTED, LEVEL, REL
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.search import Candidate
+from glaim_stream.imputers.gaussian.series import Windows
 from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
 from tests.imputers.gaussian.test_logarithms import growing
 
@@ -29,8 +30,10 @@ def plain() -> ClosedForm:
 def of_variants(values: np.ndarray, weights: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> ClosedForm:
     """A form with these variants, whichever the validation would choose."""
 
-    def chosen(candidates: dict[str, Candidate], *given: object) -> dict[str, float]:
+    def chosen(candidates: dict[str, Candidate], windows: Windows, *given: object) -> dict[str, float]:
         assert weights.keys() <= candidates.keys()
+        for name in weights.keys() - {PLAIN}:  # `fit` itself adds the windows of the plain one
+            candidates[name].add(windows)
         return weights
 
     monkeypatch.setattr(fit_module, "_chosen", chosen)

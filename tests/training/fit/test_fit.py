@@ -108,6 +108,7 @@ def test_a_network_that_loses_to_the_closed_form_is_not_exported(
     assert (tmp_path / "run" / "report.html").is_file()
 
 
+@pytest.mark.slow  # quicker: tests/training/serve/test_verdict.py
 def test_exit_code_3_when_nothing_beats_the_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A random walk: the last value and the line between two values are the best answers there are."""
     walk = np.random.default_rng(3).standard_normal((900, 2)).cumsum(axis=0)
@@ -234,6 +235,7 @@ def test_a_run_stopped_by_sigterm_and_resumed_equals_an_uninterrupted_one(
         assert {**first, "seconds": 0} == {**second, "seconds": 0}
 
 
+@pytest.mark.slow  # quicker: test_seeds.py
 def test_scores_of_several_seeds_are_averaged_and_the_best_run_is_reported(
     wide_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
