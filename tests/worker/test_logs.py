@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -34,6 +35,7 @@ class Lines(logging.Handler):
 @pytest.fixture
 def lines() -> Iterator[list[str]]:
     """Lines of the root logger, configured as in a worker."""
+    gc.collect()  # asyncio logs the exceptions of futures that earlier tests left, once they are collected
     handler, level = Lines(), ROOT.level
     before = {each: list(each.filters) for each in ROOT.handlers}
     ROOT.addHandler(handler)
