@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,17 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY, simulate
 from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import Source, plant_source
+from glaim_stream.feed.sources import plant_source
 from glaim_stream.imputers.gaussian.fit import fit
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.records import newest_revisions, read_rows
 from glaim_stream.settings import Settings
 from glaim_stream.times import text_of_ms
+from tests.integration.pumps import SENSORS, first_sensors
 from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 
-FITTED, STEPS, WINDOW, SENSORS = 400, 120, 24, 3
+FITTED, STEPS, WINDOW = 400, 120, 24
 CATALOGUE = f"""
 models:
   - name: m
@@ -37,13 +38,6 @@ models:
 groups:
   - {{model: m, pattern: "pump-*"}}
 """
-
-
-def first_sensors(whole: Source) -> Source:
-    """The first sensors of each pump, under the names of the catalogue."""
-    sensors = list(dict.fromkeys(sensor for _, sensor in whole.cells))
-    whole = whole.where(np.array([sensors.index(sensor) < SENSORS for _, sensor in whole.cells])[whole.cell])
-    return replace(whole, cells=[(group, f"s{sensors.index(sensor)}") for group, sensor in whole.cells])
 
 
 def form_of(rows: int) -> ClosedForm:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +15,13 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY
 from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import Source, plant_source
+from glaim_stream.feed.sources import plant_source
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.models.contract import write_contract
 from glaim_stream.records import newest_revisions, read_rows
 from glaim_stream.settings import Settings
+from tests.integration.pumps import first_sensors
 from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 from tests.support import contract
 
@@ -39,14 +39,6 @@ models:
 groups:
   - {{model: m, pattern: "*"}}
 """
-
-
-def plant() -> Source:
-    """The first three sensors of each pump, under the names of the catalogue."""
-    whole = plant_source(days=STEPS / STEPS_PER_DAY, groups=2, seed=11)
-    sensors = list(dict.fromkeys(sensor for _, sensor in whole.cells))
-    whole = whole.where(np.array([sensors.index(sensor) < 3 for _, sensor in whole.cells])[whole.cell])
-    return replace(whole, cells=[(group, f"s{sensors.index(sensor)}") for group, sensor in whole.cells])
 
 
 def rows_by_key(settings: Settings) -> dict[tuple[str, str, int], dict[str, object]]:
@@ -67,7 +59,7 @@ def test_a_worker_without_triton_takes_up_what_is_learned_from_its_input(
         kafka.bootstrap_servers, topic_prefix, tmp_path, CATALOGUE, imputer="triton", triton="localhost:1",
         triton_deadline_s=0.2, model_repository=folder.parent,
     )  # fmt: skip
-    whole = plant()
+    whole = first_sensors(plant_source(days=STEPS / STEPS_PER_DAY, groups=2, seed=11))
     start_ms = int(whole.time_ms[0])
     sent = whole.where(~hide(whole, 0.15, seed=2).mask)
     ensure_topics(settings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,10 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY
 from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import Source, plant_source
+from glaim_stream.feed.sources import plant_source
 from glaim_stream.imputers.closed_form import CHECK_INTERVAL_S
 from glaim_stream.kafka.topics import ensure_topics
+from tests.integration.pumps import first_sensors
 from tests.integration.test_learn import rows_by_key
 from tests.integration.worker_process import WorkerProcess, small_settings, wait_until_committed
 
@@ -39,14 +39,6 @@ groups:
 """
 
 
-def plant() -> Source:
-    """The first three sensors of each pump, under names that no shipped model has."""
-    whole = plant_source(days=LAST / STEPS_PER_DAY, groups=6, seed=12)
-    sensors = list(dict.fromkeys(sensor for _, sensor in whole.cells))
-    whole = whole.where(np.array([sensors.index(sensor) < 3 for _, sensor in whole.cells])[whole.cell])
-    return replace(whole, cells=[(group, f"s{sensors.index(sensor)}") for group, sensor in whole.cells])
-
-
 @pytest.mark.slow  # the worker looks every 5 s whether to learn, and every 10 s for a new file
 def test_a_learned_model_beats_last_value_within_two_windows(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
@@ -55,7 +47,7 @@ def test_a_learned_model_beats_last_value_within_two_windows(
         kafka.bootstrap_servers, topic_prefix, tmp_path, CATALOGUE, imputer="triton", triton="localhost:1",
         model_repository=tmp_path / "models",
     )  # fmt: skip
-    whole = plant()
+    whole = first_sensors(plant_source(days=LAST / STEPS_PER_DAY, groups=6, seed=12))
     start_ms = int(whole.time_ms[0])
     sent = whole.where(~hide(whole, 0.15, seed=3).mask)
     file = tmp_path / "models" / "stranger" / "gaussian.npz"

@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import signal
-import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -238,15 +236,19 @@ def main(arguments: Sequence[str]) -> int:
         Run(name, given.d_model, given.epochs, given.seed) for name in dict.fromkeys(cell.dataset for cell in wanted)
     ]
     try:
-        with jobs.stoppable():
-            work(
-                wanted, given.draws, given.runs, given.results, lambda text: print(text, flush=True), runs,
+        status = jobs.until_stopped(
+            lambda: work(
+                wanted,
+                given.draws,
+                given.runs,
+                given.results,
+                lambda text: print(text, flush=True),
+                runs,
                 score_only=given.score_only,
-            )  # fmt: skip
-    except (jobs.Stopped, KeyboardInterrupt) as stop:
-        print("stopped; the same command continues", file=sys.stderr)
-        return 128 + int(getattr(stop, "signal", signal.SIGINT))
+            )
+        )
     finally:
         page.write(given.results)
-    print(f"wrote {given.results.with_suffix('.md')}")
-    return 0
+    if not status:
+        print(f"wrote {given.results.with_suffix('.md')}")
+    return status

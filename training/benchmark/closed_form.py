@@ -14,8 +14,6 @@ The command can be stopped at any time: cells with a line of the same closed for
 from __future__ import annotations
 
 import argparse
-import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -182,12 +180,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--results", type=Path, default=lines.RESULTS, help="result lines; the page lies beside them")
     given = parser.parse_args(arguments)
     try:
-        with jobs.stoppable():
-            run(cells_of(given.only), given.draws, given.results, lambda text: print(text, flush=True))
-    except (jobs.Stopped, KeyboardInterrupt) as stop:
-        print("stopped; the same command continues", file=sys.stderr)
-        return 128 + int(getattr(stop, "signal", signal.SIGINT))
+        status = jobs.until_stopped(
+            lambda: run(cells_of(given.only), given.draws, given.results, lambda text: print(text, flush=True))
+        )
     finally:
         page.write(given.results)
-    print(f"wrote {given.results.with_suffix('.md')}")
-    return 0
+    if not status:
+        print(f"wrote {given.results.with_suffix('.md')}")
+    return status

@@ -34,6 +34,17 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def until_stopped(work: Callable[[], None]) -> int:
+    """Do work that a later call continues; return 0, 130 where Ctrl-C stopped it or 143 where SIGTERM did."""
+    try:
+        with stoppable():
+            work()
+    except (Stopped, KeyboardInterrupt) as stop:
+        print("stopped; the same command continues", file=sys.stderr)
+        return 128 + int(getattr(stop, "signal", signal.SIGINT))
+    return 0
+
+
 def run(commands: Sequence[tuple[str, list[str]]], jobs: int, say: Callable[[str], None], until: float) -> list[str]:
     """Run commands, at most `jobs` at a time, each with one thread.
 
