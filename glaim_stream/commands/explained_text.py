@@ -36,7 +36,7 @@ class Cell:
 
     @property
     def unit(self) -> str:
-        """Of the sensor; empty where the catalogue states none."""
+        """The sensor's unit; empty where the catalogue states none."""
         return self.model.sensors[self.place].unit
 
 

@@ -235,7 +235,7 @@ def test_cells_of_relations_pass_their_part_on(
 
 
 def test_a_cell_of_a_relation_passes_its_part_to_the_reading_that_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a sum whose first part is constant, the second part carries everything."""
+    """Where the first part of a sum is constant, the second part carries the whole change."""
     form = of_variants(related(), {PLAIN: 1.0}, monkeypatch)
     cut, end_ms = windows(related(seed=2), 3)
     values, observed = cut[1].copy(), np.ones(cut[1].shape, np.bool_)
