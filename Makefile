@@ -101,7 +101,7 @@ sbom: setup  ## what the images are made of, as CycloneDX, into dist/
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt
-	$(COMPILE) $(addprefix --extra ,local training tune curves brokers dev) pyproject.toml -o requirements/dev.txt
+	$(COMPILE) $(addprefix --extra ,local training tune curves brokers tables dev) pyproject.toml -o requirements/dev.txt
 	$(COMPILE) requirements/serving.in -o requirements/serving.txt
 	$(COMPILE) requirements/build.in -o requirements/build.txt
 	$(COMPILE) --extra training --constraint requirements/dev.txt pyproject.toml -o requirements/training.txt

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-RESULTS = Path(__file__).parent / "results"
+# What is measured elsewhere than for this repository's pages leaves the checkout clean.
+RESULTS = Path(os.environ.get("GLAIM_RESULTS", Path(__file__).parents[1] / "build" / "results"))
 
 
 def describe(command: str, measured: str = "glaim_stream") -> dict[str, object]:
@@ -25,8 +26,8 @@ def describe(command: str, measured: str = "glaim_stream") -> dict[str, object]:
 
 
 def append(name: str, result: Mapping[str, object]) -> Path:
-    """Append one line to benchmarks/results/<name>.jsonl."""
-    RESULTS.mkdir(exist_ok=True)
+    """Append one line to <name>.jsonl in the folder that GLAIM_RESULTS names, by default build/results."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.jsonl"
     with path.open("a") as file:
         file.write(json.dumps(result) + "\n")

@@ -7,6 +7,12 @@ hours the form is fitted to all rows since the first one, as a worker does for a
 the windows that end in the next 48 hours, beside interpolation, last value and the network, which was trained on three
 years. All fill the same hidden cells of these 48 hours, among a window's newest 16 steps, which the network emits.
 Errors are mean absolute ones in deviations of each sensor. Before two windows of rows, 192 hours, interpolation fills.
+
+A worker blends the form with interpolation by their recent errors, and tries it before it is placed, from three windows
+on. Neither is done here: the form fills alone.
+
+A point takes 15 to 20 s, most of which are the network's. Each is kept in build/newcomer.jsonl, so that an interrupted
+run of the same commit continues.
 """
 
 from __future__ import annotations
@@ -16,8 +22,11 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is imported: one core
 
 import argparse
-from collections.abc import Mapping
+import json
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,9 +49,11 @@ from training.data.tables import load
 
 HOURS = (12, 24, 48, 96, 192, 240, 288, 384, 480, 576, 720)
 _SCORED_HOURS = 48
+_METHODS = ("learned", "interpolation", "last_value", "network")
 _FOLDER, _CONFIG = Path("model_repo/beijing-air"), Path("training/configs/beijing-air.toml")
+_POINTS = Path("build/newcomer.jsonl")
 
-Errors = dict[str, NDArray[np.float64]]  # by method, of all hidden cells
+Sums = dict[str, tuple[float, int]]  # absolute errors by method, over so many hidden cells
 
 
 def stream(start: int) -> Series:
@@ -67,8 +78,8 @@ def windows_after(series: Series, hour: int, contract: Contract) -> Windows:
 
 def errors_at(
     series: Series, hour: int, contract: Contract, network: torch.jit.ScriptModule, form: ClosedForm | None
-) -> dict[str, Errors]:
-    """Errors in deviations, by case and method."""
+) -> dict[str, Sums]:
+    """Sums of the errors in deviations, by case and method."""
     windows, emitted = windows_after(series, hour, contract), contract.emitted_steps
     times_ms = windows.end_ms[:, None] - series.step_ms * np.arange(contract.window - 1, -1, -1)
     unseen = (times_ms >= series.start_ms + hour * series.step_ms)[:, None, :]
@@ -89,26 +100,52 @@ def errors_at(
         scored = (hidden & np.isfinite(last))[:, :, -emitted:]
         methods = {"last_value": last, "interpolation": line, "learned": learned, "network": answer}
         found[case] = {
-            name: np.abs((each[..., -emitted:] - windows.values[..., -emitted:]) / unit)[scored]
+            name: _sum(np.abs((each[..., -emitted:] - windows.values[..., -emitted:]) / unit)[scored])
             for name, each in methods.items()
         }
     return found
 
 
-def measured(hours: tuple[int, ...], starts: int) -> dict[str, dict[str, dict[str, float]]]:
+def measured(hours: tuple[int, ...], starts: int, kept: Points) -> dict[str, dict[str, dict[str, float]]]:
     """Mean absolute errors by hour, case and method, over streams that begin at several times."""
     contract = read_contract(_FOLDER)
     network = torch.jit.load(str(_FOLDER / str(contract.version) / "model.pt")).eval()
     whole = stream(0)
-    begins = np.linspace(0, whole.steps - max(hours) - _SCORED_HOURS, starts).astype(int)
-    sums: dict[str, dict[str, list[Errors]]] = {str(hour): {case: [] for case in CASES} for hour in hours}
+    begins = np.linspace(0, whole.steps - max(hours) - _SCORED_HOURS, starts).astype(int).tolist()
+    found: dict[str, list[dict[str, Sums]]] = {str(hour): [] for hour in hours}
     for begin in begins:
-        series = whole.rows(int(begin), whole.steps)
+        series = whole.rows(begin, whole.steps)
         for hour in hours:
-            form = _form(series.rows(0, hour), contract)
-            for case, errors in errors_at(series, hour, contract, network, form).items():
-                sums[str(hour)][case].append(errors)
-    return {hour: {case: _means(parts) for case, parts in by_case.items() if parts} for hour, by_case in sums.items()}
+
+            def point(series: Series = series, hour: int = hour) -> dict[str, Sums]:
+                return errors_at(series, hour, contract, network, _form(series.rows(0, hour), contract))
+
+            found[str(hour)].append(kept.get(begin, hour, point))
+    return {hour: {case: _means([part[case] for part in parts]) for case in CASES} for hour, parts in found.items()}
+
+
+class Points:
+    """The points of one commit that are measured, in a file."""
+
+    def __init__(self, file: Path, commit: str) -> None:
+        self._file, self._commit = file, commit
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+        self._found: dict[tuple[int, int], dict[str, Sums]] = {
+            (line["begin"], line["hour"]): line["errors"] for line in lines if line["commit"] == commit
+        }
+
+    def get(self, begin: int, hour: int, measure: Callable[[], dict[str, Sums]]) -> dict[str, Sums]:
+        """Return a point, which is measured if the file does not have it, and print it."""
+        start_s, key = time.monotonic(), (begin, hour)
+        if key not in self._found:
+            self._found[key] = measure()
+            line: dict[str, Any] = {"commit": self._commit, "begin": begin, "hour": hour, "errors": self._found[key]}
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+        newest = _means([self._found[key]["newest_all"]])
+        print(f"begin {begin}, {hour} h, {time.monotonic() - start_s:.0f} s: newest steps of all {newest}", flush=True)
+        return self._found[key]
 
 
 def _form(seen: Series, contract: Contract) -> ClosedForm | None:
@@ -120,11 +157,14 @@ def _form(seen: Series, contract: Contract) -> ClosedForm | None:
     ).form  # fmt: skip
 
 
-def _means(parts: list[Errors]) -> dict[str, float]:
-    together: Mapping[str, NDArray[np.float64]] = {
-        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
-    }
-    return {name: round(float(each.mean()), 4) for name, each in together.items()}
+def _sum(errors: NDArray[np.float64]) -> tuple[float, int]:
+    return float(errors.sum()), len(errors)
+
+
+def _means(parts: list[Sums]) -> dict[str, float]:
+    """Means by method, where anything was hidden."""
+    totals = {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
+    return {name: round(float(total / count), 4) for name, (total, count) in totals.items() if count}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -136,15 +176,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--hours", type=int, nargs="+", default=list(HOURS), help="hours since the first reading")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    found = measured(tuple(given.hours), given.starts)
     command = f"python -m benchmarks.newcomer --starts {given.starts} --hours {' '.join(map(str, given.hours))}"
-    machine.append("newcomer", machine.describe(command) | {"mae_by_hours": found})
-    table = Table("hours", *CASES, title="learned / interpolation / last value / network")
+    origin = machine.describe(command)
+    found = measured(tuple(given.hours), given.starts, Points(_POINTS, str(origin["git_commit"])))
+    machine.append("newcomer", origin | {"mae_by_hours": found})
+    table = Table("hours", *CASES, title=" / ".join(_METHODS))
     for hour, cases in found.items():
-        cells = [
-            " / ".join(f"{errors[name]:.3f}" for name in ("learned", "interpolation", "last_value", "network"))
-            for errors in cases.values()
-        ]
+        cells = [" / ".join(f"{errors.get(name, np.nan):.3f}" for name in _METHODS) for errors in cases.values()]
         table.add_row(hour, *cells)
     Console(width=160).print(table)
 

@@ -266,7 +266,9 @@ class LocalTriton(LocalServer):
 
     def _control_options(self, wanted: Sequence[str]) -> list[str]:
         if self._control_mode == "none":
-            return []
+            # A folder that holds a closed form alone counts as a model that fails to load.
+            folders = [path for path in self.model_repository.glob("*") if path.is_dir()]
+            return ["--exit-on-error=false"] if any(not (path / "config.pbtxt").exists() for path in folders) else []
         # A new version that fails to load must not end the server, which still serves the old one.
         options = ["--exit-on-error=false"]
         if self._control_mode == "poll":

@@ -85,6 +85,7 @@ def create_pipeline(
         model_gain=settings.model_gain,
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
+        plausibility=settings.plausibility,
         budget=settings.budget,
     ), ladder
 

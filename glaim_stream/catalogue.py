@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from glaim_stream.errors import CatalogueError, ContractError
 from glaim_stream.models.contract import Contract
+from glaim_stream.validation import problems_text
 
 LEARN = "learn"  # in place of a model's name: the catalogue's model that is learned while the workers run
 
@@ -43,6 +44,10 @@ class Sensor(_Strict):
         default=None,
         gt=0,
         description="interval with one due reading, counted from the epoch; a multiple of step_s; default: step_s",
+    )
+    plausibility: bool = Field(
+        default=True,
+        description="readings that stand apart from their window are published as uncertain and fill no holes",
     )
 
     @model_validator(mode="after")
@@ -257,7 +262,7 @@ def read_catalogue(path: Path) -> Catalogue:
     except OSError as error:
         raise CatalogueError(f"expected a catalogue at {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CatalogueError(f"{path} is not YAML: {error}") from error
+        raise CatalogueError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     return parse_catalogue(document, source=str(path))
 
 
@@ -276,8 +281,4 @@ def parse_catalogue(document: Any, *, source: str) -> Catalogue:
     try:
         return Catalogue.model_validate(document)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc']) or 'catalogue'}: {problem['msg']}"
-            for problem in error.errors()
-        )
-        raise CatalogueError(f"{source}: {problems}") from error
+        raise CatalogueError(f"{source}: {problems_text(error)}") from error

@@ -20,7 +20,7 @@ input and get a `DeadLetterCause` (glaim_stream.decode.dead_letters).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 class GlaimError(Exception):
@@ -82,3 +82,20 @@ def listed(names: Sequence[object]) -> str:
     """The first names as a list for a message, and the number of the others: `a, b, ... and 3 more`."""
     more = len(names) - MAX_LISTED_NAMES
     return ", ".join(map(str, names[:MAX_LISTED_NAMES])) + (f" and {more} more" if more > 0 else "")
+
+
+def unknown_name(what: str, found: str, known: Iterable[str]) -> str:
+    """A message for a name that is not there: what was expected, the names that resemble it, and those that are there.
+
+    Args:
+        what: what the name should have named, such as `a group of the catalogue`.
+        found: the name.
+        known: the names that are there.
+    """
+    from difflib import get_close_matches
+
+    names = sorted(set(known))
+    close = get_close_matches(found.casefold(), [name.casefold() for name in names], n=2)
+    near = [name for name in names if name.casefold() in close]
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"expected {what}, found {found!r}; {hint}known: {listed(names) or 'none'}"

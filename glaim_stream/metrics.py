@@ -16,6 +16,7 @@ dead_letters = Counter("glaim_dead_letters", "Readings or records sent to the de
 late_readings = Counter("glaim_late_readings", "Readings older than the window, sent to the late topic")
 outages = Counter("glaim_outages", "Groups that went dark or sent again", ["kind"])
 rows = Counter("glaim_rows", "Rows published on the output topic", ["method"])
+doubted_rows = Counter("glaim_doubted_rows", "Observed rows whose reading stands apart from its window")
 filled_rows = Counter(
     "glaim_filled_rows", "Rows published with a filled value, by steps since the sensor's last observation", ["gap_age"]
 )

@@ -6,6 +6,7 @@ in each direction.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +18,9 @@ from glaim_stream.connections.tls import TlsFiles
 from glaim_stream.errors import ModelError, SettingsError
 from glaim_stream.models.minisign import PublicKey
 from glaim_stream.models.sealed import Trust
+from glaim_stream.validation import problems_of
 
+_ADDRESS = re.compile(r"(\w+://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/,\[\]]+)(:\d{1,5})?")
 DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 
 
@@ -27,9 +30,11 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="GLAIM_", frozen=True, extra="ignore")
 
     kafka: str = Field(default="localhost:9092", description="bootstrap servers, host:port, separated by commas")
-    input_topic: str = "sensor-readings"
-    output_topic: str = "imputed-readings"
-    dead_letter_topic: str = Field(default="", description="default: input topic with the suffix -dlq")
+    input_topic: str = Field(default="sensor-readings", description="topic of the readings")
+    output_topic: str = Field(default="imputed-readings", description="topic of the filled rows")
+    dead_letter_topic: str = Field(
+        default="", description="topic for records that cannot be used; default: input topic with the suffix -dlq"
+    )
     late_topic: str = Field(
         default_factory=lambda given: given.get("input_topic", "") + LATE_SUFFIX,
         min_length=1,
@@ -46,10 +51,17 @@ class Settings(BaseSettings):
         description="static membership: a name that the worker keeps across restarts, so that a restart within "
         "session_timeout_s moves no partition; unique among workers",
     )
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = "PLAIN"
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT",
+        description="how Kafka is called. SSL: TLS; SASL: with a login. PLAINTEXT crosses the network unencrypted",
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
+        default="PLAIN", description="how a login is proven; OAUTHBEARER takes a token instead of a password"
+    )
+    sasl_username: str | None = Field(default=None, description="user of the login")
+    sasl_password: SecretStr | None = Field(
+        default=None, description="password of the login; sasl_password_file keeps it out of the environment"
+    )
     sasl_password_file: Path | None = Field(
         default=None,
         description="file with the password, instead of sasl_password; it is read again when it changes",
@@ -156,6 +168,11 @@ class Settings(BaseSettings):
         "needs the extra `local` and the weights in model_repository. Slower than Triton, and the worker needs memory "
         "for "
         "the model",
+    )
+    plausibility: bool = Field(
+        default=True,
+        description="publish readings that stand apart from all else in their window as uncertain, and fill no hole "
+        "from them; false believes every reading. groups.yaml can switch it off for a sensor",
     )
     score_share: float = Field(
         default=0.05,
@@ -284,8 +301,7 @@ class Settings(BaseSettings):
         default=60,
         ge=2,
         description="seconds without progress of the event loop after which /health/live fails; shorter restarts a "
-        "stuck "
-        "worker sooner, but also one that is only busy",
+        "stuck worker sooner, but also one that is only busy",
     )
     stop_grace_s: float = Field(
         default=55,
@@ -295,7 +311,10 @@ class Settings(BaseSettings):
         "again. Shorter repeats more work, longer is cut off by the supervisor's SIGKILL, without a log line: keep it "
         "some seconds below the supervisor's grace period",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="least severity that is logged; debug also logs what Faust and the Kafka client do inside",
+    )
 
     @field_validator("triton_fixed_batch")
     @classmethod
@@ -307,6 +326,14 @@ class Settings(BaseSettings):
         if fixed and batch & (batch - 1):
             raise ValueError(f"a fixed batch needs triton_batch to be a power of two, found {batch}")
         return fixed
+
+    @field_validator("kafka", "triton")
+    @classmethod
+    def _addresses_are_addresses(cls, text: str, info: ValidationInfo) -> str:
+        found = text.split(",") if info.field_name == "kafka" else [text]
+        if not all(_ADDRESS.fullmatch(each.strip()) for each in found):
+            raise ValueError(f"expected {'host:port, separated by commas' if found != [text] else 'host:port'}")
+        return text
 
     @field_validator("ssl_key_file", "triton_key_file")
     @classmethod
@@ -414,8 +441,5 @@ def read_settings(**overrides: object) -> Settings:
     try:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
-        problems = "; ".join(
-            f"GLAIM_{str(problem['loc'][0]).upper()}: {problem['msg']}, found {problem['input']!r}"
-            for problem in error.errors(include_url=False)
-        )
+        problems = "; ".join(f"GLAIM_{where.upper()}: {problem}" for where, problem in problems_of(error))
         raise SettingsError(problems) from error

@@ -41,7 +41,7 @@ class Quality(IntEnum):
     """How far a value can be trusted."""
 
     GOOD = 0  # observed
-    UNCERTAIN = 1  # imputed, or reported as doubtful by its sensor
+    UNCERTAIN = 1  # imputed, or doubtful: reported so by its sensor, or apart from its window
     BAD = 2  # unknown
 
 
@@ -54,6 +54,7 @@ class Status(IntEnum):
 
     GOOD = 0x00000000  # observed
     UNCERTAIN = 0x40000000  # observed, and reported as uncertain by the reading itself
+    UNCERTAIN_SENSOR_NOT_ACCURATE = 0x40930000  # observed, but apart from its window (windows/plausibility.py)
     UNCERTAIN_LAST_USABLE_VALUE = 0x40900000  # last value: "whatever was updating this value has stopped doing so"
     UNCERTAIN_SUBSTITUTE_VALUE = 0x40910000  # made by the model, the blend, the closed form or interpolation
     BAD = 0x80000000  # no further detail: rows of schema 1

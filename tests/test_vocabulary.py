@@ -17,6 +17,7 @@ STANDARD = {
     "BadSensorFailure": 0x808C0000,
     "UncertainLastUsableValue": 0x40900000,
     "UncertainSubstituteValue": 0x40910000,
+    "UncertainSensorNotAccurate": 0x40930000,
     "BadNoData": 0x809B0000,
     "BadDataUnavailable": 0x809E0000,
     "BadAggregateInvalidInputs": 0x80D60000,

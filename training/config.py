@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from glaim_stream.validation import problems_text
 from training import toml
 from training.data.masks import MaskSpec
 from training.data.series import DataSpec
@@ -161,8 +162,7 @@ def _section(name: str, kind: type[Section], given: Any) -> Section:
     try:
         return TypeAdapter(kind).validate_python(values)
     except ValidationError as error:
-        causes = "; ".join(f"{'.'.join(map(str, e['loc']))} {e['msg']}".strip() for e in error.errors())
-        raise ConfigError(f"[{name}]: {causes}") from error
+        raise ConfigError(f"[{name}] {problems_text(error)}") from error
 
 
 def build(tables: Mapping[str, Any]) -> RunConfig:

@@ -65,5 +65,10 @@ def exits_with_errors(main: Callable[Arguments, int]) -> Callable[Arguments, int
         except GlaimError as error:
             print_error(f"error: {error}")
             return 2
+        except OSError as error:
+            if not isinstance(error.filename, str | os.PathLike):
+                raise
+            print_error(f"error: {os.fspath(error.filename)}: {error.strerror}")
+            return 2
 
     return command

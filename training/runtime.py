@@ -56,8 +56,8 @@ class StopRequest:
         self.signal = number
 
 
-def device(name: str, gpu: int = 0) -> torch.device:
-    """Return the device of that name; of several GPUs, the one of this process.
+def known_device(name: str) -> torch.device:
+    """Return the device of that name, without using it.
 
     Raises:
         ConfigError: it is unknown, or a GPU that torch cannot use.
@@ -66,9 +66,23 @@ def device(name: str, gpu: int = 0) -> torch.device:
         found = torch.device(name)
     except RuntimeError as error:
         raise ConfigError(f"expected train.device cpu or cuda, found {name!r}") from error
+    if found.type not in ("cpu", "cuda"):
+        raise ConfigError(f"expected train.device cpu or cuda, found {name!r}")
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"train.device is {name}, but torch {torch.__version__} finds no CUDA device")
+    if (found.index or 0) >= (torch.cuda.device_count() if found.type == "cuda" else 1):
+        raise ConfigError(f"train.device is {name}, but there is no device of that number")
+    return found
+
+
+def device(name: str, gpu: int = 0) -> torch.device:
+    """Return the device of that name, made the one to use; of several GPUs, the one of this process.
+
+    Raises:
+        ConfigError: it is unknown, or a GPU that torch cannot use.
+    """
+    found = known_device(name)
     if found.type == "cuda":
-        if not torch.cuda.is_available():
-            raise ConfigError(f"train.device is {name}, but torch {torch.__version__} finds no CUDA device")
         found = torch.device("cuda", gpu if found.index is None else found.index)
         torch.cuda.set_device(found)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from deploy.demo.score import CONTENDERS, Score, SensorScore, gain_percent
+from deploy.demo.score import Score, SensorScore, contenders, gain_percent
 from training.report.svg import Scale, element, number, text
 
 _WIDTH, _LABEL, _ROOM = 1060, 250, 64
@@ -19,10 +19,11 @@ def draw(scores: Sequence[tuple[str, Score]]) -> str:
     x = Scale(0, most, _LABEL, _WIDTH - _ROOM)
     parts, top = [], 4
     for label, each in scores:
-        middle = top + _BAR * len(CONTENDERS) / 2
+        names = contenders(each.mae)
+        middle = top + _BAR * len(names) / 2
         parts.append(text(_LABEL - 14, middle, label, class_="label", text_anchor="end"))
         parts.append(text(_LABEL - 14, middle + 15, f"{each.cells:,} cells", class_="tick", text_anchor="end"))
-        for name in CONTENDERS:
+        for name in names:
             error = each.mae[name]
             parts.append(
                 element("rect", class_=f"bar {name}", x=_LABEL, y=top, width=x(error) - _LABEL, height=_BAR - 3, rx=2)
@@ -35,7 +36,9 @@ def draw(scores: Sequence[tuple[str, Score]]) -> str:
 
 def table(final: Score, provisional: Score) -> str:
     """Errors of each sensor in its own unit, for final values and for first estimates."""
-    heads = "".join(f"<th>{label}</th>" for label in CONTENDERS.values())
+    labels = contenders(final.mae).values()
+    heads = "".join(f"<th>{label}</th>" for label in labels)
+    span = len(labels) + 1
     rows = "".join(_row(one, other) for one, other in zip(final.sensors, provisional.sensors, strict=True) if one.cells)
     total = (
         f'<tr class="all"><td>all sensors</td><td>deviations</td><td>{final.cells:,}</td>'
@@ -43,8 +46,8 @@ def table(final: Score, provisional: Score) -> str:
     )
     return (
         "<table><thead>"
-        '<tr><th colspan="3"></th><th colspan="4" class="over">final value</th>'
-        '<th colspan="4" class="over">first estimate, at the newest step</th></tr>'
+        f'<tr><th colspan="3"></th><th colspan="{span}" class="over">final value</th>'
+        f'<th colspan="{span}" class="over">first estimate, at the newest step</th></tr>'
         f"<tr><th>sensor</th><th>unit</th><th>hidden</th>{heads}<th></th>{heads}<th></th></tr></thead>"
         f"<tbody>{rows}{total}</tbody></table>"
     )
@@ -59,7 +62,8 @@ def _row(final: SensorScore, provisional: SensorScore) -> str:
 
 def _cells(mae: Mapping[str, float]) -> str:
     best = min(mae.values())
-    return "".join(f"<td{' class=best' if mae[name] == best else ''}>{number(mae[name])}</td>" for name in CONTENDERS)
+    shown = [mae[name] for name in contenders(mae)]
+    return "".join(f"<td{' class=best' if error == best else ''}>{number(error)}</td>" for error in shown)
 
 
 def _gain(mae: Mapping[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""Runs the baselines on the same records: the worker's pipeline with another imputer, in this process."""
+"""Runs other imputers on the same records, in the worker's pipeline and in this process."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Scores the output: the model and both baselines on the same hidden cells."""
+"""Scores the output: the model, its closed form and both baselines on the same hidden cells."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,8 +17,10 @@ from deploy.demo.score import Score, coverage, score
 from deploy.demo.topic import Records
 from glaim_stream.catalogue import Catalogue, Model
 from glaim_stream.feed.dropouts import KINDS
+from glaim_stream.imputers.closed_form import ClosedFormImputer
+from glaim_stream.imputers.protocol import Imputer
 from glaim_stream.imputers.simple import Interpolation, LastValue
-from glaim_stream.models.contract import Contract
+from glaim_stream.models.contract import FORM_FILE, Contract
 from glaim_stream.records import Method
 
 
@@ -28,7 +31,7 @@ class Measured:
     grid: Grid
     truth: Floats  # NaN where nothing was hidden
     result: Outcome
-    contenders: Mapping[str, Outcome]  # `result` as "model", and the baselines
+    contenders: Mapping[str, Outcome]  # `result` as "model", and the others
     final: Score
     provisional: Score
     by_kind: Mapping[str, Score]  # final scores by kind of dropout: a reading, a sensor, a whole group
@@ -42,7 +45,7 @@ def measure(
     contract: Contract,
     tables: Sequence[pa.Table],
     hidden: pa.Table,
-    baselines: Mapping[str, Outcome],
+    others: Mapping[str, Outcome],
 ) -> Measured:
     """Score the output.
 
@@ -55,12 +58,12 @@ def measure(
         contract: Standard deviations of the training data, and the levels of the interval.
         tables: Output rows.
         hidden: Group, sensor, ts, value and kind of every withheld reading.
-        baselines: Outcome of each baseline on the same records.
+        others: Outcome of the other contenders on the same records.
     """
     truth = grid.values(hidden)
     kind = _kinds(grid, hidden)
     result = outcome(grid, tables)
-    contenders = {"model": result, **baselines}
+    contenders = {"model": result, **others}
     deviation = np.array([sensor.std for sensor in contract.sensors])
 
     def scored(estimate: Literal["final", "provisional"], among: Bools) -> Score:
@@ -92,12 +95,12 @@ def measure(
     )
 
 
-def baselines(grid: Grid, catalogue: Catalogue, records: Records) -> dict[str, Outcome]:
-    """Outcome of each baseline on the records of the input topic."""
-    return {
-        name: outcome(grid, replay(catalogue, imputer, records))
-        for name, imputer in (("interpolation", Interpolation()), ("last_value", LastValue()))
-    }
+def others(grid: Grid, catalogue: Catalogue, records: Records, model_repository: Path) -> dict[str, Outcome]:
+    """Outcome of each baseline, and of the closed form where the model has one, on the records of the input topic."""
+    imputers: dict[str, Imputer] = {"interpolation": Interpolation(), "last_value": LastValue()}
+    if all((model_repository / model.name / FORM_FILE).is_file() for model in catalogue.models):
+        imputers["gaussian"] = ClosedFormImputer(model_repository, catalogue.models)
+    return {name: outcome(grid, replay(catalogue, imputer, records)) for name, imputer in imputers.items()}
 
 
 def filled(layer: Layer) -> Bools:

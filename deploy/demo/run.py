@@ -83,12 +83,12 @@ def run(options: Options, screen: Screen, command: str) -> Summary:
             seen = watcher.seen
         screen.phase("auditing")
         audited = audit(settings)
-        screen.phase("running both baselines on the same records")
-        baselines = measure.baselines(scenario.grid, scenario.catalogue, records)
+        screen.phase("running closed form and baselines on the same records")
+        others = measure.others(scenario.grid, scenario.catalogue, records, options.model_repository)
         screen.phase("stopping")
     screen.phase("scoring and drawing")
     rows = pa.concat_tables(seen.tables).unify_dictionaries().combine_chunks()
-    measured = measure.measure(scenario.grid, scenario.model, contract, [rows], truth, baselines)
+    measured = measure.measure(scenario.grid, scenario.model, contract, [rows], truth, others)
     arrow_file, arrow_rows = _write_arrow(rows, out / "imputed.arrow")
     summary = _summary(scenario, stage, sent, answered_s, seen, audited, measured)
     summary.arrow_file, summary.arrow_rows, summary.command = str(arrow_file), arrow_rows, command

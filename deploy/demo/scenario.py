@@ -17,8 +17,8 @@ from glaim_stream.feed.sources import Source, plant_source, read_source
 CATALOGUES = CHECKOUT / "deploy" / "catalogues"
 BEIJING_FILE = "beijing_multisite.parquet"
 
-# Streamed in under a minute, at a speed that two cores keep up with; above it, latency would measure queueing.
-_PLANT_HOURS, _PLANT_SPEED = 24.0, 1800.0
+# Streamed in under two minutes, at a speed that two cores keep up with; above it, latency would measure queueing.
+_PLANT_HOURS, _PLANT_SPEED = 12.0, 450.0
 _BEIJING_HOURS, _BEIJING_SPEED = 640.0, 36_000.0
 # Training uses the first 70 % of the hours and validation the next 10 %; no model has seen the last 20 %.
 _TEST_SHARE = 0.2

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from deploy.demo.grid import Bools, Floats
 
-CONTENDERS = {"model": "model", "interpolation": "interpolation", "last_value": "last value"}  # name -> label
+# Name -> label, in the order of tables. "model" is what the worker published; "gaussian" exists where the model has a
+# closed form.
+CONTENDERS = {"model": "model", "gaussian": "gaussian", "interpolation": "interpolation", "last_value": "last value"}
 
 
 class SensorDocument(TypedDict):
@@ -95,6 +97,11 @@ def score(
     ]
     scaled = {name: _mean((error / deviation[None, :, None])[cells]) for name, error in errors.items()}
     return Score(int(cells.sum()), scaled, per_sensor)
+
+
+def contenders(mae: Mapping[str, float | None]) -> dict[str, str]:
+    """Name and label of the contenders of a score, in the order of tables."""
+    return {name: label for name, label in CONTENDERS.items() if name in mae}
 
 
 def gain_percent(mae: Mapping[str, float]) -> float:

@@ -113,7 +113,7 @@ def running_stage(
             model_repository=model_repository,
             metrics_host=LOOPBACK,
             metrics_port=choose_port(),
-            # A day passes in a minute here: the probe windows of more partitions would outnumber the holes.
+            # Hours pass in a minute here: the probe windows of more partitions would outnumber the holes.
             partitions=2,
             **overrides,
         )

@@ -14,7 +14,7 @@ from typing import NotRequired, TypedDict
 from rich.console import Console
 from rich.table import Table
 
-from deploy.demo.score import CONTENDERS, ScoreDocument, gain_percent
+from deploy.demo.score import ScoreDocument, contenders, gain_percent
 
 MEANING = {
     "readings_in": "readings acknowledged by the input topic; hidden readings were never sent",
@@ -25,7 +25,7 @@ MEANING = {
     "filled": "holes by the method of their newest row; none: the gap was too old to be filled",
     "rows_out": "rows on the output topic: readings, first estimates of holes, and their final values",
     "mae": "mean absolute error of final values on hidden cells that were filled, in standard deviations of the "
-    "sensor in the training data",
+    "sensor in the training data. model: as published, by any method; gaussian: the closed form alone",
     "final": "the value of a hole after `revise_after` more steps; the baselines used the same steps",
     "provisional": "the value of a hole when its step closed, before any later step was known",
     "latency_ms": "from the timestamp of the newest input record of a row's batch to the row's timestamp in the output "
@@ -147,7 +147,8 @@ def _errors(summary: Summary) -> Table:
     table = Table(box=None, padding=(0, 1), title_justify="left", header_style="dim")
     table.add_column("mean absolute error", no_wrap=True)
     table.add_column("cells", justify="right", no_wrap=True)
-    for label in CONTENDERS.values():
+    shown = contenders(summary.mae)
+    for label in shown.values():
         table.add_column(label, justify="right", no_wrap=True)
     for label, score in (
         ("final value", summary.scores["final"]),
@@ -157,7 +158,7 @@ def _errors(summary: Summary) -> Table:
         table.add_row(
             label,
             f"{score['cells']:,}",
-            *_best_bold([score["mae"][name] for name in CONTENDERS]),
+            *_best_bold([score["mae"][name] for name in shown]),
         )
     return table
 

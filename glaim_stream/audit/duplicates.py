@@ -91,10 +91,11 @@ def same_rows(rows: OutputRows, first: Ints, second: Ints, resolution: np.ndarra
 def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys) -> Bools:
     """Where imputed rows may differ though they name the same method; bool [n].
 
-    An upgrade is made when the model is back, which is not in the topic. And a blend's weights follow from the model's
-    errors of the last HORIZON steps: while a fallback stood in they were not known, and a rebuild knows them.
+    An upgrade is made when the model is back, which is not in the topic. A version or a closed form may be replaced
+    between a crash and the restart; each row names its own. And a blend's weights follow from the model's errors of the
+    last HORIZON steps: while a fallback stood in they were not known, and a rebuild knows them.
     """
-    out: Bools = np.equal(rows.revision[second], UPGRADED)
+    out: Bools = np.equal(rows.revision[second], UPGRADED) | (rows.version[first] != rows.version[second])
     blended = np.flatnonzero((rows.method[first] == Method.BLEND) & (rows.method[second] == Method.BLEND))
     fallback = np.isin(rows.method, (Method.GAUSSIAN, Method.INTERPOLATION, Method.LAST_VALUE))
     for model in np.unique(rows.model[second[blended]]).tolist():

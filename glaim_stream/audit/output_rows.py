@@ -15,7 +15,7 @@ from glaim_stream.decode.groups import UNKNOWN_GROUP
 from glaim_stream.errors import RecordError
 from glaim_stream.kafka.outgoing import ONCE_FROM
 from glaim_stream.records import is_single_precision, read_rows
-from glaim_stream.vocabulary import METHODS, severity
+from glaim_stream.vocabulary import METHODS, Quality, Status, severity
 
 NO_EVENT_TIME_MS = np.iinfo(np.int64).min
 
@@ -35,9 +35,10 @@ class OutputRows:
     gap_age: NDArray[np.int32]
     revision: NDArray[np.int32]
     event_time_ms: NDArray[np.int64]  # when the reading was taken; NO_EVENT_TIME_MS where not observed, or of schema 1
-    quality: NDArray[np.int8]  # vocabulary.Quality
+    quality: NDArray[np.int8]  # vocabulary.Quality, as the reading reported it
     single: NDArray[np.bool_]  # of a message of schema 1 or 2, whose values have 32 bits
     once: NDArray[np.bool_]  # published in a transaction
+    version: NDArray[np.int32]  # a number for each `model_version`
 
     def __len__(self) -> int:
         return len(self.group)
@@ -53,6 +54,7 @@ class OutputReader:
     def __init__(self, columns: ModelColumns) -> None:
         self._columns = columns
         self._parts: list[OutputRows] = []
+        self._versions: dict[str, int] = {}
         self.unreadable = 0  # messages that are not in the schema
         self.foreign = 0  # rows of groups or sensors that the catalogue does not name
         self.once_from: int | None = None  # the input offset from which exactly-once delivery holds up to the end
@@ -91,6 +93,10 @@ class OutputReader:
         )
         sensor = rows_of_model[model, _numpy(column["sensor"].indices)]
         methods = [METHODS.index(name) for name in column["method"].dictionary.to_pylist()]
+        versions = [
+            self._versions.setdefault(name, len(self._versions))
+            for name in column["model_version"].dictionary.to_pylist()
+        ]
         ts_ms = _numpy(column["ts"].cast(pa.int64()))
         rows = OutputRows(
             model,
@@ -104,9 +110,10 @@ class OutputReader:
             _numpy(column["gap_age"]).astype(np.int32),
             _numpy(column["revision"]).astype(np.int32),
             _numpy(column["event_time"].cast(pa.int64()).fill_null(NO_EVENT_TIME_MS)),
-            severity(_numpy(column["status"])),
+            _reported_quality(_numpy(column["status"])),
             np.full(batch.num_rows, single),
             np.full(batch.num_rows, once),
+            np.array(versions, np.int32)[_numpy(column["model_version"].indices)],
         )
         known = (group != UNKNOWN_GROUP) & (sensor >= 0)
         if not known.all():
@@ -115,11 +122,17 @@ class OutputReader:
         self._parts.append(rows)
 
 
+def _reported_quality(status: NDArray[np.uint32]) -> NDArray[np.int8]:
+    """The quality that a reading had: a worker that doubts a good reading says so in the row, and nowhere else."""
+    doubted = status == Status.UNCERTAIN_SENSOR_NOT_ACCURATE
+    return np.where(doubted, np.int8(Quality.GOOD), severity(status))
+
+
 def _no_rows() -> OutputRows:
     ints, blank = np.empty(0, np.int32), np.empty(0, np.bool_)
     longs, bytes_ = np.empty(0, np.int64), np.empty(0, np.int8)
     return OutputRows(
-        ints, ints, ints, longs, np.empty(0), blank, blank, bytes_, ints, ints, longs, bytes_, blank, blank
+        ints, ints, ints, longs, np.empty(0), blank, blank, bytes_, ints, ints, longs, bytes_, blank, blank, ints
     )
 
 

@@ -78,6 +78,7 @@ async def _audit(
         )
         # In this order: what is committed is in the output, what is in the output came from the input.
         commits = await topics.commits(inputs, wait_s)
+        await topics.require_group(commits)
         output_ends = await consumer.end_offsets([*outputs, *refused, *late])
         input_ends = await consumer.end_offsets(inputs)
         oldest = await consumer.beginning_offsets([*inputs, *outputs])

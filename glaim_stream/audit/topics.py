@@ -20,11 +20,11 @@ from glaim_stream.audit.output_rows import OutputReader
 from glaim_stream.decode.dead_letters import Reject
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.readings import Readings, concatenated
-from glaim_stream.errors import SettingsError
+from glaim_stream.errors import SettingsError, unknown_name
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.losses import Loss, read_losses
 from glaim_stream.kafka.offsets import rebuild_from_metadata
-from glaim_stream.kafka.ranges import Range, read_range
+from glaim_stream.kafka.ranges import Range, no_topic, read_range
 from glaim_stream.settings import Settings
 
 _COORDINATOR_S = 15.0
@@ -66,7 +66,7 @@ class TopicReader:
         }
         for name in (settings.input_topic, settings.output_topic):
             if not found.get(name):
-                raise SettingsError(f"expected the topic {name} at {settings.kafka}, found none of that name")
+                raise await no_topic(settings, name)
         return found
 
     async def commits(self, inputs: Sequence[TopicPartition], wait_s: float) -> dict[TopicPartition, Commit | None]:
@@ -89,6 +89,30 @@ class TopicReader:
             if not behind or time.monotonic() >= deadline_s:
                 return commits
             await asyncio.sleep(_POLL_S)
+
+    async def require_group(self, commits: Mapping[TopicPartition, Commit | None]) -> None:
+        """Require that the consumer group is one, if it has committed nothing.
+
+        A group that only has members is one too: its workers have just been started.
+
+        Raises:
+            SettingsError: the broker knows no such group; the message names those with commits of the input.
+        """
+        if any(commits.values()):
+            return
+        name = self._settings.consumer_group
+        try:
+            groups = [found[0] for found in await self._admin.list_consumer_groups()]
+            if name in groups:
+                return
+            known = [each for each in groups if await self._reads_input(each, [*commits])]
+        except KafkaError:  # this user may not list groups
+            known = []
+        raise SettingsError(unknown_name(f"a consumer group of {self._settings.input_topic}", name, known))
+
+    async def _reads_input(self, group: str, inputs: Sequence[TopicPartition]) -> bool:
+        found = await self._admin.list_consumer_group_offsets(group, partitions=list(inputs))
+        return any(each.offset >= 0 for each in found.values())
 
     async def _committed(self, inputs: Sequence[TopicPartition]) -> dict[TopicPartition, Any]:
         """The group's commits. A new broker has no coordinator for a few seconds, a restarted one neither."""

@@ -1,14 +1,20 @@
 """The leader: of a few fixed mixtures of the experts, the one with the smallest recent loss. Arithmetic only.
 
-The mixtures are those of one or two experts whose shares are multiples of 1 / PARTS. The strategy is
-follow the leader: the mixture with the smallest remembered absolute loss makes the next prediction. Where one expert is
-clearly better, it leads and costs nothing compared with it; where errors cancel, a mixture leads. Losses are absolute,
-because with squares one jump of the level that only one method misses would decide for a hundred steps. For the same
-reason a loss is capped at `CAP` times the usual error of its sensor and place.
+The mixtures are those of one or two experts whose shares are multiples of 1 / PARTS. The strategy is follow the leader:
+the mixture with the smallest remembered absolute loss makes the next prediction. Where one expert is clearly better, it
+leads and costs nothing compared with it; where errors cancel, a mixture leads. Losses are absolute, because with
+squares one jump of the level that only one method misses would decide for a hundred steps. For the same reason a loss
+is capped at `CAP` times the usual error of its sensor and place.
 
 Losses are kept per key, which is a sensor, an age class and a place. The mean loss of the sensor and place at any age
-counts towards a key as `AGE_LEAN` losses, and the mean loss of the sensor anywhere counts towards that as `PLACE_LEAN`.
-The sensor's losses are remembered for a few steps only, so they show first that a level jumped.
+counts towards a key as `AGE_LEAN` losses. Two other means count towards that one:
+
+- The sensor's at any place, as `PLACE_LEAN` losses. It is remembered for a few steps only, so it shows first that a
+  level jumped.
+- That of all sensors at the place, as `POOL_LEAN` losses, in shares of their caps. A sensor alone has too few probes to
+  compare 12 mixtures: with four probe windows a step and 8 sensors, a key has one in about 15 steps. While a sensor's
+  errors are far above their caps, its level has jumped, and the other sensors' errors do not show which expert follows
+  it: `POOL_LEAN` then shrinks to nearly 0.
 
 An expert sleeps in a cell for which it has no value. A mixture is awake where all its experts are; its mean loss is
 that of the cells in which it was awake, and only a mixture that is awake can lead.
@@ -39,6 +45,8 @@ CAP = 1.5  # times the mean of the largest of a cell's errors, by sensor and pla
 LARGEST = 1e290  # of an error that counts: sums of them stay finite, with factors up to 0.8^-96 = 2e9
 AGE_LEAN = 10.0  # number of losses as which the mean of a key's sensor and place counts
 PLACE_LEAN = 3.0  # number of losses as which the mean of its sensor counts
+POOL_LEAN = 6.0  # number of losses as which the mean of all sensors at the place counts, without jumps
+TRUST = 10.0  # power by which that number shrinks with the share of the sensor's recent errors that caps leave over
 
 
 def mixtures(experts: int) -> Doubles:
@@ -133,6 +141,10 @@ class Leader:
         self._size = RecentSums((2, sensors * places), memory=MEMORY, horizon=HORIZON)
         self._key = RecentSums((sensors * ages * places, columns), memory=MEMORY, horizon=HORIZON)
         self._sensor = RecentSums((sensors, columns), memory=SENSOR_MEMORY, horizon=HORIZON)
+        # Of losses divided by their caps, so that no sensor's unit decides.
+        self._pool = RecentSums((places, columns), memory=MEMORY, horizon=HORIZON)
+        # Sum of the shares of errors that caps left over, and the number of cells.
+        self._kept = RecentSums((2, sensors), memory=SENSOR_MEMORY, horizon=HORIZON)
 
     def learn(self, step: int, sensor: Ints, age: Ints, place: Ints, errors: Doubles, awake: Bools) -> None:
         """Add the errors of the cells of `step`.
@@ -148,7 +160,7 @@ class Leader:
         Raises:
             ValueError: `step` is not later than that of the last call.
         """
-        factors = [np.array(sums.turn(step)) for sums in (self._size, self._key, self._sensor)]
+        factors = [np.array(sums.turn(step)) for sums in (self._size, self._key, self._sensor, self._pool, self._kept)]
         if len(errors) == 0:
             return
         large = np.abs(errors).max(axis=1)
@@ -165,8 +177,19 @@ class Leader:
         capped = np.empty((len(errors), 2, len(self._columns)))
         capped[:, :, : len(mixed)] = loss[:, None] * share.T[:, :, None]
         capped[:, :, len(mixed) :] = awake_mixtures(self._columns.sets, awake)[:, None]
-        for sums, key, factor in ((self._key, of_key, factors[1]), (self._sensor, sensor, factors[2])):
-            found, total = _grouped(key, capped)
+        kept = [[np.bincount(sensor, each, self._shape[0]) for each in (half, None)] for half in share]
+        self._kept.values += factors[4][:, None, None] * np.array(kept)
+        relative = capped.copy()
+        caps = np.repeat(cap.T[:, :, None], len(mixed), axis=2)
+        relative[:, :, : len(mixed)] = np.divide(
+            capped[:, :, : len(mixed)], caps, out=np.zeros(caps.shape), where=caps > 0
+        )
+        for sums, key, factor, rows in (
+            (self._key, of_key, factors[1], capped),
+            (self._sensor, sensor, factors[2], capped),
+            (self._pool, place, factors[3], relative),
+        ):
+            found, total = _grouped(key, rows)
             sums.values[:, found] += factor[:, None, None] * total.swapaxes(0, 1)
 
     def standings(self, step: int) -> Standings:
@@ -175,15 +198,30 @@ class Leader:
         Raises:
             ValueError: `step` is not later than the last one whose errors were added: its own errors would count.
         """
-        of_key, of_sensor, size = self._key.read(step), self._sensor.read(step), self._size.read(step)
+        of_key, of_sensor, of_pool, size, kept = (
+            sums.read(step) for sums in (self._key, self._sensor, self._pool, self._size, self._kept)
+        )
         (sensors, _, places), columns = self._shape, len(self._columns)
-        if of_key is None or of_sensor is None or size is None:
+        if of_key is None or of_sensor is None or of_pool is None or size is None or kept is None:
             of_key, of_place = np.zeros((*self._shape, columns)), np.zeros((sensors, places, columns))
             return Standings(self._columns, of_key, of_place, np.zeros((sensors, places)))
         by_age = of_key.reshape(*self._shape, columns)
+        size = size.reshape(2, sensors, places)
+        cap = CAP * _mean(size, 0.0)
+        pooled = np.repeat(self._columns.means(of_pool)[None], sensors, axis=0)
+        # Without errors at a place, the sensor's cap anywhere; without any, one unit is as good as another.
+        anywhere = CAP * _mean(size.sum(axis=2), 1.0)[:, None]
+        pooled[:, :, : len(self._columns.mixtures)] *= np.where(size[1] > 0, cap, anywhere)[:, :, None]
+        lean = POOL_LEAN * _mean(kept, 1.0) ** TRUST
         by_place = by_age.sum(axis=1) + PLACE_LEAN * self._columns.means(of_sensor)[:, None]
-        cap = (CAP * size[0] / np.where(size[1] > 0, size[1], 1.0)).reshape(sensors, places)
+        by_place += lean[:, None, None] * pooled
         return Standings(self._columns, by_age, self._columns.means(by_place), cap)
+
+
+def _mean(sums: Doubles, otherwise: float) -> Doubles:
+    """Means [...] from sums and numbers [2, ...]; `otherwise` where the number is 0."""
+    means: Doubles = np.where(sums[1] > 0, sums[0] / np.where(sums[1] > 0, sums[1], 1.0), otherwise)
+    return means
 
 
 def _grouped(key: Ints, rows: Doubles) -> tuple[Ints, Doubles]:

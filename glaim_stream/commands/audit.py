@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.commands.exit_codes import ANSWER_IS_NO
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import (
     OFFSETS,
     Catalogue,
@@ -46,32 +48,38 @@ class AuditFlags(SettingsFlags):
 def audit(
     *,
     stream: AuditFlags,
-    from_offset: Annotated[list[str] | None, typer.Option(help=f"First input offset to read. {OFFSETS}")] = None,
+    from_offset: Annotated[
+        list[str] | None, typer.Option("--from-offset", "--offset", help=f"First input offset to read. {OFFSETS}")
+    ] = None,
     until_offset: Annotated[
         list[str] | None, typer.Option(help=f"Judge only steps that have a reading below this input offset. {OFFSETS}")
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(help="Read the input from the first record that Kafka stamped at or after this time, ISO 8601."),
+        typer.Option(
+            "--since",
+            "--from",
+            help=f"Read the input from the first record that Kafka stamped at or after this time, {MOMENT}.",
+        ),
     ] = None,
     wait: Annotated[
-        float, typer.Option(help="Wait up to this many seconds until the workers have committed the whole input.")
+        float,
+        typer.Option(min=0, help="Wait up to this many seconds for the workers to commit the whole input."),
     ] = 0.0,
     examples: Annotated[int, typer.Option(min=1, help="Number of examples to show of each problem.")] = 5,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the whole report to this file.")] = None,
 ) -> None:
     """Check output, dead letters and late readings against the input.
 
-    Exit code 0: clean, 1: something is lost or wrong.
+    Exit code 0: clean, 1: something is lost or wrong, 2: it cannot be told, as where the consumer group is unknown.
     """
     from glaim_stream.audit import audit as run
-    from glaim_stream.times import moment_ms
 
     report = run(
         stream.settings(),
         from_offset=parse_offsets(from_offset),
         until_offset=parse_offsets(until_offset),
-        since_ms=None if since is None else moment_ms(since),
+        since_ms=bounds_ms(since, None)[0],
         wait_s=wait,
         examples=examples,
     )
@@ -81,7 +89,7 @@ def audit(
         partial.write_text(json.dumps(report.as_json(), indent=2) + "\n")
         partial.replace(json_file)
     if not report.clean:
-        raise typer.Exit(1)
+        raise typer.Exit(ANSWER_IS_NO)
 
 
 def _print(report: AuditReport) -> None:

@@ -31,7 +31,7 @@ def check(
 
     from glaim_stream.catalogue import read_catalogue
     from glaim_stream.commands.console import result_console
-    from glaim_stream.errors import CatalogueError, listed
+    from glaim_stream.errors import CatalogueError, listed, unknown_name
 
     catalogue = read_catalogue(file)
     console = result_console()
@@ -57,7 +57,9 @@ def check(
     for name in group or []:
         print(f"group {name}: {_model_name(catalogue, name)}")
     if unknown:
-        raise CatalogueError(f"{file}: no entry names the groups {unknown}; their readings would be dead letters")
+        known = [name for rule in catalogue.groups for name in (*rule.ids, rule.pattern) if name]
+        problems = "; ".join(unknown_name("a group of the catalogue", name, known) for name in unknown)
+        raise CatalogueError(f"{file}: {problems}. Their readings would be dead letters")
     print(f"{file}: good")
 
 

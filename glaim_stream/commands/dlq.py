@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, LateTopic
 
 if TYPE_CHECKING:
@@ -54,8 +55,10 @@ class FilterFlags:
     group: Annotated[
         list[str] | None, typer.Option(help="Only letters of this group, by the record's key; repeatable.")
     ] = None
-    since: Annotated[str | None, typer.Option(help="Only letters written at or after this time, ISO 8601.")] = None
-    until: Annotated[str | None, typer.Option(help="Only letters written before this time.")] = None
+    since: Annotated[
+        str | None, typer.Option("--since", "--from", help=f"Only letters written at or after this time, {MOMENT}.")
+    ] = None
+    until: Annotated[str | None, typer.Option(help="Only letters written before this time, likewise.")] = None
 
     def read(self, places: list[str] | None = None) -> Filter:
         """The filter of these flags and of letters named as PARTITION:OFFSET.
@@ -64,14 +67,14 @@ class FilterFlags:
             SettingsError: a value cannot be used.
         """
         from glaim_stream.dlq.letters import Filter, place_of
-        from glaim_stream.times import moment_ms
 
+        since_ms, until_ms = bounds_ms(self.since, self.until)
         return Filter(
             self.cause or (),
             self.group or (),
             [place_of(text) for text in places or ()],
-            None if self.since is None else moment_ms(self.since),
-            None if self.until is None else moment_ms(self.until),
+            since_ms,
+            until_ms,
         )
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,15 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, OffsetFlags
 
 if TYPE_CHECKING:
     from glaim_stream.catalogue import Catalogue as Rules
     from glaim_stream.kafka.ranges import Range
     from glaim_stream.settings import Settings
-
-_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ def dump(
     out: Annotated[Path, typer.Option(help="The file, .parquet or .csv; it appears whole at the end.")],
     since: Annotated[
         str | None,
-        typer.Option(help="Only records at or after this time, ISO 8601, or as an age: 30d, 12h, 45m."),
+        typer.Option("--since", "--from", help=f"Only records at or after this time, {MOMENT}."),
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only records before this time, likewise.")] = None,
     model: Annotated[
@@ -51,6 +47,11 @@ def dump(
         bool,
         typer.Option("--keep", help="Leave a file that exists and do nothing, so that a run that is resumed continues "
                      "with the data that it began with."),
+    ] = False,
+    with_late: Annotated[
+        bool,
+        typer.Option("--with-late", help="Also write readings that came too late for their window, as a backfill does. "
+                     "Their times may be wrong."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be read, and write nothing.")] = False,
     stream: DumpFlags,
@@ -76,8 +77,7 @@ def dump(
     settings = stream.settings()
     rules = read_catalogue(settings.catalogue)
     name = only_model(rules, model)
-    now_ms = time.time_ns() // 1_000_000
-    since_ms, until_ms = (None if text is None else moment_or_ago_ms(text, now_ms) for text in (since, until))
+    since_ms, until_ms = bounds_ms(since, until)
     ranges = asyncio.run(_ranges(settings, offsets, since_ms, until_ms))
     for part in ranges:
         kept = " (all that retention has kept)" if part.begin == part.oldest > 0 else ""
@@ -86,38 +86,20 @@ def dump(
         print(f"would write the readings of {name} to {out}")
         return
     with progress_bar(settings.input_topic, "records") as progress:
-        done = asyncio.run(write(settings, rules, ranges, out, model=name, on_progress=progress))
+        done = asyncio.run(write(settings, rules, ranges, out, model=name, with_late=with_late, on_progress=progress))
     assert done.first_ms is not None
     assert done.last_ms is not None
     print(
         f"{out}: {done.rows} readings of {done.groups} groups of {name}, from {text_of_ms(done.first_ms)} to "
         f"{text_of_ms(done.last_ms)}; {done.dropouts} more are dropouts, {done.other_models} are of other models"
     )
+    if done.late:
+        done.rejects["too late for their window (--with-late writes them)"] += done.late
     if done.rejects:
         causes = ", ".join(f"{count} {cause}" for cause, count in done.rejects.most_common())
         print(f"left out, as the worker does: {causes}")
     if next(each for each in rules.models if each.name == name).bucket == "mean":
         print(f'note: {name} takes the mean of a step\'s readings, so training needs `bucket = "mean"` in its [data]')
-
-
-def moment_or_ago_ms(text: str, now_ms: int) -> int:
-    """Epoch milliseconds of an ISO 8601 moment, or of an age such as 30d before now.
-
-    Raises:
-        SettingsError: the text is neither.
-    """
-    from glaim_stream.errors import SettingsError
-    from glaim_stream.times import moment_ms
-
-    age = _AGE.fullmatch(text.strip())
-    if age is not None:
-        return now_ms - round(float(age[1]) * _SECONDS[age[2]] * 1000)
-    try:
-        return moment_ms(text)
-    except SettingsError as error:
-        raise SettingsError(
-            f"expected a time such as 2017-02-01T05:00:00Z, or how long ago, such as 30d, 12h or 45m, found {text!r}"
-        ) from error
 
 
 def only_model(rules: Rules, requested: str | None) -> str:
@@ -126,13 +108,15 @@ def only_model(rules: Rules, requested: str | None) -> str:
     Raises:
         SettingsError: there are several, or the catalogue has no such model.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.errors import SettingsError, listed, unknown_name
 
     names = [model.name for model in rules.models]
     if requested is None and len(names) == 1:
         return names[0]
+    if requested is None:
+        raise SettingsError(f"the catalogue has several models: name one with --model, of {listed(names)}")
     if requested not in names:
-        raise SettingsError(f"expected --model to be one of {', '.join(names)}, found {requested or 'none'}")
+        raise SettingsError(unknown_name("a model of the catalogue", requested, names))
     return requested
 
 

@@ -76,9 +76,7 @@ def explain(
     notes: list[str] = []
     estimates = CellEstimates(pipeline, group, cell.place, cell.ts_ms)
     if file is not None:
-        window = _window_of_file(
-            file, FileFlags(**asdict(columns), group=group if one_group else None), cell, estimates
-        )
+        window = _window_of_file(file, FileFlags(**asdict(columns), name=group if one_group else None), cell, estimates)
         done = explain_unpublished(window, cell.place, means)
     else:
         published = asyncio.run(_published(settings, rules, cell))
@@ -94,16 +92,16 @@ def explain(
 
 def _cell(rules: Rules, group: str, sensor: str, ts: str, timezone: str) -> Cell:
     from glaim_stream.commands.explained_text import Cell
-    from glaim_stream.errors import SettingsError, listed
+    from glaim_stream.errors import SettingsError, unknown_name
     from glaim_stream.times import moment_ms
 
     index = rules.model_of(group)
     if index is None:
         known = [name for rule in rules.groups for name in (*rule.ids, rule.pattern) if name]
-        raise SettingsError(f"expected a group of the catalogue, {listed(known)}, found {group}")
+        raise SettingsError(unknown_name("a group of the catalogue", group, known))
     model = rules.models[index]
     if sensor not in model.sensor_ids:
-        raise SettingsError(f"expected a sensor of {model.name}, {listed(model.sensor_ids)}, found {sensor}")
+        raise SettingsError(unknown_name(f"a sensor of {model.name}", sensor, model.sensor_ids))
     step = moment_ms(ts, timezone=timezone) // model.step_ms
     return Cell(model, group, sensor, model.sensor_ids.index(sensor), step * model.step_ms)
 

@@ -5,28 +5,34 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glaim_stream.commands.dump import moment_or_ago_ms, only_model
+from glaim_stream.commands.dump import only_model
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, ModelRepository, OffsetFlags
-from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags
+from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, require_known_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from glaim_stream.catalogue import Catalogue as Rules
     from glaim_stream.imputers.gaussian.series import Series
     from glaim_stream.learn.collect import Collector
     from glaim_stream.learn.place import Learned
     from glaim_stream.settings import Settings
 
+_GRACE_S = 30.0  # for the end by SIGTERM, which waits for a step of the fit and for the broker
 _FILE_BATCH = 5_000  # readings of an Arrow message that a file's readings are put into
 
 
@@ -50,8 +56,8 @@ def learn(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(help="Only a file's readings, or a topic's records, at or after this time, ISO 8601, or as an "
-                     "age: 30d, 12h, 45m."),
+        typer.Option("--since", "--from", help=f"Only a file's readings, or a topic's records, at or after this time, "
+                     f"{MOMENT}."),
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only those before this time, likewise.")] = None,
     model: Annotated[
@@ -74,6 +80,10 @@ def learn(
         typer.Option("--untried", help="Place the first form while there are too few rows to try it: two windows."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as one JSON object.")] = False,
+    while_open: Annotated[
+        bool,
+        typer.Option("--while-open", hidden=True, help="End once standard input is closed: the caller is dead."),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, fit and compare, and write nothing.")] = False,
     stream: LearnFlags,
 ) -> None:  # fmt: skip
@@ -91,6 +101,8 @@ def learn(
 
     # SIGTERM does not end the first process of a container unless that handles it; a partial file is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if while_open:
+        Thread(target=_end_when_closed, daemon=True).start()
     settings = stream.settings()
     if settings.manifest_key:
         raise SettingsError(
@@ -101,12 +113,11 @@ def learn(
     name = only_model(rules, model)
     entry = next(each for each in rules.models if each.name == name)
     collector = Collector(rules, name, settings.budget, most=most or MOST_READINGS)
-    now_ms = time.time_ns() // 1_000_000
-    since_ms, until_ms = (None if text is None else moment_or_ago_ms(text, now_ms) for text in (since, until))
+    since_ms, until_ms = bounds_ms(since, until)
     if data is not None:
         if offsets.given or newest is not None:
             raise SettingsError("offsets, --partition and --newest are for the topic: a file has --since and --until")
-        _read_file(data, form, since_ms, until_ms, collector)
+        _read_file(data, form, rules, since_ms, until_ms, collector)
     else:
         if settings.input_topic == settings.output_topic:
             raise SettingsError(
@@ -133,7 +144,19 @@ def learn(
         _print(done, folder, time.monotonic() - start_s, dry_run=dry_run)
 
 
-def _read_file(file: Path, form: FileFlags, since_ms: int | None, until_ms: int | None, collector: Collector) -> None:
+def _end_when_closed() -> None:
+    """End this process once no other one has the writing end of standard input."""
+    with suppress(OSError):
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_GRACE_S)
+    os._exit(128 + signal.SIGTERM)
+
+
+def _read_file(
+    file: Path, form: FileFlags, rules: Rules, since_ms: int | None, until_ms: int | None, collector: Collector
+) -> None:
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.commands.replay_input import FileInput
     from glaim_stream.feed.formats import InputFormat
@@ -144,6 +167,8 @@ def _read_file(file: Path, form: FileFlags, since_ms: int | None, until_ms: int 
     since, until = (None if moment is None else text_of_ms(moment) for moment in (since_ms, until_ms))
     messages = MessageFlags(input_format=InputFormat.ARROW, batch=_FILE_BATCH)
     source = FileInput.open(file, PlantFlags(), messages, form, since, until)
+    if source.source is not None:
+        require_known_groups(source.source, rules, source.name)
     now_ms = time.time_ns() // 1_000_000
     with progress_bar(file.name, "messages") as progress:
         for _, records, taken in Dealer(1, now_ms).deal(source.messages, 50):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from glaim_stream.commands import (
     audit,
@@ -14,12 +16,16 @@ from glaim_stream.commands import (
     contract,
     dlq,
     dump,
+    exit_codes,
     explain,
+    fill,
+    fit,
     learn,
     models,
     produce,
     replay,
     schema,
+    settings,
     size,
     tail,
     worker,
@@ -27,24 +33,65 @@ from glaim_stream.commands import (
 from glaim_stream.dlq.printable import printable
 from glaim_stream.errors import GlaimError
 
-EXIT_UNUSABLE = 2  # settings, files or a broker cannot be used; 1 means that a check failed
 _LINE_END = "\n"
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")  # the first takes precedence
 
+
+class _Commands(TyperGroup):
+    """The commands; a value of the wrong kind gets this project's words instead of pydantic's."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the arguments name."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            if isinstance(error.__cause__, ValidationError):
+                from glaim_stream.validation import problems_of
+
+                error.message = problems_of(error.__cause__)[0][1]
+            raise
+
+
 app = typer.Typer(
     name="glaim-stream",
+    cls=_Commands,
     help="Repairs sensor streams while they flow: fills the holes of Kafka readings, live.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    epilog=exit_codes.help_text(),
+    context_settings={"help_option_names": ["-h", "--help"]},  # inherited by every command
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"glaim-stream {version('glaim-stream')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take the options that stand before the command."""
+
+
+app.command()(fill.fill)
 app.command()(worker.worker)
 app.command()(check.check)
 app.command()(produce.produce)
 app.command()(replay.replay)
 app.command()(tail.tail)
 app.command()(dump.dump)
+app.command(context_settings=fit.PASSED_ON)(fit.fit)
 app.command()(learn.learn)
 app.command()(explain.explain)
 app.command()(audit.audit)
@@ -53,6 +100,7 @@ app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(contract.app, name="contract")
 app.add_typer(models.app, name="models")
 app.command()(schema.schema)
+app.command("settings")(settings.list_settings)
 app.command()(size.size)
 
 
@@ -63,19 +111,27 @@ def main() -> None:
     if not any(name in os.environ for name in _THREADS):
         os.environ[_THREADS[0]] = "1"
     try:
-        app()
+        app(prog_name="glaim-stream")
     except GlaimError as error:
-        print(f"error: {printable(str(error), keep=_LINE_END)}", file=sys.stderr)
-        sys.exit(EXIT_UNUSABLE)
+        _end(str(error))
     except BrokenPipeError:
         # The reader of stdout is gone, as with `| head`.
         sys.stderr.close()
-        sys.exit(0)
+        sys.exit(exit_codes.DONE)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(exit_codes.INTERRUPTED)
+    except OSError as error:
+        _end(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+    except MemoryError as error:
+        _end(f"it needs more memory than this machine has: {error}")
     except Exception as error:
         # Errors of both Kafka clients, recognised by their package so that neither must be imported.
         if type(error).__module__.partition(".")[0] not in ("kafka", "aiokafka"):
             raise
-        print(f"error: Kafka: {error!r}", file=sys.stderr)
-        sys.exit(EXIT_UNUSABLE)
+        _end(f"Kafka: {error!r}")
+
+
+def _end(problem: str) -> NoReturn:
+    """Print one line on standard error, and leave."""
+    print(f"error: {printable(problem, keep=_LINE_END)}", file=sys.stderr)
+    sys.exit(exit_codes.UNUSABLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -76,6 +77,15 @@ Imputer = Annotated[
 Triton = Annotated[
     str | None, typer.Option(help="host:port of Triton's gRPC. [env: GLAIM_TRITON, else localhost:8001]")
 ]
+NewestOnly = Annotated[
+    bool | None,
+    typer.Option(
+        "--newest-only/--all-revisions",
+        help="With --out: write only the newest row of each group, sensor and time, or all of them. A hole has a "
+        "provisional row, and later a final one. [default: newest only]",
+    ),
+]
+_OFFSET = re.compile(r"(?:(\d+):)?(\d+)")
 OFFSETS = "Offset for all partitions, or PARTITION:OFFSET, repeatable."
 
 
@@ -100,7 +110,9 @@ class StreamFlags(SettingsFlags):
 class OffsetFlags:
     """Flags that choose a range of the input topic by offset and partition."""
 
-    from_offset: Annotated[list[str] | None, typer.Option(help=f"First topic offset to read. {OFFSETS}")] = None
+    from_offset: Annotated[
+        list[str] | None, typer.Option("--from-offset", "--offset", help=f"First topic offset to read. {OFFSETS}")
+    ] = None
     until_offset: Annotated[list[str] | None, typer.Option(help=f"First topic offset not to read. {OFFSETS}")] = None
     partition: Annotated[list[int] | None, typer.Option(help="Read only this topic partition; repeatable.")] = None
 
@@ -141,10 +153,10 @@ def parse_offsets(given: list[str] | None) -> dict[int, int] | int | None:
 
     if not given:
         return None
-    try:
-        if len(given) == 1 and ":" not in given[0]:
-            return int(given[0])
-        pairs = [text.split(":") for text in given]
-        return {int(partition): int(offset) for partition, offset in pairs}
-    except ValueError as error:
-        raise SettingsError(f"expected an offset, or PARTITION:OFFSET, found {given}") from error
+    pairs = [_OFFSET.fullmatch(text) for text in given]
+    if not all(pairs) or (len(pairs) > 1 and not all(pair and pair[1] for pair in pairs)):
+        raise SettingsError(
+            f"expected an offset of 0 or more, or PARTITION:OFFSET for each partition, found {', '.join(given)}"
+        )
+    offsets = {pair[1]: int(pair[2]) for pair in pairs if pair}
+    return offsets[None] if None in offsets else {int(partition): offset for partition, offset in offsets.items()}

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.moments import MOMENT
 from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, LateTopic, OutageTopic, OutputTopic
-from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, open_source, readings_between
+from glaim_stream.commands.sources import (
+    FileFlags,
+    MessageFlags,
+    PlantFlags,
+    open_source,
+    readings_between,
+    require_other_files,
+)
 
 if TYPE_CHECKING:
     from glaim_stream.feed.produce import ProduceReport
@@ -39,7 +47,7 @@ def produce(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="CSV or Parquet: columns `<group>.<sensor>` and a time column, or group, sensor, ts, value."
+            help="CSV, JSON lines, Parquet or Arrow: a column a sensor and a time, or group, sensor, ts, value."
         ),
     ] = None,
     *,
@@ -54,8 +62,10 @@ def produce(
         ),
     ] = False,
     speed: Annotated[str, typer.Option(help="Times real time, such as 3600 (an hour a second), or `max`.")] = "max",
-    since: Annotated[str | None, typer.Option("--from", help="Only readings at or after this time, ISO 8601.")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Only readings before this time.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", "--from", help=f"Only readings at or after this time, {MOMENT}.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Only readings before this time, likewise.")] = None,
     form: FileFlags,
     drop: Annotated[
         float,
@@ -76,6 +86,7 @@ def produce(
     from glaim_stream.feed.produce import dry_run as count_only
     from glaim_stream.feed.produce import produce as send
 
+    require_other_files(file, hidden)
     now_ms = _now_ms(plant.plant, speed, since or until) if live else None
     source = open_source(file, plant, form, start_ms=None if now_ms is None else _live_start_ms(now_ms))
     source = readings_between(source, since, until, form.timezone)
@@ -122,7 +133,7 @@ def _now_ms(plant: bool, speed: str, part: str | None) -> int:
     if not plant:
         raise SettingsError("--live: expected --plant, whose readings can bear any time; a file's bear their own")
     if speed != "max" or part is not None:
-        raise SettingsError("--live: expected no --speed, --from or --until, since its pace and time are the clock's")
+        raise SettingsError("--live: expected no --speed, --since or --until, since its pace and time are the clock's")
     return time.time_ns() // 1_000_000
 
 

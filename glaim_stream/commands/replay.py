@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.commands.exit_codes import ANSWER_IS_NO
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.moments import MOMENT
 from glaim_stream.commands.options import (
     Catalogue,
     Imputer,
     InputTopic,
     Kafka,
     ModelRepository,
+    NewestOnly,
     OffsetFlags,
     Triton,
 )
-from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags
+from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, require_other_files
 
 if TYPE_CHECKING:
     from glaim_stream.replay.run import ReplayReport, Target
@@ -50,10 +53,7 @@ class TargetFlags:
         str | None, typer.Option(help="Or publish them on this topic, created when absent. It has no default on "
                                  "purpose.")
     ] = None  # fmt: skip
-    newest_only: Annotated[
-        bool,
-        typer.Option("--newest-only", help="With --out: keep only the newest row of each group, sensor and time."),
-    ] = False
+    newest_only: NewestOnly = None
     rejects: Annotated[
         Path | None, typer.Option(help="Write what was rejected, with its cause, to this file of JSON lines.")
     ] = None
@@ -76,7 +76,7 @@ class TargetFlags:
             )
         if self.newest_only and self.out is None:
             raise SettingsError("--newest-only folds rows at the end and needs --out")
-        return Target(self.out, self.newest_only, self.rejects, self.outages)
+        return Target(self.out, self.out is not None and self.newest_only is not False, self.rejects, self.outages)
 
 
 @expand_flags
@@ -93,9 +93,11 @@ def replay(
     offsets: OffsetFlags,
     since: Annotated[
         str | None,
-        typer.Option("--from", help="Only a file's readings, or a topic's records, at or after this time, ISO 8601."),
+        typer.Option(
+            "--since", "--from", help=f"Only a file's readings, or a topic's records, at or after this time, {MOMENT}."
+        ),
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Only those before this time.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only those before this time, likewise.")] = None,
     warm_up: Annotated[
         bool,
         typer.Option(
@@ -131,12 +133,13 @@ def replay(
 
     Rows equal the worker's for the same input: observed values exactly, filled ones within a sensor's resolution, and
     to the byte with GLAIM_TRITON_FIXED_BATCH on both sides. Exit code 1 when the imputer failed on some of them, so
-    that a fallback filled them, or when an internal error hit a record.
+    that a fallback filled them, when an internal error hit a record, or when no row came out.
     """
     from glaim_stream.commands.replay_input import FileInput, TopicInput
     from glaim_stream.errors import SettingsError
 
     target = to.target()
+    require_other_files(file, to.out, to.rejects, to.outages)
     settings = stream.settings(output_topic=to.output_topic, partitions=partitions)
     if to.output_topic == settings.input_topic:
         raise SettingsError(f"expected another topic than the input {settings.input_topic} for the rows")
@@ -147,7 +150,7 @@ def replay(
         source = TopicInput.find(settings, offsets, since, until, form.timezone, warm_up=warm_up)
     else:
         if offsets.given:
-            raise SettingsError("offsets and --partition are for the topic: a file has --from and --until")
+            raise SettingsError("offsets and --partition are for the topic: a file has --since and --until")
         source = FileInput.open(file, plant, messages, form, since, until)
     for line in source.describe(settings):
         print(line)
@@ -180,5 +183,7 @@ def _print(report: ReplayReport, settings: Settings, target: Target) -> None:
     if report.failures:
         failed = ", ".join(f"{rung} {count} times" for rung, count in report.failures.items())
         print(f"error: imputers failed, and fallbacks filled: {failed}", file=sys.stderr)
-    if report.failures or counts.faults:
-        raise typer.Exit(1)
+    if not counts.rows:
+        print(f"error: no row came out of {counts.readings} readings", file=sys.stderr)
+    if report.failures or counts.faults or not counts.rows:
+        raise typer.Exit(ANSWER_IS_NO)

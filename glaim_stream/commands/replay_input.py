@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from glaim_stream.commands.moments import bounds_ms
 from glaim_stream.commands.options import OffsetFlags
-from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, open_source, readings_between
+from glaim_stream.commands.sources import (
+    FileFlags,
+    MessageFlags,
+    PlantFlags,
+    open_source,
+    readings_between,
+    require_known_groups,
+)
 
 if TYPE_CHECKING:
+    from glaim_stream.feed.sources import Source
     from glaim_stream.kafka.ranges import Range
     from glaim_stream.replay.files import Messages
     from glaim_stream.replay.run import ReplayReport, Target
@@ -41,9 +50,8 @@ class TopicInput:
             SettingsError: the broker or the topic is not there, or the range holds no record.
         """
         from glaim_stream.errors import SettingsError
-        from glaim_stream.times import moment_ms
 
-        since_ms, until_ms = (None if text is None else moment_ms(text, timezone=timezone) for text in (since, until))
+        since_ms, until_ms = bounds_ms(since, until, timezone=timezone)
         ranges = asyncio.run(_ranges(settings, offsets, since_ms, until_ms, warm_up=warm_up))
         if not ranges:
             raise SettingsError(f"{settings.input_topic}: expected records in that range, found none")
@@ -74,6 +82,8 @@ class FileInput:
     messages: Messages
     total: int
     summary: str
+    name: str
+    source: Source | None = None  # None: raw messages, which nobody has looked into
 
     @classmethod
     def open(
@@ -97,24 +107,27 @@ class FileInput:
 
         if file is not None and file.suffix in RAW_ENDINGS:
             if since or until:
-                raise SettingsError(f"{file}: --from and --until select readings; raw messages are replayed whole")
+                raise SettingsError(f"{file}: --since and --until select readings; raw messages are replayed whole")
             raw = raw_messages(file)
-            return cls(iter(raw), len(raw), f"{file}: {len(raw)} raw messages")
+            return cls(iter(raw), len(raw), f"{file}: {len(raw)} raw messages", str(file))
         source = readings_between(open_source(file, plant, form), since, until, form.timezone)
         plan = plan_messages(source, messages.input_format, batch=messages.batch)
         first, last = text_of_ms(int(source.time_ms[0])), text_of_ms(int(source.time_ms[-1]))
         summary = f"{len(source)} readings of {len(source.groups)} groups in {len(plan)} messages"
-        return cls(planned(plan), len(plan), f"{summary}, from {first} to {last}")
+        return cls(planned(plan), len(plan), f"{summary}, from {first} to {last}", str(file or "the plant"), source)
 
     def describe(self, settings: Settings) -> Iterator[str]:
         """One line.
 
         Raises:
             CatalogueError: the catalogue cannot be used.
+            SettingsError: it has no model for any group of the file.
         """
         from glaim_stream.catalogue import read_catalogue
 
-        read_catalogue(settings.catalogue)
+        rules = read_catalogue(settings.catalogue)
+        if self.source is not None:
+            require_known_groups(self.source, rules, self.name)
         yield f"{self.summary}, as {settings.partitions} partitions"
 
     async def replay(self, settings: Settings, target: Target, *, close: bool | None) -> ReplayReport:

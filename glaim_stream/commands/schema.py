@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Annotated, Any
+
+import typer
+
 _INPUT = """\
 INPUT: topic sensor-readings, key: the group (keeps a group in one partition)
 
@@ -25,7 +30,7 @@ behind the watermark they were, as a JSON object that maps the reading's positio
 """
 
 _OUTPUT = """\
-OUTPUT: topic imputed-readings, one Arrow IPC stream per message, in the partition of the input; schema version 2
+OUTPUT: topic imputed-readings, one Arrow IPC stream per message, in the partition of the input; schema version 3
 headers: content-type, glaim-schema-version, glaim-model, glaim-input-partition, glaim-input-offset,
          glaim-input-timestamp-ms (of the newest record that the rows include)
 """
@@ -51,6 +56,7 @@ _NOTES = {
 _STATUS = {
     "GOOD": "observed",
     "UNCERTAIN": "observed, and reported as uncertain",
+    "UNCERTAIN_SENSOR_NOT_ACCURATE": "observed, and the value stands apart from all else in its window",
     "UNCERTAIN_SUBSTITUTE_VALUE": "filled by the model, the blend or interpolation",
     "UNCERTAIN_LAST_USABLE_VALUE": "filled with the last value",
     "BAD_NO_COMMUNICATION": "null: silent for longer than max_gap",
@@ -84,8 +90,44 @@ READ:
 """
 
 
-def schema() -> None:
+def _document() -> dict[str, Any]:
+    """What a program needs of the formats."""
+    from glaim_stream.records import SCHEMA, SCHEMA_VERSION
+    from glaim_stream.vocabulary import Method, Status
+
+    columns = [
+        {"name": field.name, "type": _type_name(field), "nullable": field.nullable, "meaning": _meaning(field.name)}
+        for field in SCHEMA
+    ]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "message": "Arrow IPC stream",
+        "columns": columns,
+        "methods": [method.name.lower() for method in Method],
+        "statuses": [
+            {"name": Status[name].symbol, "code": int(Status[name]), "meaning": meaning}
+            for name, meaning in _STATUS.items()
+        ],
+    }
+
+
+def _type_name(field: Any) -> str:
+    return str(field.type).replace(", ordered=0", "")
+
+
+def _meaning(column: str) -> str:
+    return _NOTES[column] or _NOTES["lower"]  # upper has the note of the line above it
+
+
+def schema(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the rows' columns and the status codes as one JSON document.")
+    ] = False,
+) -> None:
     """Print the formats of input and output, with examples."""
+    if as_json:
+        print(json.dumps(_document(), indent=2))
+        return
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
@@ -96,8 +138,7 @@ def schema() -> None:
     print(_OUTPUT)
     table = Table("column", "type", "null", "meaning")
     for field in SCHEMA:
-        text = str(field.type).replace(", ordered=0", "")
-        table.add_row(field.name, text, "yes" if field.nullable else "no", _NOTES[field.name])
+        table.add_row(field.name, _type_name(field), "yes" if field.nullable else "no", _NOTES[field.name])
     result_console().print(table)
     table = Table("status", "number", "meaning: the row is")
     for name, meaning in _STATUS.items():

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.commands.moments import bounds_ms
 from glaim_stream.feed.formats import InputFormat
 
 if TYPE_CHECKING:
+    from glaim_stream.catalogue import Catalogue
     from glaim_stream.feed.sources import Source
 
 
@@ -50,15 +52,14 @@ class MessageFlags:
 class ColumnFlags:
     """Flags that tell how the columns of a file of readings are to be understood."""
 
-    time_column: Annotated[
+    time: Annotated[
         str | None,
-        typer.Option(help="One column, or two as `Date+Clock`. [default: the first of ts, time, timestamp, datetime, "
-                     "date]"),
+        typer.Option("--time", "--time-column", help="One column, or several as `Date+Clock`. [default: found out]"),
     ] = None  # fmt: skip
     separator: Annotated[str, typer.Option(help="Separator of group and sensor in a wide file's column names.")] = "."
     missing: Annotated[
         list[str] | None,
-        typer.Option(help="A number or text (`Bad`) that means no reading; repeatable. [default: -9999]"),
+        typer.Option(help="A number or text (`Bad`) that means no reading; repeatable. [default: those noticed]"),
     ] = None
     timezone: Annotated[str, typer.Option(help="Time zone of timestamps that carry none.")] = "UTC"
     date_order: Annotated[
@@ -67,15 +68,32 @@ class ColumnFlags:
             help="Order of dates such as 1/2/2026: day or month first. [default: inferred from the other dates]"
         ),
     ] = None
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal sign, `.` or `,`. [default: inferred from the numbers]")
+    ] = None
 
 
 @dataclass(frozen=True)
 class FileFlags(ColumnFlags):
     """Flags that tell how a file of readings is to be understood."""
 
-    group: Annotated[
-        str | None, typer.Option(help="The group of a file that names none; its columns are then sensors.")
+    name: Annotated[
+        str | None, typer.Option(help="Name of the group of a file that names none; its columns are then sensors.")
     ] = None
+    group: Annotated[str | None, typer.Option(hidden=True)] = None  # the former name of --name
+
+    @property
+    def group_name(self) -> str | None:
+        """Name of the group of a file that names none.
+
+        Raises:
+            SettingsError: it is given twice, and differs.
+        """
+        from glaim_stream.errors import SettingsError
+
+        if self.name is not None and self.group not in (None, self.name):
+            raise SettingsError(f"expected one name of the group, found --name {self.name} and --group {self.group}")
+        return self.name if self.name is not None else self.group
 
 
 def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_ms: int | None = None) -> Source:
@@ -85,7 +103,7 @@ def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_
         SettingsError: both or neither is given, or the file cannot be read.
     """
     from glaim_stream.errors import SettingsError
-    from glaim_stream.feed.sources import DEFAULT_MISSING, plant_source, read_source
+    from glaim_stream.feed.sources import plant_source, read_source
 
     if plant.plant == (file is not None):
         raise SettingsError("expected a file or --plant, found " + ("both" if plant.plant else "neither"))
@@ -94,15 +112,69 @@ def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_
     source = read_source(
         file,
         separator=form.separator,
-        time_column=form.time_column,
-        group=form.group,
-        missing=DEFAULT_MISSING if form.missing is None else form.missing,
+        time_column=form.time,
+        group=form.group_name,
+        missing=form.missing or (),
         timezone=form.timezone,
         date_order=form.date_order or "",
+        decimal=form.decimal or "",
     )
-    if source.skipped:
-        print(f"{file}: columns without numbers are left out: {', '.join(source.skipped)}", file=sys.stderr)
+    for note in source.notes:
+        print(f"{file.name}: {note}", file=sys.stderr)
     return source
+
+
+def require_known_groups(source: Source, rules: Catalogue, name: str) -> None:
+    """Require that the catalogue has a model for some of the groups, and some of their sensors; name the others.
+
+    Args:
+        source: the readings.
+        rules: the catalogue.
+        name: name of the file for the message.
+
+    Raises:
+        SettingsError: it has none, so that no reading could be used.
+    """
+    from glaim_stream.errors import SettingsError, listed, unknown_name
+
+    unknown = [group for group in source.groups if rules.model_of(group) is None]
+    if len(unknown) < len(source.groups):
+        _require_known_sensors(source, rules, name)
+        if not unknown:
+            return
+        print(f"{name}: not in the catalogue, and left out: the groups {listed(unknown)}", file=sys.stderr)
+        return
+    known = [each for rule in rules.groups for each in (*rule.ids, rule.pattern) if each]
+    found = unknown_name("a group of the catalogue", unknown[0], known)
+    more = f", and {len(unknown) - 1} more groups that it lacks" if len(unknown) > 1 else ""
+    raise SettingsError(f"{name}: {found}{more}; --name NAME names the group of a file that names none")
+
+
+def _require_known_sensors(source: Source, rules: Catalogue, name: str) -> None:
+    from glaim_stream.errors import SettingsError, listed, unknown_name
+
+    models = {group: rules.models[index] for group in source.groups if (index := rules.model_of(group)) is not None}
+    cells = [(models[group], sensor) for group, sensor in source.cells if group in models]
+    unknown = list(dict.fromkeys(sensor for model, sensor in cells if sensor not in model.sensor_ids))
+    if unknown and all(sensor not in model.sensor_ids for model, sensor in cells):
+        model = cells[0][0]
+        raise SettingsError(f"{name}: {unknown_name(f'a sensor of {model.name}', unknown[0], model.sensor_ids)}")
+    if unknown:
+        print(f"{name}: not in the catalogue, and left out: the sensors {listed(unknown)}", file=sys.stderr)
+
+
+def require_other_files(given: Path | None, *written: Path | None) -> None:
+    """Require that no file is written over the one that is read, or over another that is written.
+
+    Raises:
+        SettingsError: two are the same file.
+    """
+    from glaim_stream.errors import SettingsError
+
+    files = [each for each in (given, *written) if each is not None]
+    for index, file in enumerate(files):
+        if any(file.resolve() == other.resolve() for other in files[:index]):
+            raise SettingsError(f"expected another file to write than {file}, which the command reads or writes too")
 
 
 def readings_between(source: Source, since: str | None, until: str | None, timezone: str) -> Source:
@@ -112,13 +184,10 @@ def readings_between(source: Source, since: str | None, until: str | None, timez
         SettingsError: there are none.
     """
     from glaim_stream.errors import SettingsError
-    from glaim_stream.times import moment_ms, text_of_ms
+    from glaim_stream.times import text_of_ms
 
     first, last = source.time_ms[0], source.time_ms[-1]
-    chosen = source.between(
-        None if since is None else moment_ms(since, timezone=timezone),
-        None if until is None else moment_ms(until, timezone=timezone),
-    )
+    chosen = source.between(*bounds_ms(since, until, timezone=timezone))
     if len(chosen) == 0:
         raise SettingsError(
             f"expected readings from {since or 'the beginning'} until {until or 'the end'}, "

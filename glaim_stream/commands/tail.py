@@ -5,17 +5,24 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glaim_stream.commands.options import Kafka, OutputTopic
+from glaim_stream.commands.exit_codes import ANSWER_IS_NO
+from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.moments import MOMENT, bounds_ms
+from glaim_stream.commands.options import OFFSETS, Catalogue, Kafka, NewestOnly, OutputTopic, parse_offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from glaim_stream.kafka.tail import Start
+    from glaim_stream.settings import Settings
 
 _WIDTHS = {
     "group": 16,
@@ -30,6 +37,15 @@ _WIDTHS = {
 }
 
 
+@dataclass(frozen=True)
+class TailFlags(SettingsFlags):
+    """Flags of the output topic and of the catalogue, whose groups are known before they send."""
+
+    kafka: Kafka = None
+    output_topic: OutputTopic = None
+    catalogue: Catalogue = None
+
+
 class TextFormat(StrEnum):
     """How rows are printed."""
 
@@ -38,13 +54,27 @@ class TextFormat(StrEnum):
     JSONL = "jsonl"
 
 
+@expand_flags
 def tail(
-    group: Annotated[list[str] | None, typer.Option(help="Only this group; repeatable.")] = None,
-    sensor: Annotated[list[str] | None, typer.Option(help="Only this sensor; repeatable.")] = None,
+    *,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Only this group, or the groups of a pattern such as 'pump-*'; repeatable.")
+    ] = None,
+    sensor: Annotated[
+        list[str] | None, typer.Option(help="Only this sensor, or the sensors of a pattern; repeatable.")
+    ] = None,
     only_imputed: Annotated[bool, typer.Option("--only-imputed", help="Only imputed rows.")] = False,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Start with the oldest rows instead of the next.")
     ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", "--from", help=f"Start with the rows published at or after this time, {MOMENT}."),
+    ] = None,
+    from_offset: Annotated[
+        list[str] | None, typer.Option("--from-offset", "--offset", help=f"First output offset to read. {OFFSETS}")
+    ] = None,
+    partition: Annotated[list[int] | None, typer.Option(help="Read only this topic partition; repeatable.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="End after this many rows.")] = None,
     timeout: Annotated[
         float | None, typer.Option(min=0.1, help="End when no message came for this many seconds.")
@@ -54,24 +84,27 @@ def tail(
         Path | None,
         typer.Option(help="Write to this .arrow, .parquet or .csv file instead; it appears whole at the end."),
     ] = None,
-    newest_only: Annotated[
-        bool, typer.Option("--newest-only", help="With --out: keep only the newest row of each group, sensor and time.")
-    ] = False,
-    kafka: Kafka = None,
-    output_topic: OutputTopic = None,
+    newest_only: NewestOnly = None,
+    stream: TailFlags,
 ) -> None:
-    """Show the rows of the output topic as they come, or write them to a file, until Ctrl-C."""
+    """Show the rows of the output topic as they come, or write them to a file, until Ctrl-C.
+
+    Exit code 1 when --timeout ended it and no row had come.
+    """
     from glaim_stream.dlq.printable import printable
     from glaim_stream.errors import SettingsError
-    from glaim_stream.kafka.tail import Filter, follow
+    from glaim_stream.kafka.tail import Filter, Start, follow
     from glaim_stream.output.row_files import RowFile
-    from glaim_stream.settings import read_settings
 
     if newest_only and out is None:
         raise SettingsError("--newest-only folds rows at the end and needs --out")
-    settings = read_settings(kafka=kafka, output_topic=output_topic)
-    file = RowFile(out, newest_only=newest_only) if out is not None else None
-    foreign = 0
+    settings = stream.settings()
+    since_ms, _ = bounds_ms(since, None)
+    start = Start(from_beginning, since_ms, parse_offsets(from_offset), partition or ())
+    file = RowFile(out, newest_only=newest_only is not False) if out is not None else None
+    if group or sensor:
+        _require_known(settings, group or [], sensor or [], start)
+    foreign = rows = 0
 
     def report(reason: str) -> None:
         nonlocal foreign
@@ -83,7 +116,7 @@ def tail(
     tables = follow(
         settings,
         Filter(group or (), sensor or (), only_imputed),
-        from_beginning=from_beginning,
+        start=start,
         limit=limit,
         timeout_s=timeout,
         on_foreign=report,
@@ -93,11 +126,46 @@ def tail(
             show = file.add if file is not None else _printer(text_format)
             for table in tables:
                 show(table)
+                rows += table.num_rows
     finally:
         if file is not None and file.path.exists():
             print(f"{file.path}: {file.rows} rows", file=sys.stderr)
         if foreign:
             print(f"{foreign} messages were not in the schema", file=sys.stderr)
+    if not rows:
+        print(f"error: {settings.output_topic}: expected rows, found none within {timeout:g} s", file=sys.stderr)
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _require_known(settings: Settings, groups: list[str], sensors: list[str], start: Start) -> None:
+    """Require that each wanted group and sensor is in the topic or in the catalogue, if there is one.
+
+    In a long topic only the newest messages are looked at, so that a name which only older ones hold is refused where
+    the rows to come are wanted, and accepted with a note where older rows are.
+
+    Raises:
+        SettingsError: a name or pattern fits none.
+    """
+    from glaim_stream.catalogue import read_catalogue
+    from glaim_stream.errors import CatalogueError, SettingsError, unknown_name
+    from glaim_stream.kafka.tail import fits, names_there
+
+    there = names_there(settings, start.partitions)
+    known = {"group": set(there.groups), "sensor": set(there.sensors)}
+    with suppress(CatalogueError):
+        rules = read_catalogue(settings.catalogue)
+        known["group"] |= {name for rule in rules.groups for name in rule.ids}
+        known["group"] |= {name for name in groups if rules.model_of(name) is not None}
+        known["sensor"] |= {sensor.id for model in rules.models for sensor in model.sensors}
+    for what, wanted in (("group", groups), ("sensor", sensors)):
+        for each in wanted:
+            if any(fits(name, [each]) for name in known[what]):
+                continue
+            where = settings.output_topic if there.whole else f"the newest messages of {settings.output_topic}"
+            problem = unknown_name(f"a {what} of {where}", each, known[what])
+            if there.messages and (there.whole or start.at_end):
+                raise SettingsError(problem)
+            print(f"note: {problem}", file=sys.stderr)
 
 
 def _printer(text_format: TextFormat) -> Callable[[pa.Table], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import Annotated
 
@@ -31,12 +32,18 @@ def worker(
     metrics_port: Annotated[
         int | None, typer.Option(help="HTTP port of /metrics, 0 picks a free one. [env: GLAIM_METRICS_PORT, else 9464]")
     ] = None,
-    log_level: Annotated[LogLevel | None, typer.Option(help="[env: GLAIM_LOG_LEVEL, else info]")] = None,
+    log_level: Annotated[
+        LogLevel | None, typer.Option(help="Least severity that is logged. [env: GLAIM_LOG_LEVEL, else info]")
+    ] = None,
 ) -> None:
     """Fill the holes of the input topic, live, until SIGTERM or Ctrl-C.
 
-    Every other setting is an environment variable; glaim_stream/settings.py lists them with their units.
+    Every other setting is an environment variable: `glaim-stream settings` and docs/settings.md list all of them with
+    their values, defaults and units, and what gets worse in each direction.
     """
+    # OpenBLAS reads it as numpy is imported. The closed form's matrices are small: two threads take twice the processor
+    # time, which Triton and the event loop need, for the same wall time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from glaim_stream.worker.run import run
 
     run(stream.settings(instance_id=instance_id, metrics_port=metrics_port, log_level=log_level))

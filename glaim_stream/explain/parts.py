@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import ImputerError
 from glaim_stream.explain.estimates import Estimate
 from glaim_stream.imputers.baselines import interpolation
-from glaim_stream.imputers.gaussian.explain import CARRIED, EXPECTED, LEVEL, RELATION, explain
+from glaim_stream.imputers.gaussian.explain import CARRIED, EXPECTED, LEVEL, LINE, RELATION, explain
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.vocabulary import Method
 
@@ -24,6 +24,7 @@ _BASES = {
     EXPECTED: "the level that the other sensors' levels lead to expect",
     RELATION: "constant of the relation between the sensors",
     CARRIED: "",
+    LINE: "",
 }
 
 

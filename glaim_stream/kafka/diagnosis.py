@@ -63,8 +63,13 @@ def require_accepted(settings: Settings) -> None:
 
 def no_broker(settings: Settings, error: Exception) -> SettingsError:
     """The error for a client that found no broker, with the reason."""
-    why = refused_connection(settings) or _requires_tls(settings) or error
+    why = refused_connection(settings) or _requires_tls(settings) or _plain(error)
     return SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {why}")
+
+
+def _plain(error: Exception) -> str:
+    """The error without the client's notation of the addresses, which the message names already."""
+    return "nothing answers there" if "Unable to bootstrap" in str(error) else str(error)
 
 
 def _requires_tls(settings: Settings) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.decoder import Decoder
@@ -21,6 +22,7 @@ from glaim_stream.decode.readings import Readings
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.ranges import Range, read_range, reader
 from glaim_stream.settings import Settings
+from glaim_stream.windows.lateness import Lateness
 
 ENDINGS = (".parquet", ".csv")
 # The names that training expects by default; `--group group` names the additional column.
@@ -44,6 +46,7 @@ class DumpReport:
     rows: int = 0
     dropouts: int = 0  # reported dropouts (null, NaN or bad): training sees a gap there, as the windows do
     other_models: int = 0  # readings of groups of other models
+    late: int = 0  # readings of the model that came too late for their window
     rejects: Counter[str] = field(default_factory=Counter)  # by cause
     first_ms: int | None = None  # event times
     last_ms: int | None = None
@@ -57,6 +60,7 @@ async def dump(
     out: Path,
     *,
     model: str,
+    with_late: bool = False,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> DumpReport:
     """Write the readings of one model's groups, in the order of the topic, partition by partition.
@@ -70,6 +74,7 @@ async def dump(
         ranges: what to read.
         out: .parquet or .csv file; it appears whole at the end.
         model: name of the model.
+        with_late: write the readings that came too late, too.
         on_progress: called with the records done and in all.
 
     Raises:
@@ -88,11 +93,15 @@ async def dump(
     async with reader(settings) as consumer:
         with _LongFile(out) as file:
             for part in ranges:
+                lateness = Lateness(catalogue)
                 async for records in read_range(consumer, part, most=settings.poll_records):
                     for decoded in decoder.decode_parts(records, now_ms=time.time_ns() // 1_000_000):
                         for reject in decoded.rejects:
                             report.rejects[reject.cause.value] += reject.count
-                        kept = _readings_of_model(decoded.readings, model_index, report)
+                        late = lateness.too_late(decoded.readings)
+                        if with_late:
+                            late[:] = False
+                        kept = _readings_of_model(decoded.readings, late, model_index, report)
                         seen.update(np.unique(kept.group).tolist())
                         file.add(_table(kept, index.names, sensor_names))
                     report.records += len(records)
@@ -103,12 +112,13 @@ async def dump(
     return report
 
 
-def _readings_of_model(readings: Readings, model_index: int, report: DumpReport) -> Readings:
+def _readings_of_model(readings: Readings, late: NDArray[np.bool_], model_index: int, report: DumpReport) -> Readings:
     of_model = readings.model == model_index
     observed = np.isfinite(readings.value)
     report.other_models += int((~of_model).sum())
     report.dropouts += int((of_model & ~observed).sum())
-    kept = readings.where(of_model & observed)
+    report.late += int((of_model & observed & late).sum())
+    kept = readings.where(of_model & observed & ~late)
     if len(kept):
         times = [int(kept.event_time_ms.min()), int(kept.event_time_ms.max())]
         report.first_ms = min([times[0], *([] if report.first_ms is None else [report.first_ms])])

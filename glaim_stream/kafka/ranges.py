@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.errors import SettingsError, unknown_name
 from glaim_stream.kafka.connection import consumer_options, kafka_options
 from glaim_stream.kafka.diagnosis import no_broker
 from glaim_stream.kafka.unreadable import read_every_record
@@ -62,6 +62,7 @@ async def reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
     try:
         await consumer.start()
     except KafkaError as error:
+        await consumer.stop()
         raise await asyncio.to_thread(no_broker, settings, error) from error
     try:
         yield consumer
@@ -108,7 +109,7 @@ async def ranges_of(
     """
     existing = await partitions_of(settings, topic)
     if not existing:
-        raise SettingsError(f"expected the topic {topic} at {settings.kafka}, found none of that name")
+        raise await no_topic(settings, topic)
     named = {*partitions, *(from_offset if isinstance(from_offset, Mapping) else ())}
     named |= set(until_offset if isinstance(until_offset, Mapping) else ())
     if not named <= set(existing):
@@ -148,6 +149,17 @@ async def read_range(consumer: AIOKafkaConsumer, part: Range, *, most: int | Non
             yield wanted
         elif not records and time.monotonic() - last_s > _STALLED_S:
             raise SettingsError(f"{part.topic}-{part.partition}: no records came from offset {position} to {part.end}")
+
+
+async def no_topic(settings: Settings, topic: str) -> SettingsError:
+    """The error for a topic that is not there, with the names of those that this user may see."""
+    admin = AIOKafkaAdminClient(**kafka_options(settings))
+    await admin.start()
+    try:
+        known = [name for name in await admin.list_topics() if not name.startswith("__")]
+    finally:
+        await admin.close()
+    return SettingsError(unknown_name(f"a topic at {settings.kafka}", topic, known))
 
 
 def _offset(offsets: Offsets, partition: int, default: int) -> int:

@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer
 
 from glaim_stream.errors import RecordError, SettingsError
-from glaim_stream.kafka.ranges import partitions_of, reader
+from glaim_stream.kafka.ranges import Offsets, ranges_of, read_range, reader
 from glaim_stream.records import read_rows, without_dictionaries
 from glaim_stream.settings import Settings
 
 _POLL_MS = 200
+_NEWEST_MESSAGES = 500  # of all partitions: enough to know the names of a topic, at up to some megabytes
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A selection of rows; an empty sequence selects all."""
+    """A selection of rows by names or shell patterns (`pump-*`); an empty sequence selects all."""
 
     groups: Sequence[str] = ()
     sensors: Sequence[str] = ()
@@ -31,17 +33,75 @@ class Filter:
 
     def apply(self, table: pa.Table) -> pa.Table:
         """The selected rows of a table in PLAIN_SCHEMA."""
-        for name, wanted in (("group", self.groups), ("sensor", self.sensors)):
+        for column, wanted in (("group", self.groups), ("sensor", self.sensors)):
             if wanted:
-                table = table.filter(pc.is_in(table[name], pa.array(list(wanted), pa.string())))
+                names = [name for name in pc.unique(table[column]).to_pylist() if fits(name, wanted)]
+                table = table.filter(pc.is_in(table[column], pa.array(names, pa.string())))
         return table.filter(pc.invert(table["observed"])) if self.only_imputed else table
+
+
+def fits(name: str, wanted: Sequence[str]) -> bool:
+    """Whether a name is one of the wanted ones, or fits a pattern among them."""
+    return any(name == each or fnmatchcase(name, each) for each in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The place where to start: the end of the topic, unless a field says otherwise."""
+
+    from_beginning: bool = False
+    since_ms: int | None = None  # from the first message that Kafka stamped at or after this time
+    from_offset: Offsets = None
+    partitions: Sequence[int] = ()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether only messages that come from now on are wanted."""
+        return not self.from_beginning and self.since_ms is None and self.from_offset is None
+
+
+@dataclass(slots=True)
+class Names:
+    """Groups and sensors that the newest messages name."""
+
+    groups: set[str] = field(default_factory=set)
+    sensors: set[str] = field(default_factory=set)
+    messages: int = 0
+    whole: bool = True  # whether these are all messages of the topic
+
+
+def names_there(settings: Settings, partitions: Sequence[int] = ()) -> Names:
+    """Read the names in the newest messages of the output topic.
+
+    Raises:
+        SettingsError: the broker, the topic or a partition is not there.
+    """
+    return asyncio.run(_names_there(settings, partitions))
+
+
+async def _names_there(settings: Settings, partitions: Sequence[int]) -> Names:
+    names = Names()
+    async with reader(settings) as consumer:
+        ranges = await ranges_of(settings, consumer, settings.output_topic, partitions=partitions)
+        each = max(1, _NEWEST_MESSAGES // len(ranges))
+        for part in ranges:
+            newest = replace(part, begin=max(part.begin, part.end - each))
+            names.whole &= newest.begin == part.begin
+            async for records in read_range(consumer, newest):
+                for record in records:
+                    names.messages += 1
+                    with suppress(RecordError):
+                        table = without_dictionaries(read_rows(record.value or b""))
+                        names.groups.update(pc.unique(table["group"]).to_pylist())
+                        names.sensors.update(pc.unique(table["sensor"]).to_pylist())
+    return names
 
 
 def follow(
     settings: Settings,
     chosen: Filter | None = None,
     *,
-    from_beginning: bool = False,
+    start: Start | None = None,
     limit: int | None = None,
     timeout_s: float | None = None,
     on_foreign: Callable[[str], object] = lambda reason: None,
@@ -51,18 +111,18 @@ def follow(
     Args:
         settings: how to reach Kafka, and the output topic.
         chosen: which rows.
-        from_beginning: start with the oldest rows, else with the next ones.
+        start: where to start; the default is with the next rows.
         limit: end after this many rows.
         timeout_s: end when no message came for this long.
         on_foreign: called with a description of each message that is not in the schema.
 
     Raises:
-        SettingsError: the broker or the topic is not there.
+        SettingsError: the broker, the topic, a partition or an offset is not there.
     """
     chosen = chosen or Filter()
     remaining = limit
     with asyncio.Runner() as runner:
-        reading = runner.run(_reader(settings, from_beginning))
+        reading = runner.run(_reader(settings, start or Start()))
         try:
             last_s = time.monotonic()
             while timeout_s is None or time.monotonic() - last_s < timeout_s:
@@ -95,15 +155,21 @@ async def _poll(reading: _Reading) -> list[Any]:
     return [record for records in polled.values() for record in records]
 
 
-async def _reader(settings: Settings, from_beginning: bool) -> _Reading:
+async def _reader(settings: Settings, start: Start) -> _Reading:
     topic = settings.output_topic
     async with AsyncExitStack() as stack:
         consumer = await stack.enter_async_context(reader(settings))
-        partitions = [TopicPartition(topic, number) for number in await partitions_of(settings, topic)]
-        if not partitions:
-            raise SettingsError(f"expected the topic {topic} at {settings.kafka}, found none of that name")
-        consumer.assign(partitions)
-        offsets = consumer.beginning_offsets if from_beginning else consumer.end_offsets
-        for partition, offset in (await offsets(partitions)).items():
-            consumer.seek(partition, offset)  # fixes the end now and not at the first poll
+        ranges = await ranges_of(
+            settings, consumer, topic, from_offset=start.from_offset, since_ms=start.since_ms,
+            partitions=start.partitions,
+        )  # fmt: skip
+        consumer.assign([part.tp for part in ranges])
+        ends = await consumer.end_offsets([part.tp for part in ranges])
+        for part in ranges:
+            if part.begin > ends[part.tp]:  # the client would start again at the oldest message
+                raise SettingsError(
+                    f"expected an offset of {topic}-{part.partition} up to {ends[part.tp]}, found {part.begin}"
+                )
+            # Fixes the end now and not at the first poll.
+            consumer.seek(part.tp, ends[part.tp] if start.at_end else part.begin)
         return _Reading(consumer, stack.pop_all())

@@ -17,9 +17,11 @@ from glaim_stream.decode.readings import Readings
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.stuck import stuck_cells
+from glaim_stream.stray_times import stray_times
 from glaim_stream.vocabulary import Quality
+from glaim_stream.windows.plausibility import doubtful_cells
 
-# A stray time of decades ago must not make the series as long. Gridding takes up to 100 bytes a reading, so 1 GB here.
+# What stray times leave may still be long: gridding takes up to 100 bytes a reading, so 1 GB here.
 MOST_CELLS = 10_000_000
 MOST_READINGS = 20_000_000  # of which each takes 25 bytes until they are gridded
 
@@ -48,6 +50,7 @@ class Collector:
         self._decoder = Decoder(self._groups, budget)
         self._place = [each.name for each in catalogue.models].index(model)
         self._model = catalogue.models[self._place]
+        self._judged = np.array([sensor.plausibility for sensor in self._model.sensors])
         self._columns: list[_Columns] = []
         self._most, self._kept = most, 0
         self._every, self._first = 1, -1  # one group in so many is kept, among them this one
@@ -107,7 +110,9 @@ class Collector:
         again[:-1] = (cell[1:] == cell[:-1]) & (time_ms[1:] == time_ms[:-1])
         self._count("duplicates", again.sum())
         self._count("of uncertain quality", (doubtful & ~again).sum())
-        kept = ~again & ~doubtful
+        stray = stray_times(time_ms)
+        self._count("with times far from all others", (stray & ~again & ~doubtful).sum())
+        kept = ~again & ~doubtful & ~stray
         cell, time_ms, value = cell[kept], time_ms[kept], value[kept]
         if not len(cell):
             raise ModelError(f"expected readings of good quality of {self._model.name}, found none")
@@ -131,9 +136,13 @@ class Collector:
         else:
             values.reshape(-1)[flat] = value  # numpy keeps the last of repeated assignments, which is the latest
         observed = count > 0
+        doubted = doubtful_cells(values, observed, self._judged)
+        self._count("that stand apart from the others", doubted.sum())
+        observed &= ~doubted
         stuck = stuck_cells(values, observed)
         self._count("of stuck sensors", stuck.sum())
-        return Series(np.where(stuck, 0.0, values), observed & ~stuck, first * step_ms, step_ms)
+        observed &= ~stuck
+        return Series(np.where(observed, values, 0.0), observed, first * step_ms, step_ms)
 
     def _count(self, reason: str, number: int | np.integer) -> None:
         if number:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from glaim_stream.errors import ContractError
+from glaim_stream.validation import problems_text
 
 CONTRACT_FILE = "contract.json"
 WEIGHTS = "model.pt"
@@ -156,7 +157,9 @@ def read_contract(path: Path) -> Contract:
     try:
         return Contract.model_validate_json(text)
     except ValidationError as error:
-        raise ContractError(f"{file} is not a contract of schema version {SCHEMA_VERSION}: {error}") from error
+        raise ContractError(
+            f"{file} is not a contract of schema version {SCHEMA_VERSION}: {problems_text(error)}"
+        ) from error
 
 
 def write_contract(contract: Contract, model_directory: Path) -> Path:

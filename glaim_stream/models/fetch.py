@@ -1,7 +1,9 @@
 """Copies models from a repository to this machine and checks them; can also remove withdrawn versions.
 
 A version with a manifest is read once: what is written here are the bytes that were checked, and nothing that the
-manifest does not list. So a server that reads the target, which no other process writes, loads what was checked.
+manifest does not list. So a server that reads the target, which no other process writes, loads what was checked. The
+closed form is in no manifest and carries a digest of its own: it comes with a new model unless a manifest is required,
+and one that is already there stays.
 """
 
 from __future__ import annotations
@@ -101,6 +103,8 @@ def _fetch_model(
         _write_version(source, name, version, checked, folder)
     restore_contract(folder, wanted[-1])
     _verify_weights(staged, name, wanted, trust)
+    if any(sealed) and not trust.require_manifest and trust.key is None and FORM_FILE in source.files(name):
+        _copy(source, f"{name}/{FORM_FILE}", folder / FORM_FILE)
     try:
         move(folder, target / name)
     except ModelError:

@@ -18,6 +18,7 @@ _MODELS_OWN = frozenset(
 )
 _FORM_PARTIAL = f".{FORM_FILE}."  # followed by letters, while it is written
 _BYTE_CODE = "__pycache__"
+_BLOCK = 1 << 22
 
 
 class Folder(Protocol):
@@ -96,9 +97,10 @@ class DiskFolder:
                 folder = inner
             # Not blocking, because opening a pipe would wait for a writer.
             with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode):
                     raise ModelError(f"{path!r} is not a file")
-                return file.read(limit + 1)
+                return file.read(min(found.st_size, limit) + 1)  # so many bytes are allocated first
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -123,8 +125,12 @@ class StoreFolder:
         place = f"{self._model}/{path}"
         if not self._store.has(place):
             return None
+        found, left = bytearray(), limit + 1
         with self._store.fs.open_input_stream(f"{self._store.path}/{place}") as file:
-            return bytes(file.read(limit + 1))
+            while block := file.read(min(left, _BLOCK)):  # so many bytes are allocated first
+                found += block
+                left -= len(block)
+        return bytes(found)
 
 
 def folder_of(store: Store, model: str) -> Folder:

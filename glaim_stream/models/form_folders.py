@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
 import tempfile
@@ -10,6 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from glaim_stream.models.contract import FORM_FILE
+
+_PREFIX = "glaim-learned-"
 
 
 def form_folder(repository: Path, model: str, *, learned: bool) -> Path:
@@ -35,6 +38,28 @@ def can_write(folder: Path) -> bool:
 
 @cache
 def _temporary() -> Path:
-    folder = tempfile.mkdtemp(prefix="glaim-learned-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+    """The temporary folder of this process; those of processes that were killed are removed."""
+    root = Path(tempfile.gettempdir())
+    for left in root.glob(f"{_PREFIX}*"):
+        if (handle := _locked(left)) is not None:
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(handle)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        if _locked(folder) is not None and folder.exists():  # until the process ends
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            return folder
+
+
+def _locked(folder: Path) -> int | None:
+    """Lock a folder and return its handle; None if its process lives, or if it is another user's."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,11 +20,14 @@ from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.manifest import MAX_FILE_BYTES, MAX_MANIFEST_BYTES
 from glaim_stream.models.sealed import Trust
+from glaim_stream.validation import problems_text
 
 FORM_MANIFEST: Final = "gaussian.manifest.json"
 FORM_SIGNATURE: Final = f"{FORM_MANIFEST}.minisig"
 FORM_FILES = (FORM_FILE, FORM_MANIFEST, FORM_SIGNATURE)
 _MAX_SIGNATURE_BYTES = 10_000
+_PARTIAL = f".{FORM_FILE}."  # followed by letters
+_ABANDONED_S = 600.0  # age of a partial file that no process writes any more
 
 
 class _Frozen(BaseModel):
@@ -75,7 +80,7 @@ def require_sealed(model: str, form: bytes, manifest: bytes | None, signature: b
     try:
         found = FormManifest.model_validate_json(manifest)
     except ValidationError as error:
-        raise ModelError(f"{FORM_MANIFEST} cannot be used: {error.errors(include_url=False)[0]['msg']}") from error
+        raise ModelError(f"{FORM_MANIFEST} cannot be used: {problems_text(error)}") from error
     if found.model != model:
         raise ModelError(f"{FORM_MANIFEST} is that of {found.model!r}")
     digest = hashlib.sha256(form).hexdigest()
@@ -93,12 +98,30 @@ def place_form(folder: Path, form: bytes, *, manifest: bytes | None = None, sign
         signature: of `manifest`. The signature of an older manifest is removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(folder)
     old = _bytes(folder / FORM_FILE, MAX_FILE_BYTES)
     (folder / FORM_SIGNATURE).unlink(missing_ok=True)
     _write(folder / FORM_MANIFEST, manifest or manifest_of_form(folder.name, form, old))
     if signature is not None:
         _write(folder / FORM_SIGNATURE, signature)
     _write(folder / FORM_FILE, form)
+    if manifest is None:
+        _list_what_is_there(folder)
+
+
+def _list_what_is_there(folder: Path) -> None:
+    """Write the manifest again if another process replaced it in between, on a disk without locks."""
+    placed, found = (_bytes(folder / name, MAX_FILE_BYTES) for name in (FORM_FILE, FORM_MANIFEST))
+    if placed is not None and hashlib.sha256(placed).hexdigest().encode() not in (found or b""):
+        _write(folder / FORM_MANIFEST, manifest_of_form(folder.name, placed))
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the partial files of processes that were killed."""
+    for partial in folder.glob(f"{_PARTIAL}*"):
+        with suppress(FileNotFoundError):  # its process lives, and has renamed it
+            if time.time() - partial.stat().st_mtime > _ABANDONED_S:
+                partial.unlink()
 
 
 def manifest_of_form(model: str, form: bytes, old: bytes | None = None) -> bytes:
@@ -120,16 +143,16 @@ def seal_form(folder: Path) -> bool:
 def _bytes(path: Path, limit: int) -> bytes | None:
     try:
         with path.open("rb") as file:
-            content = file.read(limit + 1)
+            size = os.fstat(file.fileno()).st_size
+            if size > limit:
+                raise ModelError(f"{path} has more than {limit} bytes")
+            return file.read(size)  # not of the limit, which would be allocated first
     except FileNotFoundError:
         return None
-    if len(content) > limit:
-        raise ModelError(f"{path} has more than {limit} bytes")
-    return content
 
 
 def _write(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{FORM_FILE}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL)
     partial = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS
+from glaim_stream.validation import problems_of
 
 MANIFEST_FILE: Final = "manifest.json"
 SIGNATURE_FILE: Final = "manifest.json.minisig"
@@ -92,6 +93,5 @@ def read_manifest(content: bytes, model: str, version: int) -> Manifest:
 
 
 def _first(error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
-    place = ".".join(map(str, problem["loc"]))
-    return f"{place}: {problem['msg']}, found {str(problem['input'])[:80]!r}"
+    place, problem = problems_of(error)[0]
+    return f"{place}: {problem}"

@@ -28,6 +28,7 @@ from glaim_stream.models.manifest import (
 )
 from glaim_stream.models.minisign import PublicKey
 from glaim_stream.models.torchscript import require_known_operators
+from glaim_stream.validation import problems_text
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +236,7 @@ def _contract(contents: Mapping[str, bytes], model: str, version: int, trust: Tr
     try:
         contract = Contract.model_validate_json(contents[f"{version}/{CONTRACT_FILE}"])
     except ValidationError as error:
-        raise ModelError(f"its contract cannot be read: {error}") from error
+        raise ModelError(f"its contract cannot be read: {problems_text(error)}") from error
     if (contract.name, contract.version) != (model, version):
         raise ModelError(f"its contract is that of {contract.name} version {contract.version}")
     weights = contents[f"{version}/{WEIGHTS}"]

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE, WEIGHTS, Contract
 from glaim_stream.models.local import WITHDRAWN
+from glaim_stream.validation import problems_text
 
 _BLOCK = 1 << 20
 WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there a folder is an empty object without a use
@@ -139,7 +140,7 @@ class Store:
         try:
             return Contract.model_validate_json(text)
         except ValidationError as error:
-            raise ModelError(f"{self.location}/{path} is not a contract: {error}") from error
+            raise ModelError(f"{self.location}/{path} is not a contract: {problems_text(error)}") from error
 
     def _entries(self, folder: str) -> list[tuple[str, bool]]:
         from pyarrow.fs import FileSelector, FileType

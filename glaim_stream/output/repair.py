@@ -94,6 +94,7 @@ def _status(
 ) -> NDArray[np.uint32]:
     """The StatusCode of each row; for a null row it gives the reason (see vocabulary.py)."""
     status = np.where(closed.quality == Quality.UNCERTAIN, np.uint32(Status.UNCERTAIN), np.uint32(Status.GOOD))
+    status[closed.doubted & (closed.quality == Quality.GOOD)] = Status.UNCERTAIN_SENSOR_NOT_ACCURATE
     filled = np.flatnonzero(~closed.observed & (method != Method.NONE))
     last = method[filled] == Method.LAST_VALUE
     status[filled] = np.where(last, Status.UNCERTAIN_LAST_USABLE_VALUE, Status.UNCERTAIN_SUBSTITUTE_VALUE)

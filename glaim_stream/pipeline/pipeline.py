@@ -77,6 +77,7 @@ class Pipeline:
         model_gain: float = 0.0,
         upgrades: bool = False,
         clock_kept: bool = False,
+        plausibility: bool = False,
         budget: Budget = DEFAULT,
     ) -> None:
         """Build the pipeline.
@@ -95,6 +96,8 @@ class Pipeline:
                 never rests. Used with `form_expert` only.
             upgrades: fill finals of a lower rung again when the model is back.
             clock_kept: commits record what the wall clock has published (glaim_stream.windows.clock_closes).
+            plausibility: readings that stand apart from their window are uncertain and fill nothing
+                (glaim_stream.windows.plausibility).
             budget: limits of decoding.
 
         Raises:
@@ -110,7 +113,7 @@ class Pipeline:
         self._model_gain = model_gain if self.form_expert is not None else 0.0
         self._max_message_bytes = max_message_bytes
         self._score_share, self._score_least = score_share, score_least
-        self._upgrades, self._clock_kept = upgrades, clock_kept
+        self._upgrades, self._clock_kept, self._plausibility = upgrades, clock_kept, plausibility
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index, budget)
         self._budget = budget
@@ -128,6 +131,7 @@ class Pipeline:
                 judged=self._model_gain > 0,
                 group_names=self.index.names,
                 clock_kept=self._clock_kept,
+                plausible=self._plausibility,
                 max_groups=self._budget.groups,
                 slice_bytes=self._budget.slice_bytes,
             )

@@ -1,4 +1,4 @@
-"""Metrics of published rows: by method, revision, age of the filled gap, and cause where there is no value."""
+"""Metrics of published rows: by method, revision, doubt, age of the filled gap, and cause of a missing value."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def count_rows(rows: Rows) -> None:
     for method in Method:
         metrics.rows.labels(method.name.lower()).inc(int((rows.method == method).sum()))
     metrics.revisions.inc(int((rows.revision > 0).sum()))
+    metrics.doubted_rows.inc(int((rows.status == Status.UNCERTAIN_SENSOR_NOT_ACCURATE).sum()))
     filled = rows.gap_age[~rows.observed & np.isfinite(rows.value)]
     if len(filled):
         counts = np.bincount(np.searchsorted(GAP_AGES, filled), minlength=len(GAP_AGE_NAMES)).tolist()

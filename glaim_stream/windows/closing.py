@@ -23,6 +23,7 @@ from glaim_stream.windows.holes import (
 from glaim_stream.windows.rings import Cells, Rings
 
 NO_WINDOW = -1
+_ROWS_AT_A_TIME = 256  # 1.5 MB of values for 8 sensors and 96 steps
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -41,13 +42,14 @@ class Closed:
     value: NDArray[np.float64]  # [n] NaN where nothing was observed
     observed: Bools  # [n]
     quality: NDArray[np.int8]  # [n] of that reading; without one BAD where a reading reported no value, else GOOD
+    doubted: Bools  # [n] that reading stands apart from its window
     gap_age: NDArray[np.int32]  # [n] steps since the sensor's last observation, 0 when observed
     revision: NDArray[np.int16]  # [n] PROVISIONAL, FINAL, or from FIRST_CORRECTION on
     final: Bools  # [n]
     window: NDArray[np.int32]  # [n] index into the windows, or NO_WINDOW
     lag: NDArray[np.int32]  # [n]
     window_values: NDArray[np.float64]  # [w, C, window], 0 where nothing was observed
-    window_observed: Bools  # [w, C, window]
+    window_observed: Bools  # [w, C, window], False where a reading is doubted
 
     def __len__(self) -> int:
         return len(self.group)
@@ -102,15 +104,44 @@ def close_step(
     for part in parts:
         wanted[part.row[part.fill]] = True
     window_of = np.where(wanted, np.cumsum(wanted) - 1, NO_WINDOW)
-    window_observed = lookback.observed[wanted]
-    window_values = rings.past(rings.values, np.flatnonzero(wanted), lookback.step)  # 0 where nothing was observed
-    if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
-        np.copyto(window_values, 0, where=~window_observed)
+    doubted, window_values, window_observed = _sound_windows(rings, rules, lookback, wanted)
     rows = [_columns(part, rings, rules, lookback.step - part.lag, window_of) for part in parts]
+    for part, row in zip(parts, rows, strict=True):
+        row["doubted"] = part.observed & doubted[part.row, part.sensor]
     columns = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
     return Closed(
         model_index=rules.model_index, window_values=window_values, window_observed=window_observed, **columns
     )
+
+
+def _sound_windows(
+    rings: Rings, rules: Rules, lookback: LookBack, wanted: Bools
+) -> tuple[Bools, NDArray[np.float64], Bools]:
+    """Judge the readings of a closing step, and make the windows to impute without the doubted ones.
+
+    Returns:
+        Whether each reading of the step is doubted, bool [R, C], and the windows of the rows that are wanted.
+    """
+    observed = lookback.observed
+    doubted = np.zeros(observed.shape[:2], np.bool_)
+    every = np.arange(len(observed)) if rules.plausibility is not None else np.flatnonzero(wanted)
+    window_values = np.empty((int(wanted.sum()), *observed.shape[1:]))
+    window_observed = observed[wanted]
+    place = np.cumsum(wanted) - 1
+    for start in range(0, len(every), _ROWS_AT_A_TIME):
+        rows = every[start : start + _ROWS_AT_A_TIME]
+        values = rings.past(rings.values, rows, lookback.step)  # 0 where nothing was observed
+        if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
+            np.copyto(values, 0, where=~observed[rows])
+        filled = np.flatnonzero(wanted[rows])
+        if rules.plausibility is not None:
+            apart = rules.plausibility.doubtful(values, observed[rows])
+            if apart.any():
+                doubted[rows] = apart[:, :, -1]
+                values[apart] = 0
+                window_observed[place[rows[filled]]] &= ~apart[filled]
+        window_values[place[rows[filled]]] = values[filled]
+    return doubted, window_values, window_observed
 
 
 def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
@@ -146,6 +177,7 @@ def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
         rings.values[place],
         np.ones(count, np.bool_),
         rings.quality[place],
+        np.zeros(count, np.bool_),  # judged in the windows of later steps
         np.zeros(count, np.int32),
         revision,
         np.ones(count, np.bool_),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.vocabulary import FINAL, PROVISIONAL
 from glaim_stream.windows.cadence import SlowSensors
+from glaim_stream.windows.plausibility import Plausibility
 from glaim_stream.windows.rings import Rings
 
 Bools = NDArray[np.bool_]
@@ -28,6 +29,7 @@ class Rules:
     max_gap: int
     step_ms: int
     model_index: int
+    plausibility: Plausibility | None = None  # judges readings; None: all are believed
     clock_kept: bool = False  # commits record what the wall clock has published, so a rebuild repeats it
 
 

@@ -16,6 +16,7 @@ from glaim_stream.windows.closing import Closed, close_step, concatenate, correc
 from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.outages import Outage, OutageTracker
+from glaim_stream.windows.plausibility import Plausibility
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
 
@@ -34,6 +35,7 @@ class ModelWindows:
         shared_clock: bool,
         sampling: Sampling | None,
         clock_kept: bool = False,
+        plausible: bool = False,
         slice_bytes: int = DEFAULT.slice_bytes,
     ) -> None:
         """Start empty.
@@ -46,6 +48,7 @@ class ModelWindows:
             sampling: which groups are probed; None: none. A rebuild has to repeat the probes of the last
                 `error_steps`, so with probes offsets are remembered for longer.
             clock_kept: see Rules.
+            plausible: whether readings are judged (glaim_stream.windows.plausibility).
             slice_bytes: of the steps that are closed before their rows are handed over.
         """
         self._slice_bytes = slice_bytes
@@ -62,7 +65,16 @@ class ModelWindows:
             mean=model.bucket == "mean",
             offsets_back=0 if sampling is None else error_steps(scored=True, judged=sampling.judged),
         )
-        self.rules = Rules(model.window, model.revise_after, model.max_gap, model.step_ms, model_index, clock_kept)
+        judged = np.array([sensor.plausibility for sensor in model.sensors])
+        self.rules = Rules(
+            model.window,
+            model.revise_after,
+            model.max_gap,
+            model.step_ms,
+            model_index,
+            Plausibility(judged) if plausible else None,
+            clock_kept,
+        )
         self._outage_tracker = OutageTracker(self.rings, self.rules)
         cadences = np.array(model.cadences, np.int64)
         self._slow = None

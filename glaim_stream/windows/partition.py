@@ -58,6 +58,7 @@ class PartitionWindows:
         judged: bool = False,
         group_names: Sequence[str] = (),
         clock_kept: bool = False,
+        plausible: bool = False,
         max_groups: int = DEFAULT.groups,
         slice_bytes: int = DEFAULT.slice_bytes,
     ) -> None:
@@ -70,6 +71,7 @@ class PartitionWindows:
             judged: whether the model rests where it gains too little (glaim_stream.blend.worth).
             group_names: by group code; may grow. Needed for probes only.
             clock_kept: whether commits record `clock_closes`, so that a rebuild repeats them.
+            plausible: whether readings are judged (glaim_stream.windows.plausibility).
             max_groups: groups that may have windows; the readings of others are refused.
             slice_bytes: windows and rows of closed steps that are made at once.
         """
@@ -90,6 +92,7 @@ class PartitionWindows:
                 shared_clock=shared,
                 sampling=sampling,
                 clock_kept=clock_kept,
+                plausible=plausible,
                 slice_bytes=slice_bytes,
             )
             for index, model in enumerate(catalogue.models)

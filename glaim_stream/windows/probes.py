@@ -125,7 +125,9 @@ class Prober:
         if len(active) == 0:
             return None
         key, chosen = self._sample(self._row_keys()[active], active, step)
-        seen = rings.past(rings.observed, chosen, step)
+        values, seen = rings.past(rings.values, chosen, step), rings.past(rings.observed, chosen, step)
+        if rules.plausibility is not None:
+            values, seen = rules.plausibility.sound(values, seen)
         lag, probed, age, ahead = self._hidden_gaps(key, seen)
         behind = self._behind
         hide = (probed & (behind >= (lag - ahead)[:, :, None])) & (behind < (lag + age)[:, :, None])
@@ -142,8 +144,7 @@ class Prober:
         used = np.zeros(len(chosen), np.bool_)
         used[window] = True
         window = (np.cumsum(used) - 1)[window]
-        values = rings.past(rings.values, chosen[used], step)
-        visible = visible[used]
+        values, visible = values[used], visible[used]
         return Probes(
             rules.model_index,
             np.where(visible, values, 0.0),

@@ -76,6 +76,9 @@ def _upgraded(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) ->
     slots = rings.slots(steps)
     observed = (rings.observed[rows[:, None], :, slots] & held[:, :, None]).transpose(0, 2, 1)
     values = rings.values[rows[:, None], :, slots].transpose(0, 2, 1)
+    values, observed = np.where(observed, values, 0.0), np.ascontiguousarray(observed)
+    if rules.plausibility is not None:
+        values, observed = rules.plausibility.sound(values, observed)
     return Closed(
         rules.model_index,
         cells[0].astype(np.int32),
@@ -85,13 +88,14 @@ def _upgraded(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) ->
         np.full(count, np.nan),
         np.zeros(count, np.bool_),
         rings.quality[row, cells[1], rings.slots(step)],
+        np.zeros(count, np.bool_),
         cells[3].astype(np.int32),
         np.full(count, UPGRADED, np.int16),
         np.ones(count, np.bool_),
         window.astype(np.int32),
         np.full(count, rules.revise_after, np.int32),
-        np.where(observed, values, 0.0),
-        np.ascontiguousarray(observed),
+        values,
+        observed,
     )
 
 

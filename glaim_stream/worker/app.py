@@ -142,6 +142,8 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
 
     @app.on_partitions_assigned.connect(weak=False)  # type: ignore[untyped-decorator]
     async def assigned(app: faust.App, assigned: set[TP], **_: Any) -> None:
+        numbers = {tp.partition for tp in assigned}
+        log.info("partitions assigned: %s", ", ".join(map(str, sorted(numbers))) or "none")
         for tp in [tp for tp in workers if tp not in assigned]:
             await workers.pop(tp).stop()
             for gauge in (metrics.groups, metrics.watermark_lag_seconds, metrics.newest_event_seconds):
@@ -149,7 +151,6 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         for worker in workers.values():
             worker.check_position()
         if not exactly_once:
-            numbers = {tp.partition for tp in assigned}
             ending = asyncio.ensure_future(
                 end_open_transactions(settings, numbers, lambda number: confirm(TP(settings.input_topic, number)))
             )

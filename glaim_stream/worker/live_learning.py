@@ -136,13 +136,17 @@ async def _learn(settings: Settings, model: Model, folder: Path, schedule: Sched
 
 
 async def _outcome(settings: Settings, model: Model, folder: Path) -> dict[str, Any]:
-    """Run `glaim-stream learn` and return what it found; a process that is in the way is killed."""
-    command = ["learn", "--json", "--model", model.name, f"--newest={_NEWEST_RECORDS}", f"--most={_MOST_READINGS}"]
+    """Run `glaim-stream learn` and return what it found.
+
+    It is killed when it takes too long or the worker stops, and ends by itself when the worker is killed.
+    """
+    command = ["learn", "--json", "--while-open", "--model", model.name]
+    command += [f"--newest={_NEWEST_RECORDS}", f"--most={_MOST_READINGS}"]
     if settings.scored:  # recent errors decide how much of it is used
         command.append("--untried")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "glaim_stream", *command,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env=os.environ | _ONE_THREAD | environment_of(settings) | {"GLAIM_MODEL_REPOSITORY": str(folder.parent)},
     )  # fmt: skip
     try:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import logging
+import platform
+from importlib.metadata import version
 from typing import cast
 
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.errors import listed
+from glaim_stream.settings import Settings
 from glaim_stream.worker.log_limit import LogLimit
 
+# What these log at info describes their insides: services that start and stop, and the assignment step by step.
+_INNER = ("aiokafka", "faust", "kafka", "mode")
 _DUMP, _WAITING = "Agent tracebacks:", "wait_empty: Waiting for tasks"
 
 
@@ -17,9 +24,44 @@ def prepare_logging(level: str) -> None:
     """
     root = logging.getLogger()
     root.setLevel(level.upper())
+    quieten_libraries(level)
     for handler in root.handlers:
         handler.addFilter(WaitLines())
         handler.addFilter(LogLimit())
+
+
+def quieten_libraries(level: str) -> None:
+    """Let Faust and the Kafka clients log warnings and worse alone, unless the level is debug."""
+    for name in _INNER:
+        logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+
+
+def opening_lines(settings: Settings, catalogue: Catalogue, port: int) -> list[str]:
+    """The five lines with which a worker's log begins: what it is, reads, writes, fills with, and where to look.
+
+    Args:
+        settings: of the worker.
+        catalogue: its models.
+        port: of the pages.
+    """
+    models = listed([f"{model.name} ({len(model.sensors)} sensors)" for model in catalogue.models])
+    used = {
+        "triton": f"Triton at {settings.triton}",
+        "local": f"TorchScript from {settings.model_repository} in this process",
+        "gaussian": f"the closed form in {settings.model_repository}",
+    }
+    member = f" as {settings.instance_id}" if settings.instance_id else ""
+    once = settings.delivery == "exactly_once"
+    return [
+        f"glaim-stream {version('glaim-stream')}, Python {platform.python_version()}, consumer group "
+        f"{settings.consumer_group}{member} at {settings.kafka}",
+        f"topics: reads {settings.input_topic}, writes rows to {settings.output_topic}, unusable records to "
+        f"{settings.dlq_topic}, late readings to {settings.late_topic}, outages to {settings.outage_topic}",
+        f"models: {models} of {settings.catalogue}; imputed by {used.get(settings.imputer, settings.imputer)}",
+        f"delivery: {'exactly once, for readers of committed records' if once else 'at least once'}; commits every "
+        f"{settings.commit_interval_s:g} s",
+        f"pages: http://{settings.metrics_host}:{port}/metrics and /health; log level {settings.log_level}",
+    ]
 
 
 class WaitLines(logging.Filter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from glaim_stream.windows.history import history_ms
 from glaim_stream.worker.app import create_app
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_pages import serve_pages
+from glaim_stream.worker.logs import opening_lines, quieten_libraries
 from glaim_stream.worker.stop_watch import StopWatch
 from glaim_stream.worker.unanswered import unanswered
 
@@ -47,14 +49,26 @@ def run(settings: Settings) -> None:
 class WatchedWorker(faust.Worker):
     """Faust's worker, whose stop takes a limited time."""
 
-    def __init__(self, watch: StopWatch, *args: Any, **kwargs: Any) -> None:
-        self._watch = watch
+    def __init__(
+        self, watch: StopWatch, level: str, opening: Sequence[str], warnings: Sequence[str], *args: Any, **kwargs: Any
+    ) -> None:
+        self._watch, self._level, self._opening, self._warnings = watch, level, opening, warnings
         super().__init__(*args, **kwargs)
 
     def install_signal_handlers(self) -> None:
         """Receive signals in the event loop, beside the watch."""
         super().install_signal_handlers()
         self._watch.share()
+        log.info("started; SIGTERM or Ctrl-C ends it")
+
+    def on_setup_root_logger(self, logger: logging.Logger, level: int) -> None:
+        """Open the log with what an operator needs, once there are handlers and before anything else is logged."""
+        super().on_setup_root_logger(logger, level)
+        quieten_libraries(self._level)
+        for line in self._opening:
+            log.info("%s", line)
+        for warning in self._warnings:
+            log.warning("%s", warning)
 
     def on_worker_shutdown(self) -> None:
         """Limit the time of a stop after an error too, for which there is no signal."""
@@ -80,14 +94,15 @@ def _prepared(settings: Settings) -> faust.App:
         health = Health(silence_s=settings.loop_silence_s)
         catalogue = read_catalogue(settings.catalogue)
         app = create_app(settings, health, catalogue)
-        app.conf.Worker = partial(WatchedWorker, watch)  # also for Faust's own command
         port = serve_pages(health, settings.metrics_host, settings.metrics_port)
-        log.info("metrics and health on port %d", port)
         ensure_topics(settings)
         require_transactions(settings)
         health.topics_are_there()
-        for finding in notable_topics(settings, history_ms(catalogue, scored=settings.scored, judged=settings.judged)):
-            log.warning("%s", finding)
+        history = history_ms(catalogue, scored=settings.scored, judged=settings.judged)
+        warnings = [str(finding) for finding in notable_topics(settings, history)]
+        opening = opening_lines(settings, catalogue, port)
+        # Also for Faust's own command. It logs them, because there are no handlers yet.
+        app.conf.Worker = partial(WatchedWorker, watch, settings.log_level, opening, warnings)
     except BaseException:
         watch.dismiss()
         raise

@@ -82,6 +82,7 @@ def row(
     quality: int = 0,
     single: bool = False,
     once: bool = False,
+    version: int = 0,
 ) -> OutputRows:
     """One output row."""
     return OutputRows(
@@ -99,6 +100,7 @@ def row(
         quality=np.array([quality], np.int8),
         single=np.array([single]),
         once=np.array([once]),
+        version=np.array([version], np.int32),
     )
 
 

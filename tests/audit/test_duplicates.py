@@ -36,6 +36,13 @@ def pair(value: float, duplicate: float, *, changes: dict[str, Any] | None = Non
     return duplicate_kind(row(STEP, value, **both), row(STEP, duplicate, **(both | (changes or {}))))
 
 
+@pytest.mark.parametrize("method", [Method.MODEL, Method.GAUSSIAN])
+def test_values_of_two_versions_may_differ(method: Method) -> None:
+    assert pair(1.0, 2.0, method=method, changes={"version": 1}) == "other_method"
+    assert pair(1.0, 2.0, method=method) == "conflicting"
+    assert pair(1.0, 2.0, observed=True, changes={"version": 1}) == "conflicting"
+
+
 def test_rows_with_different_keys_or_revisions_are_no_duplicates() -> None:
     assert duplicate_kind() == ""
     assert duplicate_kind(row(STEP, 1.0), row(STEP + 1, 2.0)) == ""

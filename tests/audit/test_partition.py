@@ -442,7 +442,7 @@ def test_a_million_readings_take_seconds() -> None:
     ones, bytes_ = np.ones(count, np.bool_), ints.astype(np.int8)
     rows = OutputRows(
         ints, group, sensor, step + base, value, seen, ones, bytes_, ints, ints, (step + base) * STEP_MS, bytes_,
-        np.zeros(count, np.bool_), np.zeros(count, np.bool_),
+        np.zeros(count, np.bool_), np.zeros(count, np.bool_), ints,
     )  # fmt: skip
     start_s = time.process_time()
     audit = audit_partition(PartitionTopics(0, 0, count, True, readings, [], Letters(), rows, None), columns)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from glaim_stream.blend.hedge import DOUBT, RATE, SPARE
-from glaim_stream.blend.leader import AGE_LEAN, CAP, MEMORY, PLACE_LEAN, SENSOR_MEMORY
+from glaim_stream.blend.leader import AGE_LEAN, CAP, MEMORY, PLACE_LEAN, POOL_LEAN, SENSOR_MEMORY, TRUST
 
 HALF = 48
 Key = tuple[int, int, int]  # sensor, age class, place
@@ -68,21 +68,30 @@ class Oracle:
         total = sum(weight * each.largest for weight, each in zip(weights, past, strict=True))
         return CAP * total / sum(weights) if past else 0.0
 
-    def capped(self, cell: Cell, mixture: tuple[float, ...], start: int) -> float | None:
-        """Loss of a mixture in a cell, capped by the usual error between `start` and the cell's step."""
-        loss = cell.loss(mixture)
-        if loss is None:
-            return None
+    def cap_at(self, cell: Cell, start: int) -> tuple[float, float]:
+        """The cap by the usual error between `start` and a cell's step, and the share of its losses that it leaves."""
         pool = [each for each in self.cells if each.key[::2] == cell.key[::2] and start <= each.step <= cell.step]
         past = [each for each in pool if each.step < cell.step] or pool
         weights = [MEMORY ** (cell.step - each.step) for each in past]
         cap = CAP * sum(weight * each.largest for weight, each in zip(weights, past, strict=True)) / sum(weights)
-        return loss * (cap / cell.largest if cell.largest > cap else 1.0)
+        return cap, cap / cell.largest if cell.largest > cap else 1.0
+
+    def scale(self, start: int, step: int, sensor: int, place: int) -> float:
+        """Usual cap of the sensor at the place, else anywhere, else 1."""
+        of_sensor = [each for each in self.cells if start <= each.step < step and each.key[0] == sensor]
+        for cells in ([each for each in of_sensor if each.key[2] == place], of_sensor):
+            if (mean := _mean([(MEMORY ** (step - each.step), each.largest) for each in cells])) is not None:
+                return CAP * mean
+        return 1.0
 
     def leader(self, step: int, key: Key, awake: list[bool]) -> list[float]:
         """Mean of the mixtures that have the smallest loss among those awake."""
         start = (step // HALF - 1) * HALF
-        recent = [each for each in self.cells if start <= each.step < step and each.key[0] == key[0]]
+        every_sensor = [each for each in self.cells if start <= each.step < step]
+        scale = self.scale(start, step, key[0], key[2])
+        caps = [(each, *self.cap_at(each, start)) for each in every_sensor]
+        kept = _mean([(SENSOR_MEMORY ** (step - each.step), share) for each, _, share in caps if each.key[0] == key[0]])
+        lean = POOL_LEAN * (1.0 if kept is None else kept) ** TRUST
         parts = 4
         every = [
             row
@@ -94,11 +103,22 @@ class Oracle:
             if any(share and not up for share, up in zip(row, awake, strict=True)):
                 continue
             mixture = tuple(share / parts for share in row)
-            losses = [(each, loss) for each in recent if (loss := self.capped(each, mixture, start)) is not None]
+            every_loss = [
+                (each, loss * share, cap) for each, cap, share in caps if (loss := each.loss(mixture)) is not None
+            ]
+            of_pool = _mean(
+                [
+                    (MEMORY ** (step - each.step), loss / cap if cap else 0.0)
+                    for each, loss, cap in every_loss
+                    if each.key[2] == key[2]
+                ]
+            )
+            pooled = None if of_pool is None else of_pool * scale
+            losses = [(each, loss) for each, loss, _ in every_loss if each.key[0] == key[0]]
             of_sensor = _mean([(SENSOR_MEMORY ** (step - each.step), loss) for each, loss in losses])
             memories = [(each, MEMORY ** (step - each.step), loss) for each, loss in losses]
             of_place = [(weight, loss) for each, weight, loss in memories if each.key[2] == key[2]]
-            place_mean = _mean([*of_place, *_leaning(PLACE_LEAN, of_sensor)])
+            place_mean = _mean([*of_place, *_leaning(PLACE_LEAN, of_sensor), *_leaning(lean, pooled)])
             of_key = [(weight, loss) for each, weight, loss in memories if each.key == key]
             key_mean = _mean([*of_key, *_leaning(AGE_LEAN, place_mean)])
             means[mixture] = math.inf if key_mean is None else key_mean

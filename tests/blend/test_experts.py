@@ -74,8 +74,41 @@ def test_a_key_without_errors_uses_the_errors_of_its_place_and_then_of_its_senso
     weights = shares(experts, 40)
     assert (weights[0, :, 0] == 1.0).all()
     assert (weights[0, :, 1] == 0.0).all()
-    assert (weights[1] == 0.5).all(), "errors of another sensor do not count"
     assert (shares(learned([(0.1, 1.0)] * 20), 20)[0] == 1.0).all(), "errors of another place count"
+
+
+def test_a_sensor_without_errors_uses_those_of_other_sensors_at_the_place() -> None:
+    experts = learned([(0.1, 1.0)] * 20)
+    for step in range(20, 40):
+        learn(experts, step, 1.0, 0.1, place=1)
+    assert shares(experts, 40)[1].tolist() == [[1.0, 0.0]] * 3
+    assert (shares(learned([(0.1, 1.0)] * 20), 20)[1, :, 1] == 0.5).all(), "another sensor's other places do not count"
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_one_error_of_a_sensor_weighs_less_than_those_of_another_one_and_five_weigh_more(unit: float) -> None:
+    """The size of the other sensor's errors does not matter."""
+    experts = learned([(unit, 0.1 * unit)] * 48)
+    learn(experts, 48, 0.1, 1.0, sensor=1)
+    assert shares(experts, 49)[1, 0, 0] == 0.0
+    for step in range(49, 53):
+        learn(experts, step, 0.1, 1.0, sensor=1)
+    assert shares(experts, 53)[1, 0, 0] == pytest.approx(1.0, abs=0.01)
+
+
+def test_after_a_jump_the_errors_of_other_sensors_do_not_count() -> None:
+    """A second sensor, for which the first expert stays the better one, delays the change of the leader by no step."""
+    errors = [*[(0.1, 0.2)] * 30, *[(50.0, 0.2)] * 10]
+    alone, beside = Experts(2, 2, 3, 2), Experts(2, 2, 3, 2)
+    ints = np.zeros(2, np.int64)
+    changed = []
+    for step, error in enumerate(errors):
+        learn(alone, step, *error)
+        beside.learn(beside.weights(step), np.arange(2), ints, ints, np.array([error, (0.1, 0.2)]))
+        changed.append([each.weights(step + 1).table()[0, 0, 0, 0] < 0.5 for each in (alone, beside)])
+    assert [each[0] for each in changed] == [each[1] for each in changed]
+    assert changed[29] == [False, False]
+    assert changed[39] == [True, True]
 
 
 @given(

@@ -98,7 +98,8 @@ def test_a_key_without_errors_uses_the_errors_of_its_place_and_then_of_its_senso
     weights = model_share(scores, 60)
     assert weights[0, :, Place.EDGE] == pytest.approx(1.0, abs=0.1), "for every age"
     assert weights[0, :, Place.ROW_INTERIOR] == pytest.approx(1.0, abs=0.1), "for every place"
-    assert weights[1] == pytest.approx(0.0, abs=0.1), "but not for another sensor"
+    assert weights[1, :, Place.INTERIOR :] == pytest.approx(0.0, abs=0.1), "for every place of the other sensor"
+    assert weights[1, :, Place.EDGE] == pytest.approx(1.0, abs=0.1), "but where only the first sensor has errors"
     assert weights.shape == (2, len(AGES), len(Place))
 
 

@@ -15,6 +15,7 @@ from glaim_stream.settings import Settings
 from tests.chaos.harness import Scenario
 from tests.chaos.stream import CATALOGUE
 from tests.chaos.table import RESULTS
+from tests.integration.worker_process import without_forms
 
 MakeScenario = Callable[..., Scenario]
 DELIVERY = os.environ.get("GLAIM_CHAOS_DELIVERY", "at_least_once")
@@ -55,8 +56,8 @@ def scenario(request: pytest.FixtureRequest, topic_prefix: str, tmp_path: Path, 
 
 
 @pytest.fixture
-def plant_scenario(scenario: MakeScenario) -> MakeScenario:
-    """The same factory with the plant's model on Triton; here the wall clock closes steps."""
+def plant_scenario(scenario: MakeScenario, tmp_path: Path) -> MakeScenario:
+    """The same factory with the plant's model on Triton, without its closed form; the wall clock closes steps."""
 
     def make(kafka: str, fault: str, **changes: object) -> Scenario:
         return scenario(
@@ -64,7 +65,7 @@ def plant_scenario(scenario: MakeScenario) -> MakeScenario:
             fault,
             **{
                 "catalogue": CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
-                "model_repository": CHECKOUT / "model_repo",
+                "model_repository": without_forms(tmp_path),
                 "imputer": "triton",
                 "partitions": 2,
                 "poll_records": 20_000,

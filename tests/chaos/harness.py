@@ -28,7 +28,7 @@ from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 TIMEOUT_S = 600.0  # generous, because the machine may be busy; no assertion depends on durations
 
-STARTED = "[^-WorkerApp]: Starting"  # Faust logs this once its signal handlers are installed
+STARTED = "started; SIGTERM or Ctrl-C ends it"  # logged once the signal handlers are installed
 
 Key = tuple[str, str, int, int]
 

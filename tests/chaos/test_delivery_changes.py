@@ -80,8 +80,11 @@ async def test_readers_go_on_after_a_change_back_with_a_transaction_left_open(
     begun_s = time.monotonic()
     producers = [await left_open(run.settings, 0)]
     try:
-        with run.streaming(sent, rate_per_s=900):
-            run.worker(0, delivery="exactly_once")
+        first = run.worker(0, delivery="exactly_once")
+        wait_for(
+            lambda: is_up(first), "the first worker to start", run.workers
+        )  # else all would wait for it in the topic
+        with run.streaming(sent, rate_per_s=300):
             run.wait(additional=len(sent) // 4)
             run.stop()
             producers.append(await left_open(run.settings, 1))

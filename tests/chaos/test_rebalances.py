@@ -15,7 +15,7 @@ from tests.integration.worker_process import WorkerProcess
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 Kafka = LocalKafka | ExternalKafka
-ASSIGNED = "Executing _on_partitions_assigned"  # Faust logs this on every assignment
+ASSIGNED = "partitions assigned: "
 
 
 def joined(worker: WorkerProcess) -> bool:

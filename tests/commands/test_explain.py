@@ -129,14 +129,20 @@ def test_a_file_without_groups_is_of_the_given_one(folder: Path, tmp_path: Path)
     status, output, error = explain(folder, *AT, *given, "--one-group")
     assert status == 0, error
     assert output == explain(folder, *AT, "--ts", time_of(HOLE + 1), "--json")[1]
-    assert "needs a column group" in explain(folder, *AT, *given)[2]
+    assert "expected readings of pump-1" in explain(folder, *AT, *given)[2]  # its group is own
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*AT, "--group", "pump-9", "--ts", "2026-01-01"), "a group of the catalogue, pump-1, pump-2, found pump-9"),
-        ((*AT, "--sensor", "x", "--ts", "2026-01-01"), f"a sensor of pump, {', '.join(SENSORS)}, found x"),
+        (
+            (*AT, "--group", "pump-9", "--ts", "2026-01-01"),
+            "expected a group of the catalogue, found 'pump-9'; did you mean pump-1 or pump-2? known: pump-1, pump-2",
+        ),
+        (
+            (*AT, "--sensor", "x", "--ts", "2026-01-01"),
+            f"expected a sensor of pump, found 'x'; known: {', '.join(sorted(SENSORS))}",
+        ),
         ((*AT, "--ts", "soon"), "expected a time such as 2017-02-01T05:00:00Z, found 'soon'"),
         ((*AT, "--ts", time_of(HOLE - 1)), "was measured: "),
         ((*AT, "--ts", time_of(275)), "expected a gap of at most 8 steps at"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -139,3 +141,25 @@ def test_two_processes_at_once_place_one_whole_form(tmp_path: Path, environment:
     assert f"has now the closed form {ClosedForm.load(folder).digest[:8]}" in printed[0]
     assert "unchanged; not better than the form in use" in printed[1]  # it waited, and found the form of the other
     assert {path.name for path in folder.iterdir()} == {"gaussian.manifest.json", "gaussian.npz"}
+
+
+def test_a_learning_ends_when_its_caller_is_dead(tmp_path: Path, environment: dict[str, str]) -> None:
+    pq.write_table(readings(200), tmp_path / "readings.parquet")
+    folder = tmp_path / "models" / "pump"
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "glaim_stream", "learn", "--while-open"]
+    held = os.open(folder, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as by another process that learns
+    process = subprocess.Popen(
+        [*command, "--data", str(tmp_path / "readings.parquet")],
+        env=os.environ | environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"fitting 200 rows" in line:
+            break
+    assert process.poll() is None
+    process.communicate(timeout=60)  # closes its standard input
+    os.close(held)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert list(folder.iterdir()) == []

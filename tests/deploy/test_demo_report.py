@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from deploy.demo.grid import Grid, Layer, Outcome
 from deploy.demo.measure import Measured
 from deploy.demo.report import page
 from deploy.demo.scenario import Scenario, plant
-from deploy.demo.score import gain_percent, score
+from deploy.demo.score import CONTENDERS, Score, gain_percent, score
 from deploy.demo.summary import Summary, show, write
 from glaim_stream.records import Method
 
@@ -74,7 +76,9 @@ def measured(scenario: Scenario) -> Measured:
         last = np.where(holes, Method.MODEL, Method.OBSERVED).astype(np.int8)
         return Outcome(observed, layer, layer, last)
 
-    contenders = {"model": outcome(50.5), "interpolation": outcome(52.0), "last_value": outcome(49.0)}
+    contenders = {
+        "model": outcome(50.5), "gaussian": outcome(50.2), "interpolation": outcome(52.0), "last_value": outcome(49.0),
+    }  # fmt: skip
     sensors = scenario.model.sensors
     scored = score(
         truth,
@@ -132,7 +136,7 @@ def test_page_loads_nothing_from_elsewhere(html: str) -> None:
 
 
 def test_page_draws_observed_hidden_and_imputed_values(html: str) -> None:
-    for kind in ("observed", "filled", "band", "truth", "straight", "bar model", "bar interpolation", "bar last_value"):
+    for kind in ("observed", "filled", "band", "truth", "straight", *(f"bar {name}" for name in CONTENDERS)):
         assert f'class="{kind}"' in html, kind
 
 
@@ -181,15 +185,37 @@ def test_summary_is_json_with_the_documented_keys(summary: Summary, tmp_path: Pa
         "readings_per_second", "arrow_file", "command", "machine", "date", "seconds", "meaning",
     } <= set(document)  # fmt: skip
     assert document["latency_ms"] == {"p50": None, "p99": 3.0}
-    assert set(document["mae"]) == {"model", "interpolation", "last_value"}
+    assert set(document["mae"]) == {"model", "gaussian", "interpolation", "last_value"}
 
 
 def test_summary_is_printed_as_a_table(summary: Summary, tmp_path: Path) -> None:
     console = Console(width=120, record=True, file=(tmp_path / "screen").open("w"))
     show(summary, console, report=tmp_path / "report.html")
     shown = console.export_text()
-    for text in ("readings in", "lost", "final value", "first estimate", "imputed.arrow"):
+    for text in ("readings in", "lost", "final value", "first estimate", "imputed.arrow", *CONTENDERS.values()):
         assert text in shown
+
+
+def test_a_model_without_a_closed_form_has_no_column_for_it(
+    summary: Summary, measured: Measured, scenario: Scenario, tmp_path: Path
+) -> None:
+    def without(score: Score) -> Score:
+        sensors = [replace(each, mae=_others(each.mae)) for each in score.sensors]
+        return replace(score, mae=_others(score.mae), sensors=sensors)
+
+    summary.mae = _others(summary.mae)
+    console = Console(width=120, record=True, file=(tmp_path / "screen").open("w"))
+    show(summary, console, report=tmp_path / "report.html")
+    assert "gaussian" not in console.export_text()
+    by_kind = {kind: without(each) for kind, each in measured.by_kind.items()}
+    measured = replace(
+        measured, final=without(measured.final), provisional=without(measured.provisional), by_kind=by_kind
+    )
+    assert "<th>gaussian</th>" not in page(summary, measured, scenario)
+
+
+def _others(mae: Mapping[str, float]) -> dict[str, float]:
+    return {name: error for name, error in mae.items() if name != "gaussian"}
 
 
 @pytest.mark.parametrize(

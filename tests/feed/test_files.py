@@ -6,15 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.feed.files import CsvForm, csv_form, read_file
 from glaim_stream.feed.sources import read_source
-from glaim_stream.feed.time_columns import column_ms, in_seconds
+from glaim_stream.files.read import read_table
 from glaim_stream.times import text_of_ms
 
 
@@ -25,73 +23,60 @@ def written(tmp_path: Path, text: str, *, name: str = "data.csv", encoding: str 
 
 
 @pytest.mark.parametrize(
-    ("text", "form"),
+    ("text", "columns"),
     [
-        ("t,a,b\n1,2.5,3\n", CsvForm()),
-        ("t;a;b\n1;2,5;\n2;;3,5\n", CsvForm(separator=";", decimal=",")),
-        ("t;a;b\n1;2.5;3\n2;;\n", CsvForm(separator=";")),
-        ("t;Level, m;Flow, l/s\n1;2,5;3,0\n", CsvForm(separator=";", decimal=",")),  # as many commas as semicolons
-        ("t\ta\n1\t2,5\n", CsvForm(separator="\t", decimal=",")),
-        ("t|a\n1|2.5\n", CsvForm(separator="|")),
-        ("t,flow; l/s\n1,2\n2,3\n", CsvForm()),
-        ('t;a\n1;"x;y"\n2;"one\nline"\n', CsvForm(separator=";")),
-        ("t;a\n1;2\n2;3\n3;4;5\n", CsvForm(separator=";")),  # one bad row does not affect detection
-        ("only\n1\n", CsvForm()),
-        ("t,a,b,c\n,m3/h,°C,\n1,2,3,4\n", CsvForm(units={"a": "m3/h", "b": "°C"})),
-        ("t,a,b\n2026-01-01,Bad,Bad\n2026-01-02,2,3\n", CsvForm()),  # a time: these are readings
-        ("a,b\nNaN,\n1,2\n", CsvForm()),
-        ("a,b\nm,s\n", CsvForm()),  # no data below the units
-        ("", CsvForm()),
+        ("t,a,b\n1,2.5,3\n", {"t": [1], "a": [2.5], "b": [3]}),
+        ("t;a;b\n1;2,5;\n2;;3,5\n", {"t": [1, 2], "a": [2.5, None], "b": [None, 3.5]}),
+        ("t;a;b\n1;2.5;3\n2;;\n", {"t": [1, 2], "a": [2.5, None], "b": [3, None]}),
+        ("t;Level, m;Flow, l/s\n1;2,5;3,0\n", {"t": [1], "Level, m": [2.5], "Flow, l/s": [3.0]}),
+        ("t\ta\n1\t2,5\n", {"t": [1], "a": [2.5]}),
+        ("t|a\n1|2.5\n", {"t": [1], "a": [2.5]}),
+        ("t a\n1  2.5\n", {"t": [1], "a": [2.5]}),
+        ("t,flow; l/s\n1,2\n2,3\n", {"t": [1, 2], "flow; l/s": [2, 3]}),
+        ('t;a\n1;"x;y"\n2;"one\nline"\n', {"t": [1, 2], "a": ["x;y", "one\nline"]}),
+        ("t;a;b\n1;2,5;\n2;-0,5;1e3\n", {"t": [1, 2], "a": [2.5, -0.5], "b": [None, 1000.0]}),
+        ("ts;g.a;g.b\n;m3/h;bar\n01.02.2026;2,5;1\n", {"ts": ["01.02.2026"], "g.a": [2.5], "g.b": [1]}),
+        ("t;a;;\n1;2;;\n", {"t": [1], "a": [2]}),  # separators at the ends of lines
     ],
 )
-def test_the_form_of_a_csv_file_is_detected(tmp_path: Path, text: str, form: CsvForm) -> None:
-    assert csv_form(written(tmp_path, text)) == form
-
-
-def test_numbers_with_a_decimal_comma_are_read(tmp_path: Path) -> None:
-    table = read_file(written(tmp_path, "t;a;b\n1;2,5;\n2;-0,5;1e3\n"))
-    assert table.to_pydict() == {"t": [1, 2], "a": [2.5, -0.5], "b": [None, 1000.0]}
-
-
-def test_a_line_of_units_is_skipped(tmp_path: Path) -> None:
-    table = read_file(written(tmp_path, "ts;g.a;g.b\n;m3/h;bar\n01.02.2026;2,5;1\n"))
-    assert table.to_pydict() == {"ts": ["01.02.2026"], "g.a": [2.5], "g.b": [1]}
-
-
-def test_separators_at_the_ends_of_lines_make_no_column(tmp_path: Path) -> None:
-    assert read_file(written(tmp_path, "t;a;;\n1;2;;\n")).column_names == ["t", "a"]
+def test_a_file_is_read_in_the_form_it_has(tmp_path: Path, text: str, columns: dict[str, list[object]]) -> None:
+    assert read_table(written(tmp_path, text)).arrow.to_pydict() == columns
 
 
 @pytest.mark.parametrize(
-    ("encoding", "found"), [("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("latin-1", "latin-1"), ("utf-16", "utf-16")]
+    ("encoding", "found"),
+    [
+        ("utf-8", "utf-8"),
+        ("utf-8-sig", "utf-8"),
+        ("latin-1", "latin-1"),
+        ("utf-16", "utf-16-le"),
+        ("utf-16-be", "utf-16-be"),
+    ],
 )
 def test_names_are_read_in_their_encoding(tmp_path: Path, encoding: str, found: str) -> None:
-    path = written(tmp_path, "t;Temperatur (°C)\n1;2,5\n", encoding=encoding)
-    assert csv_form(path).encoding == found
-    assert read_file(path).to_pydict() == {"t": [1], "Temperatur (°C)": [2.5]}
-
-
-def test_a_character_cut_by_the_end_of_the_sample_is_still_utf_8(tmp_path: Path) -> None:
-    path = written(tmp_path, "t,a\n" + "x" * ((1 << 20) - 5) + "°,1\n")
-    assert csv_form(path).encoding == "utf-8"
+    table = read_table(written(tmp_path, "t;Temperatur (°C)\n1;2,5\n", encoding=encoding))
+    assert table.text is not None
+    assert table.text.encoding == found
+    assert table.arrow.to_pydict() == {"t": [1], "Temperatur (°C)": [2.5]}
 
 
 def test_declared_texts_are_read_as_missing(tmp_path: Path) -> None:
-    path = written(tmp_path, "t,a\n1,Bad\n2,2.5\n3,-\n4,n/a\n")
-    assert read_file(path, no_value=("Bad", "-")).column("a").to_pylist() == [None, 2.5, None, None]
-    assert pa.types.is_string(read_file(path).column("a").type)
+    path = written(tmp_path, "t,a\n1,B7\n2,2.5\n3,B7\n4,n/a\n")
+    assert read_table(path, missing=("B7",)).arrow.column("a").to_pylist() == [None, 2.5, None, None]
+    assert read_table(path).arrow.column("a").to_pylist() == ["B7", "2.5", "B7", "n/a"]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
         ("none.csv", None, "expected a data file at .*none.csv, found none"),
-        ("data.xlsx", b"PK", "expected a file named .csv, .tsv, .txt, .parquet, .pq, found data.xlsx"),
+        ("data.xlsx", b"PK\x03\x04", "expected CSV, JSON lines, Parquet or Arrow, found a zip archive"),
         ("data.parquet", b"PAR1", "data.parquet cannot be read"),
-        ("data.csv", b"", "data.csv cannot be read: Empty CSV file"),
+        ("data.csv", b"", "data.csv: expected readings, found an empty file"),
         ("data.csv", b"t,a,a\n1,2,3\n", "data.csv: expected columns of different names, found several 'a'"),
-        ("data.csv", b"a;b\n1;2\n3;4;5\n1;2\n", "Expected 2 columns, got 3"),
+        ("data.csv", b"a;b\n1;2\n3;4;5\n1;2\n", "expected 2 cells in every line, .* found 3 in line 3: '3;4;5'"),
         ("data.csv", b"\xff\xfea", "data.csv cannot be read"),  # a byte order mark of UTF-16, and half a character
+        ("data.csv", b"t,a\n1,2,5\n2,3,5\n", "expected a name for each column, found 2 names and 3 cells"),
     ],
 )
 def test_an_unreadable_file_is_rejected_with_a_reason(
@@ -101,7 +86,7 @@ def test_an_unreadable_file_is_rejected_with_a_reason(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(SettingsError, match=reason):
-        read_file(path)
+        read_table(path)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +104,7 @@ def test_any_bytes_are_read_or_rejected_with_a_reason(folder: Path, content: byt
     path = folder / "data.csv"
     path.write_bytes(content)
     try:
-        table = read_file(path)
+        table = read_table(path).arrow
     except SettingsError as error:
         reason = str(error)
     else:
@@ -136,72 +121,54 @@ def test_any_bytes_are_read_or_rejected_with_a_reason(folder: Path, content: byt
         assert {group for group, _ in source.cells} == {"g"}
 
 
-def times(*texts: str, order: str = "") -> list[str]:
-    return [text_of_ms(int(each)) for each in column_ms(pa.array(texts), timezone="UTC", what="ts", order=order)]
+def times(tmp_path: Path, *texts: str, order: str = "") -> list[str]:
+    """Times of a file, in order."""
+    path = written(tmp_path, "\n".join(["ts;g.a", *(f"{text};{row}.5" for row, text in enumerate(texts))]))
+    return [text_of_ms(each) for each in read_source(path, date_order=order).time_ms.tolist()]
 
 
 @pytest.mark.parametrize(
     ("texts", "read"),
     [
         (("31.01.2026 07:05:00", "1.2.2026 7:05"), ["2026-01-31T07:05:00Z", "2026-02-01T07:05:00Z"]),
-        (("1/31/2026 7:05 PM", "1/1/2026 12:05 am"), ["2026-01-31T19:05:00Z", "2026-01-01T00:05:00Z"]),
-        (
-            ("1/2/2026", "13/2/2026"),
-            ["2026-02-01T00:00:00Z", "2026-02-13T00:00:00Z"],
-        ),  # the second date determines the order of the first
+        (("1/1/2026 12:05 am", "1/31/2026 7:05 PM"), ["2026-01-01T00:05:00Z", "2026-01-31T19:05:00Z"]),
+        (("1/2/2026", "13/2/2026"), ["2026-02-01T00:00:00Z", "2026-02-13T00:00:00Z"]),  # the second decides
         (("1/2/2026", "2/13/2026"), ["2026-01-02T00:00:00Z", "2026-02-13T00:00:00Z"]),
         (("4/4/2026 1:00",), ["2026-04-04T01:00:00Z"]),  # the same in both orders
         (("2026/1/31 7:05",), ["2026-01-31T07:05:00Z"]),
         ((" 31-12-2026T23:59:59.250 ",), ["2026-12-31T23:59:59.250Z"]),
         (("2026-01-31T07:05:00.123456789+01:00",), ["2026-01-31T06:05:00.123Z"]),
+        (("1.1.2026 24:00",), ["2026-01-02T00:00:00Z"]),
+        (("27.10.2024 02:30 CEST", "27.10.2024 02:30 CET"), ["2024-10-27T00:30:00Z", "2024-10-27T01:30:00Z"]),
     ],
 )
-def test_common_date_formats_are_read(texts: tuple[str, ...], read: list[str]) -> None:
-    assert times(*texts) == read
+def test_common_date_formats_are_read(tmp_path: Path, texts: tuple[str, ...], read: list[str]) -> None:
+    assert times(tmp_path, *texts) == read
 
 
 def test_a_date_column_and_a_time_column_are_combined(tmp_path: Path) -> None:
     path = written(tmp_path, "Datum;Uhr;g.a\n31.01.2026;07:05:00;1,5\n01.02.2026;7:06;2,5\n")
-    source = read_source(path, time_column="Datum+Uhr")
-    assert [text_of_ms(each) for each in source.time_ms.tolist()] == ["2026-01-31T07:05:00Z", "2026-02-01T07:06:00Z"]
-    assert source.cells == [("g", "a")]
+    for time_column in (None, "Datum+Uhr"):
+        source = read_source(path, time_column=time_column)
+        found = [text_of_ms(each) for each in source.time_ms.tolist()]
+        assert found == ["2026-01-31T07:05:00Z", "2026-02-01T07:06:00Z"]
+        assert source.cells == [("g", "a")]
 
 
-def test_an_ambiguous_order_of_dates_must_be_given() -> None:
-    with pytest.raises(SettingsError, match="1/2/2026 and all others may have the day or the month first"):
-        times("1/2/2026", "3/4/2026")
-    assert times("1/2/2026", order="dmy") == ["2026-02-01T00:00:00Z"]
-    assert times("1/2/2026", order="mdy") == ["2026-01-02T00:00:00Z"]
+def test_an_ambiguous_order_of_dates_must_be_given(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="may have the day or the month first"):
+        times(tmp_path, "1/2/2026", "3/4/2026")
+    assert times(tmp_path, "1/2/2026", order="dmy") == ["2026-02-01T00:00:00Z"]
+    assert times(tmp_path, "1/2/2026", order="mdy") == ["2026-01-02T00:00:00Z"]
 
 
-@pytest.mark.parametrize(
-    "texts", [("31.02.2026",), ("2026-02-31",), ("1.2.26",), ("13/2/2026", "2/13/2026"), ("1.1.2026 24:00",)]
-)
-def test_invalid_dates_are_reported(texts: tuple[str, ...]) -> None:
-    with pytest.raises(SettingsError, match=r"year of four digits, all in one order: .*parse string"):
-        times(*texts)
+@pytest.mark.parametrize("texts", [("31.02.2026",), ("2026-02-31",), ("13/2/2026", "2/13/2026"), ("1.1.2026 25:00",)])
+def test_invalid_dates_are_reported(tmp_path: Path, texts: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError, match=f"column 'ts': expected times .* found {texts[0]}"):
+        times(tmp_path, *texts)
 
 
-def test_times_with_am_and_pm_use_a_twelve_hour_clock() -> None:
-    hours = {"12:05 am": "00:05", "1:05 AM": "01:05", "11:05 am": "11:05", "12:05 pm": "12:05", "1:05 PM": "13:05"}
-    assert times(*(f"31.1.2026 {text}" for text in hours)) == [f"2026-01-31T{hour}:00Z" for hour in hours.values()]
-
-
-@pytest.mark.parametrize(("number", "seconds"), [(599_999_999, 0), (600_000_000, 1), (4_200_000_000, 1)])
-def test_numbers_from_1989_to_2103_are_seconds(number: int, seconds: bool) -> None:
-    found = column_ms(pa.array([number]), timezone="UTC", what="ts").tolist()
-    assert found == [number * (1000 if seconds else 1)]
-    assert not in_seconds(pa.array([number, 4_200_000_001]))
-    assert not in_seconds(pa.array([], pa.int64()))
-
-
-def test_epoch_seconds_are_distinguished_from_milliseconds() -> None:
-    def read(*numbers: float) -> list[int]:
-        return column_ms(pa.array(numbers), timezone="UTC", what="ts").tolist()
-
-    assert read(1_767_225_600, 1_767_225_660) == [1_767_225_600_000, 1_767_225_660_000]
-    assert read(1_767_225_600.25) == [1_767_225_600_250]
-    assert read(1_767_225_600_000) == [1_767_225_600_000]
-    assert read(0, 1_767_225_600) == [0, 1_767_225_600]  # a clock that starts at 0 counts milliseconds
-    with pytest.raises(SettingsError, match="found double"):
-        read(0.5)
+@pytest.mark.parametrize("cells", [("0", "1000"), ("599999999", "599999999"), ("0.5", "1.5")])
+def test_numbers_that_are_no_times_of_our_days_are_no_times(tmp_path: Path, cells: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError, match="expected times"):
+        times(tmp_path, *cells)

@@ -62,8 +62,9 @@ def test_a_long_csv_is_read(tmp_path: Path) -> None:
 def test_a_long_file_without_groups_takes_the_given_one(tmp_path: Path) -> None:
     path = written(tmp_path, f"sensor,ts,value\na,{T0},1.5\n")
     assert rows(read_source(path, group="house")) == [("house", "a", T0, 1.5)]
-    with pytest.raises(SettingsError, match="column group"):
-        read_source(path)
+    with pytest.raises(SettingsError, match="time column 'date'"):
+        read_source(path, time_column="date")
+    assert rows(read_source(path)) == [("data", "a", T0, 1.5)]  # the file's name
 
 
 def test_with_one_group_for_all_columns_sensors_keep_the_full_column_names(tmp_path: Path) -> None:
@@ -73,7 +74,9 @@ def test_with_one_group_for_all_columns_sensors_keep_the_full_column_names(tmp_p
 
 def test_numbers_and_texts_that_mean_no_reading_are_gaps(tmp_path: Path) -> None:
     path = written(tmp_path, "ts;g.a;g.b\n02.02.2026 02:00;Bad;1,5\n02.02.2026 02:01;2,5;-1\n")
-    assert read_source(path).skipped == ("g.a",)
+    noticed = read_source(path)
+    assert (noticed.gaps, noticed.skipped) == (1, ())
+    assert "no value in 'g.a': 'Bad', among its numbers" in noticed.notes
     source = read_source(path, missing=("-1", "Bad"))
     assert [(source.cells[cell][1], value) for cell, value in zip(source.cell, source.value, strict=True)] == [
         ("b", 1.5),
@@ -99,18 +102,29 @@ def test_many_timestamp_formats_are_read(tmp_path: Path, timestamp: str) -> None
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("g.a\n1\n", "a time column"),
-        ("ts,a\n2017-02-02T02:00:00Z,1\n", "<group>.<sensor>"),
+        ("g.a\n1\n", "a column of times"),
+        ("n,g.a\n7,1\n9,2\n", "a column of times"),
         ("ts,g.a\nyesterday,1\n", "2017-02-01T05:00:00Z"),
-        ("ts,g.a\n99999999999999,1\n", "1900 to 2200"),
-        ("ts,g.a\n,1\n2017-02-02T02:00:00Z,1\n", "found none in row 0"),
-        ("ts,g.a\n2017-02-02T02:00:00Z,\n", "found none"),
+        ("ts,g.a\n99999999999999,1\n", "found 99999999999999"),
+        ("ts,g.a\n2017-02-02T02:00:00Z,\n", "no value at all"),
     ],
 )
 def test_an_unusable_file_is_rejected_with_a_reason(tmp_path: Path, text: str, reason: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(SettingsError, match=reason):
         read_source(path)
+
+
+def test_columns_that_name_no_groups_are_one_group_named_as_the_file(tmp_path: Path) -> None:
+    source = read_source(written(tmp_path, "ts,a,b.c\n2017-02-02T02:00:00Z,1,2\n"))
+    assert source.cells == [("data", "a"), ("data", "b.c")]
+    assert source.notes[-1] == "its columns name no groups: all of them belong to the group 'data'"
+
+
+def test_a_row_without_a_time_is_left_out(tmp_path: Path) -> None:
+    source = read_source(written(tmp_path, "ts,g.a\n,1\n2017-02-02T02:00:00Z,2\n"))
+    assert rows(source) == [("g", "a", T0, 2.0)]
+    assert "1 rows without a time are left out" in source.notes
 
 
 def test_an_absent_file_and_unknown_endings_and_zones_are_rejected(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@
 
 `tests/integration/test_same_rows.py` replays the frozen input and compares every cell with the frozen output, so do not
 regenerate the output when code is moved or rewritten. Regenerate it only for an intended change of behaviour, or when a
-model of model_repo is replaced, in a commit that states this. `made.json` names the commit, the packages and the
-processor that made the output. On a processor of another type the last bits of the network's answers differ; rounding
+model or closed form of model_repo is replaced, in a commit that states this. `made.json` names the commit, the packages
+and the processor that made the output. On a processor of another type the last bits of their answers differ; rounding
 hides nearly all of these differences, and the test allows for the rest.
 
 There are three inputs: JSON messages (`input.jsonl`), Arrow messages (`input.arrows`), and both kinds as records of a

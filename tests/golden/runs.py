@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
@@ -84,9 +85,17 @@ def resolutions() -> dict[str, float]:
 
 
 def model_digests() -> dict[str, str]:
-    """The digests of the catalogue's models."""
+    """The digests of the catalogue's models, and of the files of their closed forms."""
     names = [model["name"] for model in yaml.safe_load(CATALOGUE.read_text())["models"]]
-    return {name: _contract(name)["torchscript_sha256"] for name in names}
+    networks = {name: _contract(name)["torchscript_sha256"] for name in names}
+    forms = {f"{name}/gaussian": _array_digest(MODEL_REPOSITORY / name / "gaussian.npz") for name in names}
+    return networks | forms
+
+
+def _array_digest(file: Path) -> str:
+    """The digest that a closed form states of its arrays."""
+    with np.load(file, allow_pickle=False) as arrays:
+        return bytes(arrays["digest"]).hex()
 
 
 def _contract(model: str) -> dict[str, Any]:
@@ -139,7 +148,7 @@ def _imputer_settings(imputer: str, triton: str | None) -> dict[str, object]:
 def _replay(given: dict[str, str], folder: Path, *arguments: str) -> Output:
     folder.mkdir(parents=True, exist_ok=True)
     rows, rejects, outages = (folder / name for name in ("rows.parquet", "rejects.jsonl", "outages.jsonl"))
-    files = ["--out", str(rows), "--rejects", str(rejects), "--outages", str(outages)]
+    files = ["--out", str(rows), "--all-revisions", "--rejects", str(rejects), "--outages", str(outages)]
     done = subprocess.run(
         [sys.executable, "-m", "glaim_stream", "replay", *arguments, *files],
         env=given, capture_output=True, text=True, check=False, timeout=_DEADLINE_S,

@@ -19,8 +19,10 @@ from kafka import KafkaProducer
 
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
+from glaim_stream.errors import SettingsError
 from glaim_stream.feed.plant import SENSORS
 from glaim_stream.settings import read_settings
+from tests.command_line import call
 
 GLAIM = [sys.executable, "-m", "glaim_stream"]
 
@@ -103,7 +105,7 @@ def test_produced_readings_are_filled_shown_and_audited(environment: dict[str, s
     assert not pc.any(joined["observed"]).as_py()
 
     # A tail stopped by SIGTERM leaves a complete file.
-    command = [*GLAIM, "tail", "--from-beginning", "--out", str(tmp_path / "out.csv")]
+    command = [*GLAIM, "tail", "--from-beginning", "--all-revisions", "--out", str(tmp_path / "out.csv")]
     with subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True) as process:
         while not (tmp_path / "out.csv.partial").exists():
             assert process.poll() is None
@@ -123,11 +125,52 @@ def test_produced_readings_are_filled_shown_and_audited(environment: dict[str, s
     damaged = audit(settings)
     assert damaged.problems["unreadable_output"].count == 1
     assert damaged.lost == 0  # rejected input after the last commit is pending
-    assert audit(settings.model_copy(update={"consumer_group": "unused"})).lost == 1
+    with pytest.raises(SettingsError, match=f"found '{settings.consumer_group}x'; did you mean .*known: .*group"):
+        audit(settings.model_copy(update={"consumer_group": settings.consumer_group + "x"}))
+    require_names_are_known(environment)
+
+
+def require_names_are_known(environment: dict[str, str]) -> None:
+    """An unknown name ends each command with the known ones; patterns, ages and offsets choose rows."""
+
+    def tail(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return call("tail", *arguments, environment={**os.environ, **environment})
+
+    for flag, name, near in (("--group", "pmup-1", "pump-1"), ("--sensor", "flwo", "flow"), ("--group", "fan-*", "")):
+        done = tail(flag, name, "--timeout", "2")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"found '{name}'" in done.stderr
+        assert f"did you mean {near}" in done.stderr if near else "did you mean" not in done.stderr
+        assert "known: " in done.stderr
+    for arguments, groups in (
+        (["--group", "pump-[12]", "--from-beginning"], {"pump-1", "pump-2"}),
+        (["--group", "pump-1", "--since", "1h"], {"pump-1"}),
+        (["--group", "pump-*", "--from-offset", "0", "--sensor", "fl*"], {f"pump-{number}" for number in range(1, 5)}),
+    ):
+        rows = [
+            json.loads(line) for line in tail(*arguments, "--timeout", "2", "--format", "jsonl").stdout.splitlines()
+        ]
+        assert {row["group"] for row in rows} == groups
+    one = tail("--partition", "1", "--from-beginning", "--timeout", "2", "--format", "jsonl").stdout.splitlines()
+    both = tail("--from-beginning", "--timeout", "2", "--format", "jsonl").stdout.splitlines()
+    assert 0 < len(one) < len(both)
+    nothing = tail("--timeout", "0.5")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert "expected rows, found none within 0.5 s" in nothing.stderr
+    for arguments, problem in (
+        (["--offset", "99999999"], "up to "),
+        (["--partition", "7"], "has the partitions [0, 1], not [7]"),
+        (["--since", "yesterday"], "how long ago"),
+        (["--output-topic", environment["GLAIM_OUTPUT_TOPIC"] + "s"], "did you mean"),
+    ):
+        done = tail(*arguments, "--timeout", "1")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert problem in done.stderr
 
 
 def test_an_absent_topic_is_reported(environment: dict[str, str]) -> None:
     for command in ("tail", "audit"):
         done = glaim({**environment, "GLAIM_OUTPUT_TOPIC": "absent", "GLAIM_INPUT_TOPIC": "absent"}, command)
         assert done.returncode == 2
-        assert "expected the topic absent" in done.stderr
+        assert "expected a topic at" in done.stderr
+        assert "found 'absent'; known: " in done.stderr

@@ -11,7 +11,7 @@ import pytest
 
 from deploy.cache import CHECKOUT
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.commands.dump import moment_or_ago_ms
+from glaim_stream.commands.moments import moment_or_ago_ms
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
@@ -50,6 +50,10 @@ def test_training_loads_the_readings_that_were_produced(settings: Settings, tmp_
     out = tmp_path / f"readings{ending}"
     run = call_command(settings, "dump", "--out", str(out), "--since", "1h")
     assert run.returncode == 0, run.stderr
+    assert f"{len(sent)} readings of 5 groups of plant-pump" in run.stdout
+    assert "left out, as the worker does: 40 too late for their window (--with-late writes them)" in run.stdout
+    run = call_command(settings, "dump", "--out", str(out), "--since", "1h", "--with-late")
+    assert run.returncode == 0, run.stderr
     assert f"{len(sent) + len(again)} readings of 5 groups of plant-pump" in run.stdout
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
@@ -82,6 +86,21 @@ def test_keep_preserves_an_existing_dump_and_an_empty_range_writes_none(settings
     assert pq.read_metadata(out).num_rows == rows
     future = call_command(settings, "dump", "--out", str(tmp_path / "f.csv"), "--since", "2099-01-01")
     assert future.returncode == 2
+
+
+def test_a_clock_that_sends_seconds_or_years_ago_is_left_out(settings: Settings, tmp_path: Path) -> None:
+    source = plant_source(groups=2, days=120 / 1440, seed=3)
+    assert produce(settings, source).failed_messages == 0
+    wrong = source.where(np.arange(len(source)) >= len(source) - 16)
+    for times in (wrong.time_ms // 1000, wrong.time_ms - 24 * 31_557_600_000):
+        assert produce(settings, replace(wrong, time_ms=times)).failed_messages == 0
+    out = tmp_path / "readings.parquet"
+    run = call_command(settings, "dump", "--out", str(out))
+    assert run.returncode == 0, run.stderr
+    assert pq.read_metadata(out).num_rows == len(source)
+    assert "from 2026-01-01T00:00:00Z to 2026-01-01T01:59:00Z" in run.stdout
+    series = load(DataSpec(file=str(out), layout="long", group="group"), out)
+    assert (series.rows, series.stray) == (120, 0)
 
 
 def test_times_are_moments_or_durations_before_now() -> None:

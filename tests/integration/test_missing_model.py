@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import urllib.request
 from collections import Counter
 from itertools import pairwise
@@ -26,7 +25,7 @@ from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.models.contract import read_contract, write_contract
 from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
-from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed, without_forms
 
 STEP_MS = 60_000
 MISSING = "plant-gone"
@@ -35,8 +34,7 @@ MISSING = "plant-gone"
 @pytest.fixture
 def with_missing_model(tmp_path: Path) -> dict[str, Path]:
     """The plant's model for two of its pumps, and for the others one that has a contract and is not served."""
-    repository = tmp_path / "model_repo"
-    shutil.copytree(CHECKOUT / "model_repo" / "plant-pump", repository / "plant-pump")
+    repository = without_forms(tmp_path)
     contract = read_contract(repository / "plant-pump")
     (repository / MISSING).mkdir()
     write_contract(contract.model_copy(update={"name": MISSING}), repository / MISSING)

@@ -1,10 +1,10 @@
 """The output for a frozen input has not changed: rows, cells, rejected readings and outages.
 
 `tests/golden/make.py` made the input, and the output from the code at that time. These tests repeat the runs through
-the command line and compare by key: the same number of rows, and every column equal. Values of the network are equal to
-the byte on a processor of the type that made the output. On another one the last bits of its answers differ and may
-change a rounding: values and intervals of the methods `model` and `blend` may then differ by one step of the sensor's
-resolution, and nothing else may differ.
+the command line and compare by key: the same number of rows, and every column equal. Values of the network and of the
+closed form are equal to the byte on a processor of the type that made the output. On another one the last bits of their
+answers differ and may change a rounding: values and intervals of the methods `model`, `blend` and `gaussian` may then
+differ by one step of the sensor's resolution, and nothing else may differ.
 
 Revision 2, a final made again after an outage of Triton, does not occur, because an outage is not in the input.
 """
@@ -96,11 +96,12 @@ def test_a_topic_filled_by_the_models_gives_the_frozen_rows(
 def test_the_frozen_output_has_rows_of_every_kind(name: str) -> None:
     rows = frozen(name, "triton").rows
     methods = Counter(rows["method"].to_pylist())
-    assert methods.keys() == {"observed", "model", "blend", "interpolation", "last_value", "none"}
+    assert methods.keys() == {"observed", "model", "gaussian", "blend", "interpolation", "last_value", "none"}
     assert min(methods.values()) > 100
     assert set(rows["quality"].to_pylist()) == {"good", "uncertain", "bad"}
     assert {f"{code:#010x}" for code in rows["status"].to_pylist()} == {
         "0x00000000", "0x40000000", "0x40900000", "0x40910000", "0x80310000", "0x808c0000", "0x809b0000", "0x80d60000",
+        *(["0x40930000"] if name == "arrows" else []),  # two of these readings stand apart from their windows
     }  # fmt: skip
     assert {0, 1, 3, 4, 5} <= set(rows["revision"].to_pylist())
     assert set(rows["final"].to_pylist()) == {True, False}
@@ -110,7 +111,8 @@ def test_the_frozen_output_has_rows_of_every_kind(name: str) -> None:
     assert set(pc.divide(slow["ts"].cast(pa.int64()), 60_000).to_numpy() % 5) == {4}
     observed = rows.filter(rows["observed"])
     assert not pc.equal(observed["event_time"], observed["ts"]).to_numpy().all(), "some readings must lie inside a step"
-    assert set(frozen(name, "interpolation").rows["method"].to_pylist()) == methods.keys() - {"model", "blend"}
+    by_interpolation = set(frozen(name, "interpolation").rows["method"].to_pylist())
+    assert by_interpolation == methods.keys() - {"model", "gaussian", "blend"}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -192,10 +194,11 @@ def test_another_column_type_or_schema_version_is_detected() -> None:
         assert differences(replace(output, rows=wrong), output)
 
 
-def test_a_value_of_the_network_may_differ_by_at_most_one_allowed_step() -> None:
+def test_a_computed_value_may_differ_by_at_most_one_allowed_step() -> None:
     output = frozen("arrows", "triton")
     rows, tolerances = sorted_rows(output.rows), resolutions()
-    for method, allowed in (("model", True), ("blend", True), ("interpolation", False), ("observed", False)):
+    computed, exact = ("model", "blend", "gaussian"), ("interpolation", "observed")
+    for method, allowed in (*((each, True) for each in computed), *((each, False) for each in exact)):
         row = rows["method"].to_pylist().index(method)
         step = tolerances[rows["sensor"][row].as_py()]
         for name in FLOATS if allowed else ["value"]:

@@ -19,7 +19,7 @@ from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.records import newest_revisions, read_rows
-from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed
+from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed, without_forms
 
 STEP_MS = 60_000
 
@@ -40,7 +40,7 @@ def test_finals_of_an_outage_of_triton_are_made_again(
             triton=triton.grpc_url,
             triton_deadline_s=2,
             breaker_rest_s=0.5,
-        )
+        ).model_copy(update={"model_repository": without_forms(tmp_path)})
         ensure_topics(settings)
         whole = plant_source(groups=4, days=160 / 1440, seed=3)
         source = whole.where(~hide(whole, 0.15, seed=3).mask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailable
 from kafka.structs import OffsetAndMetadata
 
 from deploy.cache import CHECKOUT
+from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.settings import Settings
 from tests.command_line import call
 
@@ -32,6 +34,12 @@ def plant_settings(kafka: str, prefix: str, **changes: object) -> Settings:
         consumer_group=prefix + "worker",
         **changes,  # type: ignore[arg-type]
     )
+
+
+def without_forms(folder: Path) -> Path:
+    """A copy of the shipped models without their closed forms, for tests of the network alone."""
+    ignored = shutil.ignore_patterns(FORM_FILE, "__pycache__")
+    return Path(shutil.copytree(CHECKOUT / "model_repo", folder / "model_repo", ignore=ignored))
 
 
 def small_settings(kafka: str, prefix: str, directory: Path, catalogue: str, **changes: object) -> Settings:

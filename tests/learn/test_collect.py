@@ -117,3 +117,23 @@ def test_one_group_is_learned_whatever_the_memory() -> None:
     collector = Collector(rules, "m", DEFAULT, most=10)
     collector.add([json_record(step, **reading(step, 1.0 + step)) for step in range(40)], now_ms=NOW_MS)
     assert collector.series().values.shape == (1, 1, 40)
+
+
+def test_readings_that_stand_apart_are_left_out_unless_their_sensor_is_exempt() -> None:
+    given = [reading(step, 50 + 0.1 * (step % 7)) for step in range(60)]
+    given[30] = reading(30, 99.0)
+    series, collector = collected(given)
+    assert np.flatnonzero(~series.observed[0, 0]).tolist() == [30]
+    assert (series.values[0, 0, 30], collector.left_out["that stand apart from the others"]) == (0, 1)
+    series, collector = collected(given, sensors=[{"id": "a", "plausibility": False}, {"id": "b"}])
+    assert series.observed[0, 0].all()
+    assert not collector.left_out
+
+
+def test_times_far_from_all_others_stretch_no_series() -> None:
+    given = [reading(step, float(step % 50)) for step in range(80)]
+    wrong = [{**reading(0, 7.0), "ts": START_MS - years * 31_557_600_000} for years in (24, 24, 55)]
+    wrong[1]["ts"] += 1
+    series, collector = collected([*wrong, *given])
+    assert (series.start_ms, series.steps) == (START_MS, 80)
+    assert (collector.readings, collector.left_out["with times far from all others"]) == (80, 3)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -26,3 +29,30 @@ def test_without_a_form_in_a_read_only_repository_a_temporary_folder_does(
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / FORM_FILE).touch()
     assert form_folder(tmp_path, "m", learned=True) == tmp_path / "m"
+
+
+def test_temporary_folders_of_killed_processes_are_removed_and_that_of_a_living_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = """
+import os, signal, sys
+from glaim_stream.models import form_folders
+print(form_folders._temporary(), flush=True)
+sys.stdin.read(1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    processes = [
+        subprocess.Popen([sys.executable, "-c", body], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    folders = []
+    for process in processes:
+        assert process.stdout is not None
+        folders.append(Path(process.stdout.readline().strip()))
+    processes[0].communicate("x")
+    assert all(folder.is_dir() for folder in folders)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    own = form_folders._temporary.__wrapped__()
+    assert sorted(tmp_path.iterdir()) == sorted([folders[1], own])
+    processes[1].communicate("x")

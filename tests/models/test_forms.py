@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.fit import fit
+from glaim_stream.models import form_manifest
 from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.fetch import fetch
 from glaim_stream.models.form_manifest import (
@@ -52,6 +56,52 @@ def test_a_form_and_the_one_before_match_the_manifest(tmp_path: Path) -> None:
     (folder / FORM_FILE).write_bytes(OLD + b"\0")
     with pytest.raises(ModelError, match=r"gaussian.npz has sha256 \w+, gaussian.manifest.json expects"):
         read_sealed_form(folder, Trust())
+
+
+def test_a_form_is_replaced_and_copied_in_the_memory_of_a_learning(tmp_path: Path) -> None:
+    for name, content in (("m", OLD), ("new", NEW)):
+        place_form(tmp_path / "source" / name, content)
+    body = """
+import resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))
+from glaim_stream.models.fetch import fetch
+from glaim_stream.models.form_manifest import place_form
+from glaim_stream.models.store import open_store
+root = Path(sys.argv[1])
+place_form(root / "source" / "m", (root / "source" / "new" / "gaussian.npz").read_bytes())
+fetch(open_store(str(root / "source")), root / "target")
+"""
+    subprocess.run([sys.executable, "-c", body, str(tmp_path)], check=True, timeout=120)
+    assert read_sealed_form(tmp_path / "target" / "m", REQUIRED) == NEW
+
+
+def test_partial_files_of_killed_processes_are_removed_and_those_being_written_stay(tmp_path: Path) -> None:
+    old, new = (tmp_path / f".{FORM_FILE}.{name}" for name in ("abcdefgh", "stuvwxyz"))
+    for partial in (old, new):
+        partial.write_bytes(b"half of a")
+    os.utime(old, (0, 0))
+    place_form(tmp_path, NEW)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, FORM_MANIFEST, FORM_FILE]
+
+
+@pytest.mark.parametrize("at", [FORM_MANIFEST, FORM_FILE])
+def test_two_processes_without_a_lock_leave_a_form_that_the_manifest_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    place_form(tmp_path, made(500))
+    write, interrupted = form_manifest._write, []
+
+    def interrupting(path: Path, content: bytes) -> None:
+        if path.name == at and not interrupted:
+            interrupted.append(path)
+            place_form(tmp_path, OLD)  # another process, whole, just before this file
+        write(path, content)
+
+    monkeypatch.setattr(form_manifest, "_write", interrupting)
+    place_form(tmp_path, NEW)
+    assert interrupted
+    assert read_sealed_form(tmp_path, REQUIRED) == NEW
 
 
 def test_without_a_manifest_a_form_is_used_unless_one_is_required(tmp_path: Path) -> None:

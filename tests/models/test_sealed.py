@@ -53,6 +53,19 @@ def test_a_closed_form_belongs_to_no_version(repository: Path) -> None:
     assert open_sealed(DiskFolder(repository / "m"), "m", 2, REQUIRED, "here") is not None
 
 
+@pytest.mark.parametrize(("trust", "copied"), [(Trust(), True), (REQUIRED, False)])
+def test_a_closed_form_comes_with_a_new_model_unless_a_manifest_is_required(
+    repository: Path, tmp_path: Path, trust: Trust, copied: bool
+) -> None:
+    (repository / "m" / FORM_FILE).write_bytes(b"form")
+    target = tmp_path / "target"
+    fetch(open_store(str(repository)), target, models=["m"], trust=trust, say=silent)
+    assert (target / "m" / FORM_FILE).is_file() == copied
+    (repository / "m" / FORM_FILE).write_bytes(b"other")
+    fetch(open_store(str(repository)), target, models=["m"], trust=trust, say=silent)
+    assert not copied or (target / "m" / FORM_FILE).read_bytes() == b"form"
+
+
 def add_code(repository: Path) -> None:
     (repository / VERSION / "other.py").write_text("code = 2\n")
 
@@ -189,7 +202,7 @@ ATTACKS: list[tuple[Callable[[Path], None], str]] = [
     (listed_path("2//x"), "its manifest cannot be used: files.*path"),
     (list_twice, "its manifest cannot be used: .*a path is listed twice"),
     (leave_out_the_weights, "its manifest cannot be used: .*2/model.pt is not listed"),
-    (write_no_manifest, "its manifest cannot be used: model: Field required"),
+    (write_no_manifest, "its manifest cannot be used: model: expected a value, found none"),
     (write_a_huge_manifest, "its manifest has more than 1000000 bytes"),
     (use_another_operator, "the weights are not loaded: they use aten::save"),
 ]

@@ -40,6 +40,7 @@ def closed(*rows: dict[str, Any]) -> Closed:
         "lag": 0,
         "final": False,
         "quality": 0,
+        "doubted": False,
     }
     full = [default | row for row in rows]
     count = len(full)
@@ -57,6 +58,7 @@ def closed(*rows: dict[str, Any]) -> Closed:
         value=column("value", np.float64),
         observed=column("observed", np.bool_),
         quality=column("quality", np.int8),
+        doubted=column("doubted", np.bool_),
         gap_age=column("gap_age", np.int32),
         revision=np.zeros(count, np.int16),
         final=column("final", np.bool_),
@@ -260,3 +262,11 @@ def test_any_imputed_value_makes_a_valid_row(value: float, sensor: int, lag: int
         assert found % 0.5 == 0
     if not np.isnan(rows.lower[0]):
         assert rows.lower[0] <= rows.value[0] <= rows.upper[0]
+
+
+def test_a_doubted_reading_is_uncertain_unless_it_reported_more() -> None:
+    seen = {"observed": True, "value": 5.0, "gap_age": 0, "window": NO_WINDOW, "final": True}
+    part = closed(seen, seen | {"doubted": True}, seen | {"doubted": True, "quality": Quality.UNCERTAIN})
+    rows = repair(part, None, SensorTable.of(catalogue(sensors=2).models[0], None), [""])
+    assert rows.value.tolist() == [5.0, 5.0, 5.0]
+    assert rows.status.tolist() == [Status.GOOD, Status.UNCERTAIN_SENSOR_NOT_ACCURATE, Status.UNCERTAIN]

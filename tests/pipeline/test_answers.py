@@ -48,6 +48,7 @@ def closed() -> Closed:
         np.array([4, NAN, NAN, NAN, NAN, NAN], np.float64),
         np.array([True, False, False, False, False, False]),
         np.zeros(count, np.int8),
+        np.zeros(count, np.bool_),
         np.array([0, 1, 1, 9, 1, 3], np.int32),
         np.zeros(count, np.int16),
         np.zeros(count, np.bool_),

@@ -100,7 +100,7 @@ def test_a_cadence_of_one_step_equals_no_cadence() -> None:
         ({"cadence_s": 2.5}, "multiple of step_s"),
         ({"cadence_s": 0.5}, "multiple of step_s"),
         ({"cadence_s": 5}, "max_gap must be at least that"),
-        ({"cadence_s": 0}, "greater than 0"),
+        ({"cadence_s": 0}, "expected more than 0"),
     ],
 )
 def test_an_impossible_cadence_is_rejected(rules: dict[str, Any], message: str) -> None:

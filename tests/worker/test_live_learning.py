@@ -98,7 +98,7 @@ os.rename("partial", "found")
     found = json.loads((tmp_path / "found").read_text())
     assert (found["threads"], found["memory"]) == ("1", 2 << 30)
     assert found["models"] == str(tmp_path / "models")
-    assert found["arguments"][:4] == ["learn", "--json", "--model", MODEL.name]
+    assert found["arguments"][:5] == ["learn", "--json", "--while-open", "--model", MODEL.name]
     assert found["arguments"][-1] == "--untried"  # because the blend judges it
 
 

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Iterator
+from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,9 @@ from faust.types import TP
 from faust.types.tuples import ConsumerMessage, Message
 from mode.utils.logging import CompositeLogger
 
-from glaim_stream.worker.logs import prepare_logging
+from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.settings import Settings
+from glaim_stream.worker.logs import opening_lines, prepare_logging, quieten_libraries
 from tests.worker.test_transport import Record
 
 ROOT = logging.getLogger()
@@ -43,6 +46,7 @@ def lines() -> Iterator[list[str]]:
     yield handler.lines
     ROOT.removeHandler(handler)
     ROOT.setLevel(level)
+    quieten_libraries("debug")
     for each, filters in before.items():
         each.filters = filters
 
@@ -97,11 +101,45 @@ def test_without_the_filter_faust_dumps_records_and_tracebacks(caplog: pytest.Lo
 
 
 def test_other_lines_pass_unchanged(lines: list[str]) -> None:
-    logging.getLogger("faust").info("[^---Consumer]: %s of %d", "partition", 4)
+    logging.getLogger("glaim_stream.worker.transport").info("[^---Consumer]: %s of %d", "partition", 4)
     assert lines == ["[^---Consumer]: partition of 4"]
 
 
 def test_the_level_of_the_root_logger_applies(lines: list[str]) -> None:
-    logging.getLogger("faust").debug("polled")
+    logging.getLogger("glaim_stream").debug("polled")
     assert lines == []
     assert ROOT.level == logging.INFO
+
+
+@pytest.mark.parametrize("library", ["faust.transport.consumer", "mode", "aiokafka.consumer", "kafka.conn"])
+def test_libraries_log_their_insides_at_debug_alone(lines: list[str], library: str) -> None:
+    logger = logging.getLogger(library)
+    logger.info("[^--Fetcher]: Starting...")
+    logger.warning("connection lost")
+    assert lines == ["connection lost"]
+    quieten_libraries("debug")
+    logger.info("[^--Fetcher]: Starting...")
+    assert lines == ["connection lost", "[^--Fetcher]: Starting..."]
+
+
+def test_the_log_opens_with_what_an_operator_needs() -> None:
+    catalogue = parse_catalogue(
+        {
+            "models": [{"name": "pump", "step_s": 60, "sensors": [{"id": "flow"}, {"id": "speed"}]}],
+            "groups": [{"model": "pump", "pattern": "*"}],
+        },
+        source="test",
+    )
+    settings = Settings(kafka="broker:9092", instance_id="worker-0", triton="gpu:8001", metrics_host="127.0.0.1")
+    first, topics, models, delivery, pages = opening_lines(settings, catalogue, 9464)
+    assert first.startswith(f"glaim-stream {version('glaim-stream')}, Python 3.")
+    assert first.endswith("consumer group glaim-stream as worker-0 at broker:9092")
+    assert all(topic in topics for topic in settings.topics)
+    assert models == "models: pump (2 sensors) of groups.yaml; imputed by Triton at gpu:8001"
+    assert delivery == "delivery: at least once; commits every 0.5 s"
+    assert pages == "pages: http://127.0.0.1:9464/metrics and /health; log level info"
+    exact = opening_lines(
+        settings.model_copy(update={"delivery": "exactly_once", "imputer": "last_value"}), catalogue, 1
+    )
+    assert "imputed by last_value" in exact[2]
+    assert exact[3].startswith("delivery: exactly once")

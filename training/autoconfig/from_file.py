@@ -17,20 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.errors import listed
-from glaim_stream.feed.files import CSV, CsvForm, csv_form
+from glaim_stream.errors import SettingsError
+from glaim_stream.files.read import read_table
 from glaim_stream.models.contract import read_contract
 from training import checkpoint as checkpoints
 from training.autoconfig.catalogue_entry import entry
 from training.autoconfig.layout import Guess, guess
-from training.autoconfig.no_value import words_among_numbers
 from training.autoconfig.recipe import MINUTES, choose, window_of
 from training.autoconfig.speed import seconds_per_step
 from training.config import RunConfig, build, data_path
 from training.data.series import DataSpec, split
-from training.data.tables import load, read_table
+from training.data.tables import load
 from training.data.windows import WindowSet
-from training.errors import ConfigError
+from training.errors import ConfigError, DataError
+from training.runtime import known_device
 
 Say = Callable[[str], None]
 Tables = Mapping[str, Any]
@@ -72,6 +72,8 @@ def configure(
         )
     if minutes < 0:
         raise ConfigError(f"expected --minutes above 0, found {minutes:g}")
+    if network:
+        known_device(given.train.device)
     found = guess_layout(path, given.data, stated.get("data", {}))
     for line in found.messages:
         say(f"guessed: {line}")
@@ -87,20 +89,17 @@ def configure(
 
 def guess_layout(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
     """Guess a file's form, the words that stand for no value, and the roles of its columns."""
-    messages = []
-    table = read_table(path, given.no_value)
-    if path.suffix.lower() in CSV:
-        form = csv_form(path)
-        messages += [] if form == CsvForm() else [str(form)]
-        if form.units and "units" not in stated:
-            given = dataclasses.replace(given, units=form.units)
-        words = words_among_numbers(table) if "no_value" not in stated else {}
-        if words:
-            given = dataclasses.replace(given, no_value=tuple(dict.fromkeys(chain.from_iterable(words.values()))))
-            table = read_table(path, given.no_value)
-            messages.append(
-                f"no value: {listed([repr(each) for each in given.no_value])}, among the numbers of {listed([*words])}"
-            )
+    try:
+        whole = read_table(path, missing=given.no_value)
+    except SettingsError as error:
+        raise DataError(str(error)) from error
+    if "units" not in stated and whole.units:
+        given = dataclasses.replace(given, units=whole.units)
+    words = tuple(dict.fromkeys(chain.from_iterable(whole.words.values())))
+    if words and "no_value" not in stated:
+        given = dataclasses.replace(given, no_value=words)
+    messages = list(whole.notes)
+    table = whole.arrow
     found = guess(table, path, given, stated)
     return dataclasses.replace(found, messages=(*messages, *found.messages))
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from glaim_stream.errors import listed
-from glaim_stream.feed.kinds import is_number, is_text
-from glaim_stream.feed.time_columns import joined
-from training.autoconfig.no_value import numbers_of, sentinel_warnings
-from training.autoconfig.time_column import as_read, time_column
+from glaim_stream.files import roles
+from glaim_stream.files.kinds import is_number
+from glaim_stream.files.sentinels import note, sentinels
+from training.autoconfig.time_column import time_column
 from training.data.series import DataSpec
+from training.data.tables import columns_of, require_columns, times_of
 from training.errors import DataError
-
-SENSOR_WORDS = ("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point")
-VALUE_WORDS = ("value", "reading", "val", "measurement", "data")
-SEPARATORS = (".", "/", ":", "|")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,13 +50,15 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
     messages: list[str] = []
     spec = given
     if "time" not in stated:
-        spec = dataclasses.replace(spec, time=time_column(table, file))
-    table = joined(table, spec.time)
-    if "time" not in stated:
-        messages.append(f"time is column {spec.time!r}, the first that reads as times")
-        messages += as_read(table, spec, file)
-    elif spec.time and spec.time not in table.column_names:
-        raise DataError(f"{file.name}: expected time column {spec.time!r}, found columns {listed(table.column_names)}")
+        found, notes = time_column(table, file, order=spec.date_order)
+        spec = dataclasses.replace(spec, time=found)
+        messages += [f"time is column {found!r}", *notes]
+    else:
+        absent = [each for each in _time_parts(table, spec) if each not in table.column_names]
+        if absent:
+            raise DataError(
+                f"{file.name}: expected time column {spec.time!r}, found columns {listed(table.column_names)}"
+            )
     if not {"layout", "group", "sensor", "value", "separator"} & set(stated):
         spec, words = _layout(table, file, spec)
         messages += words
@@ -65,18 +67,70 @@ def guess(table: pa.Table, file: Path, given: DataSpec, stated: Collection[str])
         messages += words
     if not spec.group and not spec.separator and "group_name" not in stated:
         spec = dataclasses.replace(spec, group_name=file.stem)
-    return Guess(spec, tuple(messages), tuple(sentinel_warnings(table, spec)))
+    if spec.layout == "long":
+        require_columns(table, [spec.sensor, spec.value], file, "long-format")
+    elif not spec.separator:
+        require_columns(table, spec.sensors, file, "sensor")
+    spec, words, warnings = _sentinels(table, spec, stated)
+    return Guess(spec, (*messages, *words), tuple(warnings))
+
+
+def _time_parts(table: pa.Table, spec: DataSpec) -> list[str]:
+    """The columns that make up the time."""
+    if not spec.time:
+        return []
+    return [spec.time] if spec.time in table.column_names else spec.time.split("+")
+
+
+def _sentinels(table: pa.Table, spec: DataSpec, stated: Collection[str]) -> tuple[DataSpec, list[str], list[str]]:
+    """Declare the numbers that surely stand for no value; describe them, and those that may."""
+    columns: dict[str, NDArray[np.float64]] = {}
+    if spec.layout == "long":
+        values = numbers_of(table.column(spec.value))
+        names = np.array(table.column(spec.sensor).cast(pa.string()).to_pylist(), object)
+        columns = {str(name): values[names == name] for name in dict.fromkeys(names.tolist()) if name}
+    else:
+        chosen = spec.sensors or [each for each in _number_columns(table) if each not in _time_parts(table, spec)]
+        if spec.separator:
+            for name in [each for each in _number_columns(table) if spec.separator in each]:
+                sensor = name.split(spec.separator, 1)[1]
+                values = numbers_of(table.column(name))
+                columns[sensor] = np.concatenate([columns.get(sensor, values[:0]), values])
+        else:
+            columns = {name: numbers_of(table.column(name)) for name in chosen if name != spec.group}
+    declared = {name: {*spec.sentinels, *spec.sensor_sentinels.get(name, ())} for name in columns}
+    found = [each for each in sentinels(columns) if each.value not in declared[each.column]]
+    sure = [each for each in found if each.taken and not {"sentinels", "sensor_sentinels"} & {*stated}]
+    if sure:
+        taken = {name: tuple(numbers) for name, numbers in spec.sensor_sentinels.items()}
+        for each in sure:
+            taken[each.column] = (*taken.get(each.column, ()), each.value)
+        spec = dataclasses.replace(spec, sensor_sentinels=taken)
+    return (
+        spec,
+        [note(each) for each in sure],
+        [note(dataclasses.replace(each, taken=False)) for each in found if each not in sure],
+    )
+
+
+def numbers_of(column: Any) -> NDArray[np.float64]:
+    """Return a column as numbers; NaN where it is empty."""
+    return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
 
 
 def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list[str]]:
     """Guess the layout: wide, long, or one row for each time and group."""
-    names = [name for name in _text_columns(table) if name != spec.time]
-    numbers = [name for name in _number_columns(table) if name != spec.time]
+    parts = _time_parts(table, spec)
+    numbers = [name for name in _number_columns(table) if name not in parts]
+    times = times_of(table, spec, file)
+    columns, number_columns = columns_of(table)
+    names = [name for name in roles.naming_columns(columns, number_columns) if name not in parts]
+    numbers = [name for name in numbers if name not in names]
     if not numbers:
         raise DataError(f"{file.name}: expected columns of numbers, found {listed(table.column_names)}")
-    distinct = _distinct(table, [spec.time]) if spec.time else table.num_rows
+    distinct = len(np.unique(times))
     if distinct == table.num_rows or not names:  # a row a time
-        separator = _separator(numbers)
+        separator = roles.name_separator(numbers)
         if separator:
             groups = list(dict.fromkeys(name.split(separator, 1)[0] for name in numbers))
             messages = (
@@ -84,17 +138,17 @@ def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list
             )
             return dataclasses.replace(spec, separator=separator), [messages]
         return spec, [f"wide: a row a time, a column a sensor, one group named {file.stem!r}"]
-    telling = [name for name in names if _distinct(table, [spec.time, name]) > distinct]
+    telling = [name for name in names if _distinct(table, times, name) > distinct]
     if not telling:
         return spec, [f"wide: a row a time, a column a sensor, one group named {file.stem!r}"]
-    if len(numbers) == 1 or (len(telling) > 1 and _named(numbers, VALUE_WORDS)):
-        value = _named(numbers, VALUE_WORDS) or numbers[0]
+    if len(numbers) == 1 or (len(telling) > 1 and _named(numbers, roles.VALUE_WORDS)):
+        value = _named(numbers, roles.VALUE_WORDS) or numbers[0]
         if len(telling) == 1:
             messages = (
                 f"long: a reading a row; sensor is {telling[0]!r}, value {value!r}, one group named {file.stem!r}"
             )
             return dataclasses.replace(spec, layout="long", sensor=telling[0], value=value), [messages]
-        sensor = _named(telling, SENSOR_WORDS)
+        sensor = _named(telling, roles.SENSOR_WORDS)
         others = [name for name in telling if name != sensor]
         if sensor is None or len(others) != 1:
             raise DataError(
@@ -113,54 +167,32 @@ def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list
 
 
 def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
-    """Leave out columns that are no sensors: text, empty columns, and row counters."""
+    """Leave out columns that are no sensors: text, empty columns, row counters, flags, codes and places."""
     if spec.separator:
         return spec, []
-    taken = {name for name in (spec.time, spec.group) if name}  # a column may have no name
-    text = [name for name in table.column_names if name not in taken and name not in _number_columns(table)]
-    empty, counting, sensors = [], [], []
-    for name in _number_columns(table):
-        if name in taken:
-            continue
-        values = numbers_of(table.column(name))
-        if not np.isfinite(values).any():
-            empty.append(name)
-        elif values.size > 2 and np.array_equal(np.diff(values), np.ones(values.size - 1)):
-            counting.append(name)
-        else:
-            sensors.append(name)
-    messages = [
-        f"left out: {listed([name or 'one without a name' for name in names])} ({why})"
-        for names, why in ((text, "no numbers"), (empty, "no value at all"), (counting, "counts the rows"))
-        if names
-    ]
-    if not sensors or not (empty or counting):
+    taken = {*_time_parts(table, spec), spec.group} if spec.group else {*_time_parts(table, spec)}
+    columns, numbers = columns_of(table)
+    others = [name for name in columns if name not in taken]
+    groups = len(pc.unique(columns[spec.group])) if spec.group else 1
+    unused = roles.unused_columns(numbers, others, groups, odd={})
+    reasons: dict[str, list[str]] = {}
+    for name, reason in unused.items():
+        reasons.setdefault(reason, []).append(name or "one without a name")
+    messages = [f"left out: {listed(names)} ({reason})" for reason, names in reasons.items()]
+    sensors = tuple(name for name in others if name not in unused)
+    if not sensors or all(reason == "no numbers" for reason in unused.values()):
         return spec, messages
-    return dataclasses.replace(spec, sensors=tuple(sensors)), messages
-
-
-def _separator(names: Sequence[str]) -> str:
-    """Return the separator that splits every name into group and sensor, with equal sensors in all groups; else ""."""
-    for separator in SEPARATORS:
-        pairs = [tuple(name.split(separator, 1)) for name in names]
-        if all(len(pair) == 2 and all(pair) for pair in pairs):
-            groups, sensors = {pair[0] for pair in pairs}, {pair[-1] for pair in pairs}
-            if len(groups) > 1 and len(set(pairs)) == len(groups) * len(sensors):
-                return separator
-    return ""
-
-
-def _text_columns(table: pa.Table) -> list[str]:
-    """Return the names of the text columns."""
-    return [field.name for field in table.schema if is_text(field.type) or pa.types.is_dictionary(field.type)]
+    return dataclasses.replace(spec, sensors=sensors), messages
 
 
 def _number_columns(table: pa.Table) -> list[str]:
     return [field.name for field in table.schema if is_number(field.type)]
 
 
-def _distinct(table: pa.Table, names: Sequence[str]) -> int:
-    return int(table.select(list(names)).group_by(list(names)).aggregate([]).num_rows)
+def _distinct(table: pa.Table, times_ms: NDArray[np.int64], name: str) -> int:
+    """Number of different pairs of time and name."""
+    pairs = pa.table({"time": pa.array(times_ms), "name": table.column(name)})
+    return int(pairs.group_by(["time", "name"]).aggregate([]).num_rows)
 
 
 def _named(names: Sequence[str], words: Sequence[str]) -> str | None:

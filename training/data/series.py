@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.feed.time_columns import ORDERS
+from glaim_stream.files.times import ORDERS
 from training.errors import DataError
 
 Floats = NDArray[np.float32]
@@ -25,14 +25,14 @@ class DataSpec:
     splits wide columns into group and sensor; empty means a single group, named `group_name`, unless `group` names a
     column that holds it. `sentinels` are numbers that stand for "no value", for all sensors or for one, and `no_value`
     texts that do (`Bad`, `-`). `date_order` is the order of dates such as 1/2/2026, dmy or mdy; empty: detected from
-    the file's other dates. `time` names a column, or two as `Date+Clock`; empty, it takes each row of a wide table as a
-    step. `step_s` is the grid's interval in seconds; 0 takes the median distance of the times. `bucket` is the value of
-    a step with several readings, as in a worker's catalogue: `last` takes the latest one, `mean` the mean of all. `grid
-    = false` takes the rows of a wide table as consecutive steps, whatever their times: the field's benchmarks do.
-    `split` are the shares of rows for training, validation and test, in time order; `rows` gives them as numbers
-    instead, further rows being left out. Windows of the validation and test parts may start up to `history` rows before
-    their part: 0 keeps the parts apart, and the field's convention is a window's length, so that the first row of a
-    part is already seen with a full past.
+    the file's other dates. `timezone` is that of times that name none. `time` names a column, or two as `Date+Clock`;
+    empty, it takes each row of a wide table as a step. `step_s` is the grid's interval in seconds; 0 takes the median
+    distance of the times. `bucket` is the value of a step with several readings, as in a worker's catalogue: `last`
+    takes the latest one, `mean` the mean of all. `grid = false` takes the rows of a wide table as consecutive steps,
+    whatever their times: the field's benchmarks do. `split` are the shares of rows for training, validation and test,
+    in time order; `rows` gives them as numbers instead, further rows being left out. Windows of the validation and test
+    parts may start up to `history` rows before their part: 0 keeps the parts apart, and the field's convention is a
+    window's length, so that the first row of a part is already seen with a full past.
     """
 
     file: str = ""
@@ -50,6 +50,7 @@ class DataSpec:
     sensor_sentinels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     no_value: tuple[str, ...] = ()
     date_order: str = ""
+    timezone: str = "UTC"
     step_s: float = 0.0
     bucket: str = "last"
     grid: bool = True
@@ -88,6 +89,7 @@ class Series:
     step_s: float
     source: str
     sha256: str
+    stray: int = 0  # rows of the file that were left out because their times lie far from all others
 
     @property
     def rows(self) -> int:

@@ -13,15 +13,22 @@ import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.feed.files import read_file
-from glaim_stream.feed.kinds import is_number
-from glaim_stream.feed.time_columns import column_ms, joined
+from glaim_stream.files import times as file_times
+from glaim_stream.files.content import plain
+from glaim_stream.files.form import NO_TIME
+from glaim_stream.files.kinds import is_number
+from glaim_stream.files.read import read_table as read_file
+from glaim_stream.files.stamps import stamps
+from glaim_stream.stray_times import stray_times
+from glaim_stream.times import EARLIEST_MS, LATEST_MS
 from training.data.series import DataSpec, Floats, Series
 from training.errors import DataError
 
@@ -32,10 +39,16 @@ def load(spec: DataSpec, path: Path) -> Series:
     Raises:
         DataError: the file cannot be read, a named column is absent or not numeric, or nothing was ever observed.
     """
-    table = joined(read_table(path, spec.no_value), spec.time)
+    table = read_table(path, spec.no_value)
     if table.num_rows == 0:
         raise DataError(f"{path.name} has no rows")
     times_ms = times_of(table, spec, path)
+    timed = times_ms != NO_TIME
+    if not timed.all():
+        table, times_ms = table.filter(pa.array(timed)), times_ms[timed]
+    stray = stray_times(times_ms) if spec.time and spec.grid else np.zeros(len(times_ms), np.bool_)
+    if stray.any():
+        table, times_ms = table.filter(pa.array(~stray)), times_ms[~stray]
     if spec.layout == "wide" and spec.group:
         groups, sensors, times_ms, values, step_s = _wide_by_group(table, times_ms, spec, path)
     elif spec.layout == "wide":
@@ -58,22 +71,23 @@ def load(spec: DataSpec, path: Path) -> Series:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     units = tuple(spec.units.get(name, "") for name in sensors)
-    return Series(tuple(groups), tuple(sensors), units, times_ms, values, step_s, path.name, digest)
+    return Series(tuple(groups), tuple(sensors), units, times_ms, values, step_s, path.name, digest, int(stray.sum()))
 
 
 def read_table(path: Path, no_value: Sequence[str] = ()) -> pa.Table:
-    """Read a CSV or Parquet file (glaim_stream.feed.files).
+    """Read a file of any kind that `glaim_stream.files.read` reads; columns of numbers as numbers.
 
     Raises:
         DataError: it is absent, of another kind, or cannot be read.
     """
     try:
-        return read_file(path, no_value=no_value)
+        return read_file(path, missing=no_value).arrow
     except SettingsError as error:
         raise DataError(str(error)) from error
 
 
-def _require(table: pa.Table, names: Sequence[str], path: Path, what: str) -> None:
+def require_columns(table: pa.Table, names: Sequence[str], path: Path, what: str) -> None:
+    """Raise DataError, which names what is there, unless the table has these columns."""
     absent = [name for name in names if name not in table.column_names]
     if absent:
         shown = ", ".join(table.column_names[:20]) + (", ..." if table.num_columns > 20 else "")
@@ -81,7 +95,7 @@ def _require(table: pa.Table, names: Sequence[str], path: Path, what: str) -> No
 
 
 def times_of(table: pa.Table, spec: DataSpec, path: Path) -> NDArray[np.int64]:
-    """Return the epoch milliseconds of each row; without a time column the rows are steps from 1970 on.
+    """Return the epoch milliseconds of each row, NO_TIME where it has none; without a time column the rows are steps.
 
     Raises:
         DataError: the column is absent, or not all of it can be read.
@@ -90,12 +104,26 @@ def times_of(table: pa.Table, spec: DataSpec, path: Path) -> NDArray[np.int64]:
         if spec.layout == "long" or spec.step_s <= 0:
             raise DataError(f"{path.name}: rows without a time column need a wide layout and step_s")
         return np.arange(table.num_rows, dtype=np.int64) * round(spec.step_s * 1000)
-    _require(table, [spec.time], path, "time")
-    what = f"{path.name}, column {spec.time!r}"
+    columns, numbers = columns_of(table)
+    clock = numbers.get(spec.time)
+    if clock is not None and pa.types.is_integer(clock.type) and not stamps(clock):  # a clock that starts at 0
+        times_ms = np.asarray(pc.fill_null(clock, NO_TIME), np.int64)
+        known = times_ms[times_ms != NO_TIME]
+        if known.size and not EARLIEST_MS <= known.min() <= known.max() <= LATEST_MS:
+            raise DataError(f"{path.name}, column {spec.time!r}: expected epoch milliseconds of 1900 to 2200")
+        return times_ms
     try:
-        return column_ms(table.column(spec.time), timezone="UTC", what=what, order=spec.date_order)
+        _, stamp, _ = file_times.times_of(columns, numbers, wanted=spec.time, order=spec.date_order, name=path.name)
+        times_ms, _ = file_times.utc(stamp, spec.timezone, np.zeros(len(stamp.ms), np.int64), path.name)
+        return times_ms
     except SettingsError as error:
         raise DataError(str(error)) from error
+
+
+def columns_of(table: pa.Table) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of a table, each in one piece, and those of them that hold numbers."""
+    columns = {name: plain(table.column(name)) for name in table.column_names}
+    return columns, {name: column for name, column in columns.items() if is_number(column.type)}
 
 
 def _numbers(table: pa.Table, name: str, path: Path) -> Floats:
@@ -112,7 +140,7 @@ def _wide_columns(
     numeric = [field.name for field in table.schema if field.name != spec.time and is_number(field.type)]
     if not spec.separator:
         sensors = list(spec.sensors) or numeric
-        _require(table, sensors, path, "sensor")
+        require_columns(table, sensors, path, "sensor")
         return [spec.group_name], sensors, {(spec.group_name, name): name for name in sensors}
     pairs = {tuple(name.split(spec.separator, 1)): name for name in numeric if spec.separator in name}
     groups = list(spec.groups) or list(dict.fromkeys(group for group, _ in pairs))
@@ -121,7 +149,7 @@ def _wide_columns(
         raise DataError(
             f"{path.name}: expected columns like <group>{spec.separator}<sensor>, found {table.column_names[:10]}"
         )
-    _require(table, [f"{g}{spec.separator}{s}" for g in groups for s in sensors], path, "sensor")
+    require_columns(table, [f"{g}{spec.separator}{s}" for g in groups for s in sensors], path, "sensor")
     return groups, sensors, {(g, s): f"{g}{spec.separator}{s}" for g in groups for s in sensors}
 
 
@@ -205,7 +233,7 @@ def _grid_wide(
 
 def _named(table: pa.Table, column: str, wanted: Sequence[str], path: Path) -> tuple[list[str], NDArray[np.int64]]:
     """The names in a column, or the wanted ones of them in their order; and each row's place among them, else -1."""
-    _require(table, [column], path, "group or sensor")
+    require_columns(table, [column], path, "group or sensor")
     encoded = table.column(column).cast(pa.string()).combine_chunks().dictionary_encode()
     found = encoded.dictionary.to_pylist()
     absent = sorted(set(wanted) - set(found))
@@ -225,7 +253,7 @@ def _wide_by_group(
     groups, group_row = _named(table, spec.group, spec.groups, path)
     numeric = [field.name for field in table.schema if is_number(field.type)]
     sensors = list(spec.sensors) or [name for name in numeric if name not in (spec.time, spec.group)]
-    _require(table, sensors, path, "sensor")
+    require_columns(table, sensors, path, "sensor")
     rows, grid_ms, step_ms = _grid(times_ms, spec.step_s, path)
     order = np.argsort(times_ms, kind="stable")
     order = order[group_row[order] >= 0]
@@ -242,7 +270,7 @@ def _wide_by_group(
 def _long(
     table: pa.Table, times_ms: NDArray[np.int64], spec: DataSpec, path: Path
 ) -> tuple[list[str], list[str], NDArray[np.int64], Floats, float]:
-    _require(table, [spec.sensor, spec.value], path, "long-format")
+    require_columns(table, [spec.sensor, spec.value], path, "long-format")
     numbers = _numbers(table, spec.value, path)
     sensors, sensor_row = _named(table, spec.sensor, spec.sensors, path)
     groups, group_row = [spec.group_name], np.zeros(numbers.size, np.int64)

@@ -6,8 +6,8 @@
 
 One step is missing: of one sensor (each in turn), of several, or of the whole group; in a further case one sensor is
 silent for the whole window. The windows of the test part are scored in the order of time: the model alone, the closed
-form alone (fitted from the training part), and the blend of model and interpolation that a worker publishes (see
-training/edge/experts.py). Cells whose true value is unknown are not scored.
+form alone (the served model's own, else fitted from the training part), and the blend of model, interpolation and
+closed form that a worker publishes (see training/edge/experts.py). Cells whose true value is unknown are not scored.
 
 The results go to training/results/edge.jsonl, one line for each data set, run, method, case and lag, where a newer line
 replaces the older one. The page training/results/edge.md shows all of its lines.
@@ -50,7 +50,9 @@ def measure(source: Source, most: int, most_groups: int, command: str) -> list[L
         )
         print(f"{source.dataset}, {source.run}: group {group + 1}, {index.size} windows", flush=True)
     steps = np.concatenate([answers.steps for group in groups for answers in group.values()])
-    weights = expert_weights(part.values, part.windows.window, part.groups, source.fill, steps)
+    weights = expert_weights(
+        part.values, part.windows.window, part.groups, source.fill, steps, part.closed, part.times_ms
+    )
     about = {
         "dataset": source.dataset, "run": source.run, "d_model": source.d_model, "masks": source.masks,
         "epochs": source.epochs, "machine": machine(), "date": datetime.now(UTC).strftime("%Y-%m-%d"),

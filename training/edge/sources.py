@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from glaim_stream.errors import GlaimError
-from glaim_stream.models.contract import read_contract, require_weights
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.models.contract import FORM_FILE, read_contract, require_weights
 from glaim_stream.models.torchscript import require_known_operators
 from training import checkpoint as checkpoints
 from training import closed_form
@@ -34,8 +36,8 @@ from training.network.model import GLAIM
 class Part:
     """The scored part of a data set: values [G, C, R], standardised, NaN where unknown, and all windows in it.
 
-    `closed` is the closed form fitted from the training part; None where that has too few rows. It returns the newest
-    steps, as many as the table needs.
+    `closed` is the closed form of the served model, else one fitted from the training part; None where that has too few
+    rows. It returns the newest steps, as many as the table needs.
     """
 
     groups: tuple[str, ...]
@@ -106,6 +108,10 @@ def from_served(
         raise ConfigError(
             f"expected a model that emits {max(LAGS) + 1} steps or more, found {contract.emitted_steps} for {path.name}"
         )
+    try:
+        form = ClosedForm.load(path) if (path / FORM_FILE).is_file() else None
+    except GlaimError as error:
+        raise ConfigError(f"expected a closed form beside {path / 'contract.json'}: {error}") from error
     model = torch.jit.load(io.BytesIO(content), map_location="cpu").eval()
     mean, std, low, high = (
         np.array([getattr(sensor, name) for sensor in contract.sensors])
@@ -121,7 +127,7 @@ def from_served(
 
     name = dataset or dataset_name(config)
     return Source(
-        f"{contract.name} {contract.version}, as served", name, _part(config, scale, data, part), fill,
+        f"{contract.name} {contract.version}, as served", name, _part(config, scale, data, part, form), fill,
         config.model.d_model, _masks(config), 0, f"--served {Path(*path.parts[-2:])}",
     )  # fmt: skip
 
@@ -150,16 +156,14 @@ def _masks(config: RunConfig) -> str:
     return config.masks.pattern if config.masks.pattern == "deployment" else f"{config.masks.pattern} {rates}"
 
 
-def _part(config: RunConfig, scale: Scale, data: Path | None, part: str) -> Part:
+def _part(config: RunConfig, scale: Scale, data: Path | None, part: str, form: ClosedForm | None = None) -> Part:
     series = load(config.data, data or data_path(config.data.file))
     parts = split(series, config.data, config.model.window)
     scored = getattr(parts, part)
     values = scale.apply(scored.values)
     windows = WindowSet(values, config.model.window, 1, config.train.minimum_observed)
-    try:
-        form = closed_form.fit(parts.train, config.model.window).form
-    except DataError:
-        closed = None
-    else:
-        closed = closed_form.fill_of(form, scale, max(LAGS) + 1)
+    if form is None:
+        with suppress(DataError):  # too few rows
+            form = closed_form.fit(parts.train, config.model.window).form
+    closed = None if form is None else closed_form.fill_of(form, scale, max(LAGS) + 1)
     return Part(series.groups, values, windows, scored.times_ms, closed)

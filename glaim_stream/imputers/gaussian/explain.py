@@ -16,7 +16,8 @@ of their contributions.
 
 A cell that follows from a relation counts as observed, and its contribution goes to the readings from which it
 follows. A cell that is filled by a relation has the relation's constant as its base and whole readings as
-contributions, and one that carries the last value has the base 0 and that reading as its only contribution.
+contributions, and one that carries the last value, or lies on the line between two, has the base 0 and that reading or
+those two as its only contributions.
 
 *Bounded.* What the form's bounds took away from the answer or added to it; 0 as a rule.
 
@@ -35,7 +36,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, WindowShapeError
 from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm, log_bounds
-from glaim_stream.imputers.gaussian.kinds import carries
+from glaim_stream.imputers.gaussian.kinds import Kind, carries
 from glaim_stream.imputers.gaussian.tiles import tiles_of
 from glaim_stream.imputers.gaussian.variant import Variant
 
@@ -47,7 +48,7 @@ Origins = dict[tuple[int, int], tuple[float, Doubles]]  # of Relations.origins
 # Of the sum, relative to its largest part. Weights are solved for apart from the value; usually both agree to 1e-12,
 # and to 1e-7 where sensors are copies or sums of one another.
 _TOLERANCE = 1e-6
-LEVEL, EXPECTED, RELATION, CARRIED = "level", "expected level", "relation", "last value"
+LEVEL, EXPECTED, RELATION, CARRIED, LINE = "level", "expected level", "relation", "last value", "interpolation"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Explanation:
 
     value: as `ClosedForm.fill` returns it.
     base: the part that no single reading carries.
-    basis: how the base came about: LEVEL, EXPECTED, RELATION or CARRIED.
+    basis: how the base came about: LEVEL, EXPECTED, RELATION, CARRIED or LINE.
     contributions: float64 [C, T], 0 where not observed.
     bounded: what the bounds changed.
     deviation: calibrated, as `fill` returns it.
@@ -136,20 +137,26 @@ class _Parts:
 
 
 def _exact(form: ClosedForm, window: _Window, sensor: int, step: int) -> _Parts | None:
-    """The parts of a cell that follows from a relation, or carries the last value; None for the other cells."""
-    place, basis = step, RELATION
+    """The parts of a cell that follows from a relation or is filled from its sensor's neighbours; None for others."""
+    places, shares, basis = [step], [1.0], RELATION
     if not window.complete[sensor, step]:
         if not carries(form.kinds, window.completed[None], window.complete[None])[0, sensor]:
             return None
         seen = np.flatnonzero(window.complete[sensor])
-        before = seen[seen < step]
-        place, basis = int(before[-1] if len(before) else seen[0]), CARRIED
-    contributions = np.zeros(window.values.shape)
-    if window.observed[sensor, place]:
-        contributions[sensor, place] = window.values[sensor, place]
-        return _Parts(0.0, basis, contributions)
-    base, weights = window.origins[sensor, place]
-    contributions[:, place] = weights * window.values[:, place]
+        before, after = seen[seen < step], seen[seen > step]
+        places, basis = [int(before[-1] if len(before) else seen[0])], CARRIED
+        if form.kinds[sensor] is Kind.CARRIED and len(before) and len(after):
+            places, basis = [int(before[-1]), int(after[0])], LINE
+            way = (step - places[0]) / (places[1] - places[0])
+            shares = [1.0 - way, way]
+    base, contributions = 0.0, np.zeros(window.values.shape)
+    for place, share in zip(places, shares, strict=True):
+        if window.observed[sensor, place]:
+            contributions[sensor, place] += share * window.values[sensor, place]
+        else:
+            constant, weights = window.origins[sensor, place]
+            base += share * constant
+            contributions[:, place] += share * weights * window.values[:, place]
     return _Parts(base, basis, contributions)
 
 

@@ -258,15 +258,18 @@ def _form(
 def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validation) -> ClosedForm:
     """Carry the sensors that the last value fills better, and calibrate the deviations of the others."""
     sensor = np.concatenate([each.sensor for each in found.values()])
-    error, last = (np.concatenate([getattr(each, name) for each in found.values()]) for name in ("error", "last"))
+    error, last, line = (
+        np.concatenate([getattr(each, name) for each in found.values()]) for name in ("error", "last", "line")
+    )
     kinds, carried = list(form.kinds), form.carried_deviation.copy()
     for place in np.unique(sensor):
         cells = sensor == place
-        carried[place] = np.sqrt(np.mean(last[cells] ** 2)) * np.median(validation.unit[:, place])
         if kinds[place] is Kind.NUMBER:
             validation.choices += 1
             if np.abs(error[cells]).mean() > np.abs(last[cells]).mean():
                 kinds[place] = Kind.CARRIED
+        simple = line if kinds[place] is Kind.CARRIED else last
+        carried[place] = np.sqrt(np.mean(simple[cells] ** 2)) * np.median(validation.unit[:, place])
     ratios, weight = [], []
     for each in found.values():
         usable = np.array([kinds[place] is Kind.NUMBER for place in each.sensor], np.bool_) & (each.deviation > 0)
@@ -286,7 +289,7 @@ def _errors(found: Mapping[str, Check], kinds: Sequence[Kind]) -> dict[str, dict
     errors: dict[str, dict[str, float]] = {MIX: {}, INTERPOLATION: {}, LAST_VALUE: {}}
     for case, each in found.items():
         if len(each.error):
-            ours = np.where(carried[each.sensor], each.last, each.error)
+            ours = np.where(carried[each.sensor], each.line, each.error)
             for method, error in zip(errors, (ours, each.line, each.last), strict=True):
                 errors[method][case] = float(np.mean(error**2))
     return errors

@@ -8,9 +8,9 @@ silent sensor's value stays within the range of the training. An answer by logar
 four of its deviations, unless it is in the range of the sensor's observed cells.
 
 A window costs O((C T)^2) for the right-hand side and O(q^3) for q missing cells. With one variant and T = 96, one core
-of a busy Xeon fills 10,700 windows/s at C = 8 with 2 % missing, 6,700 with 5 % and 600 with 30 %; at C = 21 it fills
-1,900, 1,300 and 60. A fit on 12,000 windows takes 7 s at C = 8 and 49 s at C = 21 (`benchmarks/gaussian.py`). Each
-further variant costs the same again.
+of an Intel Xeon (2 cores under a load of 10, 2026-11-23) fills 9,800 windows/s at C = 8 with 2 % missing, 5,900 with
+5 % and 590 with 30 %; at C = 21 it fills 2,400, 1,300 and 70. A fit on 12,000 windows takes 9 s at C = 8
+(`benchmarks/gaussian.py`). Each further variant costs the same again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import WindowShapeError
 from glaim_stream.imputers.gaussian import artefact, packing
-from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries, continuous
+from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries, continuous, simple_value
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.relations import Relations
 from glaim_stream.imputers.gaussian.tiles import tiles_of
@@ -35,7 +35,7 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-_ROWS_AT_A_TIME = 512  # windows whose arrays stay in the processor's cache
+_ROWS_AT_A_TIME = 256  # windows; more of them need memory, fewer share less work
 _LOG_DEVIATIONS = 4.0
 LARGEST = 1e100  # of a value that counts; squares of larger ones are infinite
 
@@ -146,18 +146,24 @@ class ClosedForm:
         deviation = np.zeros_like(mean)
         without = np.zeros(len(values), np.bool_)
         open_windows = np.flatnonzero(~observed[:, :, kept].all(axis=(1, 2)))
+        # Windows with about as many holes are solved together.
+        open_windows = open_windows[observed[open_windows].sum(axis=(1, 2)).argsort(kind="stable")]
         for start in range(0, len(open_windows), _ROWS_AT_A_TIME):
             rows = open_windows[start : start + _ROWS_AT_A_TIME]
-            found, spread, without[rows] = self._fill(values[rows], observed[rows], end_ms[rows], wanted)
-            hole = ~observed[rows][:, :, kept]
-            mean[rows] = np.where(hole, found, mean[rows])
-            deviation[rows] = np.where(hole, spread, 0.0)
+            given, seen = values[rows], observed[rows]
+            found, spread, without[rows] = self._fill(given, seen, end_ms[rows], wanted)
+            np.copyto(found, given[:, :, kept], where=seen[:, :, kept])
+            np.copyto(spread, 0.0, where=seen[:, :, kept])
+            mean[rows], deviation[rows] = found, spread
         return Filled(mean, deviation, without)
 
     def _fill(self, values: Doubles, observed: Bools, end_ms: Ints, newest: int) -> tuple[Doubles, Doubles, Bools]:
         kept = slice(self.steps - newest, self.steps)
-        observed = observed & (np.abs(np.where(observed, values, 0.0)) < LARGEST)
-        values, complete = self.relations.apply(np.where(observed, values, 0.0), observed)
+        values = np.where(observed, values, 0.0)
+        if not (values.max() < LARGEST and values.min() > -LARGEST):  # or NaN
+            observed = observed & (np.abs(values) < LARGEST)
+            values = np.where(observed, values, 0.0)
+        values, complete = self.relations.apply(values, observed)
         bins = self.phase.of_windows(end_ms, self.steps, self.step_ms) if self.phase else None
         mean, deviation = np.empty((*values.shape[:2], newest)), np.empty((*values.shape[:2], newest))
         without = np.zeros(len(values), np.bool_)
@@ -172,16 +178,19 @@ class ClosedForm:
             out = slice(tile.first - kept.start, tile.last - kept.start)
             mean[:, :, out], deviation[:, :, out] = (each[:, :, : tile.last - tile.first] for each in found[:2])
             without |= found[2]
-        mean, deviation = np.clip(mean, *self.bounds(values, complete)), deviation * self.calibration
+        np.clip(mean, *self.bounds(values, complete), out=mean)
+        deviation *= self.calibration
         exact = complete[:, :, kept]
-        mean, deviation = np.where(exact, values[:, :, kept], mean), np.where(exact, 0.0, deviation)
+        np.copyto(mean, values[:, :, kept], where=exact)
+        np.copyto(deviation, 0.0, where=exact)
         carried = carries(self.kinds, values, complete)
         if carried.any():
-            last = carried_value(values, complete)[:, :, kept]
+            simple = simple_value(self.kinds, values, complete)[:, :, kept]
             hole = carried[:, :, None] & ~exact
-            mean = np.where(hole, last, mean)
+            mean = np.where(hole, simple, mean)
             deviation = np.where(hole, self.carried_deviation[:, None], deviation)
-        return mean, np.where(np.isnan(mean), np.nan, deviation), without
+        np.copyto(deviation, np.nan, where=np.isnan(mean))
+        return mean, deviation, without
 
     def neighbours(self, values: Doubles, complete: Bools) -> Doubles | None:
         """Return values [n, C, T] for sensors that are silent in a part of a window; None where windows stay whole."""
@@ -200,6 +209,8 @@ class ClosedForm:
         """The weighted mean of the variants; the first variant takes the place of those that do not suit a window."""
         first, *others = self.variants
         plain = first.fill(values, observed, bins, newest)
+        if not others:  # its weight is 1
+            return *plain, np.zeros(len(values), np.bool_)
         mean, variance = self.weights[0] * plain[0], self.weights[0] * plain[1] ** 2
         without = np.zeros(len(values), np.bool_)
         for variant, weight in zip(others, self.weights[1:], strict=True):

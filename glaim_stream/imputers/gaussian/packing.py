@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.artefact import Arrays, text_of, with_text
@@ -29,7 +30,7 @@ def pack(form: ClosedForm) -> Arrays:
     arrays["relations.coefficients"] = form.relations.coefficients
     arrays["relations.constants"] = form.relations.constants
     for place, variant in enumerate(form.variants):
-        arrays[f"{place}.covariance"] = variant.covariance
+        arrays[f"{place}.covariance"] = _triangle(variant.covariance)
         arrays[f"{place}.level_variance"] = variant.level_variance
         arrays |= {f"{place}.transform.{name}": getattr(variant.transform, name) for name in _TRANSFORM}
         arrays |= {f"{place}.levels.{name}": getattr(variant.levels, name) for name in _LEVELS}
@@ -61,7 +62,7 @@ def unpack(arrays: Arrays) -> dict[str, Any]:
     """
     try:
         text = text_of(arrays)
-        cells = (len(text["sensors"]) * text["span"],) * 2
+        cells = len(text["sensors"]) * text["span"]
         variants = tuple(_variant(arrays, place, each, cells) for place, each in enumerate(text["variants"]))
         parts: dict[str, Any] = {name: arrays[name] for name in _PER_SENSOR}
         return parts | {
@@ -81,14 +82,27 @@ def unpack(arrays: Arrays) -> dict[str, Any]:
         raise ModelError(f"a closed form's arrays do not fit one another: {error!r}") from error
 
 
-def _variant(arrays: Arrays, place: int, text: dict[str, Any], cells: tuple[int, int]) -> Variant:
-    covariance = arrays[f"{place}.covariance"]
-    if covariance.shape != cells or not np.isfinite(covariance).all():
-        raise ValueError(f"expected a finite covariance of shape {cells}, found shape {covariance.shape}")
+def _variant(arrays: Arrays, place: int, text: dict[str, Any], cells: int) -> Variant:
+    covariance = _symmetric(arrays[f"{place}.covariance"], cells)
     transform = Transform(
         **{name: arrays[f"{place}.transform.{name}"] for name in _TRANSFORM},
         profile=arrays.get(f"{place}.transform.profile"),
         by_window=text["by_window"],
     )
     levels = Levels(**{name: arrays[f"{place}.levels.{name}"] for name in _LEVELS})
-    return Variant(text["name"], transform, levels, covariance, arrays[f"{place}.level_variance"])
+    return Variant(text["name"], transform, levels, covariance, arrays[f"{place}.level_variance"]).inverted()
+
+
+def _triangle(covariance: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the upper triangle [D * (D + 1) / 2], a quarter of the bytes; `Moments` rounds to what float32 holds."""
+    return covariance[np.triu_indices(len(covariance))].astype(np.float32)
+
+
+def _symmetric(triangle: NDArray[np.float32], cells: int) -> NDArray[np.float64]:
+    expected = (cells * (cells + 1) // 2,)
+    if triangle.shape != expected or not np.isfinite(triangle).all():
+        raise ValueError(f"expected a finite triangle of shape {expected}, found shape {triangle.shape}")
+    out = np.zeros((cells, cells))
+    out[np.triu_indices(cells)] = triangle
+    out.T[np.triu_indices(cells)] = triangle
+    return out

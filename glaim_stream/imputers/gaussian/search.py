@@ -13,9 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.conditional import Conditional
 from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
-from glaim_stream.imputers.gaussian.levels import levels_of
+from glaim_stream.imputers.gaussian.levels import Levels, levels_of
 from glaim_stream.imputers.gaussian.moments import Moments, at_equal_deviations
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.series import Windows
@@ -77,6 +76,8 @@ class Candidate:
     shrinkage: float = CONSTANTS.default_shrinkage
     ridge: float = CONSTANTS.default_ridge
     evened: bool = False
+    _levels: tuple[Windows, Levels] | None = field(default=None, repr=False)
+    _kept: tuple[Windows, float, float, Variant] | None = field(default=None, repr=False)
 
     def bins(self, windows: Windows) -> NDArray[np.int64] | None:
         """Phases [n, L] of windows, if there is a profile."""
@@ -86,6 +87,7 @@ class Candidate:
 
     def add(self, windows: Windows) -> None:
         """Add windows of L steps to the moments; those that do not suit the transformation are left out."""
+        self._kept = None
         suits = self.transform.suits(windows.values, windows.observed)
         bins = self.bins(windows)
         moved, _ = self.transform.forward(
@@ -97,16 +99,29 @@ class Candidate:
 
     def variant(self, windows: Windows) -> Variant:
         """Return the variant; its levels are those of the windows."""
-        moved, _ = self.transform.forward(windows.values, windows.observed, self.bins(windows))
-        seen = windows.observed.sum(axis=2)
-        level = moved.sum(axis=2) / np.maximum(seen, 1)
+        if self._kept is not None:
+            kept, shrinkage, ridge, variant = self._kept
+            if kept is windows and (shrinkage, ridge) == (self.shrinkage, self.ridge):
+                return variant
+        if self._levels is None or self._levels[0] is not windows:
+            self._levels = windows, self._levels_of(windows)
         return Variant(
             self.name,
             self.transform,
-            levels_of(level, seen > 0, windows.group),
+            self._levels[1],
             self.moments.covariance(shrinkage=self.shrinkage, ridge=self.ridge),
             self.moments.level_variance(shrinkage=self.shrinkage),
         )
+
+    def keep(self, windows: Windows, variant: Variant) -> None:
+        """Let `variant` return this one, whose covariance may be inverted already, for these constants and windows."""
+        self._kept = windows, self.shrinkage, self.ridge, variant
+
+    def _levels_of(self, windows: Windows) -> Levels:
+        moved, _ = self.transform.forward(windows.values, windows.observed, self.bins(windows))
+        seen = windows.observed.sum(axis=2)
+        level = moved.sum(axis=2) / np.maximum(seen, 1)
+        return levels_of(level, seen > 0, windows.group)
 
 
 @dataclass
@@ -163,19 +178,19 @@ def choose_constants(
         most: number of validation windows.
         base: a candidate from whose constants the search begins; by default it begins with the best default.
     """
-    variant = candidate.variant(training)
     known: dict[tuple[int, int], float] = {}
 
     def score(place: tuple[int, int]) -> float:
         if place not in known:
             validation.choices += 1
-            shrinkage, ridge = CONSTANTS.shrinkages[place[0]], CONSTANTS.ridges[place[1]]
-            covariance = candidate.moments.covariance(shrinkage=shrinkage, ridge=ridge)
-            object.__setattr__(variant, "_conditional", Conditional(covariance))
+            candidate.shrinkage, candidate.ridge = CONSTANTS.shrinkages[place[0]], CONSTANTS.ridges[place[1]]
+            variant = candidate.variant(training)
             errors = validation.errors(variant, candidate, most)
             weights = {case: CONSTANTS.case_weights[case] for case, error in errors.items() if len(error)}
             logs = [weight * np.log(np.mean(errors[case] ** 2) + 1e-12) for case, weight in weights.items()]
             known[place] = float(np.sum(logs)) / max(sum(weights.values()), 1e-12)
+            if known[place] == min(known.values()):
+                candidate.keep(training, variant)
         return known[place]
 
     begin = candidate if base is None else base

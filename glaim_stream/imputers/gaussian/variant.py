@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.gaussian.conditional import Conditional
 from glaim_stream.imputers.gaussian.levels import Levels
+from glaim_stream.imputers.gaussian.moments import with_free_levels
 from glaim_stream.imputers.gaussian.transform import Transform
 
 Doubles = NDArray[np.float64]
@@ -20,8 +23,8 @@ Ints = NDArray[np.int64]
 class Variant:
     """A conditional distribution of windows of C sensors and L steps.
 
-    covariance: float64 [C * L, C * L], transformed units, with free levels.
-    level_variance: float64 [C], of these free levels.
+    covariance: float64 [C * L, C * L], transformed units, of windows less their levels.
+    level_variance: float64 [C], of the free levels that are added to it.
     """
 
     name: str
@@ -29,15 +32,24 @@ class Variant:
     levels: Levels
     covariance: Doubles
     level_variance: Doubles
-    _conditional: Conditional = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_conditional", Conditional(self.covariance))
-
-    @property
+    @cached_property
     def conditional(self) -> Conditional:
-        """The distribution of transformed windows less their levels."""
-        return self._conditional
+        """The distribution of transformed windows less their levels.
+
+        Raises:
+            ValueError: the covariance is not positive definite.
+        """
+        return Conditional(with_free_levels(self.covariance, self.level_variance))
+
+    def inverted(self) -> Self:
+        """Return the variant itself, with its covariance inverted now instead of at the first window.
+
+        Raises:
+            ValueError: the covariance is not positive definite.
+        """
+        _ = self.conditional
+        return self
 
     def fill(
         self,
@@ -69,7 +81,7 @@ class Variant:
         moved -= level[:, :, None]
         wanted = np.zeros((sensors, steps), np.bool_)
         wanted[:, kept] = True
-        mean, variance = self._conditional.fill(
+        mean, variance = self.conditional.fill(
             moved.reshape(count, -1),
             observed.reshape(count, -1),
             None if wanted.all() else wanted.ravel(),

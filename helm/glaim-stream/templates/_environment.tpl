@@ -66,6 +66,8 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.worker.scoreLeast | int64 | quote }}
 - name: GLAIM_MODEL_GAIN
   value: {{ .Values.worker.modelGain | quote }}
+- name: GLAIM_PLAUSIBILITY
+  value: {{ .Values.worker.plausibility | quote }}
 - name: GLAIM_METRICS_PORT
   value: {{ .Values.metrics.port | int64 | quote }}
 - name: GLAIM_METRICS_HOST

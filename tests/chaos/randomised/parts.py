@@ -20,6 +20,7 @@ from deploy.ports import LOOPBACK, choose_port
 from deploy.runner import LocalServer
 from deploy.triton import LocalTriton
 from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.settings import Settings
 from tests.chaos.harness import STARTED
 from tests.chaos.proxy import Proxy
@@ -194,8 +195,8 @@ def _member_settings(settings: Settings, number: int, network: Proxy, *, named: 
 
 def _models(repository: Path) -> Path:
     """The plant's model for steps of a second, so that a minute has many of them."""
-    unsealed = shutil.ignore_patterns("manifest.json")  # it would refuse the changed contract
-    shutil.copytree(CHECKOUT / "model_repo" / "plant-pump", repository / "plant-pump", ignore=unsealed)
+    ignored = shutil.ignore_patterns("manifest.json", FORM_FILE)  # neither fits the changed contract
+    shutil.copytree(CHECKOUT / "model_repo" / "plant-pump", repository / "plant-pump", ignore=ignored)
     for contract in repository.rglob("contract.json"):
         text = contract.read_text()
         assert '"step_s": 60.0' in text

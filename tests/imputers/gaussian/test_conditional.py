@@ -36,15 +36,18 @@ def test_every_share_of_holes_agrees_with_the_dense_reference(share: float) -> N
         np.testing.assert_allclose(variance[row], expected[1], atol=1e-9)
 
 
-def test_a_window_has_the_same_answer_in_any_company() -> None:
-    matrix, rng = covariance(48, 5), np.random.default_rng(6)
-    values, observed = rng.normal(size=(300, 48)), rng.random((300, 48)) > np.linspace(0, 1, 300)[:, None]
+@pytest.mark.parametrize("cells", [48, 530])
+@pytest.mark.parametrize("newest", [False, True])
+def test_a_window_has_the_same_bits_in_any_company(cells: int, newest: bool) -> None:
+    matrix, rng = covariance(cells, 5), np.random.default_rng(6)
+    values, observed = rng.normal(size=(160, cells)), rng.random((160, cells)) > np.linspace(0, 1, 160)[:, None]
+    wanted = np.arange(cells) % 12 == 11 if newest else None
     form = Conditional(matrix)
-    together = form.fill(values, observed)
-    for row in range(0, 300, 7):
-        alone = form.fill(values[[row]], observed[[row]])
-        np.testing.assert_allclose(together[0][row], alone[0][0], atol=1e-12)
-        np.testing.assert_allclose(together[1][row], alone[1][0], atol=1e-12)
+    together = form.fill(values, observed, wanted)
+    alone_or_few = [[3], [20], [40], [75], [110], [159], [10, 11, 12]]
+    for rows in (*alone_or_few, list(range(9, 80, 5)), list(range(140, 2, -1))):
+        for ours, alone in zip(together, form.fill(values[rows], observed[rows], wanted), strict=True):
+            np.testing.assert_array_equal(ours[rows], alone)
 
 
 def test_a_covariance_with_a_condition_of_a_trillion_keeps_six_digits() -> None:

@@ -11,7 +11,7 @@ import pytest
 from glaim_stream.errors import WindowShapeError
 from glaim_stream.imputers.gaussian import fit as fit_module
 from glaim_stream.imputers.gaussian.candidates import BOTH, BY_WINDOW, LOGARITHM, PLAIN, PROFILE
-from glaim_stream.imputers.gaussian.explain import CARRIED, EXPECTED, LEVEL, RELATION, Explanation, explain
+from glaim_stream.imputers.gaussian.explain import CARRIED, EXPECTED, LEVEL, LINE, RELATION, Explanation, explain
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.search import Candidate
@@ -276,16 +276,23 @@ def test_dependent_sensors_and_strange_values_leave_rounding_errors_alone() -> N
     assert worst < 1e-6
 
 
-def test_a_carried_value_is_one_reading(plain: ClosedForm) -> None:
+def test_a_carried_value_is_one_reading_or_lies_on_the_line_between_two(plain: ClosedForm) -> None:
     form = dataclasses.replace(plain, kinds=(Kind.NUMBER, Kind.CARRIED, Kind.NUMBER))
     cut, end_ms = windows(series(seed=2), 3)
     observed = np.ones(cut[1].shape, np.bool_)
-    observed[1, 8:12] = observed[1, :3] = False
-    for step, source in {10: 7, 1: 3}.items():
+    last = observed.shape[1] - 1
+    observed[1, 8:12] = observed[1, :3] = observed[1, last - 1 :] = False
+    for step, source in {last: last - 2, 1: 3}.items():
         found = explain(form, cut[1], observed, int(end_ms[1]), 1, step)
         assert found is not None
         assert (found.basis, found.base, found.bounded) == (CARRIED, 0.0, 0.0)
         assert found.contributions[1, source] == found.contributions.sum() == found.value == cut[1, 1, source]
+    found = explain(form, cut[1], observed, int(end_ms[1]), 1, 10)
+    assert found is not None
+    assert (found.basis, found.base, found.bounded) == (LINE, 0.0, 0.0)
+    assert np.flatnonzero(found.contributions).tolist() == [observed.shape[1] + 7, observed.shape[1] + 12]
+    assert found.contributions[1, [7, 12]] == pytest.approx(np.array([0.4, 0.6]) * cut[1, 1, [7, 12]])
+    assert found.value == pytest.approx(found.contributions.sum())
 
 
 @pytest.mark.parametrize("span", [8, 13])

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from glaim_stream.imputers.gaussian.conditional import Conditional
-from glaim_stream.imputers.gaussian.moments import LEVEL_VARIANCE, Moments, at_equal_deviations, without_level
+from glaim_stream.imputers.gaussian.moments import (
+    LEVEL_VARIANCE,
+    Moments,
+    at_equal_deviations,
+    with_free_levels,
+    without_level,
+)
 
 C, T = 2, 12
 
@@ -26,7 +32,9 @@ def windows(count: int, seed: int, missing: float = 0.0) -> tuple[np.ndarray, np
 def fitted(values: np.ndarray, observed: np.ndarray, **options: float) -> np.ndarray:
     moments = Moments(C, T)
     moments.add(values, observed)
-    return moments.covariance(**({"shrinkage": 0.5, "ridge": 1e-3} | options))
+    constants = {"shrinkage": 0.5, "ridge": 1e-3} | options
+    levels = moments.level_variance(shrinkage=constants["shrinkage"])
+    return with_free_levels(moments.covariance(**constants), levels)
 
 
 def test_a_level_is_taken_off_over_the_observed_cells() -> None:

@@ -123,9 +123,12 @@ def test_a_spreadsheet_export_with_semicolons_and_decimal_commas_is_read(tmp_pat
     messages: list[str] = []
     config = from_file.configure({"data": {"file": str(path)}}, messages.append, minutes=0.01)
     for line in (
-        "guessed: columns separated by semicolons, decimal commas, encoded in latin-1, units in the second line",
-        "guessed: no value: 'Bad', among the numbers of Durchfluss",
-        "guessed: its first time, 01.11.2026 00:00, is 2026-11-01T00:00:00Z",
+        "guessed: columns separated by semicolons",
+        "guessed: encoded in latin-1",
+        "guessed: units in the line below the names",
+        "guessed: decimal commas in Durchfluss, Füllstand",
+        "guessed: no value in 'Durchfluss': 'Bad', among its numbers",
+        "guessed: its first time is 2026-11-01T00:00:00Z, read as day, month, year",
         "guessed: left out: Zustand (no numbers)",
     ):  # fmt: skip
         assert line in messages

@@ -32,11 +32,11 @@ def test_a_wide_file_is_read_without_any_setting(tmp_path: Path) -> None:
     assert (found.spec.time, found.spec.layout, found.spec.group_name) == ("when", "wide", "mine")
     assert found.spec.sensors == ("flow", "level")
     assert found.messages == (
-        "time is column 'when', the first that reads as times",
+        "time is column 'when'",
         "wide: a row a time, a column a sensor, one group named 'mine'",
+        "left out: no (counts the rows)",
         "left out: state (no numbers)",
         "left out: dead (no value at all)",
-        "left out: no (counts the rows)",
     )
     assert found.warnings == ()
 
@@ -95,7 +95,7 @@ def test_a_text_column_beside_repeated_times_is_no_group_column(tmp_path: Path) 
         ("a,b\n1,2\n3,4\n", "expected a column of times .* found columns a, b; where each row is a step"),
         ("ts,b\n1/2/2026,2\n1/3/2026,4\n", "column 'ts': .* say which with --date-order dmy or mdy"),
         ("ts,b\n2026-01-01,x\n2026-01-02,y\n", "expected columns of numbers"),
-        ("2026-01-01,2\n2026-01-02,3\n", "expected the names of the columns in the first row, found 2026-01-01"),
+        ("2026-01-01,2\n2026-01-02,3\n", "expected a line with the names of the columns .* found '2026-01-01,2' first"),
     ],
 )
 def test_an_ambiguous_file_is_an_error(tmp_path: Path, text: str, message: str) -> None:
@@ -106,11 +106,12 @@ def test_an_ambiguous_file_is_an_error(tmp_path: Path, text: str, message: str) 
 def test_an_unusual_date_order_is_reported_with_an_example(tmp_path: Path) -> None:
     found = guess_layout("when,a\n1/2/2026 7:05,2\n1/13/2026 7:05,4\n", tmp_path)
     assert found.messages[:2] == (
-        "time is column 'when', the first that reads as times",
-        "its first time, 1/2/2026 7:05, is 2026-01-02T07:05:00Z",
+        "time is column 'when'",
+        "its first time is 2026-01-02T07:05:00Z, read as month, day, year",
     )
     assert (
-        "1767225600, is 2026-01-01T00:00:00Z" in guess_layout("n,b\n1767225600,2\n1767225660,4\n", tmp_path).messages[1]
+        "its first time is 2026-01-01T00:00:00Z, read as seconds"
+        in guess_layout("n,b\n1767225600,2\n1767225660,4\n", tmp_path).messages[1]
     )
     given = DataSpec(date_order="dmy")
     assert (
@@ -130,7 +131,7 @@ def test_an_unusual_date_order_is_reported_with_an_example(tmp_path: Path) -> No
 def test_a_date_column_and_a_time_of_day_column_are_one_time(tmp_path: Path, rows: str) -> None:
     found = guess_layout("day,clock,a\n" + rows, tmp_path)
     assert (found.spec.time, found.spec.layout) == ("day+clock", "wide")
-    assert found.messages[0] == "time is column 'day+clock', the first that reads as times"
+    assert found.messages[0] == "time is column 'day+clock'"
     assert not any("left out" in line for line in found.messages)
 
 
@@ -143,20 +144,31 @@ def test_a_column_that_counts_the_rows_may_have_no_name(tmp_path: Path) -> None:
 def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: Path) -> None:
     text = "count,ts,b\n5,1767225600000,2\n7,1767225660000,4\n"
     assert guess_layout(text, tmp_path).spec.time == "ts"
-    assert guess_layout("count,time,b\n5,0,2\n7,1000,4\n", tmp_path).spec.time == "time"  # recognised by its name
+    assert guess_layout("count,time,b\n5,1767225600,2\n7,1767225660,4\n", tmp_path).spec.time == "time"
     counter = "energy,when,b\n2000000000,1.1.2026,2\n2000000009,2.1.2026,4\n"
     assert (
         guess_layout(counter, tmp_path).spec.time == "when"
     )  # a large counter is not taken for a time if there is a time column
 
 
-def test_a_number_that_looks_like_a_sentinel_is_reported_and_kept(tmp_path: Path) -> None:
+def test_a_number_that_surely_stands_for_no_value_is_declared_and_reported(tmp_path: Path) -> None:
     rows = [f"2026-01-01 00:0{i},{20 + i},{-9999 if i in (3, 5) else i},{9999 + i},{-99 + i}" for i in range(9)]
     text = "\n".join(["time,a,b,near,low", *rows])
-    assert guess_layout(text, tmp_path).warnings == (
-        "-9999 occurs 2 times in 'b', far from all other values: if it stands for no value, declare it with "
-        "--sentinel -9999",
+    found = guess_layout(text, tmp_path)
+    assert found.messages[-1] == "-9999 stands 2 times in 'b'; the next value above is 0: taken as no value"
+    assert found.spec.sensor_sentinels == {"b": (-9999.0,)}
+    assert found.warnings == ()
+
+
+def test_a_number_that_may_stand_for_no_value_is_reported_and_kept(tmp_path: Path) -> None:
+    rows = [f"2026-01-01 00:{i:02d},{-1 if i % 9 == 4 else 300 + i * i % 97}" for i in range(60)]
+    found = guess_layout("\n".join(["time,a", *rows]), tmp_path)
+    assert found.warnings == (
+        "-1 stands 7 times in 'a'; the next value above is 300: kept as a reading; if it stands for no value, state "
+        "--missing -1",
     )
+    assert found.spec.sensor_sentinels == {}
+    text = "\n".join(["time,b", *(f"2026-01-01 00:0{i},{-9999 if i in (3, 5) else i}" for i in range(9))])
     declared = DataSpec(sensor_sentinels={"b": (-9999.0,)})
     assert guess_layout(text, tmp_path, declared, ("sensor_sentinels",)).warnings == ()
     assert guess_layout(text, tmp_path, DataSpec(sentinels=(-9999.0,)), ("sentinels",)).warnings == ()
@@ -168,7 +180,7 @@ def test_a_number_that_looks_like_a_sentinel_is_reported_and_kept(tmp_path: Path
         ("ETTh1.csv", "date", "", 0),
         ("exchange_rate.csv", "date", "", 0),
         ("national_illness.csv", "date", "", 0),
-        ("weather.csv", "date", "", 3),
+        ("weather.csv", "date", "", 0),
         ("beijing_multisite.parquet", "ts", ".", 0),
     ],
 )

@@ -164,7 +164,7 @@ def test_times_are_read_in_many_formats(tmp_path: Path, column: pa.Array) -> Non
         ("time,a,b\n0,,1\n1,,2\n", {}, "without a single observed value: a"),
         ("time,a\n0,-1\n1000,-1\n", {"sentinels": (-1.0,)}, "no observed value"),
         ("time,a\n0,x\n1000,y\n", {"sensors": ("a",)}, "expected numbers in column 'a'"),
-        ("time,a\n", {}, "no rows"),
+        ("time,a\n", {}, "expected rows of readings, found none"),
         ("time,a\nyesterday,1\ntoday,2\n", {}, "expected times"),
         ("time,a\n0,1\n", {"layout": "long"}, "expected long-format column 'sensor', 'value'"),
         ("time,a\n0,1\n1000,2\n", {"separator": "."}, r"columns like <group>\.<sensor>"),
@@ -182,8 +182,8 @@ def test_the_error_for_a_wrong_file_states_what_was_expected_and_found(
 def test_an_absent_file_and_an_unknown_format_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found none"):
         load(DataSpec(), tmp_path / "none.csv")
-    (tmp_path / "a.xlsx").write_text("x")
-    with pytest.raises(DataError, match=r"expected a file named \.csv, .*, found a\.xlsx"):
+    (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04")
+    with pytest.raises(DataError, match=r"a\.xlsx: expected CSV, .*, found a zip archive or an Excel workbook"):
         load(DataSpec(), tmp_path / "a.xlsx")
 
 

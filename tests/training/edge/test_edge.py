@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from glaim_stream.blend.scores import ModelScores
 from glaim_stream.windows.probes import AGES, Place
 from training.benchmark import lines
+from training.closed_form import TimedFill
 from training.data.outages import Bools
 from training.data.series import Floats
 from training.data.windows import WindowSet
@@ -118,7 +120,7 @@ def test_the_closed_form_has_lines_and_a_column_of_its_own() -> None:
             for case in CASES for lag in LAGS}  # fmt: skip
     about = {"dataset": "Wave", "run": "r", "d_model": 8, "masks": "block", "epochs": 1, "machine": "m", "date": "d",
              "command": "c"}  # fmt: skip
-    found = score([{**none, ("one", 0): answers}], shares(30, 0.5), about)
+    found = score([{**none, ("one", 0): answers}], shares(30, 1.0, 0.0), about)
     form = next(line for line in found if line["method"] == "gaussian")
     assert form["mae"] == pytest.approx(0.25, abs=1e-5)
     assert "| **0.062** / **0.250** |" in markdown(found)
@@ -150,9 +152,23 @@ def answers_of(rng: np.random.Generator, steps: int, model: float, line: float) 
     return Answers(np.arange(steps), truth, truth + model * noise[0], carried, carried, age, place)
 
 
-def shares(steps: int, share: float) -> dict[int, NDArray[np.float64]]:
-    """The same weights of model and interpolation at every step, for every sensor, age and place."""
-    return dict.fromkeys(range(steps), np.full((4, len(AGES), len(Place), 2), [share, 1 - share]))
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Weights by sensor, age class and place, [C, A, P, experts], whoever is asleep."""
+
+    table: NDArray[np.float64]
+
+    def of(
+        self, sensor: NDArray[np.int64], age: NDArray[np.int64], place: NDArray[np.int64], awake: Bools
+    ) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self.table[sensor, age, place]
+        return found
+
+
+def shares(steps: int, *share: float) -> dict[int, Table]:
+    """The same weights of the experts at every step, for every sensor, age and place; the last one is the rest."""
+    weights = [*share, 1 - sum(share)]
+    return {step: Table(np.full((4, len(AGES), len(Place), len(weights)), weights)) for step in range(steps)}
 
 
 def test_hidden_cells_have_the_gap_age_and_place_of_a_worker() -> None:
@@ -179,7 +195,7 @@ def test_the_blend_uses_the_weight_of_the_cells_sensor_age_and_place() -> None:
     answers = answers_of(np.random.default_rng(0), 2, 0.5, 1.0)
     answers.age[1, 2], answers.place[1, 2] = 3, Place.ROW_EDGE
     weights = shares(2, 1.0)
-    weights[1][2, 3, Place.ROW_EDGE] = 0.0, 1.0
+    weights[1].table[2, 3, Place.ROW_EDGE] = 0.0, 1.0
     expected = answers.model.copy()
     expected[1, 2] = answers.interpolation[1, 2]
     assert np.array_equal(blended(answers, weights), expected)
@@ -194,8 +210,19 @@ def test_the_blend_is_the_model_where_the_baseline_has_no_value() -> None:
 NAMES = ("pump-1", "pump-2")
 
 
-def weights_of(values: Floats, fill: Fill, steps: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
-    return expert_weights(values, 24, NAMES, fill, steps)
+def weights_of(
+    values: Floats, fill: Fill, steps: NDArray[np.int64], closed: TimedFill | None = None
+) -> dict[int, NDArray[np.float64]]:
+    """The weights of every key with all experts awake, by step."""
+    times_ms = 1000 * np.arange(values.shape[2])
+    found = expert_weights(values, 24, NAMES, fill, steps, closed, times_ms)
+    count = 2 if closed is None else 3
+    tables = {}
+    for step, weights in found.items():
+        keys = np.indices((values.shape[1], len(AGES), len(Place))).reshape(3, -1)
+        of_key = weights.of(*keys, np.ones((keys.shape[1], count), np.bool_))
+        tables[step] = of_key.reshape(values.shape[1], len(AGES), len(Place), count)
+    return tables
 
 
 def exact(values: Floats) -> Fill:
@@ -221,6 +248,33 @@ def test_the_weights_favour_an_exact_model_and_avoid_a_wrong_one() -> None:
     assert sorted(right) == sorted(wrong) == steps.tolist()
     assert all((weights[:, 0, Place.EDGE] == [1, 0]).all() for weights in right.values())
     assert all((weights[:, 0, Place.EDGE] == [0, 1]).all() for weights in wrong.values())
+
+
+def test_the_weights_favour_an_exact_closed_form_which_gets_the_times_of_the_probes() -> None:
+    values = wave(rows=160, groups=2)
+    truth, asked = exact(values), []
+
+    def closed(seen: Floats, observed: Bools, end_ms: NDArray[np.int64]) -> Floats:
+        filled = truth(seen, observed)
+        for window, at_ms in zip(filled, end_ms.tolist(), strict=True):
+            asked.append(any((values[group, :, at_ms // 1000] == window[:, -1]).all() for group in range(2)))
+        return filled
+
+    found = weights_of(values, lambda seen, observed: seen + np.float32(100), np.arange(120, 140), closed)
+    assert all((weights[:, 0, Place.EDGE] == [0, 0, 1]).all() for weights in found.values())
+    assert asked
+    assert all(asked)
+
+
+def test_the_blend_mixes_the_closed_form_and_leaves_out_who_has_no_value() -> None:
+    answers = answers_of(np.random.default_rng(0), 5, 0.5, 1.0)
+    answers = dataclasses.replace(answers, gaussian=answers.truth + np.float32(1))
+    expected = 0.25 * answers.model + 0.25 * answers.interpolation + 0.5 * (answers.truth + 1)
+    np.testing.assert_allclose(blended(answers, shares(5, 0.25, 0.25)), expected, rtol=1e-5)
+    answers.interpolation[:] = np.nan
+    scores = ModelScores(4, 3)
+    equal = (answers.model + answers.truth + 1) / 2
+    np.testing.assert_allclose(blended(answers, dict.fromkeys(range(5), scores.weights(0))), equal, rtol=1e-5)
 
 
 def test_the_weights_of_a_step_do_not_depend_on_that_step_or_later_ones() -> None:

@@ -1,4 +1,4 @@
-"""The models in model_repo are complete, small, match their contracts, and beat the baselines."""
+"""The models in model_repo and their closed forms are complete, match their contracts, and beat the baselines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from glaim_stream.feed.plant import SENSORS, simulate
 from glaim_stream.imputers.baselines import last_value
+from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.models.contract import read_contract, verify_weights
 from training.export import BACKEND
 
@@ -51,20 +52,37 @@ def test_a_shipped_model_fills_windows_of_its_sensors(directory: Path) -> None:
     assert torch.isfinite(filled).all()
 
 
-def test_the_plants_model_beats_last_value_on_unseen_days() -> None:
+@pytest.mark.parametrize("directory", MODELS, ids=lambda path: path.name)
+def test_a_shipped_closed_form_fits_its_model(directory: Path) -> None:
+    contract, form = read_contract(directory), ClosedForm.load(directory)
+    assert form.sensors == tuple(sensor.id for sensor in contract.sensors)
+    assert (form.steps, form.step_ms) == (contract.window, 1000 * contract.step_s)
+    mean = np.array([sensor.mean for sensor in contract.sensors])[:, None]
+    observed = np.random.default_rng(0).random((3, len(form.sensors), form.steps)) > 0.3
+    values = np.broadcast_to(mean, observed.shape).astype(np.float64)
+    filled = form.fill(values, observed, np.arange(3) * form.step_ms)
+    assert np.isfinite(filled.mean).all()
+    assert (filled.deviation[~observed] > 0).all()
+
+
+def test_the_plants_model_and_closed_form_beat_last_value_on_unseen_days() -> None:
     contract = read_contract(REPOSITORY / "plant-pump")
     contract.require_sensors([sensor.id for sensor in SENSORS])
     assert contract.step_s == 60
     plant = simulate(1.0, seed=987)
     model = torch.jit.load(str(REPOSITORY / "plant-pump" / str(contract.version) / "model.pt"))
     std = np.array([sensor.std for sensor in contract.sensors])
-    errors = {"model": 0.0, "last_value": 0.0}
+    form = ClosedForm.load(REPOSITORY / "plant-pump")
+    errors = {"model": 0.0, "gaussian": 0.0, "last_value": 0.0}
     for sensor in range(len(SENSORS)):
         windows = np.stack([plant.values[:, :, start : start + 96] for start in range(0, 1340, 60)]).reshape(-1, 8, 96)
         observed = np.ones(windows.shape, np.bool_)
         observed[:, sensor, -1] = False
         with torch.inference_mode():
             filled = model(torch.from_numpy(windows), torch.from_numpy(observed)).numpy()[:, sensor, -1]
-        for name, guess in (("model", filled), ("last_value", last_value(windows, observed)[:, sensor, -1])):
+        at_ms = np.zeros(len(windows), np.int64)
+        by_form = form.fill(windows.astype(np.float64), observed, at_ms, newest=1).mean[:, sensor, -1]
+        carried = last_value(windows, observed)[:, sensor, -1]
+        for name, guess in (("model", filled), ("gaussian", by_form), ("last_value", carried)):
             errors[name] += float(np.abs(guess - windows[:, sensor, -1]).mean() / std[sensor])
-    assert errors["model"] < 0.9 * errors["last_value"]
+    assert max(errors["model"], errors["gaussian"]) < 0.9 * errors["last_value"]

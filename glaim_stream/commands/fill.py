@@ -1,0 +1,275 @@
+"""`glaim-stream fill`: fills the holes of a file of readings and gives the same file back."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from glaim_stream.commands.flags import expand_flags
+from glaim_stream.commands.sources import DateOrder
+
+if TYPE_CHECKING:
+    from glaim_stream.imputers.gaussian.form import ClosedForm
+    from glaim_stream.tables.cells import Cells, Outcome
+
+PIPE = "-"
+EXIT_NOTHING_FILLED = 1  # the file has holes, and none of them could be filled
+
+
+@dataclass(frozen=True)
+class ReadFlags:
+    """Flags that state what would otherwise be found out about the file."""
+
+    time: Annotated[str | None, typer.Option(help="Time column, or several as `Date+Clock`. [default: found out]")] = (
+        None
+    )
+    timezone: Annotated[str | None, typer.Option(help="Time zone of stamps that carry none. [default: UTC]")] = None
+    date_order: Annotated[
+        DateOrder | None, typer.Option(help="Order of dates such as 1/2/2026. [default: found out]")
+    ] = None
+    decimal: Annotated[str, typer.Option(help="Decimal sign, `.` or `,`. [default: found out]")] = ""
+    group: Annotated[str | None, typer.Option(help="Column that names the group of a row. [default: found out]")] = None
+    sensor: Annotated[
+        list[str] | None, typer.Option(help="Column that is a sensor; repeatable. [default: found out]")
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="A number or text (`-200`, `Bad`) that means no reading; repeatable. [default: found out]"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class WriteFlags:
+    """Flags of what is written, and where."""
+
+    out: Annotated[
+        str | None,
+        typer.Option(help="The filled file; `-`: standard output. [default: beside the input, as NAME-filled.csv]"),
+    ] = None
+    in_place: Annotated[bool, typer.Option("--in-place", help="Replace the input by the filled file.")] = False
+    flags: Annotated[
+        bool, typer.Option("--flags", help="Add columns of method and bounds beside each column of readings.")
+    ] = False
+    flags_out: Annotated[
+        Path | None, typer.Option(help="Write a CSV file with method and bounds of each hole, one a row.")
+    ] = None
+    insert_rows: Annotated[bool, typer.Option("--insert-rows", help="Insert rows for the steps that have none.")] = (
+        False
+    )
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page with numbers and pictures.")] = None
+
+
+@expand_flags
+def fill(
+    *,
+    file: Annotated[
+        str, typer.Argument(help="CSV, TSV, JSON lines, Parquet or Arrow, also gzip; `-`: standard input.")
+    ],
+    reading: ReadFlags,
+    writing: WriteFlags,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Folder with a fitted closed form, which fills instead of one fitted to the file."),
+    ] = None,
+    save_model: Annotated[Path | None, typer.Option(help="Write the closed form that filled into this folder.")] = None,
+    max_gap: Annotated[
+        int | None, typer.Option(min=1, help="Longest gap in steps to fill. [default: what the readings support]")
+    ] = None,
+) -> None:
+    """Fill the holes of a file and give the same table back: same rows, columns, order and observed cells.
+
+    What the file is, and which of its cells were filled, goes to standard output; to standard error if the filled file
+    goes to standard output.
+
+    Exit codes: 0: the filled file was written, and each hole left in it is counted with its reason; 1: it was written,
+    but none of its holes could be filled; 2: the file cannot be read, filled or written. A file that is written appears
+    whole or not at all.
+    """
+    from glaim_stream.errors import SettingsError
+    from glaim_stream.tables.cells import fill_cells
+    from glaim_stream.tables.page import page
+    from glaim_stream.tables.summary import described, summed
+    from glaim_stream.tables.user_file import cells_of, open_file, write
+
+    target = _target(file, writing)
+    say = _say(sys.stderr if target == PIPE else sys.stdout)
+    form = None if model is None else _model(model)
+    name = "standard input" if file == PIPE else Path(file).name
+    user_file = open_file(
+        name,
+        _content(file),
+        time=reading.time,
+        timezone=reading.timezone,
+        date_order=reading.date_order or "",
+        decimal=reading.decimal,
+        group=reading.group,
+        sensors=tuple(reading.sensor or ()),
+        missing=tuple(reading.missing or ()),
+    )
+    cells = cells_of(user_file)
+    known = described(name, user_file.form, len(cells.times_ms), gzipped=user_file.gzipped)
+    say(known)
+    with _progress() as progress:
+        outcome = fill_cells(cells, form=form, max_gap=max_gap, timezone=user_file.form.timezone, progress=progress)
+    compress = target.endswith(".gz") or (user_file.gzipped and target in (PIPE, file))
+    with _opened(target) as out:
+        inserted = write(
+            user_file, cells, outcome, out, flags=writing.flags, insert_rows=writing.insert_rows, compress=compress
+        )
+    lines = summed(outcome, cells.holes, inserted if writing.insert_rows else None)
+    say([*lines, f"wrote {'standard output' if target == PIPE else target}"])
+    if writing.flags_out is not None:
+        _write_flags(writing.flags_out, cells, outcome)
+        say([f"wrote {writing.flags_out}"])
+    if writing.report is not None:
+        with _opened(str(writing.report)) as out:
+            out.write(page(name, [*known, *lines], outcome, cells.holes).encode())
+        say([f"wrote {writing.report}"])
+    if save_model is not None:
+        if outcome.result.form is None:
+            raise SettingsError(f"no closed form could be fitted: {outcome.result.refused}")
+        outcome.result.form.save(save_model)
+        say([f"wrote the closed form to {save_model}"])
+    if cells.holes and not outcome.filled:
+        raise typer.Exit(EXIT_NOTHING_FILLED)
+
+
+def _target(file: str, writing: WriteFlags) -> str:
+    """Where the filled file goes: a path, or PIPE.
+
+    Raises:
+        SettingsError: two files to write are one, or one of them is the input.
+    """
+    from glaim_stream.errors import SettingsError
+    from glaim_stream.tables.output_files import same_file
+
+    others = [path for path in (writing.flags_out, writing.report) if path is not None]
+    if writing.in_place:
+        if writing.out is not None or file == PIPE:
+            raise SettingsError("expected --in-place with a file and without --out")
+        target = file
+    elif writing.out is not None:
+        target = writing.out
+        if PIPE not in (file, target) and same_file(Path(file), Path(target)):
+            raise SettingsError(f"--out {target} is the input: name another file, or give --in-place")
+    elif file == PIPE:
+        target = PIPE
+    else:
+        path = Path(file)
+        stem, dot, suffixes = path.name.partition(".")
+        target = str(path.with_name(f"{stem}-filled{dot}{suffixes}"))
+        if Path(target).exists():
+            raise SettingsError(f"{target} exists: replace it with --out {target}, or name another file")
+    for index, path in enumerate(others):
+        taken = [Path(each) for each in (file, target) if each != PIPE] + others[:index]
+        if any(same_file(path, each) for each in taken):
+            raise SettingsError(f"{path} is also the input or another output: name another file")
+    return target
+
+
+def _content(file: str) -> bytes:
+    from glaim_stream.errors import SettingsError
+
+    if file == PIPE:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def _opened(target: str) -> Iterator[IO[bytes]]:
+    from glaim_stream.errors import SettingsError
+    from glaim_stream.tables.output_files import whole_file
+
+    if target != PIPE:
+        with whole_file(Path(target)) as file:
+            yield file
+        return
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What is left in the buffer would be written again when Python ends, and fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SettingsError(f"standard output cannot be written: {error.strerror or error}") from error
+
+
+def _model(folder: Path) -> ClosedForm:
+    from glaim_stream.imputers.gaussian.form import ClosedForm
+
+    return ClosedForm.load(folder)
+
+
+def _write_flags(path: Path, cells: Cells, outcome: Outcome) -> None:
+    """Write method and bounds of the holes: row (from 1), time, group, sensor, method, value, lower, upper."""
+    import csv
+    import io
+
+    import numpy as np
+
+    from glaim_stream.tables.grid import NO_TIME
+    from glaim_stream.times import text_of_ms
+
+    with _opened(str(path)) as out:
+        text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("row", "time", "group", "sensor", "method", "value", "lower", "upper"))
+        for column, done in zip(cells.columns, outcome.columns, strict=True):
+            methods = done.methods()
+            for row in np.flatnonzero(column.hole).tolist():
+                time_ms = int(cells.times_ms[row])
+                numbers = (float(each[row]) for each in (done.value, done.lower, done.upper))
+                writer.writerow(
+                    (
+                        row + 1,
+                        "" if time_ms == NO_TIME else text_of_ms(time_ms),
+                        cells.groups[column.group[row]],
+                        cells.sensors[column.sensor[row]],
+                        methods[row],
+                        *(repr(number) if np.isfinite(number) else "" for number in numbers),
+                    )
+                )
+        text.flush()
+        text.detach()
+
+
+def _say(stream: IO[str]) -> Callable[[Sequence[str]], None]:
+    from glaim_stream.dlq.printable import printable
+
+    def say(lines: Sequence[str]) -> None:
+        for line in lines:
+            print(printable(line), file=stream)
+        stream.flush()
+
+    return say
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], object]]:
+    """Report work that takes long: a line that is overwritten on a terminal, else one every few seconds."""
+    every_s = 0.2 if sys.stderr.isatty() else 5.0
+    end = "\r" if sys.stderr.isatty() else "\n"
+    last_s = time.monotonic()
+    shown = False
+
+    def progress(task: str, done: int, total: int) -> None:
+        nonlocal last_s, shown
+        if time.monotonic() - last_s >= every_s:
+            last_s, shown = time.monotonic(), True
+            print(f"{task}: {done:,} of {total:,}   ", end=end, file=sys.stderr, flush=True)
+
+    yield progress
+    if shown and end == "\r":
+        print(" " * 60, end=end, file=sys.stderr, flush=True)

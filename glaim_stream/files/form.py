@@ -1,0 +1,121 @@
+"""The form of a file of readings as it was found out, and the readings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+NO_TIME = int(np.iinfo(np.int64).min)  # numpy's NaT: -1 would be a millisecond of 1969
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """Form of a file of separated text; `lines` of it are counted from 0, and blank ones count."""
+
+    encoding: str = "utf-8"  # "utf-8", "utf-16-le", "utf-16-be" or "latin-1", in which every byte is valid
+    byte_order_mark: bool = False
+    newline: str = "\n"  # of the first line
+    separator: str = ","  # " ": any number of blanks and tabs
+    header: tuple[str, ...] = ()  # names as they stand in the file
+    header_line: int = 0
+    preamble: tuple[str, ...] = ()  # lines above the header
+    below_header: tuple[str, ...] = ()  # lines of units or types between the header and the readings
+    footer: tuple[str, ...] = ()  # lines of another shape below the readings
+
+
+@dataclass(frozen=True, slots=True)
+class NumberForm:
+    """How a column writes numbers: its decimal sign and the sign between thousands ("" for none)."""
+
+    decimal: str = "."
+    thousands: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentinel:
+    """A number far outside of a column's other values that may stand for no value."""
+
+    column: str
+    value: float
+    count: int
+    below: float  # the nearest values on both sides; NaN where there is none
+    above: float
+    taken: bool  # as no value; otherwise the cells stay observed, and a note names the flag
+
+
+@dataclass(frozen=True, slots=True)
+class FileForm:
+    """What a file is. `time`, `group`, `sensor` and `value` name columns; "" where there is none.
+
+    A time of several columns joins their names by `+`: `Date+Time`, `year+month+day+hour`. In a long file each row is a
+    reading: `sensor` names it and `value` holds it.
+    """
+
+    kind: str  # csv, jsonl, parquet or arrow
+    compression: str  # gzip or ""
+    columns: tuple[str, ...]  # all columns of the file, in its order
+    time: str
+    sensors: tuple[str, ...]
+    text: TextForm | None = None
+    timezone: str = "UTC"  # of stamps that carry no zone
+    date_order: str = ""  # dmy or mdy, where it matters
+    first_ms: int = NO_TIME
+    last_ms: int = NO_TIME
+    step_ms: int = 0  # most frequent distance of two stamps of a group
+    layout: str = "wide"  # or "long"
+    group: str = ""
+    sensor: str = ""
+    value: str = ""
+    name_separator: str = ""  # the columns of a wide file are <group><separator><sensor>
+    numbers: Mapping[str, NumberForm] = field(default_factory=dict)  # by column, of text files
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by column: words that stand for no value
+    sentinels: tuple[Sentinel, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)  # by column
+    unused: Mapping[str, str] = field(default_factory=dict)  # reason by column
+    duplicates: int = 0  # rows whose group and time occurred before
+    out_of_order: int = 0  # rows that are older than one before them in their group
+    lateness_ms: int = 0  # by how much at most
+    untimed: int = 0  # rows without a time
+    notes: tuple[str, ...] = ()  # sentences to print
+
+    @property
+    def taken(self) -> dict[str, tuple[float, ...]]:
+        """Numbers that were taken as no value, by column."""
+        found: dict[str, tuple[float, ...]] = {}
+        for each in self.sentinels:
+            if each.taken:
+                found[each.column] = (*found.get(each.column, ()), each.value)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The readings of a file, row by row in its order; NaN where there is no value.
+
+    `values` are float64 [C, R] of C sensors, in the order of `form.sensors`. In a long file they are [1, R], and
+    `sensor_of_row` holds the index into `form.sensors`, -1 where the row names none.
+    """
+
+    form: FileForm
+    table: pa.Table  # all columns: numbers where the column holds numbers, else as in the file
+    times_ms: NDArray[np.int64]  # [R]; NO_TIME where the row has none
+    groups: tuple[str, ...]  # names; empty where the file names no group
+    group_of_row: NDArray[np.int64]  # [R]; -1 where the row names none, 0 everywhere in a file without groups
+    values: NDArray[np.float64]
+    sensor_of_row: NDArray[np.int64] | None = None
+    places: tuple[int, ...] = ()  # of each sensor's column in the file (of a long file: of the value's)
+    line_of_row: NDArray[np.int64] | None = None  # of text: the line of each row, counted from 0
+
+    @property
+    def timed(self) -> NDArray[np.bool_]:
+        """Rows with a time, bool [R]."""
+        return np.asarray(self.times_ms != NO_TIME)
+
+    @property
+    def rows(self) -> int:
+        """R, the rows of the file."""
+        return len(self.times_ms)

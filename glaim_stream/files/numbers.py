@@ -1,0 +1,211 @@
+"""Reads columns of text as numbers, under the one way of writing them that all cells of a column prove."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from glaim_stream.errors import SettingsError, listed
+from glaim_stream.files.form import NumberForm
+
+# Signs between thousands: comma, point, apostrophes, and blanks that a line cannot be broken at. A plain blank too.
+_APOSTROPHES, _BLANKS = "'\u2019", "\u00a0\u202f\u2009 "
+_EXPONENT = r"([eE][+-]?\d+)?"
+_PLAIN = {sign: rf"^[+-]?(\d+(\{sign}\d*)?|\{sign}\d+){_EXPONENT}$" for sign in ".,"}
+_MARKS = {",": ",", ".": r"\.", "'": f"[{_APOSTROPHES}]", " ": f"[{_BLANKS}]"}
+MOST_WORDS = 8  # of one column
+USUAL = (
+    "", "-", "--", "---", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
+    "N/A", "NA", "NULL", "NaN", "None", "n/a", "na", "nan", "null", "NAN", "none", "?", "inf", "-inf", "Inf", "-Inf",
+)  # fmt: skip
+
+
+def _pattern(decimal: str, thousands: str) -> str:
+    if not thousands:
+        return _PLAIN[decimal]
+    mark = _MARKS[thousands]
+    grouped = rf"[1-9]\d{{0,2}}({mark}\d{{3}})+|[1-9]\d?({mark}\d{{2}})+{mark}\d{{3}}"  # 0.123 has no thousands
+    return rf"^[+-]?({grouped}|\d{{1,3}})(\{decimal}\d*)?{_EXPONENT}$"
+
+
+_FORMS = [
+    *((NumberForm(decimal), _pattern(decimal, "")) for decimal in ".,"),
+    *(
+        (NumberForm(decimal, thousands), _pattern(decimal, thousands))
+        for decimal in ".,"
+        for thousands in (",", ".", "'", " ")
+        if thousands != decimal
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A column read as numbers: float64 with nulls, how it was written, and words that stand for no value."""
+
+    values: Any  # an Arrow array of float64, or of int64 where every cell is a whole number
+    form: NumberForm
+    words: tuple[str, ...] = ()
+
+
+def number_columns(
+    columns: Mapping[str, Any], *, missing: Sequence[str], decimal: str, separator: str, name: str
+) -> tuple[dict[str, Numbers], dict[str, str], list[str]]:
+    """The columns of text that hold numbers; why columns that mostly hold numbers do not; and notes.
+
+    Args:
+        columns: Arrow columns of text, without blanks around the cells.
+        missing: words that mean no value, besides the usual ones.
+        decimal: the decimal sign, or "": found out.
+        separator: of the file's cells.
+        name: of the file.
+
+    Raises:
+        SettingsError: a column's numbers can be read in two ways.
+    """
+    open_columns: dict[str, tuple[Any, list[NumberForm], tuple[str, ...]]] = {}
+    odd: dict[str, str] = {}
+    notes: list[str] = []
+    for column, cells in columns.items():
+        filled = _filled(cells, missing)
+        fitting, words, strange = _forms(filled)
+        if strange:
+            odd[column] = strange
+        if fitting:
+            open_columns[column] = (cells, fitting, words)
+    proven = {forms[0].decimal for _, forms, _ in open_columns.values() if len({each.decimal for each in forms}) == 1
+              and _shows_decimals(forms)}  # fmt: skip
+    found = {}
+    for column, (cells, forms, words) in open_columns.items():
+        form, note = _one(column, cells, forms, proven, decimal, separator, (*missing, *words), name)
+        found[column] = Numbers(_values(cells, form, (*missing, *words)), form, words)
+        notes += note
+    return found, odd, notes
+
+
+def _filled(cells: Any, missing: Sequence[str]) -> Any:
+    """The different cells that hold anything."""
+    cells = pc.unique(cells.drop_null())
+    return cells.filter(pc.invert(pc.is_in(cells, pa.array([*USUAL, *missing], cells.type))))
+
+
+def _forms(filled: Any) -> tuple[list[NumberForm], tuple[str, ...], str]:
+    """Ways of writing that all cells fit, except a few words; else a reason why a column of numbers is none."""
+    filled = pc.replace_substring(filled, "\u2212", "-")
+    if not len(filled):
+        return [NumberForm()], (), ""
+    digits = pc.match_substring_regex(filled, r"\d")
+    numeric, words = filled.filter(digits), filled.filter(pc.invert(digits)).to_pylist()
+    codes = [word for word in numeric.slice(0, 1000).to_pylist() if word.startswith("#")]
+    if codes:  # #DIV/0! of a spreadsheet
+        numeric = numeric.filter(pc.invert(pc.match_substring_regex(numeric, "^#")))
+        words += codes
+    if not len(numeric) or len(words) > MOST_WORDS or len(words) > len(numeric) + 2:
+        return [], (), ""
+    fitting = [form for form, pattern in _FORMS if pc.all(pc.match_substring_regex(numeric, pattern)).as_py()]
+    if fitting:
+        return fitting, tuple(words), ""
+    most, (form, pattern) = max(
+        ((pc.sum(pc.match_substring_regex(numeric, pattern)).as_py(), (form, pattern)) for form, pattern in _FORMS),
+        key=lambda each: each[0],
+    )
+    if most < len(numeric) / 2:
+        return [], (), ""
+    strange = numeric.filter(pc.invert(pc.match_substring_regex(numeric, pattern)))[0].as_py()
+    return [], (), f"its cells are no numbers in one way of writing: {strange!r} beside those with {_said(form)}"
+
+
+def _said(form: NumberForm) -> str:
+    sign = {".": "a decimal point", ",": "a decimal comma"}[form.decimal]
+    return sign + (f" and {form.thousands!r} between thousands" if form.thousands else "")
+
+
+def _shows_decimals(forms: Sequence[NumberForm]) -> bool:
+    return any(form.decimal == "," or not form.thousands for form in forms)
+
+
+def _one(
+    column: str, cells: Any, forms: list[NumberForm], proven: set[str], decimal: str, separator: str,
+    missing: Sequence[str], name: str,
+) -> tuple[NumberForm, list[str]]:  # fmt: skip
+    """The one form of a column; forms that read the same numbers are one.
+
+    Raises:
+        SettingsError: two forms read different numbers, and nothing decides.
+    """
+    if decimal:
+        forms = [form for form in forms if form.decimal == decimal]
+        if not forms:
+            raise SettingsError(f"{name}, column {column!r}: expected numbers with {decimal!r} as decimal sign")
+    distinct = pc.unique(cells.drop_null())
+    readings = [_values(distinct, form, missing) for form in forms]
+    different = [0]
+    for at in range(1, len(forms)):
+        if all(not readings[at].equals(readings[known]) for known in different):
+            different.append(at)
+    if len(different) == 1:
+        return forms[0], []
+    if len(proven) == 1:
+        # Other columns of the file prove which sign is the decimal one: programs write one way.
+        kept = [at for at in different if forms[at].decimal in proven]
+        plain = [at for at in kept if not forms[at].thousands]
+        if len(kept) == 1 or plain:
+            return forms[(plain or kept)[0]], []
+    at = _first_difference(readings, different)
+    text = distinct[at].as_py()
+    first, second = (readings[each][at].as_py() for each in different[:2])
+    plain_point = forms[0] == NumberForm(".")
+    if separator == "," and plain_point and _one_width(distinct):
+        # Programs that write a decimal comma separate cells by something else, and %.3f writes three digits always.
+        return forms[0], [f"{column!r}: {text} is read as {first:g}: the point is the decimal sign"]
+    raise SettingsError(
+        f"{name}, column {column!r}: {text} may be {first:.12g} or {second:.12g}, and no cell of the file shows which: "
+        "state the decimal sign (--decimal . or --decimal ,)"
+    )
+
+
+def _one_width(distinct: Any) -> bool:
+    """Whether every number has exactly three digits behind its point."""
+    cells = distinct.filter(pc.match_substring_regex(distinct, r"^[+-]?\d"))
+    return bool(pc.all(pc.match_substring_regex(cells, r"\.\d{3}$")).as_py())
+
+
+def _first_difference(readings: Sequence[Any], different: Sequence[int]) -> int:
+    first, second = (readings[each].to_numpy(zero_copy_only=False).astype(float) for each in different[:2])
+    unlike = (first != second) & np.isfinite(first) & np.isfinite(second)
+    return int(np.flatnonzero(unlike)[0])
+
+
+def _values(cells: Any, form: NumberForm, missing: Sequence[str]) -> Any:
+    """Cells as numbers, null where there is none; whole numbers as int64."""
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    cells = pc.if_else(pc.is_in(cells, pa.array([*USUAL, *missing], cells.type)), None, cells)
+    cells = pc.replace_substring(cells, "\u2212", "-")
+    if form.thousands:
+        cells = pc.replace_substring_regex(cells, f"{_MARKS[form.thousands]}", "")
+    if form.decimal == ",":
+        cells = pc.replace_substring(cells, ",", ".")
+    cells = pc.replace_substring_regex(cells, r"^\+", "")
+    whole = pc.all(pc.match_substring_regex(cells, r"^-?\d{1,18}$")).as_py()
+    return pc.cast(cells, pa.int64() if whole and cells.null_count < len(cells) else pa.float64())
+
+
+def described(found: Mapping[str, Numbers]) -> list[str]:
+    """Notes on how numbers are written, and on words for no value."""
+    notes = []
+    comma = [column for column, each in found.items() if each.form.decimal == ","]
+    marked = [column for column, each in found.items() if each.form.thousands]
+    if comma:
+        notes.append(f"decimal commas in {listed(comma)}")
+    if marked:
+        notes.append(f"signs between thousands in {listed(marked)}")
+    for column, each in found.items():
+        if each.words:
+            notes.append(f"no value in {column!r}: {listed([repr(word) for word in each.words])}, among its numbers")
+    return notes

@@ -1,0 +1,197 @@
+"""Tells sensors from the other columns of a file: groups, row numbers, flags, codes, places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from glaim_stream.errors import SettingsError, listed
+
+SENSOR_WORDS = ("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point")
+VALUE_WORDS = ("value", "reading", "val", "measurement", "data")
+SEPARATORS = (".", "/", ":", "|")
+_FLAG = re.compile(
+    r"flag|status|quality|qualifier|\bqc|_qc|qc_|_qa$|\bqa\b|\bcd$|_cd$|code|state$|mode$|class|alarm|valid|event|label|"
+    r"anomaly|changepoint|source$|holiday|weekday|workingday|season|error",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(
+    r"^(lat|lon|lng|long|latitude|longitude|elev|elevation|altitude|easting|northing)(_.*|\b.*)?$", re.I
+)
+_COORDINATE = re.compile(r"^(lat|lon|lng|latitude|longitude)$", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(^|[_ .])(id|uid|uuid|no|nr|num|idx|index|record|recno|seq|row|rownum|entry)$|"
+    r"^(id|index)[_ ]|^unnamed|_id$|[a-z]Id$",
+)
+_GROUP = re.compile(
+    r"station|site|device|mote|node|machine|pump|unit|sensor|location|group|turbine|asset|equipment|building|meter|"
+    r"_id$|^id$|[a-z]Id$|name|plant",
+    re.IGNORECASE,
+)
+_MOST_CODES = 5
+_ENOUGH_ROWS = 20
+
+
+def unused_columns(
+    numbers: Mapping[str, Any], all_columns: Sequence[str], groups: int, *, odd: Mapping[str, str]
+) -> dict[str, str]:
+    """Reasons by column why it is no sensor.
+
+    Args:
+        numbers: columns that hold numbers, without those of time and group.
+        all_columns: columns of the file, without those of time and group.
+        groups: number of groups of the file.
+        odd: reasons for columns that mostly hold numbers.
+    """
+    unused = {}
+    for column in all_columns:
+        if column in odd:
+            unused[column] = odd[column]
+        elif column not in numbers:
+            unused[column] = "no numbers"
+        else:
+            reason = _reason(column, numbers[column], groups)
+            if reason:
+                unused[column] = reason
+    return unused
+
+
+def _reason(column: str, cells: Any, groups: int) -> str:
+    values = np.asarray(pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return "no value at all"
+    whole = bool((known == np.rint(known)).all())
+    if whole and len(values) > 2 and len(known) == len(values) and (np.diff(values) == 1).all():
+        return "counts the rows"
+    levels = np.unique(known)
+    plain = column.strip().strip('"')
+    if _COORDINATE.match(plain) or (_PLACE.match(plain) and len(levels) <= max(groups, 1) * 2):
+        return "a place"
+    if not whole:
+        return ""
+    if _NUMBER.search(plain.lower() if not re.search(r"[a-z]Id$", plain) else plain):
+        return "numbers that name something"
+    if len(levels) <= 20 and len(levels) < len(known) and _FLAG.search(plain):
+        return "flags or codes"
+    small = 1 < len(levels) <= _MOST_CODES and levels[0] >= 0 and levels[-1] <= 9
+    if small and len(known) >= _ENOUGH_ROWS and pa.types.is_integer(cells.type):  # 1, not 1.0
+        return "flags or codes"
+    return ""
+
+
+def name_separator(names: Sequence[str]) -> str:
+    """The separator that splits every name into group and sensor, with equal sensors in all groups; else ""."""
+    for separator in SEPARATORS:
+        pairs = [tuple(name.split(separator, 1)) for name in names]
+        if all(len(pair) == 2 and all(pair) for pair in pairs):
+            groups, sensors = {pair[0] for pair in pairs}, {pair[-1] for pair in pairs}
+            if len(groups) > 1 and len(set(pairs)) == len(groups) * len(sensors):
+                return separator
+    return ""
+
+
+def naming_columns(table: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[str]:
+    """Columns that hold names: text, and whole numbers whose column is called as a group or an id."""
+    return [
+        column
+        for column, cells in table.items()
+        if (column in numbers and pa.types.is_integer(numbers[column].type) and _GROUP.search(column))
+        or (column not in numbers and pa.types.is_string(cells.type))
+    ]
+
+
+def telling_columns(table: Mapping[str, Any], numbers: Mapping[str, Any], times: np.ndarray[Any, Any]) -> list[str]:
+    """Columns whose names distinguish the rows of one time: groups, or sensors of a long file."""
+    distinct = len(np.unique(times))
+    if distinct == len(times):
+        return []
+    found = []
+    for column, cells in table.items():
+        codes = _codes(column, cells, numbers)
+        if codes is None:
+            continue
+        pairs = len(np.unique(_paired(times, codes)))
+        if pairs > distinct * 1.5 or pairs == len(times):
+            found.append(column)
+    return found
+
+
+def _paired(times: np.ndarray[Any, Any], codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    place = np.unique(times, return_inverse=True)[1]
+    return np.asarray(place * (int(codes.max()) + 1) + codes)
+
+
+def _codes(column: str, cells: Any, numbers: Mapping[str, Any]) -> np.ndarray[Any, Any] | None:
+    """Codes of the names in a column; None where it holds measurements."""
+    if column in numbers and not (pa.types.is_integer(numbers[column].type) and _GROUP.search(column)):
+        return None
+    if column in numbers:
+        cells = numbers[column]
+    elif pa.types.is_dictionary(cells.type):
+        cells = cells.cast(pa.string())
+    elif not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return None
+    encoded = cells.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    size = len(encoded.dictionary)
+    if size < 2 or size > max(2, len(cells) / 2):
+        return None
+    return np.asarray(encoded.indices.fill_null(size), np.int64)
+
+
+def layout(
+    telling: Sequence[str], measures: Sequence[str], table: Mapping[str, Any], times: np.ndarray[Any, Any],
+    numbers: Mapping[str, Any], *, name: str,
+) -> tuple[str, str, str, str]:  # fmt: skip
+    """The layout, and the columns of groups, sensors and values; "" where there is none.
+
+    Raises:
+        SettingsError: it is unclear which column is the group, or the sensor.
+    """
+    if not telling:
+        return "wide", "", "", ""
+    value = next((each for word in VALUE_WORDS for each in measures if each.lower() == word), "")
+    sensor = next((each for word in SENSOR_WORDS for each in telling if each.lower() == word), "")
+    if len(measures) == 1 and (value or sensor):
+        value = value or measures[0]
+    if value and (sensor or len(measures) == 1):
+        names = [each for each in telling if each not in numbers]
+        if not sensor and len(telling) == 1:
+            sensor = telling[0]
+        others = [each for each in telling if each != sensor]
+        if sensor and len(others) <= 1:
+            return "long", others[0] if others else "", sensor, value
+        raise SettingsError(
+            f"{name}: columns {', '.join(names or telling)} distinguish the rows of a time, and it is unclear which "
+            f"is the sensor: give --layout long --sensor COLUMN --value {value} and perhaps --group COLUMN"
+        )
+    if len(telling) > 1:
+        telling = _simplest(telling, table, numbers, times)
+    if len(telling) > 1:
+        raise SettingsError(
+            f"{name}: columns {listed(list(telling))} distinguish the rows of a time, and it is unclear which is the "
+            "group: give --group COLUMN"
+        )
+    return "wide", telling[0], "", ""
+
+
+def _simplest(
+    telling: Sequence[str], table: Mapping[str, Any], numbers: Mapping[str, Any], times: np.ndarray[Any, Any]
+) -> list[str]:
+    """Of columns that divide the rows alike (a number and a name of each station) the first, else all."""
+    found = {column: _codes(column, table[column], numbers) for column in telling}
+    codes = {column: each for column, each in found.items() if each is not None}
+    first = telling[0]
+    for column in telling[1:]:
+        one, other = codes[first], codes[column]
+        together = len(np.unique(_paired(one, other)))
+        if together != max(len(np.unique(one)), len(np.unique(other))):
+            return list(telling)
+    return [max(telling, key=lambda column: len(np.unique(codes[column])))]

@@ -1,0 +1,158 @@
+"""Notices numbers that stand for no value by their shape: one number, repeated, far outside of all others.
+
+A number between the smallest and the largest of the other values is never one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.files.form import Sentinel
+
+# Numbers that instruments and archives write for no value: -99, -999.25, -9999, 9999.9, 1e+20, limits of integers.
+_NINES = re.compile(r"-9{2,}(\.(9+|0|25))?|9{4,}(\.9+)?|999\.9+|99\.99|-?9\.99\d*e\+?\d+|-?1e\+(20|30|36)")
+_LIMITS = {-32768.0, 32767.0, 65535.0, -2147483648.0, 2147483647.0, -6999.0, -7777.0, -8888.0, -7999.0, 7999.0}
+_MOST = 3  # different ones at one end of a column
+_LEVELS = 8  # of other values, to tell what is far from them
+_MOST_ZEROS = 0.4  # of the values, where zeros in a block are remarkable
+_NEIGHBOURS = 20  # levels whose distances tell how far apart the values at an end lie
+
+
+def sentinels(
+    columns: Mapping[str, NDArray[np.float64]],
+    told: Sequence[float] = (),
+    told_of: Mapping[str, Sequence[float]] | None = None,
+) -> tuple[Sentinel, ...]:
+    """Numbers of the columns that stand for no value, or may.
+
+    Args:
+        columns: values by column, float64 with NaN for none.
+        told: numbers that a person stated; they are taken wherever they stand.
+        told_of: the same by column.
+    """
+    found: list[Sentinel] = []
+    open_ends: list[tuple[str, Sentinel]] = []
+    for column, values in columns.items():
+        levels, counts = np.unique(values[np.isfinite(values)], return_counts=True)
+        for number in (*told, *(told_of or {}).get(column, ())):
+            at = np.flatnonzero(levels == number)
+            if len(at):
+                found.append(_sentinel(column, levels, counts, int(at[0]), taken=True))
+                levels, counts = np.delete(levels, at), np.delete(counts, at)
+        for place in _outside(levels, counts):
+            sure, maybe = _judged(levels, counts, place)
+            if sure:
+                found.append(_sentinel(column, levels, counts, place, taken=True))
+            elif maybe:
+                open_ends.append((column, _sentinel(column, levels, counts, place, taken=False)))
+        block = _zero_block(values, levels)
+        if block is not None:
+            open_ends.append((column, replace(block, column=column)))
+    known = {each.value for each in found if each.taken}
+    for column, each in open_ends:
+        # What is sure in one column of a file is so in another one where it also lies alone and outside.
+        sure = each.value in known and each.value != 0 and abs(each.value) > 1
+        found.append(Sentinel(column, each.value, each.count, each.below, each.above, sure))
+    order = {column: place for place, column in enumerate(columns)}
+    return tuple(sorted(found, key=lambda each: (order[each.column], each.value)))
+
+
+def note(sentinel: Sentinel) -> str:
+    """A sentence on a sentinel, with its count and its two neighbours."""
+    count = "once" if sentinel.count == 1 else f"{sentinel.count} times"
+    sides = [
+        text for text, value in (("below", sentinel.below), ("above", sentinel.above)) if np.isfinite(value)
+        for text in [f"the next value {text} is {value:g}"]
+    ]  # fmt: skip
+    where = f"{sentinel.value:g} stands {count} in {sentinel.column!r}; {', '.join(sides) or 'there is no other value'}"
+    if sentinel.taken:
+        return f"{where}: taken as no value"
+    return f"{where}: kept as a reading; if it stands for no value, state --missing {sentinel.value:g}"
+
+
+def _sentinel(column: str, levels: NDArray[np.float64], counts: NDArray[np.int64], at: int, *, taken: bool) -> Sentinel:
+    below = float(levels[at - 1]) if at else np.nan
+    above = float(levels[at + 1]) if at + 1 < len(levels) else np.nan
+    return Sentinel(column, float(levels[at]), int(counts[at]), below, above, taken)
+
+
+def _outside(levels: NDArray[np.float64], counts: NDArray[np.int64]) -> list[int]:
+    """Places of levels at both ends that are apart from the others, outermost first."""
+    places: list[int] = []
+    for ends in (range(min(_MOST, len(levels) - 1)), range(len(levels) - 1, max(len(levels) - 1 - _MOST, 0), -1)):
+        inner: list[int] = []
+        for at in ends:
+            inner.append(at)
+            low, high = _rest(levels, at)
+            if high < low or len(levels) < 2:
+                continue
+            if _is_far(levels, at):
+                places += [each for each in inner if each not in places]
+                inner = []
+    return places
+
+
+def _rest(levels: NDArray[np.float64], at: int) -> tuple[int, int]:
+    """The places of the levels on the inner side of one near an end, both inclusive."""
+    return (at + 1, len(levels) - 1) if at < len(levels) / 2 else (0, at - 1)
+
+
+def _gap(levels: NDArray[np.float64], at: int) -> tuple[float, float, float]:
+    """Distance to the next level inwards, spread of all levels inwards, and usual distance near that end."""
+    low, high = _rest(levels, at)
+    if high < low:
+        return 0.0, 0.0, 0.0
+    inner = levels[low : high + 1]
+    from_low = at < low
+    gap = float(inner[0] - levels[at] if from_low else levels[at] - inner[-1])
+    near = np.diff(inner[: _NEIGHBOURS + 1] if from_low else inner[-_NEIGHBOURS - 1 :])
+    return gap, float(inner[-1] - inner[0]), float(near.max()) if len(near) else 0.0
+
+
+def _is_far(levels: NDArray[np.float64], at: int) -> bool:
+    gap, spread, near = _gap(levels, at)
+    return gap > spread or (gap > 5 * near and gap > 0.1 * spread) or (at == 0 and levels[0] < 0 <= levels[1])
+
+
+def _judged(levels: NDArray[np.float64], counts: NDArray[np.int64], at: int) -> tuple[bool, bool]:
+    """Whether a level surely stands for no value, and whether it may."""
+    value, count = float(levels[at]), int(counts[at])
+    low, high = _rest(levels, at)
+    inner, inner_counts = levels[low : high + 1], counts[low : high + 1]
+    gap, spread, _ = _gap(levels, at)
+    shaped = bool(_NINES.fullmatch(f"{value:g}")) or value in _LIMITS
+    far = gap > spread and gap > abs(value) / 3
+    repeated = count >= 2 and count >= 2 * float(np.median(inner_counts))
+    if shaped and far and (count >= 2 or (abs(value) >= 999 and gap > 10 * spread)):
+        return True, True
+    if shaped and repeated and count >= 3 and abs(value) >= 99 and not inner.min() <= value <= inner.max():
+        return True, True
+    # A round negative number, again and again, where nothing else is negative, or is by far less.
+    negative = value <= -10 and value == round(value) and value % 10 == 0 and inner.min() > value / 4
+    if negative and repeated and count >= 3:
+        return True, True
+    if value == 0:
+        return False, False  # nothing is the most usual number of all; blocks of it are looked at apart
+    impossible = gap > spread / 2 or value == -1
+    return False, (repeated and count >= 3 and impossible and len(inner) >= _LEVELS) or (shaped and far)
+
+
+def _zero_block(values: NDArray[np.float64], levels: NDArray[np.float64]) -> Sentinel | None:
+    """Zeros in a block of a sensor that is never near 0 otherwise: it may have been off."""
+    if len(levels) <= _LEVELS or levels[0] != 0:
+        return None
+    gap, spread, near = _gap(levels, 0)
+    zero = values == 0
+    if not (gap > 0.3 * spread and gap > 3 * near):
+        return None
+    if zero.sum() > _MOST_ZEROS * np.isfinite(values).sum():
+        return None  # nights, and days without rain
+    runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[0], zero.astype(np.int8), [0]]))))[::2]
+    if not len(runs) or runs.max() < 3:
+        return None
+    return Sentinel("", 0.0, int(zero.sum()), np.nan, float(levels[1]), False)

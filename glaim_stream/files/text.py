@@ -1,0 +1,371 @@
+"""Finds out the shape of separated text - encoding, separator, header - and splits it into columns of text."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+from numpy.typing import NDArray
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.files.form import TextForm
+
+# A comma comes late: it also stands in numbers and in names such as "Level, m". Blanks are the last resort.
+SEPARATORS = ("\t", ";", "|", ",", " ")
+SEPARATOR_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}
+COMMENTS = ("#", "%", "//", "!")
+_MOST_FOOTER = 50  # lines
+_SAMPLE = 3000  # lines in which separator and header are looked for
+_NUMBER = re.compile(r"[+-]?(\d[\d.,' \u00a0\u202f]*)([eE][+-]?\d+)?|[+-]?[.,]\d+")
+_TIME = re.compile(
+    r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b|^\d{1,2}[:.]\d{2}[:.]\d{2}|^\d{1,2}:\d{2}|^\d{4}-\d\d|"
+    r"^\d{1,2}[-/ ]?[A-Za-z]{3}[-/ ]?\d"
+)
+_WIDTH = re.compile(r"\d+[a-z]")  # 15s: the type line of a USGS file
+_TIME_WORD = re.compile(r"time|date|datum|zeit|uhr|fecha|hora|jour|heure|year|month|yyyy|\bts\b|stamp", re.IGNORECASE)
+_BLANK_WORDS = {"", "nan", "na", "n/a", "null", "none"}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of text, without the blanks and quotes around a cell."""
+
+    form: TextForm
+    names: tuple[str, ...]
+    cells: tuple[pa.ChunkedArray, ...]
+    units: dict[str, str]
+    line_of_row: NDArray[np.int64]
+    notes: tuple[str, ...]
+
+
+def decoded(data: bytes) -> tuple[str, TextForm]:
+    """The text of bytes, without its byte order mark.
+
+    UTF-8 if all of it is valid, UTF-16 with a mark or where every second byte is 0, else Latin-1: older loggers write
+    units such as degrees and micro in it.
+    """
+    for mark, encoding in (
+        (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ):  # fmt: skip
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding), TextForm(encoding=encoding, byte_order_mark=True)
+    head = np.frombuffer(data[:2000], np.uint8)
+    if len(head) > 3:
+        for encoding, first in (("utf-16-le", 1), ("utf-16-be", 0)):
+            zeros = head[first::2] == 0
+            if zeros.mean() > 0.9 and not (head[1 - first :: 2] == 0).any():
+                return data.decode(encoding), TextForm(encoding=encoding)
+    try:
+        return data.decode("utf-8"), TextForm()
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), TextForm(encoding="latin-1")
+
+
+def raw_cells(line: str, separator: str) -> list[str]:
+    """Cells of a line as they stand there, with blanks and quotes: joined by the separator they are the line.
+
+    With blanks as the separator each cell carries the blanks before it.
+    """
+    if separator == " ":
+        return re.findall(r"\s*(?:\"[^\"]*\"|\S+)", line)
+    if '"' not in line:
+        return line.split(separator)
+    cells, start, quoted = [], 0, False
+    for place, sign in enumerate(line):
+        if sign == '"' and (quoted or not line[start:place].strip()):
+            quoted = not quoted
+        elif sign == separator and not quoted:
+            cells.append(line[start:place])
+            start = place + 1
+    return [*cells, line[start:]]
+
+
+def content(cell: str) -> str:
+    """A raw cell without its blanks and quotes."""
+    cell = cell.strip()
+    if len(cell) > 1 and cell[0] == cell[-1] == '"':
+        return cell[1:-1].replace('""', '"').strip()
+    return cell
+
+
+def columns_of(data: bytes, name: str) -> Columns:
+    """Split text into columns.
+
+    Raises:
+        SettingsError: there is no header, or a line has another number of cells than the header.
+    """
+    try:
+        text, form = decoded(data)
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{name} cannot be read: {error}") from error
+    form = replace(form, newline="\r\n" if "\r\n" in text[:100_000] else "\r" if "\n" not in text else "\n")
+    lines = text.splitlines() if form.newline == "\r" else [line.rstrip("\r") for line in text.split("\n")]
+    if not any(line.strip() for line in lines):
+        raise SettingsError(f"{name}: expected readings, found an empty file")
+    if "\x00" in text[:100_000]:
+        raise SettingsError(f"{name}: expected text or Parquet or Arrow, found binary data")
+    lines, first_line = _whole(lines) if '"' in text else (lines, None)
+    kept = [at for at, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(COMMENTS)]
+    found = [_header(lines, kept, separator) for separator in SEPARATORS]
+    chosen = next((each for each in found if each is not None and each.share > 0.5), None)
+    chosen = chosen or max((each for each in found if each is not None), key=lambda each: each.share, default=None)
+    chosen = chosen or _single_column(lines, kept)
+    if chosen is None:
+        raise SettingsError(f"{name}: {_no_header(lines, kept)}")
+    below = [at for at in kept if at > chosen.last_line]
+    names, below, footer, notes = _even(lines, below, chosen, name)
+    header = tuple(content(cell) for cell in chosen.cells)
+    form = replace(
+        form,
+        separator=chosen.separator,
+        header=header,
+        header_line=chosen.line if first_line is None else first_line[chosen.line],
+        preamble=tuple(lines[: chosen.line]),
+        below_header=tuple(lines[chosen.line + 1 : chosen.last_line + 1]),
+        footer=tuple(lines[at] for at in footer),
+    )
+    shown = sum(1 for line in form.preamble if line.strip())
+    if shown:
+        notes.insert(0, f"{shown} lines above the names of the columns are no readings")
+    comments = sum(line.lstrip().startswith(COMMENTS) for line in lines[chosen.last_line + 1 :])
+    if comments:
+        notes.append(f"{comments} comment lines among the readings are left out")
+    rows = np.asarray(below, np.int64)
+    return Columns(
+        form, names, _split([lines[at] for at in below], names, chosen.separator, name),
+        _units(names, chosen.below, [content(c) for c in chosen.below[0]] if chosen.below else []),
+        rows if first_line is None else np.asarray(first_line, np.int64)[rows], tuple(notes),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    separator: str
+    line: int
+    last_line: int  # of the header and what belongs to it
+    cells: list[str]
+    below: list[list[str]]  # cells of the lines of units below
+    count: int  # cells of a line of readings
+    share: float  # of the lines below that have this count
+
+
+def _whole(lines: list[str]) -> tuple[list[str], list[int]]:
+    """Lines, of which those that a quoted cell spans are joined, and the first line of each."""
+    whole: list[str] = []
+    first: list[int] = []
+    is_open = False
+    for at, line in enumerate(lines):
+        if is_open:
+            whole[-1] += "\n" + line
+        else:
+            whole.append(line)
+            first.append(at)
+        if line.count('"') % 2:
+            is_open = not is_open
+    if is_open:  # a quote that is never closed is a sign like any other
+        return lines, list(range(len(lines)))
+    return whole, first
+
+
+def _is_reading(cells: Sequence[str]) -> bool:
+    """Whether a line holds a time, or numbers and blanks in most cells."""
+    plain = [content(cell) for cell in cells]
+    if any(_TIME.search(cell) and not re.search(r"[A-Za-z]{4,}", cell) for cell in plain):
+        return True
+    filled = [cell for cell in plain if cell.lower() not in _BLANK_WORDS]
+    numbers = sum(bool(_NUMBER.fullmatch(cell)) for cell in filled)
+    if not filled:
+        return any(cell for cell in plain)
+    return numbers >= max(1, len(filled) / 3) and not all(_WIDTH.fullmatch(cell) for cell in filled)
+
+
+def _names_a_time(cell: str) -> bool:
+    return bool(_TIME_WORD.search(cell)) and not any(sign.isdigit() for sign in cell)
+
+
+def _header(lines: list[str], kept: list[int], separator: str) -> _Header | None:
+    """The header that the lines have with this separator; None where they have no two columns."""
+    sample = kept[:_SAMPLE]
+    cells = {at: raw_cells(lines[at], separator) for at in sample}
+    tail = sample[len(sample) // 4 :] or sample
+    usual = Counter(len(cells[at]) for at in tail)
+    count, most = usual.most_common(1)[0] if usual else (0, 0)
+    if count < 2:
+        return None
+    share = most / len(tail)
+    readings = [at for at in sample if len(cells[at]) == count and _is_reading(cells[at])]
+    if len(readings) > 1 and any(
+        _names_a_time(content(name)) and content(cell)[:1].isdigit()
+        for name, cell in zip(cells[readings[0]], cells[readings[1]], strict=True)
+    ):
+        del readings[0]  # names may be numbers, except that of the time
+    start = readings[0] if readings else None
+    before = [at for at in sample if start is None or at < start]
+    # Names may be one fewer (the lines end with a separator, or begin with an unnamed number), and in a comment.
+    fitting: list[int] = []
+    for at in reversed(before):
+        if len(cells[at]) not in (count, count - 1):
+            break
+        fitting.insert(0, at)
+    exact = [at for at in fitting if len(cells[at]) == count]
+    fitting = exact or fitting
+    if not fitting:
+        return _comment_header(lines, sample, start, separator, count, share)
+    named = [at for at in fitting if _is_header(cells[at])]
+    line = next((at for at in named if any(_TIME_WORD.search(cell) for cell in cells[at])), None)
+    if line is None:
+        line = named[0] if named else fitting[0]
+    after = [at for at in fitting if at > line]
+    if start is None:  # nothing below reads as readings: only the header is known
+        after = []
+    return _Header(
+        separator, line, after[-1] if after else line, cells[line], [cells[at] for at in after], count, share
+    )
+
+
+def _single_column(lines: list[str], kept: list[int]) -> _Header | None:
+    """A header of one name, where no line has a separator."""
+    head = kept[:_SAMPLE]
+    if not head or _is_reading([lines[head[0]]]) or any(sign in lines[at] for at in head for sign in "\t;|,"):
+        return None
+    if not all(_is_reading([lines[at]]) or not content(lines[at]) for at in head[1:]):
+        return None
+    return _Header(",", head[0], head[0], [lines[head[0]]], [], 1, 1.0)
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    plain = [content(cell) for cell in cells]
+    while plain and not plain[-1]:
+        plain.pop()
+    return len(plain) > 1 and all(plain[1:]) and len(set(plain)) == len(plain)
+
+
+def _comment_header(
+    lines: list[str], sample: list[int], start: int | None, separator: str, count: int, share: float
+) -> _Header | None:
+    """A header that stands in a comment, such as `#YY MM DD hh mm WDIR`."""
+    if start is None:
+        return None
+    found: list[tuple[int, list[str]]] = []
+    for at in range(start - 1, max(-1, start - 4), -1):
+        line = lines[at].lstrip()
+        mark = next((each for each in COMMENTS if line.startswith(each)), None)
+        if mark is None:
+            break
+        cells = raw_cells(line.lstrip("".join(COMMENTS)).strip(), separator)
+        if len(cells) != count:
+            break
+        found.insert(0, (at, cells))
+    while found and not _is_header(found[0][1]):
+        del found[0]
+    if not found:
+        return None
+    (line_at, cells), rest = found[0], [cells for _, cells in found[1:]]
+    return _Header(separator, line_at, found[-1][0], cells, rest, count, share)
+
+
+def _no_header(lines: list[str], kept: list[int]) -> str:
+    first = lines[kept[0]][:60] if kept else lines[0][:60]
+    return (
+        f"expected a line with the names of the columns above the readings, and the same number of cells in every "
+        f"line; found {first!r} first"
+    )
+
+
+def _count(line: str, separator: str) -> int:
+    if separator != " " and '"' not in line:
+        return line.count(separator) + 1
+    return len(raw_cells(line, separator))
+
+
+def _even(
+    lines: list[str], below: list[int], header: _Header, name: str
+) -> tuple[tuple[str, ...], list[int], list[int], list[str]]:
+    """Names and lines of readings that have a cell for each; what ends the file in another shape is its footer.
+
+    Raises:
+        SettingsError: a line has too many or too few cells.
+    """
+    separator, width = header.separator, max(header.count, len(header.cells))
+    names = [content(cell) for cell in header.cells]
+    notes: list[str] = []
+    if len(names) < width:
+        rows = [raw_cells(lines[at], separator) for at in below[:50]]
+        if all(not content(row[-1]) for row in rows if len(row) == width):
+            names += [""] * (width - len(names))
+        elif separator in " \t" and [content(row[0]) for row in rows] == [str(at + 1) for at in range(len(rows))]:
+            names = ["", *names]  # write.table of R gives the numbers of its rows no name
+        else:
+            raise SettingsError(
+                f"{name}: expected a name for each column, found {len(names)} names and {width} cells in line "
+                f"{below[0] + 1}; a comma as the decimal sign needs another separator, or quotes"
+            )
+    odd = [at for at in below if _count(lines[at], separator) != width]
+    footer: list[int] = []
+    while odd and len(footer) < _MOST_FOOTER and odd[-1] == below[-1]:
+        footer.insert(0, odd.pop())
+        below = below[:-1]
+    for at in odd:
+        cells = raw_cells(lines[at], separator)
+        if not (len(cells) > width and not any(content(cell) for cell in cells[width:])):
+            raise SettingsError(
+                f"{name}: expected {width} cells in every line, as in the line of names, found {len(cells)} in line "
+                f"{at + 1}: {lines[at][:80]!r}"
+            )
+    if odd:
+        notes.append(f"{len(odd)} lines have more separators than columns")
+    if footer:
+        notes.append(
+            f"{len(footer)} lines below the readings are left out, the first of them {lines[footer[0]][:60]!r}"
+        )
+    return tuple(names), below, footer, notes
+
+
+def _split(lines: list[str], names: Sequence[str], separator: str, name: str) -> tuple[pa.ChunkedArray, ...]:
+    """Columns of the lines' cells, all of them text."""
+    if not lines:
+        return tuple(pa.chunked_array([pa.array([], pa.string())]) for _ in names)
+    if separator == " ":
+        lines = ["\t".join(content(cell) for cell in raw_cells(line, " ")) for line in lines]
+        separator = "\t"
+    width = len(names)
+    if any(line.count(separator) >= width for line in lines):
+        lines = [
+            line if line.count(separator) < width else separator.join(raw_cells(line, separator)[:width])
+            for line in lines
+        ]
+    if width == 1:
+        return (pa.chunked_array([pa.array([content(line) for line in lines], pa.string())]),)
+    places = [f"c{at}" for at in range(width)]
+    try:
+        table = csv.read_csv(
+            io.BytesIO("\n".join([*lines, ""]).encode()),
+            read_options=csv.ReadOptions(column_names=places, block_size=1 << 24),
+            parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=any("\n" in line for line in lines)),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(places, pa.string()), null_values=[], strings_can_be_null=False
+            ),
+        )
+    except (pa.ArrowException, UnicodeError) as error:
+        raise SettingsError(f"{name} cannot be read: {error}") from error
+    if table.num_rows != len(lines):
+        raise SettingsError(f"{name}: expected {len(lines)} rows, found {table.num_rows}: quotes that do not match")
+    return tuple(pc.utf8_trim_whitespace(table.column(place)) for place in places)
+
+
+def _units(names: Sequence[str], below: Sequence[Sequence[str]], cells: Sequence[str]) -> dict[str, str]:
+    """Units by column, of the first line below the names."""
+    if not below or len(cells) != len(names):
+        return {}
+    return {
+        name: cell for name, cell in zip(names, cells, strict=True)
+        if name and cell and cell.lower() not in _BLANK_WORDS and not _WIDTH.fullmatch(cell)
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Tables with holes in, the same tables with the holes filled out."""

@@ -1,0 +1,110 @@
+"""Fills the holes of series by what was found out about their sensors.
+
+A gap of up to `LONGEST_GAP` steps is filled. In a longer one, the closed form fills the cells about which the other
+sensors, or readings nearby, tell something: where its deviation is well below that of the sensor's readings. The others
+are left null, since a value there would be the sensor's mean in disguise. A stated longest gap replaces this rule: gaps
+of up to it are filled in full, and longer ones are left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.tables.fit import LONGEST_GAP, Fitted, bounded, usable
+from glaim_stream.tables.groups import FilledGroup, Group, Progress
+from glaim_stream.tables.limits import Limits
+from glaim_stream.tables.lines import gap_lengths, lines
+from glaim_stream.vocabulary import Method
+
+Bools = NDArray[np.bool_]
+Doubles = NDArray[np.float64]
+
+SILENT = "the sensor has no reading"
+_KNOWN = 0.8  # of the deviation of a sensor's readings; a smaller one of the form shows that others tell something
+
+
+def apply(
+    fitted: Fitted, groups: Sequence[Group], *, max_gap: int | None = None, progress: Progress | None = None
+) -> tuple[FilledGroup, ...]:
+    """Fill groups.
+
+    Args:
+        fitted: of the same sensors.
+        groups: on even grids of the step of the fit.
+        max_gap: longest gap in steps that is filled; see the module for the default.
+        progress: called with the name of the task, the number of its parts that are done, and of all its parts.
+
+    Raises:
+        SettingsError: `max_gap` is less than 1.
+    """
+    if max_gap is not None and max_gap < 1:
+        raise SettingsError(f"expected a longest gap of at least 1 step, found {max_gap}")
+    out = []
+    for group in groups:
+        out.append(_filled(fitted, group, max_gap))
+        if progress is not None:
+            progress("filling", len(out), len(groups))
+    return tuple(out)
+
+
+def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
+    values = usable(group.values)
+    observed = ~np.isnan(values)
+    holes = np.isnan(group.values)
+    gaps = gap_lengths(~observed)
+    longest = LONGEST_GAP if max_gap is None else max_gap
+    short = gaps <= longest
+    line = lines(values, observed)
+    mean, deviation = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
+    if fitted.forms and holes.any():
+        wanted = holes & short if max_gap is not None else holes
+        mean, deviation = fitted.answers(values, int(group.times_ms[0]), wanted)
+    known: Bools = np.isfinite(mean)
+    with np.errstate(invalid="ignore"):
+        told = known & (deviation < _KNOWN * fitted.spread[:, None]) & (max_gap is None)
+    drawn = np.isfinite(line.values) & short
+    by_form: Bools = known & np.where(short, fitted.by_form[:, None] | ~drawn, told) & holes
+    by_line: Bools = holes & drawn & ~by_form
+    filled_cells: Bools = by_form | by_line
+    limits = fitted.limits.widened([values])
+    half = np.where(by_form, deviation * fitted.form_width[:, None], 0.0)
+    half = np.where(by_line, _times(line.scale, fitted.line_width), half)
+    half = np.where(observed | ~np.isnan(group.values), 0.0, half)
+    filled = bounded(np.where(by_form, mean, line.values), limits)
+    filled = np.where(filled_cells, filled, group.values)
+    lower, upper = _band(filled, half, filled_cells, limits)
+    method = np.where(holes, np.uint8(Method.NONE), np.uint8(Method.OBSERVED))
+    method = np.where(by_line, line.method, method)
+    method = np.where(by_form, np.where(fitted.by_form, fitted.methods, np.uint8(Method.GAUSSIAN))[:, None], method)
+    left = _reasons(holes & ~filled_cells, observed, short, longest, max_gap)
+    return FilledGroup(group.name, filled, lower, upper, method.astype(np.uint8), left)
+
+
+def _times(scale: Doubles, width: Doubles) -> Doubles:
+    with np.errstate(invalid="ignore"):
+        return scale * width[:, None]
+
+
+def _band(filled: Doubles, half: Doubles, made: Bools, limits: Limits) -> tuple[Doubles, Doubles]:
+    lower, upper = (np.where(made, bounded(filled + sign * half, limits), filled) for sign in (-1.0, 1.0))
+    return lower, upper
+
+
+def _reasons(left: Bools, observed: Bools, short: Bools, longest: int, max_gap: int | None) -> dict[str, int]:
+    silent = left & ~observed.any(axis=1, keepdims=True)
+    unknown = left & ~silent & short
+    long = left & ~silent & ~short
+    because = "" if max_gap is not None else ", and the other sensors tell too little about it"
+    reasons = Counter(
+        {
+            SILENT: int(silent.sum()),
+            f"in a gap of more than {longest} steps{because}": int(long.sum()),
+            "no method has a value": int(unknown.sum()),
+        }
+    )
+    return {reason: number for reason, number in reasons.items() if number}

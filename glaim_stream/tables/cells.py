@@ -1,0 +1,251 @@
+"""Brings the cells of a table into even series of groups and sensors, and the filled series back into the cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.tables.columns import FilledColumn, NewRows
+from glaim_stream.tables.fill import Group, Result, fill_groups
+from glaim_stream.tables.grid import NO_TIME, Grid, step_of
+from glaim_stream.tables.groups import Progress
+from glaim_stream.vocabulary import Method
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_SHORTEST_MONTH_MS = 28 * 86_400_000
+ELSEWHERE = "another row of the same step has the reading"
+
+
+@dataclass(frozen=True)
+class ReadingColumn:
+    """A column of readings.
+
+    place: of the column in the table.
+    group, sensor: int64 [rows], codes of each row's group and sensor.
+    value: float64 [rows]; NaN where there is no reading.
+    hole: bool [rows], cells that stand for a missing reading.
+    """
+
+    place: int
+    name: str
+    group: Ints
+    sensor: Ints
+    value: Doubles
+    hole: Bools
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The readings of a table; times_ms: int64 [rows], NO_TIME where a row has none."""
+
+    times_ms: Ints
+    groups: tuple[str, ...]
+    sensors: tuple[str, ...]
+    columns: tuple[ReadingColumn, ...]
+    long: bool = False  # a reading a row
+
+    @property
+    def holes(self) -> int:
+        """Number of cells without a reading."""
+        return sum(int(each.hole.sum()) for each in self.columns)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A filled table.
+
+    columns: as in Cells.
+    filled: number of cells by method.
+    left: number of cells left empty, by reason.
+    missing_rows: steps of groups that have no row.
+    shared_rows: rows whose step has an earlier row of the same group.
+    unordered: rows that stand below a later one of their group.
+    grids, members: of each group, its grid and its rows.
+    """
+
+    columns: tuple[FilledColumn, ...]
+    result: Result
+    filled: dict[str, int]
+    left: dict[str, int]
+    missing_rows: int
+    shared_rows: int
+    unordered: int
+    grids: tuple[Grid, ...]
+    members: tuple[Ints, ...]
+    sensors: tuple[str, ...] = ()
+    sensor_holes: dict[str, tuple[int, int]] = field(default_factory=dict)  # holes, and how many are filled
+
+    @property
+    def even(self) -> bool:
+        """Whether the steps can have one length: months and years have not."""
+        return all(grid.step_ms < _SHORTEST_MONTH_MS for grid in self.grids)
+
+
+def fill_cells(
+    cells: Cells,
+    *,
+    form: ClosedForm | None = None,
+    max_gap: int | None = None,
+    timezone: str = "UTC",
+    progress: Progress | None = None,
+) -> Outcome:
+    """Fill the holes of a table.
+
+    Args:
+        cells: of the table.
+        form: a fitted closed form; None fits one to these readings.
+        max_gap: longest gap in steps that is filled; see fill_groups.
+        timezone: zone of the habits of the day.
+        progress: receives the name of a task, the number of its parts that are done, and of all its parts.
+
+    Raises:
+        SettingsError: the table has no readings, its times show no grid, or the model is one of another step.
+        ModelError: there are too few rows for a fit.
+    """
+    if not any(np.isfinite(each.value).any() for each in cells.columns):
+        raise SettingsError(f"expected readings, found none in {len(cells.times_ms):,} rows")
+    members = _members(cells)
+    step_ms = step_of([cells.times_ms[rows] for rows in members])
+    if form is not None and form.step_ms != step_ms:
+        raise SettingsError(f"the model has a step of {form.step_ms:,} ms, and the file one of {step_ms:,} ms")
+    grids = tuple(_grid(cells.times_ms[rows], step_ms) for rows in members)
+    step = [_steps(len(cells.times_ms), rows, grid) for rows, grid in zip(members, grids, strict=True)]
+    series = [np.full((len(cells.sensors), grid.steps), np.nan) for grid in grids]
+    for column in cells.columns:
+        for code, known in _by_group(column.group, np.isfinite(column.value)):
+            known = known[step[code][known] >= 0]
+            series[code][column.sensor[known], step[code][known]] = column.value[known]
+    groups = [
+        Group(name, grid.times_ms, values) for name, grid, values in zip(cells.groups, grids, series, strict=True)
+    ]
+    result = fill_groups(
+        groups, sensors=cells.sensors, form=form, max_gap=max_gap, timezone=timezone, progress=progress
+    )
+    left: Counter[str] = Counter()
+    columns = tuple(_column(each, step, series, result, left) for each in cells.columns)
+    methods = Counter[str]()
+    holes: dict[str, tuple[int, int]] = {}
+    for column, done in zip(cells.columns, columns, strict=True):
+        for code, count in zip(*np.unique(done.method[done.rows], return_counts=True), strict=True):
+            methods[Method(int(code)).name.lower()] += int(count)
+        for sensor, rows in _by_group(column.sensor, column.hole):
+            before = holes.get(cells.sensors[sensor], (0, 0))
+            filled = int(np.isfinite(done.value[rows]).sum())
+            holes[cells.sensors[sensor]] = (before[0] + len(rows), before[1] + filled)
+    unordered = sum(int((np.diff(grid.rows[grid.rows >= 0]) < 0).sum()) for grid in grids)
+    pairs = len(cells.sensors) if cells.long else 1
+    shared = sum(grid.shared for grid in grids) if pairs == 1 else 0
+    return Outcome(
+        columns, result, dict(methods), dict(left), sum(grid.empty for grid in grids), shared, unordered, grids,
+        members, cells.sensors, holes,
+    )  # fmt: skip
+
+
+def new_rows(cells: Cells, outcome: Outcome) -> tuple[NewRows, Ints]:
+    """The rows that a table lacks, below the rows before them; and the codes of their groups.
+
+    Raises:
+        SettingsError: rows of the table are not in order of time, or it has a reading a row.
+    """
+    if cells.long:
+        raise SettingsError("rows can be inserted where each row holds all sensors, not where it holds one reading")
+    if not outcome.even:
+        raise SettingsError("rows can be inserted where steps have one length, which months and years have not")
+    if outcome.unordered:
+        raise SettingsError("rows can be inserted where the rows of a group are in order of time, which these are not")
+    by_column = any(column.group[0] != cells.columns[0].group[0] for column in cells.columns if len(column.group))
+    below, times, values, codes = [], [], [], []
+    for code, (rows, grid) in enumerate(zip(outcome.members, outcome.grids, strict=True)):
+        if by_column and code:
+            break
+        dated = rows[grid.rows >= 0]
+        steps = grid.rows[grid.rows >= 0]
+        absent = np.setdiff1d(np.arange(grid.steps), steps)
+        before = np.searchsorted(steps, absent, side="right") - 1
+        # From the row above: where stamps jitter, the grid and they drift apart.
+        times.append(cells.times_ms[dated[before]] + (absent - steps[before]) * grid.step_ms)
+        below.append(dated[before])
+        codes.append(np.full(len(absent), code))
+        values.append(
+            np.stack(
+                [
+                    outcome.result.groups[int(column.group[0]) if by_column else code].values[column.sensor[0], absent]
+                    for column in cells.columns
+                ]
+            )
+        )
+    place = np.concatenate(below)
+    order = np.argsort(place, kind="stable")
+    new = NewRows(place[order], np.concatenate(times)[order], np.concatenate(values, axis=1)[:, order])
+    return new, np.concatenate(codes)[order]
+
+
+def _grid(times_ms: Ints, step_ms: int) -> Grid:
+    """The grid of a group's rows; one empty step where none of them has a time."""
+    if (times_ms == NO_TIME).all():
+        return Grid(0, step_ms, 1, np.full(len(times_ms), -1, np.int64))
+    return Grid.of(times_ms, step_ms)
+
+
+def _members(cells: Cells) -> tuple[Ints, ...]:
+    """The rows of each group."""
+    of_group: list[list[Ints]] = [[] for _ in cells.groups]
+    for column in cells.columns:
+        for code, rows in _by_group(column.group, np.ones(len(column.group), np.bool_)):
+            of_group[code].append(rows)
+    return tuple(np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64) for rows in of_group)
+
+
+def _by_group(codes: Ints, chosen: Bools) -> list[tuple[int, Ints]]:
+    """The chosen rows by their code."""
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return []
+    order = rows[np.argsort(codes[rows], kind="stable")]
+    found, starts = np.unique(codes[order], return_index=True)
+    return [(int(code), part) for code, part in zip(found, np.split(order, starts[1:]), strict=True)]
+
+
+def _steps(rows: int, members: Ints, grid: Grid) -> Ints:
+    steps = np.full(rows, -1, np.int64)
+    steps[members] = grid.rows
+    return steps
+
+
+def _column(
+    column: ReadingColumn, step: list[Ints], series: list[Doubles], result: Result, left: Counter[str]
+) -> FilledColumn:
+    rows = len(column.value)
+    value, lower, upper = (np.full(rows, np.nan) for _ in range(3))
+    known = np.isfinite(column.value)
+    method = np.where(known, Method.OBSERVED, Method.NONE).astype(np.uint8)
+    for code, holes in _by_group(column.group, column.hole):
+        at = step[code][holes]
+        sensor = column.sensor[holes]
+        taken = np.isfinite(series[code][sensor, at])
+        left[ELSEWHERE] += int(taken.sum())
+        holes, at, sensor = holes[~taken], at[~taken], sensor[~taken]
+        filled = result.groups[code]
+        value[holes], lower[holes], upper[holes] = (
+            each[sensor, at] for each in (filled.values, filled.lower, filled.upper)
+        )
+        method[holes] = filled.method[sensor, at]
+        empty = int((~np.isfinite(value[holes])).sum())
+        if empty:
+            left[_reason(filled.left)] += empty
+    for reason in [reason for reason, count in left.items() if not count]:
+        del left[reason]
+    return FilledColumn(column.place, column.name, value, lower, upper, method)
+
+
+def _reason(left: dict[str, int]) -> str:
+    reasons = [reason for reason, count in left.items() if count]
+    return " or ".join(reasons) or "no estimate"

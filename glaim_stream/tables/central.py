@@ -1,0 +1,56 @@
+"""The answers of a closed form for long series: each hole is filled by the window in whose middle it lies."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.gaussian.form import ClosedForm
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+_PARTS = 4  # windows begin every quarter of a window, so that at least 3/8 of one lie on both sides of a hole
+_WINDOWS_AT_A_TIME = 128
+
+
+def answers(form: ClosedForm, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
+    """Return means and deviations [C, N] of the closed form in cells that are wanted; NaN elsewhere, and if declined.
+
+    Args:
+        form: with C sensors.
+        values: float64 [C, N], sensor units; NaN where missing.
+        start_ms: time of the first step.
+        wanted: bool [C, N], cells whose answers are needed; none of them has a value.
+    """
+    sensors, steps = values.shape
+    length = form.steps
+    ahead = max(0, length - steps)  # a short series ends at the end of a window that is empty before it
+    if ahead:
+        values = np.concatenate([np.full((sensors, ahead), np.nan), values], axis=1)
+        wanted = np.concatenate([np.zeros((sensors, ahead), np.bool_), wanted], axis=1)
+        start_ms -= ahead * form.step_ms
+    last = values.shape[1] - length
+    starts = np.unique(np.append(np.arange(0, last, max(1, length // _PARTS)), last))
+    middles = (starts[:-1] + starts[1:] + length) // 2  # steps from here on are nearer to the next window's middle
+    first, end = np.append(0, middles), np.append(middles, values.shape[1])
+    needed = np.array([bool(wanted[:, a:b].any()) for a, b in zip(first, end, strict=True)])
+    mean, deviation = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
+    todo = np.flatnonzero(needed)
+    for batch in range(0, len(todo), _WINDOWS_AT_A_TIME):
+        which = todo[batch : batch + _WINDOWS_AT_A_TIME]
+        place = starts[which, None] + np.arange(length)
+        windows = np.ascontiguousarray(values[:, place].transpose(1, 0, 2))
+        observed = ~np.isnan(windows)
+        with np.errstate(all="ignore"):
+            filled = form.fill(
+                np.where(observed, windows, 0.0), observed, start_ms + (starts[which] + length - 1) * form.step_ms
+            )
+        for number, window in enumerate(which):
+            steps_of = slice(first[window], end[window])
+            inside = slice(first[window] - starts[window], end[window] - starts[window])
+            known = wanted[:, steps_of] & np.isfinite(filled.mean[number, :, inside])
+            mean[:, steps_of][known] = filled.mean[number, :, inside][known]
+            deviation[:, steps_of][known] = filled.deviation[number, :, inside][known]
+    return mean[:, ahead:], deviation[:, ahead:]

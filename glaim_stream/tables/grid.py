@@ -1,0 +1,213 @@
+"""The even grid behind the times of a table's rows, which need not be even, ordered or unique.
+
+The step is found from the differences of successive times. A row's step follows from the row before it in time, so
+that stamps whose jitter adds up (59 s, 61 s, 60 s, ...) still get one step each. Rows of equal times share a step, and
+steps without a row stay without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.times import text_of_ms
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+NO_TIME = int(np.iinfo(np.int64).min)  # of a row without a time; NaT has the same bits
+MOST_STEPS = 20_000_000  # of a grid with more, most are empty: a time is wrong, or the step is
+
+_COMMON = 0.15  # share of the differences that a step has at least
+_CLOSE = 0.1  # of a step, by which a difference misses a multiple of it
+_FITTING = 0.9  # share of the differences that are multiples of a step
+_LEAST_ROWS = 0.1  # share of the steps that have a row; with fewer, the step is the distance of two sensors' stamps
+_ALONE = 0.45  # share of the times that have a step of their own, at least
+_NEAR = 10  # steps; differences of more tell less about the length of one
+_KEPT = 0.5  # share of a row's deviation from the grid that the next row starts with, if it is less than ...
+_JITTER = 0.25  # of a step
+_ROUND = 0.005  # of a step, by which it may differ from a round number of seconds, minutes or hours
+_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000, 100, 10, 1)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Steps `start_ms + step_ms * k` for k in 0..steps - 1, and the rows that lie in them.
+
+    rows: int64 [rows], the step of each row; -1 for a row without a time.
+    """
+
+    start_ms: int
+    step_ms: int
+    steps: int
+    rows: Ints
+
+    @classmethod
+    def of(cls, times_ms: Ints, step_ms: int | None = None) -> Self:
+        """Lay a grid through the times of rows.
+
+        Args:
+            times_ms: int64 [rows], epoch milliseconds in any order; NO_TIME for a row without a time.
+            step_ms: distance of two steps; found from the times by default.
+
+        Raises:
+            SettingsError: the step is not positive, no row has a time, the times show no step, or they are so far apart
+                that the grid has more than MOST_STEPS steps.
+        """
+        if step_ms is not None and step_ms < 1:
+            raise SettingsError(f"expected a step of at least 1 ms, found {step_ms} ms")
+        dated = times_ms != NO_TIME
+        times, inverse = np.unique(times_ms[dated], return_inverse=True)
+        if not len(times):
+            raise SettingsError(f"expected rows with a time, found none in {len(times_ms):,} rows")
+        step = step_ms or step_of([times])
+        span = int(times[-1]) - int(times[0])
+        if span // step >= MOST_STEPS:
+            raise SettingsError(
+                f"the times reach from {text_of_ms(int(times[0]))} to {text_of_ms(int(times[-1]))}, which are "
+                f"{span // step:,} steps of {step:,} ms for {len(times):,} times: correct the times, or state the step"
+            )
+        place = _places(times, step)
+        rows = np.full(len(times_ms), -1, np.int64)
+        rows[dated] = place[inverse.reshape(-1)]
+        return cls(int(times[0]), step, int(place[-1]) + 1, rows)
+
+    @classmethod
+    def of_rows(cls, rows: int) -> Self:
+        """The grid of rows without times: each row is a step of one minute."""
+        return cls(0, 60_000, rows, np.arange(rows))
+
+    @property
+    def times_ms(self) -> Ints:
+        """Time of each step, int64 [steps]."""
+        return self.start_ms + self.step_ms * np.arange(self.steps, dtype=np.int64)
+
+    @property
+    def empty(self) -> int:
+        """Number of steps without a row."""
+        return self.steps - len(np.unique(self.rows[self.rows >= 0]))
+
+    @property
+    def shared(self) -> int:
+        """Number of rows whose step has another row before them."""
+        dated = self.rows[self.rows >= 0]
+        return len(dated) - len(np.unique(dated))
+
+    def gridded(self, values: Doubles) -> Doubles:
+        """Place the cells of rows in steps; where several rows of a step have a value, the last one counts.
+
+        Args:
+            values: float64 [rows, C]; NaN where missing.
+
+        Returns:
+            float64 [C, steps], NaN where no row has a value.
+        """
+        out = np.full((values.shape[1], self.steps), np.nan)
+        for sensor, column in enumerate(values.T):
+            usable = (self.rows >= 0) & ~np.isnan(column)
+            out[sensor, self.rows[usable]] = column[usable]  # numpy keeps the last of repeated assignments
+        return out
+
+    def of_step(self, cells: NDArray[Any], absent: object) -> NDArray[Any]:
+        """Return the cells of each row's step.
+
+        Args:
+            cells: [C, steps].
+            absent: value for rows without a time.
+
+        Returns:
+            [rows, C], of the same type.
+        """
+        out = cells[:, np.maximum(self.rows, 0)].T.copy()
+        out[self.rows < 0] = absent
+        return out
+
+
+def step_of(times_ms: Sequence[Ints]) -> int:
+    """Return the step of the times of one or many groups.
+
+    Args:
+        times_ms: for each group int64 [rows], in any order; NO_TIME for a row without a time.
+
+    Raises:
+        SettingsError: no group has two different times.
+    """
+    unique = [np.unique(each[each != NO_TIME]) for each in times_ms]
+    parts = [np.diff(each) for each in unique if len(each) > 1]
+    if not parts:
+        raise SettingsError("expected at least two different times to find the step from, found fewer: state the step")
+    differences = np.concatenate(parts)
+    lengths, count = _lengths(differences)
+    common = lengths[count >= _COMMON * len(differences)]
+    candidates = common if len(common) else np.array([np.median(differences)])
+    candidates = np.array([step for step in candidates if _alone(differences, step) >= _ALONE] or candidates[:1])
+    fitting = [(step, *_quality(differences, float(step))) for step in np.sort(candidates)]
+    fit = max(quality for _, quality, _ in fitting)
+    good = [(step, share) for step, quality, share in fitting if quality >= _FITTING * fit]
+    dense = [step for step, share in good if share >= _LEAST_ROWS]
+    step = dense[0] if dense else max(good, key=lambda each: each[1])[0]
+    return _refined(differences, float(step))
+
+
+def _lengths(differences: Ints) -> tuple[Doubles, Ints]:
+    """Lengths that differ by less than `_CLOSE` count as one: their median, and how many there are of each."""
+    ordered = np.sort(differences)
+    starts, at = [0], 0
+    while True:
+        at = int(np.searchsorted(ordered, ordered[at] * (1.0 + _CLOSE), side="right"))
+        if at >= len(ordered):
+            break
+        starts.append(at)
+    ends = [*starts[1:], len(ordered)]
+    middle = [float(np.median(ordered[first:last])) for first, last in zip(starts, ends, strict=True)]
+    return np.array(middle), np.diff([*starts, len(ordered)]).astype(np.int64)
+
+
+def _alone(differences: Ints, step: float) -> float:
+    """The share of the times that have a step of their own."""
+    return float(np.count_nonzero(np.rint(differences / step)) + 1) / (len(differences) + 1)
+
+
+def _quality(differences: Ints, step: float) -> tuple[float, float]:
+    """The share of differences that are multiples of a step, and the share of steps that have a row."""
+    multiple = np.rint(differences / step)
+    close = np.abs(differences / step - multiple) <= _CLOSE
+    return float(close.mean()), (np.count_nonzero(multiple) + 1) / (float(multiple.sum()) + 1)
+
+
+def _refined(differences: Ints, step: float) -> int:
+    """The mean step instead of the most common one, and a round number where one is near."""
+    multiple = np.rint(differences / step)
+    near = multiple <= _NEAR
+    steps = multiple[near].sum()
+    mean = float(differences[near].sum() / steps) if steps else step
+    if np.any(differences[near] != multiple[near] * step):
+        for unit in _UNITS_MS:
+            rounded = round(mean / unit) * unit
+            if rounded and abs(rounded - mean) <= _ROUND * mean:
+                return rounded
+        return max(1, round(mean))
+    return max(1, round(step))
+
+
+def _places(times: Ints, step: int) -> Ints:
+    """The step of each of ascending, different times."""
+    places: Ints = (times - times[0]) // step
+    if np.array_equal(times[0] + places * step, times):
+        return places
+    rest, place, out = 0.0, 0, [0]
+    for difference in (np.diff(times) / step).tolist():
+        position = difference + rest
+        ahead = max(0, round(position))
+        rest = position - ahead
+        if ahead and abs(rest) < _JITTER:
+            rest *= _KEPT
+        place += ahead
+        out.append(place)
+    return np.array(out, np.int64)

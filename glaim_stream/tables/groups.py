@@ -1,0 +1,74 @@
+"""Series of groups on an even grid, with and without their holes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.report import Report
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Codes = NDArray[np.uint8]
+
+Progress = Callable[[str, int, int], object]  # what is done, the number of parts done, and of all parts
+
+
+@dataclass(frozen=True)
+class Group:
+    """The series of one group.
+
+    times_ms: int64 [N], even and ascending.
+    values: float64 [C, N], sensor units; NaN = missing.
+    """
+
+    name: str
+    times_ms: Ints
+    values: Doubles
+
+
+@dataclass(frozen=True)
+class FilledGroup:
+    """A group after the fill.
+
+    values: float64 [C, N]; observed cells keep their bits; NaN where left null.
+    lower, upper: float64 [C, N], the 90 % band; the value itself where observed, NaN where it is unknown.
+    method: uint8 [C, N], codes of `Method`; NONE where left null.
+    left: number of holes that were left null, by reason.
+    """
+
+    name: str
+    values: Doubles
+    lower: Doubles
+    upper: Doubles
+    method: Codes
+    left: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Filled groups, and what is known about the fill.
+
+    form: the closed form; None where none could be fitted, and where each of several clusters of sensors has its own.
+    report: of the fit of the form; None where a form was given, or there is no single one.
+    expected_error: mean absolute error of the chosen method by sensor, at cells that were hidden on purpose.
+    line_error: that of interpolation at the same cells.
+    hidden: number of these cells by sensor.
+    refused: why there is no form; empty where there is one.
+    forms: all closed forms.
+    chosen: name of the method that fills each sensor's holes: `gaussian`, `last_value` or `interpolation`.
+    """
+
+    form: ClosedForm | None
+    report: Report | None
+    groups: tuple[FilledGroup, ...]
+    expected_error: dict[str, float]
+    line_error: dict[str, float] = field(default_factory=dict)
+    hidden: dict[str, int] = field(default_factory=dict)
+    chosen: dict[str, str] = field(default_factory=dict)
+    refused: str = ""
+    forms: tuple[ClosedForm, ...] = ()

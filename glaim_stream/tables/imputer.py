@@ -1,0 +1,234 @@
+"""`Imputer`: `impute` as an estimator that keeps what it found out, by the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.errors import listed
+from glaim_stream.tables import saved
+from glaim_stream.tables.apply import apply
+from glaim_stream.tables.base import Estimator, NotFittedError
+from glaim_stream.tables.errors import TableError, TableTypeError
+from glaim_stream.tables.fit import Fitted
+from glaim_stream.tables.frame import Frame, frame_of
+from glaim_stream.tables.groups import FilledGroup
+from glaim_stream.tables.impute import fit_parts, warn_of_holes
+from glaim_stream.tables.layout import Flags, Layout, Part, columns_of, fills_of, layout_of, parts_of
+from glaim_stream.tables.numpy_frame import NumpyFrame
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Band:
+    """What is known about the cells of a column, arrays [rows].
+
+    lower, upper: the 90 % band; the reading itself where observed, NaN where it is unknown.
+    method: codes of `glaim_stream.vocabulary.Method`.
+    """
+
+    lower: Doubles
+    upper: Doubles
+    method: NDArray[np.uint8]
+
+
+class Imputer(Estimator):
+    """Fills the holes of tables whose rows are readings in time.
+
+    Parameters are those of `impute`. After a fit:
+
+    n_features_in_: number of columns.
+    feature_names_in_: their names, if the table had names of text.
+    expected_error_: mean absolute error by column, at cells that were hidden on purpose.
+    interpolation_error_: that of interpolation at the same cells.
+    method_: name of the method that fills each column.
+    """
+
+    def __init__(
+        self,
+        *,
+        time: Any = None,
+        group: Any = None,
+        columns: Sequence[Any] | None = None,
+        max_gap: int | None = None,
+        step_ms: int | None = None,
+        timezone: str | None = None,
+    ) -> None:
+        """Keep the parameters, see `impute`."""
+        self.time = time
+        self.group = group
+        self.columns = columns
+        self.max_gap = max_gap
+        self.step_ms = step_ms
+        self.timezone = timezone
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  scikit-learn's name
+        """Find out how to fill tables like this one.
+
+        Args:
+            X: a table of pandas, polars, pyarrow or numpy.
+            y: ignored.
+
+        Raises:
+            TableError, TableTypeError: the table cannot be used as stated.
+        """
+        frame = _matrix(X)
+        layout = layout_of(frame, self._flags)
+        self._learn(frame, layout, parts_of(frame, layout, self.step_ms))
+        return self
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        """Return a table with its holes filled, as the fit found out.
+
+        Columns are matched by name, and rows by time: a table may have other rows than the fitted one, in any order.
+
+        Warns:
+            HolesLeft: some holes were left null.
+
+        Raises:
+            TableError, TableTypeError: the table lacks columns of the fit, or is of another kind.
+        """
+        frame = self._fitting(X)
+        layout, parts = self._parts(frame)
+        fills, left = fills_of(frame, layout, parts, self._answers(parts))
+        out = frame.filled(fills)
+        warn_of_holes(left)
+        return out
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:  # noqa: N803
+        """Fit to a table and fill it."""
+        return self.fit(X, y).transform(X)
+
+    def bands(self, X: Any) -> dict[Any, Band]:  # noqa: N803
+        """Return the 90 % band and the method of every cell of a table as `transform` fills it, by column."""
+        frame = self._fitting(X)
+        layout, parts = self._parts(frame)
+        found = columns_of(frame, layout, parts, self._answers(parts))
+        return {name: Band(*columns) for name, columns in found.items()}
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns, which a fill does not change."""
+        self._require_fit()
+        names = np.array([str(name) for name in self._names], dtype=object)
+        if input_features is None:
+            return names
+        stated = np.asarray(input_features, dtype=object)
+        if hasattr(self, "feature_names_in_") and not np.array_equal(stated, self.feature_names_in_):
+            raise TableError("input_features is not equal to feature_names_in_")
+        if len(stated) != len(names):
+            raise TableError(f"input_features should have length equal to number of features ({len(names)})")
+        return stated
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the parameters and what the fit found out to a file, atomically. The file holds no code.
+
+        Raises:
+            NotFittedError: there is no fit.
+            TableError: columns have names that are neither text nor whole numbers.
+        """
+        self._require_fit()
+        state = {"params": self.get_params(deep=False), "names": list(self._names), "sensors": list(self._sensors)}
+        saved.write(Path(path), self._fitted, state | {"timed": self._timed, "array": self._array})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file that `save` wrote.
+
+        Raises:
+            ModelError: it is absent, damaged, or another kind of file.
+        """
+        fitted, state = saved.read(Path(path))
+        out = cls(**state["params"])
+        out._keep(fitted, state["names"], state["sensors"], timed=state["timed"], array=state["array"])
+        return out
+
+    def __sklearn_tags__(self) -> Any:
+        """Holes are what it is for."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    @property
+    def _flags(self) -> Flags:
+        return Flags(self.time, self.group, self.columns)
+
+    def _learn(self, frame: Frame, layout: Layout, parts: Sequence[Part]) -> None:
+        fitted = fit_parts(layout, parts, self.timezone)
+        array = isinstance(frame, NumpyFrame)
+        self._keep(fitted, frame.names, layout.sensors, timed=layout.times is not None, array=array)
+
+    def _keep(self, fitted: Fitted, names: Sequence[Any], sensors: Sequence[Any], *, timed: bool, array: bool) -> None:
+        self._fitted, self._names, self._sensors = fitted, tuple(names), tuple(sensors)
+        self._timed, self._array = timed, array
+        self.n_features_in_ = len(names)
+        self.__dict__.pop("feature_names_in_", None)
+        if not array and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        place = {str(name): name for name in sensors}
+        self.expected_error_ = {place[name]: error for name, error in fitted.expected_error.items()}
+        self.interpolation_error_ = {place[name]: error for name, error in fitted.line_error.items()}
+        self.method_ = {place[name]: method for name, method in fitted.chosen.items()}
+
+    def _require_fit(self) -> None:
+        if not hasattr(self, "n_features_in_"):
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit or load first")
+
+    def _fitting(self, table: Any) -> Frame:
+        """The frame of a table with the columns of the fit."""
+        self._require_fit()
+        frame = _matrix(table)
+        if self._array or isinstance(frame, NumpyFrame):
+            if len(frame.names) != self.n_features_in_:
+                raise TableError(
+                    f"X has {len(frame.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                    "features as input"
+                )
+            if self._array != isinstance(frame, NumpyFrame):
+                raise TableError("expected columns of names in both the fit and the table, or in neither")
+        absent = [name for name in self._sensors if name not in frame.names]
+        if absent:
+            raise TableError(f"expected the columns of the fit, found none named {listed(absent)}")
+        return frame
+
+    def _parts(self, frame: Frame) -> tuple[Layout, list[Part]]:
+        found = layout_of(frame, Flags(self.time, self.group))
+        others = [name for name in found.sensors if name not in self._sensors]
+        unknown = [name for name in others if self.columns is None and np.isnan(frame.number(name).values).any()]  # type: ignore[union-attr]
+        if unknown:
+            raise TableError(f"{listed(unknown)}: columns with holes that the fit has not seen, or without any hole")
+        if (found.times is not None) != self._timed:
+            raise TableError("expected times in both the fit and the table, or in neither")
+        layout = Layout(self._sensors, found.times, found.group, found.group_names)
+        return layout, parts_of(frame, layout, self._fitted.step_ms or self.step_ms)
+
+    def _answers(self, parts: Sequence[Part]) -> tuple[FilledGroup, ...]:
+        return apply(self._fitted, [part.group for part in parts], max_gap=self.max_gap)
+
+
+def _matrix(table: Any) -> Frame:
+    """The frame of a table with rows and columns; lists of lists count as arrays, as scikit-learn has it."""
+    if isinstance(table, (list, tuple)) or _is_array_like(table):
+        try:
+            table = np.array(table, np.float64)
+        except (TypeError, ValueError) as error:
+            raise TableTypeError(f"expected rows of numbers: {error}") from error
+    frame = frame_of(table)
+    if isinstance(frame, NumpyFrame) and frame.array.ndim != 2:
+        raise TableError("Expected 2D array, got 1D array instead. Reshape your data to rows and columns")
+    for count, what in ((frame.rows, "sample(s)"), (len(frame.names), "feature(s)")):
+        if not count:
+            shape = (frame.rows, len(frame.names))
+            raise TableError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
+    return frame
+
+
+def _is_array_like(table: Any) -> bool:
+    """Whether numpy knows how to make an array of an object that is no table itself."""
+    return hasattr(table, "__array__") and not hasattr(table, "columns") and not isinstance(table, np.ndarray)

@@ -1,0 +1,57 @@
+"""Floors and ceilings that a sensor's readings never cross, which its filled values must not cross either.
+
+A sensor without a negative reading has the floor 0, and one without a positive reading the ceiling 0: no concentration
+is negative. The least reading is a floor too where the sensor returns to it again and again, as rain does to 0 and a
+closed valve to 4 mA, and the largest one is a ceiling likewise (100 % humidity).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+
+_LEAST_VISITS = 3  # separate runs of cells at the limit
+_LEAST_SHARE = 0.005  # of the readings
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Lowest and highest possible values, float64 [C]; infinite where there is no limit."""
+
+    lowest: Doubles
+    highest: Doubles
+
+    def widened(self, series: Sequence[Doubles]) -> Limits:
+        """Limits that the readings [C, N] of other series do not cross."""
+        lowest, highest = self.lowest.copy(), self.highest.copy()
+        for values in series:
+            with np.errstate(invalid="ignore"):
+                lowest = np.fmin(lowest, np.fmin.reduce(values, axis=1, initial=np.inf))
+                highest = np.fmax(highest, np.fmax.reduce(values, axis=1, initial=-np.inf))
+        return Limits(lowest, highest)
+
+
+def limits_of(series: Sequence[Doubles]) -> Limits:
+    """Find the limits of sensors from the readings [C, N] of all groups, NaN where missing."""
+    lowest = np.array([_floor([values[place] for values in series]) for place in range(len(series[0]))])
+    highest = np.array([-_floor([-values[place] for values in series]) for place in range(len(series[0]))])
+    return Limits(lowest, highest)
+
+
+def _floor(rows: list[Doubles]) -> float:
+    seen = [row[~np.isnan(row)] for row in rows]
+    count = sum(len(each) for each in seen)
+    if not count:
+        return -np.inf
+    least = min(float(each.min()) for each in seen if len(each))
+    touching = [each == least for each in seen]
+    visits = sum(int(np.count_nonzero(each[1:] & ~each[:-1])) + int(each[:1].any()) for each in touching)
+    touches = sum(int(each.sum()) for each in touching)
+    if visits >= _LEAST_VISITS and touches >= _LEAST_SHARE * count:
+        return least
+    return 0.0 if least >= 0.0 else -np.inf

@@ -1,0 +1,70 @@
+"""Interpolation of whole series, and how far its answers are from readings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.baselines import interpolation
+from glaim_stream.vocabulary import Method
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Codes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines between the readings of C series of N steps, all arrays [C, N].
+
+    values: NaN for a series without a reading.
+    method: INTERPOLATION between two readings, LAST_VALUE before the first and after the last one, NONE without any.
+    scale: deviation of a random walk of steps of deviation 1 from the line; 0 at readings, infinite without any.
+    """
+
+    values: Doubles
+    method: Codes
+    scale: Doubles
+
+
+def lines(values: Doubles, observed: Bools) -> Lines:
+    """Draw lines.
+
+    Args:
+        values: float64 [C, N]; ignored where not observed.
+        observed: bool [C, N].
+    """
+    left, right = distances(observed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between = left * right / (left + right)
+        scale = np.sqrt(np.where(np.isfinite(left) & np.isfinite(right), between, np.minimum(left, right)))
+    scale = np.where(observed, 0.0, scale)
+    both = np.isfinite(left) & np.isfinite(right)
+    some = np.isfinite(left) | np.isfinite(right)
+    method = np.where(both, np.uint8(Method.INTERPOLATION), np.uint8(Method.LAST_VALUE))
+    method = np.where(some, method, np.uint8(Method.NONE))
+    return Lines(interpolation(np.where(observed, values, 0.0), observed), method, scale)
+
+
+def distances(observed: Bools) -> tuple[Doubles, Doubles]:
+    """Steps to the nearest reading before and after each cell [C, N]; 0 at readings, infinite where there is none."""
+    return _since(observed), _since(observed[:, ::-1])[:, ::-1]
+
+
+def gap_lengths(missing: Bools) -> Ints:
+    """Length of the run of missing cells in which each cell [C, N] lies; 0 elsewhere."""
+    out = np.zeros(missing.shape, np.int64)
+    for sensor, row in enumerate(missing):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], row, [False]])))
+        first, last = edges[::2], edges[1::2]
+        out[sensor, row] = np.repeat(last - first, last - first)
+    return out
+
+
+def _since(observed: Bools) -> Doubles:
+    place = np.arange(observed.shape[1])
+    latest = np.maximum.accumulate(np.where(observed, place, -1), axis=1)
+    return np.where(latest >= 0, (place - latest).astype(np.float64), np.inf)

@@ -1,0 +1,206 @@
+"""A page on a filled file: numbers, a table by sensor, and a small picture of each sensor. One self-contained file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.tables.cells import Outcome
+from glaim_stream.tables.fill import FilledGroup
+from glaim_stream.tables.summary import gain_percent, method_name
+from glaim_stream.vocabulary import Method
+
+_CSS = Path(__file__).with_name("page.css")
+_WIDTH, _HEIGHT = 360, 150  # of a picture: as wide as a phone's text, so that its letters are as large
+_LEFT, _BOTTOM, _TOP, _RIGHT = 44, 18, 8, 6
+_STEPS = 96  # in a picture
+_MOST_PICTURES = 24
+
+
+def page(name: str, lines: Sequence[str], outcome: Outcome, holes: int) -> str:
+    """Return the page as HTML.
+
+    Args:
+        name: of the file.
+        lines: what the command printed.
+        outcome: the filled table.
+        holes: number of them.
+    """
+    notes = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    body = (
+        f"<header><p class=name>glaim-stream</p><h1>{escape(name)}, filled</h1></header>"
+        f"{_numbers(outcome, holes)}<section><h2>Sensors</h2>{_table(outcome)}</section>{_pictures(outcome)}"
+        f"<section><h2>What was found and done</h2><ul>{notes}</ul></section>"
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(name)}, filled</title><style>{_CSS.read_text()}</style></head>"
+        f"<body><main>{body}</main></body></html>\n"
+    )
+
+
+def _numbers(outcome: Outcome, holes: int) -> str:
+    filled = sum(outcome.filled.values())
+    by = ", ".join(f"{count:,} by {method_name(method)}" for method, count in outcome.filled.items())
+    left = sum(outcome.left.values())
+    cards = [
+        (f"{filled:,}", f"of {holes:,} holes filled" + (f": {by}" if by else "")),
+        (f"{left:,}", "cells left as they are" + "".join(f"; {count:,}: {why}" for why, count in outcome.left.items())),
+    ]
+    percent = gain_percent(outcome)
+    if percent is not None:
+        cards.append((f"{-percent:+.0f} %", "error against interpolation, on readings that were hidden on purpose"))
+    if outcome.missing_rows and outcome.even:
+        cards.append((f"{outcome.missing_rows:,}", "steps have no row in the file"))
+    return (
+        '<section class="numbers">'
+        + "".join(f"<div><b>{number}</b><small>{escape(label)}</small></div>" for number, label in cards)
+        + "</section>"
+    )
+
+
+def _table(outcome: Outcome) -> str:
+    ours, line = outcome.result.expected_error, outcome.result.line_error
+    rows = "".join(
+        f"<tr><td>{escape(sensor)}</td><td>{holes:,}</td><td>{filled:,}</td>"
+        f"<td>{_error(ours.get(sensor))}</td><td>{_error(line.get(sensor))}</td></tr>"
+        for sensor, (holes, filled) in outcome.sensor_holes.items()
+    )
+    rows = rows or '<tr><td colspan="5">no sensor has a hole</td></tr>'
+    return (
+        '<div class="scroll"><table><thead><tr><th>sensor</th><th>holes</th><th>filled</th><th>expected error</th>'
+        "<th>interpolation</th></tr>"
+        f"</thead><tbody>{rows}</tbody></table></div>"
+        '<p class="soft">Expected error: mean absolute error on readings that were hidden on purpose, in the '
+        "sensor&#8217;s unit; beside it that of interpolation on the same readings.</p>"
+    )
+
+
+def _pictures(outcome: Outcome) -> str:
+    figures: list[str] = []
+    for place, sensor in enumerate(outcome.sensors):
+        found = _part(outcome, place)
+        if found is None or len(figures) == _MOST_PICTURES:
+            continue
+        group, part = found
+        filled = outcome.result.groups[group]
+        times = outcome.grids[group].times_ms[part]
+        label = f"{filled.name}, " if len(outcome.result.groups) > 1 else ""
+        figures.append(
+            f"<figure><figcaption>{escape(sensor)} <span>{escape(label)}{_moment(times[0])}</span></figcaption>"
+            f"{_picture(filled, place, part, times)}</figure>"
+        )
+    if not figures:
+        return ""
+    key = (
+        '<p class="legend"><span><svg viewBox="0 0 28 12"><path class="observed" d="M1,6L27,6"/></svg>observed</span>'
+        '<span><svg viewBox="0 0 28 12"><path class="band" d="M1,1L27,1L27,11L1,11Z"/>'
+        '<path class="filled" d="M1,6L27,6"/></svg>filled, with the band that should hold 90 % of the true values'
+        "</span></p>"
+    )
+    return (
+        '<section><h2>Pictures</h2><p class="soft">Of each sensor the part with the most filled holes among '
+        f'observed readings.</p>{key}<div class="pictures">{"".join(figures)}</div></section>'
+    )
+
+
+def _part(outcome: Outcome, place: int) -> tuple[int, slice] | None:
+    """The group and the steps with the most filled cells beside observed ones; None where no cell is filled."""
+    best, found = 0.0, None
+    for code, group in enumerate(outcome.result.groups):
+        method, value = group.method[place], group.values[place]
+        filled = np.isfinite(value) & (method != Method.OBSERVED)
+        seen = method == Method.OBSERVED
+        length = min(_STEPS, len(value))
+        sums = [_sums(each, length) for each in (filled, seen)]
+        score = np.minimum(sums[0], length / 4) * (1.0 + np.minimum(sums[1], length / 2))
+        start = int(np.argmax(score))
+        if score[start] > best:
+            middle = int(np.median(np.flatnonzero(filled[start : start + length]))) + start
+            first = min(max(middle - length // 2, 0), len(value) - length)
+            best, found = float(score[start]), (code, slice(first, first + length))
+    return found
+
+
+def _sums(chosen: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
+    """How many are chosen in each stretch of that length."""
+    total = np.concatenate([[0], np.cumsum(chosen)])
+    sums: NDArray[np.int64] = total[length:] - total[:-length]
+    return sums
+
+
+def _picture(group: FilledGroup, place: int, part: slice, times: NDArray[np.int64]) -> str:
+    value, lower, upper = (each[place, part] for each in (group.values, group.lower, group.upper))
+    seen = group.method[place, part] == Method.OBSERVED
+    filled = np.isfinite(value) & ~seen
+    known = np.isfinite(value)
+    low, high = float(value[known].min()), float(value[known].max())
+    span = (high - low) or abs(high) or 1.0
+    low, high = low - 0.08 * span, high + 0.08 * span
+    steps = np.arange(len(value))
+    x = _LEFT + steps / max(len(value) - 1, 1) * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        inside = np.clip(values, low, high)
+        return _TOP + (high - inside) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
+
+    height = y(value)
+    marks = []
+    for at in np.linspace(low + 0.08 * (high - low), high - 0.08 * (high - low), 3):
+        place_y = float(y(np.array([at]))[0])
+        marks.append(f'<path class="grid" d="M{_LEFT},{place_y:.1f}L{_WIDTH - _RIGHT},{place_y:.1f}"/>')
+        marks.append(f'<text x="{_LEFT - 5}" y="{place_y + 4:.1f}" text-anchor="end">{_short(float(at))}</text>')
+    for at, anchor in ((0, "start"), (len(value) - 1, "end")):
+        marks.append(f'<text x="{x[at]:.1f}" y="{_HEIGHT - 4}" text-anchor="{anchor}">{_moment(times[at])}</text>')
+    for run in _runs(filled):
+        bounded = run[np.isfinite(lower[run]) & np.isfinite(upper[run])]
+        if len(bounded):
+            outline = [*zip(x[bounded], y(upper[bounded]), strict=True)]
+            outline += [*zip(x[bounded][::-1], y(lower[bounded])[::-1], strict=True)]
+            if len(bounded) == 1:
+                marks.append(_stroke("whisker", outline))
+            else:
+                marks.append(f'<path class="band" d="{_line(outline)}Z"/>')
+    for run in _runs(seen):
+        marks.append(_stroke("observed", list(zip(x[run], height[run], strict=True))))
+    for run in _runs(filled):
+        # To the observed neighbours, so that the line does not break.
+        first, last = max(run[0] - 1, 0), min(run[-1] + 1, len(value) - 1)
+        joined = np.array([step for step in range(first, last + 1) if known[step]])
+        marks.append(_stroke("filled", list(zip(x[joined], height[joined], strict=True))))
+        marks += [f'<circle class="dot" cx="{x[at]:.1f}" cy="{height[at]:.1f}" r="1.7"/>' for at in run]
+    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}"'
+    return f'<svg {size} role="img" aria-label="readings and filled values">{"".join(marks)}</svg>'
+
+
+def _runs(chosen: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    places = np.flatnonzero(chosen)
+    return [run for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1) if len(run)]
+
+
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _stroke(kind: str, points: Sequence[tuple[float, float]]) -> str:
+    line = _line(points) if len(points) > 1 else _line([points[0], (points[0][0] + 0.1, points[0][1])])
+    return f'<path class="{kind}" d="{line}"/>'
+
+
+def _error(value: float | None) -> str:
+    return "–" if value is None or not np.isfinite(value) else f"{value:.3g}"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _moment(time_ms: np.int64) -> str:
+    moment = datetime.fromtimestamp(int(time_ms) / 1000, UTC)
+    return f"{moment.day} {moment:%b %Y %H:%M}"

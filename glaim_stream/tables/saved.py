@@ -1,0 +1,76 @@
+"""The file of a fitted imputer: arrays and one JSON text in a npz, without pickles."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glaim_stream.errors import ModelError
+from glaim_stream.imputers.gaussian import artefact
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.tables.errors import TableError
+from glaim_stream.tables.fit import Fitted
+from glaim_stream.tables.limits import Limits
+
+_ARRAYS = ("by_form", "spread", "form_width", "line_width", "form_error", "line_errors", "cells")
+_LOWEST, _HIGHEST, _FORM = "lowest", "highest", "form"
+_KIND = "imputer of tables"
+
+
+def write(path: Path, fitted: Fitted, state: Mapping[str, Any]) -> None:
+    """Write a file, atomically.
+
+    Raises:
+        TableError: the state holds something else than text, numbers, and lists of them.
+    """
+    arrays: artefact.Arrays = {name: getattr(fitted, name) for name in _ARRAYS}
+    arrays |= {_LOWEST: fitted.limits.lowest, _HIGHEST: fitted.limits.highest}
+    arrays |= {f"{_FORM}{place}": np.frombuffer(form.to_bytes(), np.uint8) for place, form in enumerate(fitted.forms)}
+    fit = [list(fitted.sensors), fitted.step_ms, fitted.refused]
+    text = {"kind": _KIND, "fit": fit, "forms": len(fitted.forms), "state": dict(state)}
+    try:
+        content = artefact.to_bytes(artefact.with_text(arrays, text))
+    except TypeError as error:
+        raise TableError(f"only names of text and whole numbers can be saved: {error}") from error
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        partial.chmod(0o644)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
+    """Read a file that `write` wrote.
+
+    Raises:
+        ModelError: it is absent, damaged, or another kind of file.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"expected a saved imputer at {path}: {error.strerror}") from error
+    arrays = artefact.from_bytes(content, str(path))
+    text = artefact.text_of(arrays)
+    if text.get("kind") != _KIND:
+        raise ModelError(f"{path} is not a saved imputer")
+    sensors, step_ms, refused = text["fit"]
+    names = [f"{_FORM}{place}" for place in range(text["forms"])]
+    fitted = Fitted(
+        sensors=tuple(sensors),
+        step_ms=step_ms,
+        forms=tuple(ClosedForm.from_bytes(arrays[name].tobytes(), str(path)) for name in names),
+        report=None,
+        refused=refused,
+        limits=Limits(arrays[_LOWEST], arrays[_HIGHEST]),
+        **{name: arrays[name] for name in _ARRAYS},
+    )
+    return fitted, text["state"]

@@ -1,0 +1,94 @@
+"""What a person should know of a file, and of its filling, in lines of text."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glaim_stream.errors import listed
+from glaim_stream.files.form import NO_TIME, FileForm
+from glaim_stream.tables.cells import Outcome
+from glaim_stream.times import text_of_ms
+from glaim_stream.vocabulary import METHODS, Method
+
+METHOD_NAMES = {METHODS[Method.GAUSSIAN]: "closed form", METHODS[Method.LAST_VALUE]: "last value"}
+_KINDS = {"csv": "CSV", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"}
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+
+
+def described(name: str, form: FileForm, rows: int, *, gzipped: bool) -> list[str]:
+    """What the file is."""
+    kind = _KINDS.get(form.kind, form.kind) + (", gzip inside" if gzipped else "")
+    lines = [f"{name}: {kind}; {rows:,} rows and {len(form.columns):,} columns"]
+    if form.first_ms != NO_TIME:
+        step = f", a step every {duration(form.step_ms)}" if form.step_ms else ""
+        lines.append(f"from {text_of_ms(form.first_ms)} to {text_of_ms(form.last_ms)}{step}")
+    return [*lines, f"sensors: {listed(form.sensors)}", *form.notes]
+
+
+def summed(outcome: Outcome, holes: int, inserted: int | None) -> list[str]:
+    """What was filled, what was not, and how well."""
+    filled = sum(outcome.filled.values())
+    by = ", ".join(f"{count:,} by {method_name(method)}" for method, count in outcome.filled.items())
+    lines = [f"holes: {holes:,}, of which {filled:,} are filled" + (f": {by}" if by else "")]
+    for reason, count in outcome.left.items():
+        lines.append(f"left as they are: {count:,} cells: {reason}")
+    if inserted is not None:
+        lines.append(f"rows inserted for steps that had none: {inserted:,}")
+    elif outcome.missing_rows and outcome.even:
+        lines.append(
+            f"rows missing: {outcome.missing_rows:,} steps have no row; --insert-rows inserts them where it can"
+        )
+    if outcome.shared_rows:
+        lines.append(f"rows that share their step with an earlier one: {outcome.shared_rows:,}; each keeps its cells")
+    return [*lines, *error_lines(outcome)] if holes else lines
+
+
+def error_lines(outcome: Outcome) -> list[str]:
+    """The expected error, from readings that were hidden on purpose."""
+    result = outcome.result
+    lines = [f"no closed form: {result.refused}"] if result.form is None and result.refused else []
+    if not result.expected_error:
+        return [*lines, "expected error: unknown, as there are too few readings to hide some"]
+    each = [
+        f"{sensor} {error:.3g}" + (f" ({result.line_error[sensor]:.3g})" if sensor in result.line_error else "")
+        for sensor, error in result.expected_error.items()
+        if outcome.sensor_holes.get(sensor, (0, 0))[0]
+    ]
+    if not each:
+        return lines
+    lines.append(f"expected absolute error, on hidden readings (interpolation's in brackets): {listed(each)}")
+    percent = gain_percent(outcome)
+    if percent is not None:
+        lines.append(f"that is {compared(percent)} interpolation's, on average")
+    return lines
+
+
+def compared(percent: float) -> str:
+    """An error that is so much smaller than another one, in words."""
+    if round(percent) == 0:
+        return "as much as"
+    return f"{abs(percent):.0f} % {'less' if percent > 0 else 'more'} than"
+
+
+def gain_percent(outcome: Outcome) -> float | None:
+    """By how much the expected error is smaller than interpolation's, mean over sensors; None where it is unknown."""
+    result = outcome.result
+    ratios = [
+        error / result.line_error[sensor]
+        for sensor, error in result.expected_error.items()
+        if result.line_error.get(sensor, 0.0) > 0 and np.isfinite(error) and outcome.sensor_holes.get(sensor, (0, 0))[0]
+    ]
+    return 100.0 * (1.0 - float(np.mean(ratios))) if ratios else None
+
+
+def method_name(method: str) -> str:
+    """The name of a method for people."""
+    return METHOD_NAMES.get(method, method)
+
+
+def duration(milliseconds: int) -> str:
+    """A duration in its largest whole unit."""
+    for length, unit in _UNITS:
+        if milliseconds % length == 0:
+            return f"{milliseconds // length:,} {unit}"
+    return f"{milliseconds} ms"

@@ -1,0 +1,298 @@
+"""A user's file of readings: what it is, its cells, and the same file with its holes filled."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.files.form import NO_TIME, FileForm, NumberForm, Reading
+from glaim_stream.files.read import read
+from glaim_stream.tables.arrow_files import ArrowTable
+from glaim_stream.tables.cells import Cells, Ints, Outcome, ReadingColumn, new_rows
+from glaim_stream.tables.columns import FilledColumn, NewRows, beside
+from glaim_stream.tables.decimals import Style, style_of
+from glaim_stream.tables.json_lines import LinesTable
+from glaim_stream.tables.text import Beside, Changes, TextTable
+from glaim_stream.tables.time_texts import writer_of
+from glaim_stream.times import zone_of
+from glaim_stream.vocabulary import Method
+
+_GZIP = b"\x1f\x8b"
+_ARROW_FILE = b"ARROW1"
+_STYLED = 20_000  # cells that show how a column writes its numbers
+_COMPARED = 500  # cells of a column whose values are compared with their text
+_EXAMPLES = 2_000  # times that show how times are written
+
+
+@dataclass(frozen=True)
+class UserFile:
+    """A file as it was read."""
+
+    name: str
+    reading: Reading
+    table: TextTable | LinesTable | ArrowTable
+    gzipped: bool
+
+    @property
+    def form(self) -> FileForm:
+        """What the file is."""
+        return self.reading.form
+
+
+def open_file(name: str, raw: bytes, **stated: Any) -> UserFile:
+    """Find out what a file is, by its content, and read it.
+
+    Args:
+        name: of the file, for messages and for a group without a name.
+        raw: its bytes.
+        stated: what `files.read.read` takes as keywords.
+
+    Raises:
+        SettingsError: it cannot be read, or can be read in two ways.
+    """
+    gzipped = raw.startswith(_GZIP)
+    while raw.startswith(_GZIP):
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise SettingsError(f"{name}: expected a whole gzip file: {error}") from error
+    if not raw.strip():
+        raise SettingsError(f"{name}: expected readings, found an empty file")
+    reading = read(raw, name=name, **stated)
+    form = reading.form
+    if form.text is not None:
+        lines = None if reading.line_of_row is None else reading.line_of_row.tolist()
+        text = form.text
+        table: TextTable | LinesTable | ArrowTable = TextTable(
+            raw, separator=text.separator, encoding=text.encoding, header_line=text.header_line, row_lines=lines
+        )
+    elif form.kind == "jsonl":
+        table = LinesTable(raw)
+    else:
+        kind = "parquet" if form.kind == "parquet" else "arrow" if raw.startswith(_ARROW_FILE) else "stream"
+        table = ArrowTable(raw, kind)
+    if len(table) != reading.rows:
+        raise SettingsError(f"{name}: {reading.rows:,} rows were read where the file has {len(table):,}")
+    file = UserFile(name, reading, table, gzipped)
+    if isinstance(table, TextTable):
+        _check_places(file, table)
+    return file
+
+
+def _check_places(file: UserFile, table: TextTable) -> None:
+    """Compare the values that were read with the cells that would be written back, in rows from the whole file.
+
+    Raises:
+        SettingsError: they differ, as where quotes leave open what a row is.
+    """
+    reading = file.reading
+    names = [file.form.value] if file.form.layout == "long" else list(file.form.sensors)
+    for name, values in zip(names, reading.values, strict=True):
+        rows = np.flatnonzero(np.isfinite(values))
+        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), _COMPARED)).astype(np.int64)]
+        style = file.form.numbers.get(name, NumberForm())
+        for row, text in zip(rows.tolist(), table.texts(_place(file, name), rows.tolist()), strict=True):
+            plain = text.strip().replace(style.thousands or "\0", "").replace(style.decimal, ".")
+            try:
+                same = math.isclose(float(plain), values[row], rel_tol=1e-9)
+            except ValueError:
+                same = plain.strip("-+.0123456789eE") != ""  # a way to write a number that float does not know
+            if not same:
+                raise SettingsError(
+                    f"{file.name}: row {row + 1:,} of {name!r} holds {text!r}, and was read as {values[row]:g}: "
+                    "check the quotes of the rows above"
+                )
+
+
+def cells_of(file: UserFile) -> Cells:
+    """Bring what was read into the form that is filled."""
+    reading, form = file.reading, file.form
+    rows = reading.rows
+    stem = Path(file.name).name.partition(".")[0] or "file"
+    groups = tuple(reading.groups) or (stem,)
+    group_of_row = reading.group_of_row if reading.groups else np.zeros(rows, np.int64)
+    times = np.where(group_of_row >= 0, reading.times_ms, NO_TIME)
+    group_of_row = np.maximum(group_of_row, 0)
+    if form.layout == "long":
+        assert reading.sensor_of_row is not None
+        place = _place(file, form.value)
+        sensor = reading.sensor_of_row
+        times = np.where(sensor >= 0, times, NO_TIME)
+        column = _column(file, place, form.value, group_of_row, np.maximum(sensor, 0), reading.values[0], times)
+        return Cells(times, groups, tuple(form.sensors), (column,), long=True)
+    names = list(form.sensors)
+    if form.name_separator:
+        pairs = [tuple(name.split(form.name_separator, 1)) for name in names]
+        groups, sensors = (tuple(dict.fromkeys(pair[part] for pair in pairs)) for part in (0, 1))
+        code = [(groups.index(pair[0]), sensors.index(pair[1])) for pair in pairs]
+    else:
+        sensors, code = tuple(names), [(-1, place) for place in range(len(names))]
+    columns = []
+    for name, (group, sensor_code), values in zip(names, code, reading.values, strict=True):
+        of_row = group_of_row if group < 0 else np.full(rows, group)
+        place = _place(file, name)
+        columns.append(_column(file, place, name, of_row, np.full(rows, sensor_code), values, times))
+    return Cells(times, groups, sensors, tuple(columns))
+
+
+def write(
+    file: UserFile, cells: Cells, outcome: Outcome, out: IO[bytes], *, flags: bool = False, insert_rows: bool = False,
+    compress: bool = False,
+) -> int:  # fmt: skip
+    """Write the table with its holes filled, and return the number of inserted rows.
+
+    Args:
+        file: the table as it was read.
+        cells: its readings.
+        outcome: the filled ones.
+        out: receives the bytes.
+        flags: add columns of method and bounds beside each column of readings.
+        insert_rows: insert rows for the steps that have none.
+        compress: by gzip.
+
+    Raises:
+        SettingsError: rows cannot be inserted, or a column's type cannot hold what it should.
+    """
+    new, codes = new_rows(cells, outcome) if insert_rows else (None, np.empty(0, np.int64))
+    if compress:
+        with gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as packed:
+            _write(file, cells, outcome.columns, cast(IO[bytes], packed), flags, new, codes)
+    else:
+        _write(file, cells, outcome.columns, out, flags, new, codes)
+    return 0 if new is None else len(new.below)
+
+
+def _write(
+    file: UserFile, cells: Cells, columns: Sequence[FilledColumn], out: IO[bytes], flags: bool, new: NewRows | None,
+    codes: Ints,
+) -> None:  # fmt: skip
+    table = file.table
+    if isinstance(table, ArrowTable):
+        keys = {} if new is None else _typed_keys(file, cells, table, new, codes)
+        table.write(table.filled(columns, flags=flags, new=new, keys=keys), out)
+        return
+    styles = [_style(file, each) for each in columns]
+    changes = Changes(
+        {each.place: _texts(each, style) for each, style in zip(columns, styles, strict=True)},
+        {each.place: _beside(file, each, style) for each, style in zip(columns, styles, strict=True)} if flags else {},
+        {} if new is None else _inserted(file, cells, columns, styles, new, codes),
+    )
+    for piece in table.written(changes):
+        out.write(piece)
+
+
+def _column(
+    file: UserFile, place: int, name: str, group: Ints, sensor: Ints, values: Any, times_ms: Ints
+) -> ReadingColumn:
+    """A column with its holes; rows without a time have none, since nothing is known about their moment."""
+    hole = ~np.isfinite(values) & (times_ms != NO_TIME)
+    if isinstance(file.table, TextTable) and hole.any():
+        hole &= file.table.widths > place
+    return ReadingColumn(place, name, group, sensor, np.where(np.isfinite(values), values, np.nan), hole)
+
+
+def _style(file: UserFile, column: FilledColumn) -> Style:
+    """How the observed cells of a column write numbers."""
+    rows = np.flatnonzero(column.method == Method.OBSERVED)
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), _STYLED)).astype(np.int64)] if len(rows) else rows
+    assert not isinstance(file.table, ArrowTable)
+    texts = file.table.texts(column.place, rows.tolist())
+    form = file.form.numbers.get(column.name, NumberForm())
+    return style_of([text for text in texts if text], decimal=form.decimal, thousands=form.thousands)
+
+
+def _texts(column: FilledColumn, style: Style) -> dict[int, str]:
+    rows = column.rows
+    return {row: style.text(value) for row, value in zip(rows.tolist(), column.value[rows].tolist(), strict=True)}
+
+
+def _beside(file: UserFile, column: FilledColumn, style: Style) -> Beside:
+    lower, upper = (
+        [style.text(value) if known else "" for value, known in zip(each.tolist(), np.isfinite(each), strict=True)]
+        for each in (column.lower, column.upper)
+    )
+    methods = column.methods()
+    if isinstance(file.table, LinesTable):
+        methods = [f'"{method}"' for method in methods]
+    return Beside(beside(column.name, file.table.names), list(zip(methods, lower, upper, strict=True)))
+
+
+def _inserted(
+    file: UserFile, cells: Cells, columns: Sequence[FilledColumn], styles: Sequence[Style], new: NewRows, codes: Ints
+) -> Mapping[int, Sequence[Sequence[str]]]:
+    """The cells of new rows of a file of text, by the row above them."""
+    if not len(new.below):
+        return {}
+    assert not isinstance(file.table, ArrowTable)
+    places = _time_places(file)
+    as_json = isinstance(file.table, LinesTable)
+    timed = np.flatnonzero(cells.times_ms != NO_TIME)
+    chosen = timed[np.linspace(0, len(timed) - 1, min(len(timed), _EXAMPLES)).astype(np.int64)]
+    own = [file.table.texts(place, chosen.tolist()) for place in places]
+    writer = writer_of(list(zip(*own, strict=True)), cells.times_ms[chosen].tolist(), zone_of(file.form.timezone))
+    group = _place(file, file.form.group) if file.form.group else -1
+    out: dict[int, list[list[str]]] = {}
+    for index, (below, time_ms, code) in enumerate(
+        zip(new.below.tolist(), new.time_ms.tolist(), codes.tolist(), strict=True)
+    ):
+        row = [""] * len(file.table.names)
+        for place, text in zip(places, writer(time_ms), strict=True):
+            row[place] = f'"{text}"' if as_json and not text.replace(".", "").isdigit() else text
+        if group >= 0:
+            row[group] = f'"{cells.groups[code]}"' if as_json else cells.groups[code]
+        for column, style, values in zip(columns, styles, new.values, strict=True):
+            row[column.place] = style.text(values[index]) if np.isfinite(values[index]) else ""
+        out.setdefault(below, []).append(row)
+    return out
+
+
+def _typed_keys(file: UserFile, cells: Cells, table: ArrowTable, new: NewRows, codes: Ints) -> dict[int, Any]:
+    places = _time_places(file)
+    kinds = [table.table.schema.field(place).type for place in places]
+    if len(places) != 1 or not (pa.types.is_timestamp(kinds[0]) or pa.types.is_integer(kinds[0])):
+        raise SettingsError("rows can be inserted into this kind of file where one column of timestamps has the times")
+    if pa.types.is_integer(kinds[0]):
+        row = int(np.flatnonzero(cells.times_ms != NO_TIME)[0])
+        factor = table.table.column(places[0])[row].as_py() / cells.times_ms[row]
+        keys = {places[0]: pa.array(np.rint(new.time_ms * factor).astype(np.int64))}
+    else:
+        times = pa.array(new.time_ms, pa.timestamp("ms", "UTC"))
+        if kinds[0].tz is None:
+            times = pc.local_timestamp(times.cast(pa.timestamp("ms", file.form.timezone)))
+        keys = {places[0]: times}
+    if file.form.group:
+        place = _place(file, file.form.group)
+        first = [int(np.flatnonzero(file.reading.group_of_row == code)[0]) for code in codes.tolist()]
+        keys[place] = table.table.column(place).take(pa.array(first, pa.int64())).combine_chunks()
+    return keys
+
+
+def _time_places(file: UserFile) -> list[int]:
+    names = [file.form.time] if file.form.time in file.form.columns else file.form.time.split("+")
+    return [_place(file, name) for name in names]
+
+
+def _place(file: UserFile, name: str) -> int:
+    """The place of a column in the file.
+
+    Raises:
+        SettingsError: the column is inside another one, as in a nested table.
+    """
+    columns = file.form.columns
+    if isinstance(file.table, LinesTable) or (
+        isinstance(file.table, ArrowTable) and len(columns) != len(file.table.names)
+    ):
+        columns = tuple(file.table.names)
+    if name not in columns:
+        raise SettingsError(f"{file.name}: column {name!r} is inside another one, which cannot be written back filled")
+    return columns.index(name)

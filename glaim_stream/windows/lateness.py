@@ -1,0 +1,35 @@
+"""Which readings of a partition are too late for their window, without the windows: for tools that only read."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.decode.readings import Readings
+from glaim_stream.windows.clock import EventClock, limit_skew
+
+
+class Lateness:
+    """The clock of one partition, and what it makes of each reading; the worker's windows decide in the same way."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        """Start before the first record.
+
+        Args:
+            catalogue: the models.
+        """
+        models = catalogue.models
+        self._clock = EventClock()
+        self._max_ahead_ms = np.array([catalogue.max_ahead_ms(model) for model in models], np.int64)
+        self._lateness_ms = np.array([model.lateness_ms for model in models], np.int64)
+        self._step_ms = np.array([model.step_ms for model in models], np.int64)
+        self._window = np.array([model.window for model in models], np.int64)
+
+    def too_late(self, readings: Readings) -> NDArray[np.bool_]:
+        """Take the next readings, of all models and in order of offset; return which are too late, bool [n]."""
+        event_time_ms, _ = limit_skew(readings.event_time_ms, readings.produced_ms, self._max_ahead_ms[readings.model])
+        newest_ms = self._clock.observe(event_time_ms, 0)
+        step_ms = self._step_ms[readings.model]
+        oldest_step = (newest_ms - self._lateness_ms[readings.model]) // step_ms - self._window[readings.model]
+        return readings.event_time_ms // step_ms < oldest_step

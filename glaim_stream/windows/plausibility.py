@@ -1,0 +1,196 @@
+"""Doubtful readings: single readings that stand apart from all else that their sensor sent.
+
+A reading is judged by the window alone, so the judgement is a function of the topic and no state needs a rebuild. It is
+doubted where all of this holds:
+
+- it is far from the median of its sensor's readings in the window, and far from the median of the three readings on
+  either side of it; far means `_FAR` and `_FAR_LOCALLY` robust deviations (1.4826 times the median absolute deviation,
+  as by Hampel). The first keeps the peaks of a smooth series, the second those of a series that swings;
+- fewer than two of these six readings are near it: a shift is believed from its third reading on, and its first two
+  readings are believed once the third has come;
+- no other sensor of the group jumped at that step by a similar number of deviations.
+
+More than half of a sensor's readings must be sound. A sensor that repeats one value in more than half of its window
+(rain, a valve) has no median deviation: the median of its other deviations takes the place. Where there are fewer than
+`_FEWEST` of these, or fewer than `_FEWEST_READINGS` readings, nothing is known of its habits and nothing is doubted.
+
+Source: Hampel (1974), The influence curve and its role in robust estimation; Pearson (2002), Outliers in process
+modeling and identification, for its moving window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_FAR, _FAR_LOCALLY = 5.0, 10.0  # robust deviations
+_FAR_OF_REPEATED = 4.0  # times as far, for a sensor that mostly repeats one value: such sensors have heavy tails
+_NORMAL = 1.4826  # median absolute deviations in a deviation, of a normal distribution
+_SIDE = 3  # readings on either side
+_CONFIRMED = 2  # of these, near a reading that is believed
+_NEAR = 0.5  # of the reading's distance from the median
+_JUMP, _ALIKE, _TOGETHER = 4.0, 10.0, 100.0  # deviations of another sensor's jump, ratio of two jumps, largest believed
+_FEWEST_READINGS = 12
+_FEWEST = 3
+_SERIES_WINDOW = 96
+# No reading is further from its mean than this many deviations in most windows, and these are not looked at closer. A
+# window of 96 with one spike of any size has one that is 9.7 away; with five spikes of one size they are 4.3 away. Of n
+# readings none is further away than sqrt(n - 1), so with few of them the screen is a share of that.
+_SCREEN, _SCREEN_OF_FEW = 4.0, 0.9
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Plausibility:
+    """The rule for the sensors of a model.
+
+    judged: bool [C], sensors whose readings may be doubted.
+    """
+
+    judged: Bools
+
+    def doubtful(self, values: Doubles, observed: Bools) -> Bools:
+        """Return which observed cells of windows are doubted, bool [n, C, T].
+
+        Args:
+            values: float64 [n, C, T], sensor units; ignored where not observed.
+            observed: bool [n, C, T].
+        """
+        doubted = np.zeros(observed.shape, np.bool_)
+        place = np.nonzero(_suspicious(values, observed) & self.judged)
+        if not len(place[0]):
+            return doubted
+        doubted[place] = _far(values[place], observed[place])
+        windows = np.flatnonzero(doubted.any(axis=(1, 2)))
+        if len(windows) and values.shape[1] > 1:
+            cells = values[windows].reshape(-1, values.shape[2]), observed[windows].reshape(-1, values.shape[2])
+            jump = _Readings(*cells).jumps().reshape(len(windows), *values.shape[1:])
+            doubted[windows] &= ~_confirmed(jump)
+        return doubted
+
+    def sound(self, values: Doubles, observed: Bools) -> tuple[Doubles, Bools]:
+        """Return windows without the doubted readings: values, 0 where not observed, and observed cells."""
+        doubted = self.doubtful(values, observed)
+        if not doubted.any():
+            return values, observed
+        return np.where(doubted, 0.0, values), observed & ~doubted
+
+
+def doubtful_cells(values: Doubles, observed: Bools, judged: Bools) -> Bools:
+    """Return the doubted cells of series, each judged by the readings on both sides of it, bool [g, C, N].
+
+    Args:
+        values: float64 [g, C, N], sensor units; ignored where not observed.
+        observed: bool [g, C, N].
+        judged: bool [C], sensors whose readings may be doubted.
+    """
+    rule, steps = Plausibility(judged), observed.shape[2]
+    doubted = np.zeros(observed.shape, np.bool_)
+    for start in range(0, max(1, steps - _SERIES_WINDOW // 2), _SERIES_WINDOW // 2):
+        end = min(start + _SERIES_WINDOW, steps)
+        found = rule.doubtful(values[:, :, start:end], observed[:, :, start:end])
+        # Each window judges its middle half; the first and the last one judge what lies at the ends too.
+        first = start + (_SERIES_WINDOW // 4 if start else 0)
+        last = end if end == steps else start + 3 * _SERIES_WINDOW // 4
+        doubted[:, :, first:last] = found[:, :, first - start : last - start]
+    return doubted
+
+
+def _suspicious(values: Doubles, observed: Bools) -> Bools:
+    """Whether a sensor has a reading far from its mean, bool [n, C]."""
+    count = np.maximum(observed.sum(axis=2), 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.where(observed, values, 0.0).sum(axis=2) / count
+        squares = np.where(observed, values - mean[:, :, None], 0.0)
+        squares *= squares
+        most = squares.max(axis=2)
+        screen = np.minimum(_SCREEN**2, _SCREEN_OF_FEW**2 * (count - 1))
+        screened: Bools = (most > screen * (squares.sum(axis=2) / count)) | ~np.isfinite(most)
+    return screened
+
+
+class _Readings:
+    """Readings [k, T] of k sensors in their order, without the gaps between them; the first `count` are used."""
+
+    def __init__(self, values: Doubles, observed: Bools) -> None:
+        self._order = np.argsort(~observed, axis=1, kind="stable")
+        self.count = observed.sum(axis=1)
+        self.used = np.arange(observed.shape[1]) < self.count[:, None]
+        self.reading = np.where(self.used, np.take_along_axis(values, self._order, axis=1), 0.0)
+
+    def in_place(self, of_readings: NDArray[Any]) -> NDArray[Any]:
+        """Return what belongs to readings [k, T] at their steps, zeros elsewhere."""
+        placed = np.zeros(of_readings.shape, of_readings.dtype)
+        np.put_along_axis(placed, self._order, np.where(self.used, of_readings, placed), axis=1)
+        return placed
+
+    def beside(self, rows: NDArray[np.int64] | slice = slice(None)) -> tuple[Doubles, Bools]:
+        """Return the readings on either side of each, [k, T, 2 * _SIDE], and which of them there are."""
+        steps = self.reading.shape[1]
+        place = np.arange(steps)[:, None] + np.array([*range(-_SIDE, 0), *range(1, _SIDE + 1)])
+        inside = (place >= 0) & (place < steps)
+        place = np.clip(place, 0, steps - 1)
+        return self.reading[rows][:, place], self.used[rows][:, place] & inside
+
+    def jumps(self) -> Doubles:
+        """Return each reading's distance from those beside it, in deviations, at its step."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            locally = np.abs(self.reading - _median(*self.beside()))
+            return self.in_place(np.where(locally > 0, locally / _scale(locally, self.used)[:, None], 0.0))
+
+
+def _far(values: Doubles, observed: Bools) -> Bools:
+    """Judge sensors [k, T] by their own readings."""
+    readings = _Readings(values, observed)
+    far = np.zeros(observed.shape, np.bool_)
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = np.abs(readings.reading - _median(readings.reading, readings.used)[:, None])
+        apart = (distance > _FAR * _scale(distance, readings.used)[:, None]) & readings.used
+        apart &= (readings.count >= _FEWEST_READINGS)[:, None]
+        rows = np.flatnonzero(apart.any(axis=1))
+        if len(rows):
+            beside, there = readings.beside(rows)
+            reading, used = readings.reading[rows], readings.used[rows]
+            locally = np.abs(reading - _median(beside, there))
+            near = there & (np.abs(beside - reading[..., None]) <= _NEAR * distance[rows][..., None])
+            far[rows] = apart[rows] & (locally > _FAR_LOCALLY * _scale(locally, used)[:, None])
+            far[rows] &= near.sum(axis=2) < _CONFIRMED
+    placed: Bools = readings.in_place(far)
+    return placed
+
+
+def _median(values: Doubles, used: Bools) -> Doubles:
+    """Median over the last axis of the values used; NaN where there is none."""
+    ascending = np.sort(np.where(used, values, np.inf), axis=-1)
+    count = used.sum(axis=-1, keepdims=True)
+    low = np.take_along_axis(ascending, np.maximum(count - 1, 0) // 2, axis=-1)
+    high = np.take_along_axis(ascending, np.minimum(count // 2, values.shape[-1] - 1), axis=-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle: Doubles = np.where(count > 0, low + (high - low) / 2, np.nan)[..., 0]
+    return middle
+
+
+def _scale(distance: Doubles, used: Bools) -> Doubles:
+    """Robust deviation [k] given distances [k, T] from a median; infinite where nothing is known."""
+    scale = _NORMAL * _median(distance, used)
+    repeated = np.flatnonzero(~(scale > 0))
+    if len(repeated):
+        moved = used[repeated] & (distance[repeated] > 0)
+        tail = _FAR_OF_REPEATED * _median(distance[repeated], moved)
+        scale[repeated] = np.where(moved.sum(axis=1) >= _FEWEST, tail, np.inf)
+    return scale
+
+
+def _confirmed(jump: Doubles) -> Bools:
+    """Where another sensor jumped alike at the same step, bool [n, C, T]; jumps are in deviations."""
+    confirmed = np.zeros(jump.shape, np.bool_)
+    for sensor in range(jump.shape[1]):
+        own, others = jump[:, sensor : sensor + 1], np.delete(jump, sensor, axis=1)
+        alike = (others >= _JUMP) & (others >= own / _ALIKE) & (others / _ALIKE <= own)
+        confirmed[:, sensor] = alike.any(axis=1) & (own[:, 0] <= _TOGETHER)
+    return confirmed

@@ -1,0 +1,115 @@
+"""The command line of a fit: what it refuses before it reads or trains, and what it prints for the next step."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.command_line import call
+from training.config import RunConfig
+from training.data.series import DataSpec
+from training.data.tables import load
+from training.fit import command
+from training.fit.replay_lines import replay_lines
+
+ROWS = 700
+
+
+@pytest.fixture
+def pumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of one group with holes, `Bad` in a column, and three rows of a wrong clock."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    values = np.cumsum(rng.normal(size=(ROWS, 2)), axis=0) * 0.1
+    times = np.datetime64("2025-01-01T00:00") + np.arange(ROWS).astype("timedelta64[m]")
+    lines = ["Clock,flow,speed"]
+    for time, (flow, speed) in zip(times, values, strict=True):
+        shown = "Bad" if rng.random() < 0.05 else f"{flow:.3f}"
+        lines.append(f"{time},{shown},{'' if rng.random() < 0.05 else f'{speed:.3f}'}")
+    lines += [f"{year}-01-01T00:00,1,2" for year in (1970, 2001, 2002)]
+    path = tmp_path / "pumps.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf", "soon"])
+def test_minutes_are_above_zero(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        command.main(["--data", "pumps.csv", "--minutes", minutes])
+    assert end.value.code == 2
+    assert f"expected minutes above 0, found {minutes}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["cuda", "gpu", "meta", "cpu:3"])
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_device_that_is_not_there_is_one_sentence(
+    pumps: Path, device: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--data", str(pumps), "--device", device]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert "train.device" in shown.err
+    assert not (pumps.parent / "model_repo").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(pumps: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (pumps.parent / "file").touch()
+    arguments = ["--data", str(pumps), "--model", "gaussian", "--no-export", "--out", str(pumps.parent / "file")]
+    assert command.main(arguments) == 2
+    assert capsys.readouterr().err == f"error: {pumps.parent / 'file'}: File exists\n"
+
+
+def test_missing_takes_numbers_and_texts_and_name_names_the_group() -> None:
+    given = command.parser().parse_args(
+        [
+            "--missing",
+            "-200",
+            "--missing",
+            "Bad",
+            "--sentinel",
+            "-9999",
+            "--no-value",
+            "n/a",
+            "--timezone",
+            "Asia/Tokyo",
+        ]
+    )
+    config = command.read_config(given)
+    assert (config.data.sentinels, config.data.no_value) == ((-200.0, -9999.0), ("Bad", "n/a"))
+    assert config.data.timezone == "Asia/Tokyo"
+    named = command.read_config(command.parser().parse_args(["--name", "pump-7"]))
+    assert (named.name, named.data.group_name) == ("pump-7", "pump-7")
+
+
+def test_times_without_a_zone_are_of_the_given_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("time,a\n" + "".join(f"2025-01-01T{hour:02d}:00,{hour}\n" for hour in range(24)))
+    first = [int(load(DataSpec(timezone=zone), path).times_ms[0]) for zone in ("UTC", "Asia/Tokyo")]
+    assert first[0] - first[1] == 9 * 3_600_000
+
+
+def test_the_line_that_a_fit_prints_fills_the_file(pumps: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--data", pumps.name, "--model", "gaussian", "--name", "pump-7"]) == 0
+    shown = capsys.readouterr().out
+    assert "left out: 3 rows of pumps.csv whose times lie far from all others" in shown
+    line = next(line for line in shown.splitlines() if line.startswith("  glaim-stream replay "))
+    words = shlex.split(line)[1:]
+    assert {"--time", "--missing", "--name"} <= set(words)
+    done = call(*words, environment={})
+    assert done.returncode == 0, done.stderr
+    assert Path(words[words.index("--out") + 1]).is_file()
+    assert "columns without numbers" not in done.stderr  # --missing Bad came along
+
+
+def test_a_file_that_replay_does_not_read_has_no_line(tmp_path: Path) -> None:
+    long = DataSpec(file="x.csv", layout="long", sensor="tag")
+    for data in (long, DataSpec(file="x.csv", group="station"), DataSpec(file="x.csv", time="", step_s=60)):
+        assert replay_lines(RunConfig(data=data), tmp_path, tmp_path, "local") == []
+    (_, line) = replay_lines(RunConfig(data=DataSpec(file="x.csv", separator="/")), tmp_path, tmp_path, "local")
+    assert "--separator /" in line
+    assert "--name" not in line

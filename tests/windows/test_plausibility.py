@@ -1,0 +1,156 @@
+"""Single readings that stand apart are doubted; shifts, peaks, showers and what neighbours confirm are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from glaim_stream.windows.plausibility import Plausibility, doubtful_cells
+
+Doubles = NDArray[np.float64]
+T = 96
+
+
+def smooth(sensors: int = 3, steps: int = T, *, seed: int = 0) -> Doubles:
+    """Sensors [C, T] with a daily swing of 3 and noise of 0.5."""
+    rng = np.random.default_rng(seed)
+    phase = rng.uniform(0, 6, sensors)[:, None]
+    return 50 + 3 * np.sin(np.arange(steps) / 15 + phase) + rng.normal(0, 0.5, (sensors, steps))
+
+
+def doubted(window: Doubles, observed: NDArray[np.bool_] | None = None) -> list[tuple[int, int]]:
+    """Sensor and step of each cell that is doubted in a window [C, T]."""
+    seen = np.ones(window.shape, np.bool_) if observed is None else observed
+    found = Plausibility(np.ones(len(window), np.bool_)).doubtful(window[None], seen[None])[0]
+    return [(int(sensor), int(step)) for sensor, step in np.argwhere(found)]
+
+
+@pytest.mark.parametrize("size", [30.0, -60.0, 123_456_789.0, 1e300, -1e308])
+@pytest.mark.parametrize("step", [0, 40, T - 1])
+def test_a_spike_is_doubted_and_nothing_else(size: float, step: int) -> None:
+    window = smooth()
+    window[1, step] += size
+    assert doubted(window) == [(1, step)]
+
+
+def test_spikes_of_all_sizes_are_found_beside_each_other() -> None:
+    window = smooth()
+    for step, size in ((5, 40.0), (20, 4e3), (33, 5e5), (60, -6e7), (95, 50.0)):
+        window[0, step] += size
+    assert doubted(window) == [(0, 5), (0, 20), (0, 33), (0, 60), (0, 95)]
+
+
+def test_a_smooth_window_and_a_constant_one_are_believed() -> None:
+    assert doubted(np.concatenate([smooth(), np.full((1, T), 7.0)])) == []
+
+
+def test_a_shift_is_believed_from_its_third_reading_on() -> None:
+    for length, expected in ((1, [(0, T - 1)]), (2, [(0, T - 2), (0, T - 1)]), (3, []), (20, [])):
+        window = smooth()
+        window[0, T - length :] += 80
+        assert doubted(window) == expected, length
+
+
+def test_a_jump_that_another_sensor_confirms_is_believed() -> None:
+    window = smooth()
+    window[0, -1] += 30
+    window[2, -1] -= 25
+    assert doubted(window) == []
+    window[2, -1] += 1e6  # two wild values confirm nothing
+    window[0, -1] += 1e6
+    assert doubted(window) == [(0, T - 1), (2, T - 1)]
+
+
+def test_a_shower_is_believed_once_the_sensor_has_shown_its_habits() -> None:
+    rain = np.zeros((1, T))
+    rain[0, [10, 11, 40, 41, 42, 70]] = 0.4, 1.5, 0.3, 2.0, 0.9, 0.6
+    rain[0, -1] = 3.0
+    assert doubted(rain) == []
+    rain[0, -1] = 900.0
+    assert doubted(rain) == [(0, T - 1)]
+    first = np.zeros((1, T))
+    first[0, -1] = 3.0  # nothing is known of this sensor but that it was dry
+    assert doubted(first) == []
+
+
+def test_gaps_do_not_separate_a_reading_from_those_beside_it() -> None:
+    window, observed = smooth(), np.ones((3, T), np.bool_)
+    window[0, 50:] += 80
+    observed[0, 40:70] = False
+    assert doubted(window, observed) == []
+    window[0, 80] = -400
+    assert doubted(window, observed) == [(0, 80)]
+
+
+def test_few_readings_raise_no_doubt() -> None:
+    window, observed = smooth(), np.zeros((3, T), np.bool_)
+    observed[:, -11:] = True
+    window[0, -1] = 1e9
+    assert doubted(window, observed) == []
+    observed[:, -12:] = True
+    assert doubted(window, observed) == [(0, T - 1)]
+
+
+def test_what_is_not_observed_has_no_part() -> None:
+    window, observed = smooth(), np.ones((3, T), np.bool_)
+    observed[1, 30] = False
+    for filling in (np.nan, np.inf, 1e300):
+        window[1, 30] = filling
+        assert doubted(window, observed) == []
+
+
+def test_a_sensor_may_be_exempt() -> None:
+    window = smooth()
+    window[:2, -1] += 1e6, 3e3
+    rule = Plausibility(np.array([False, True, True]))
+    assert np.argwhere(rule.doubtful(window[None], np.ones((1, 3, T), np.bool_))[0]).tolist() == [[1, T - 1]]
+
+
+def test_sound_windows_hold_zero_where_a_reading_is_doubted() -> None:
+    window, observed = smooth()[None], np.ones((1, 3, T), np.bool_)
+    rule = Plausibility(np.ones(3, np.bool_))
+    same = rule.sound(window, observed)
+    assert same[0] is window
+    assert same[1] is observed
+    wild = window.copy()
+    wild[0, 1, 4] = 1e7
+    values, seen = rule.sound(wild, observed)
+    assert wild[0, 1, 4] == 1e7
+    assert (values[0, 1, 4], seen[0, 1, 4], seen.sum()) == (0, False, 3 * T - 1)
+
+
+@given(arrays(np.float64, (4, 2, 20), elements=st.floats(-1e308, 1e308)), arrays(np.bool_, (4, 2, 20)))
+@settings(max_examples=60, deadline=None)
+def test_a_window_is_judged_alone_and_by_its_observed_cells(values: Doubles, observed: NDArray[np.bool_]) -> None:
+    rule = Plausibility(np.ones(2, np.bool_))
+    found = rule.doubtful(values, observed)
+    assert not (found & ~observed).any()
+    for number in range(4):
+        np.testing.assert_array_equal(
+            rule.doubtful(values[number : number + 1], observed[number : number + 1])[0], found[number]
+        )
+
+
+@given(st.floats(1e-6, 1e6), st.floats(-1e6, 1e6), st.integers(0, 20))
+@settings(max_examples=40, deadline=None)
+def test_units_do_not_matter(scale: float, shift: float, seed: int) -> None:
+    window = smooth(seed=seed)
+    window[0, 17] += 70
+    window[1, -1] -= 70
+    assert doubted(window * scale + shift * scale) == doubted(window) == [(0, 17), (1, T - 1)]
+
+
+@pytest.mark.parametrize("steps", [1, 40, 96, 97, 144, 500])
+def test_series_are_judged_from_end_to_end(steps: int) -> None:
+    series = smooth(2, steps, seed=3)[None].repeat(2, axis=0)
+    observed, judged = np.ones(series.shape, np.bool_), np.ones(2, np.bool_)
+    assert not doubtful_cells(series, observed, judged).any()
+    spikes = sorted({0, steps - 1} | ({steps // 2} if steps > 40 else set())) if steps >= 12 else []
+    for step in spikes:
+        series[1, 0, step] = 1e5
+    found = np.argwhere(doubtful_cells(series, observed, judged))
+    assert found.tolist() == [[1, 0, step] for step in spikes]
