@@ -47,8 +47,9 @@ test-all: lint servers cluster-programs  ## everything: make test, the slow test
 	$(MAKE) cluster-test
 
 chaos: export GLAIM_CHAOS_DELIVERY = $(or $(DELIVERY),at_least_once)
+chaos: PROCESSES := 2
 chaos: servers  ## every fault in real parts, and a table of what it cost; CHAOS= names some of tests/chaos, DELIVERY=exactly_once
-	$(BIN)/python -m pytest -m chaos $(or $(CHAOS),tests/chaos tests/monitoring)
+	$(PARALLEL) -m chaos $(or $(CHAOS),tests/chaos tests/monitoring)
 	$(BIN)/python -m tests.chaos.table
 
 cluster-test: cluster-programs  ## the chart installed in a real Kubernetes control plane with fake nodes; CLUSTER= names some tests

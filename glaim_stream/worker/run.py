@@ -70,6 +70,15 @@ class WatchedWorker(faust.Worker):
         for warning in self._warnings:
             log.warning("%s", warning)
 
+    async def stop(self) -> None:
+        """Stop in order; a signal calls it."""
+        if not self.should_stop:
+            log.info(
+                "stopping: finishes and commits what it has read, in at most %g s; a second signal ends it at once",
+                self._watch.grace_s,
+            )
+        await super().stop()
+
     def on_worker_shutdown(self) -> None:
         """Limit the time of a stop after an error too, for which there is no signal."""
         self._watch.stopping()

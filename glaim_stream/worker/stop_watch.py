@@ -46,7 +46,7 @@ class StopWatch:
             unanswered: what a stop would leave unanswered, a sentence for the log.
             end: ends the process with an exit status, without any clean-up that could wait.
         """
-        self._grace_s, self._unanswered, self._end_process = grace_s, unanswered, end
+        self.grace_s, self._unanswered, self._end_process = grace_s, unanswered, end
         self._signals, self._written = socket.socketpair()
         self._signals.setblocking(False)
         self._written.setblocking(False)
@@ -84,7 +84,7 @@ class StopWatch:
         while True:
             left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
             if not select.select([self._signals], [], [], left_s)[0]:
-                return self._end(f"did not stop in {self._grace_s:g} s (GLAIM_STOP_GRACE_S)", EXIT_UNFINISHED)
+                return self._end(f"did not stop in {self.grace_s:g} s (GLAIM_STOP_GRACE_S)", EXIT_UNFINISHED)
             received, now_s = self._signals.recv(4096), time.monotonic()
             if _DISMISSED in received:
                 return None
@@ -98,7 +98,7 @@ class StopWatch:
             if number is not None and first_s is None:
                 first_s = now_s
             if end_s is None and (number is not None or _STOPPING in received):
-                end_s = now_s + self._grace_s
+                end_s = now_s + self.grace_s
 
     def _end(self, why: str, status: int) -> None:
         """Log why, and end the process even where the log cannot be written."""

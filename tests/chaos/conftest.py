@@ -22,10 +22,14 @@ DELIVERY = os.environ.get("GLAIM_CHAOS_DELIVERY", "at_least_once")
 
 
 @pytest.fixture(scope="session")
-def results() -> Path:
-    """The file to which each scenario appends its line; emptied when a run starts."""
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text("")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file to which each scenario appends its line; emptied by the first process of a run."""
+    folder = tmp_path_factory.getbasetemp()
+    begun = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "chaos-results-begun"
+    if not begun.exists():
+        RESULTS.parent.mkdir(parents=True, exist_ok=True)
+        RESULTS.write_text("")
+        begun.touch()
     return RESULTS
 
 

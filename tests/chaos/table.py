@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, help="replace the table of this delivery in a document")
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.results.read_text().splitlines()]
+    lines.sort(key=lambda line: line["family"])  # processes append in turns
     minutes = sum(line["seconds"] for line in lines) / 60
     when = time.strftime("%Y-%m-%d", time.gmtime(options.results.stat().st_mtime))
     delivery = Counter(line["delivery"] for line in lines).most_common(1)[0][0]  # a few faults change it

@@ -97,7 +97,7 @@ def test_a_second_sigterm_ends_it_at_once(scenario: MakeScenario, tmp_path: Path
             with paused(broker):
                 time.sleep(1)
                 os.kill(worker.pid, signal.SIGTERM)
-                wait_for(lambda: run.count_in_logs("Signal received") == 1, "the first signal to be seen", [worker])
+                wait_for(lambda: run.count_in_logs("stopping: ") == 1, "the first signal to be seen", [worker])
                 time.sleep(1)
                 assert worker.running, "the grace is an hour"
                 status, _ = ended(worker)

@@ -110,6 +110,7 @@ def stub_of(server: int, model: str) -> int:
     raise AssertionError(f"expected a child of process {server} that runs {model}, found none")
 
 
+@pytest.mark.slow  # quicker: the server without the backend, below
 def test_probe_and_serve_with_a_real_triton(served: Served) -> None:
     """One test with one server, because each start is slow."""
     assert served.wait(f"{len(MODELS)} served") == f"{len(MODELS)} served: {', '.join(MODELS)}"

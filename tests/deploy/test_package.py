@@ -136,6 +136,7 @@ def run_clean(image: Image, folder: Path, *arguments: str) -> str:
     return run.stdout
 
 
+@pytest.mark.slow  # quicker: the files and requirements of the wheel, above, and the import contracts
 def test_environment_has_the_requirements_of_the_wheel_and_no_torch(worker_image: Image, tmp_path: Path) -> None:
     python = worker_image.path("/opt/venv/bin/python")
     check = subprocess.run(
@@ -150,6 +151,7 @@ def test_environment_has_the_requirements_of_the_wheel_and_no_torch(worker_image
     assert not names & {"torch", "matplotlib", "pip", "setuptools", "hatchling", "uv", "pytest"}
 
 
+@pytest.mark.slow  # quicker: the files and requirements of the wheel, above, and the import contracts
 def test_command_works_outside_the_checkout(worker_image: Image, tmp_path: Path) -> None:
     assert "Repairs sensor streams" in run_clean(worker_image, tmp_path, "glaim-stream", "--help")
     assert "--model-repository" in run_clean(worker_image, tmp_path, "glaim-stream", "worker", "--help")
@@ -169,6 +171,7 @@ print(json.dumps({"file": glaim_stream.__file__, "fields": SCHEMA.names, "name":
 """
 
 
+@pytest.mark.slow  # quicker: the files and requirements of the wheel, above, and the import contracts
 def test_schema_and_contract_are_read_outside_the_checkout(worker_image: Image, tmp_path: Path) -> None:
     contract = worker_image.path("/opt/glaim/model_repo/plant-pump")
     found = json.loads(run_clean(worker_image, tmp_path, "python", "-c", READ, str(contract)))
@@ -193,6 +196,7 @@ print(len(names), "torch" in sys.modules)
 """
 
 
+@pytest.mark.slow  # quicker: the files and requirements of the wheel, above, and the import contracts
 def test_every_module_imports_without_torch(worker_image: Image, tmp_path: Path) -> None:
     count, torch = run_clean(worker_image, tmp_path, "python", "-c", IMPORT_ALL).split()
     assert int(count) > 80
@@ -217,6 +221,7 @@ def test_type_checker_of_a_user_finds_the_types(worker_image: Image, tmp_path: P
     assert "Found 1 error in 1 file" in run.stdout
 
 
+@pytest.mark.slow  # quicker: tests/commands/test_documented.py
 def test_training_commands_of_the_image_run(tmp_path: Path) -> None:
     """Needs torch: the environment of the tests has the extra `training`."""
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}

@@ -34,7 +34,7 @@ def test_documents_are_valid_and_the_validator_detects_errors(texts: dict[str, s
     validator = JsonStrictValidator(SchemaVersion.V1_6)
     for text in texts.values():
         assert validator.validate_str(text) is None
-        assert validator.validate_str(text.replace('"purl"', '"url"', 1)) is not None
+    assert validator.validate_str(text.replace('"purl"', '"url"', 1)) is not None
 
 
 def test_documents_contain_the_locked_packages_for_linux(documents: dict[str, dict[str, Any]]) -> None:

@@ -88,6 +88,7 @@ async def test_no_call_fails_while_connections_are_renewed(pool: list[LocalTrito
     assert min(shares) > calls / 4
 
 
+@pytest.mark.slow  # quicker: the renewed connections, above
 async def test_no_call_fails_when_one_servers_model_dies_and_then_the_server(tiny_repository: Path) -> None:
     """A dead model returns INTERNAL for ever while its Triton still reports ready."""
     with two_tritons(tiny_repository) as pool:

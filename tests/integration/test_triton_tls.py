@@ -40,6 +40,7 @@ def imputer(triton: LocalTriton, **access: object) -> TritonImputer:
     return TritonImputer(settings.triton, {"tiny": CONTRACT}, deadline_s=5, access=triton_access(settings))
 
 
+@pytest.mark.slow  # quicker: tests/connections/test_tls.py
 async def test_mutual_tls_and_a_new_authority_while_the_imputer_runs(tiny_repository: Path, tmp_path: Path) -> None:
     """The server comes back with certificates of another authority; the same imputer follows its own files."""
     old, new = signed("old authority"), signed("new authority")

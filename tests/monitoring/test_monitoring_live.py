@@ -23,6 +23,7 @@ def test_a_healthy_system_fires_no_alert_and_counts_right(system: System) -> Non
     assert {sample["metric"]["model"] for sample in system.query("glaim_model_info")} == {"plant-pump"}
 
 
+@pytest.mark.slow  # quicker: tests/monitoring/test_alerts.py
 def test_the_right_alerts_fire_when_triton_dies_and_resolve_when_it_returns(system: System) -> None:
     with system.expecting(TRITON_ALERTS):
         system.triton.kill()
