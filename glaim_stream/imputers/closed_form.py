@@ -174,7 +174,8 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
         values[rows] = np.where(known[rows], values[rows], line)
         method[rows] = np.where(known[rows], method[rows], how)
     deviation = np.where(known, filled.deviation, np.nan)
-    return Imputed(values, method, [version_of(form)] * len(windows), deviation)
+    version = [version_of(form)] * len(windows)
+    return Imputed(values, method, version, deviation, trained_range=(form.lowest, form.highest))
 
 
 def _state(path: Path) -> tuple[int, ...]:
