@@ -50,6 +50,11 @@ class Sensor(_Strict):
         description="readings that stand apart from their window are published as uncertain and fill no holes",
     )
 
+    keep_sign: bool = Field(
+        default=True,
+        description="filled values do not cross 0 where no reading did, neither in the training data nor in the window",
+    )
+
     @model_validator(mode="after")
     def _limits(self) -> Self:
         if self.min is not None and self.max is not None and self.min >= self.max:

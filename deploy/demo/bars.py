@@ -1,73 +1,66 @@
-"""Errors as a bar chart in SVG and as a table in HTML. Pure functions."""
+"""Errors as bar charts in SVG. Pure functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Sequence
 
-from deploy.demo.score import Score, SensorScore, contenders, gain_percent
+from deploy.demo.score import Score, contenders
 from training.report.svg import Scale, element, number, text
 
 _WIDTH, _LABEL, _ROOM = 1060, 250, 64
+_NARROW_WIDTH, _NARROW_ROOM, _HEADING = 320, 48, 20
 _BAR, _BETWEEN = 15, 16
 
+Scores = Sequence[tuple[str, Score]]
 
-def draw(scores: Sequence[tuple[str, Score]]) -> str:
-    """One block of bars per labelled score, all with the same scale."""
-    scores = [(label, each) for label, each in scores if each.cells]
-    most = max((error for _, each in scores for error in each.mae.values()), default=1.0)
-    x = Scale(0, most, _LABEL, _WIDTH - _ROOM)
+
+def draw(scores: Scores) -> str:
+    """One block of bars per labelled score, all with the same scale, with the labels beside the bars."""
+    scores = _scored(scores)
+    x = Scale(0, _most(scores), _LABEL, _WIDTH - _ROOM)
     parts, top = [], 4
     for label, each in scores:
         names = contenders(each.mae)
         middle = top + _BAR * len(names) / 2
         parts.append(text(_LABEL - 14, middle, label, class_="label", text_anchor="end"))
         parts.append(text(_LABEL - 14, middle + 15, f"{each.cells:,} cells", class_="tick", text_anchor="end"))
-        for name in names:
-            error = each.mae[name]
-            parts.append(
-                element("rect", class_=f"bar {name}", x=_LABEL, y=top, width=x(error) - _LABEL, height=_BAR - 3, rx=2)
-            )
-            parts.append(text(x(error) + 7, top + 10, number(error), class_=f"value {name}"))
-            top += _BAR
-        top += _BETWEEN
-    return element("svg", "".join(parts), class_="bars", viewBox=f"0 0 {_WIDTH} {top}", role="img", aria_label="errors")
+        parts += _bars(each, x, top)
+        top += _BAR * len(names) + _BETWEEN
+    return _svg("wide", parts, _WIDTH, top)
 
 
-def table(final: Score, provisional: Score) -> str:
-    """Errors of each sensor in its own unit, for final values and for first estimates."""
-    labels = contenders(final.mae).values()
-    heads = "".join(f"<th>{label}</th>" for label in labels)
-    span = len(labels) + 1
-    rows = "".join(_row(one, other) for one, other in zip(final.sensors, provisional.sensors, strict=True) if one.cells)
-    total = (
-        f'<tr class="all"><td>all sensors</td><td>deviations</td><td>{final.cells:,}</td>'
-        f"{_cells(final.mae)}{_gain(final.mae)}{_cells(provisional.mae)}{_gain(provisional.mae)}</tr>"
+def draw_narrow(scores: Scores) -> str:
+    """The same for a phone, with the labels above the bars."""
+    scores = _scored(scores)
+    x = Scale(0, _most(scores), 0, _NARROW_WIDTH - _NARROW_ROOM)
+    parts, top = [], 4
+    for label, each in scores:
+        parts.append(text(0, top + 11, f"{label}, {each.cells:,} cells", class_="tick"))
+        parts += _bars(each, x, top + _HEADING)
+        top += _HEADING + _BAR * len(contenders(each.mae)) + _BETWEEN
+    return _svg("narrow", parts, _NARROW_WIDTH, top)
+
+
+def _scored(scores: Scores) -> Scores:
+    return [(label, each) for label, each in scores if each.cells]
+
+
+def _most(scores: Scores) -> float:
+    return max((error for _, each in scores for error in each.mae.values()), default=1.0)
+
+
+def _bars(score: Score, x: Scale, top: float) -> list[str]:
+    parts = []
+    for row, name in enumerate(contenders(score.mae)):
+        error, y = score.mae[name], top + row * _BAR
+        parts += [
+            element("rect", class_=f"bar {name}", x=x.start, y=y, width=x(error) - x.start, height=_BAR - 3, rx=2),
+            text(x(error) + 7, y + 10, number(error), class_=f"value {name}"),
+        ]
+    return parts
+
+
+def _svg(size: str, parts: Sequence[str], width: int, height: int) -> str:
+    return element(
+        "svg", "".join(parts), class_=f"bars {size}", viewBox=f"0 0 {width} {height}", role="img", aria_label="errors"
     )
-    return (
-        "<table><thead>"
-        f'<tr><th colspan="3"></th><th colspan="{span}" class="over">final value</th>'
-        f'<th colspan="{span}" class="over">first estimate, at the newest step</th></tr>'
-        f"<tr><th>sensor</th><th>unit</th><th>hidden</th>{heads}<th></th>{heads}<th></th></tr></thead>"
-        f"<tbody>{rows}{total}</tbody></table>"
-    )
-
-
-def _row(final: SensorScore, provisional: SensorScore) -> str:
-    return (
-        f"<tr><td>{escape(final.sensor)}</td><td>{escape(final.unit)}</td><td>{final.cells:,}</td>"
-        f"{_cells(final.mae)}{_gain(final.mae)}{_cells(provisional.mae)}{_gain(provisional.mae)}</tr>"
-    )
-
-
-def _cells(mae: Mapping[str, float]) -> str:
-    best = min(mae.values())
-    shown = [mae[name] for name in contenders(mae)]
-    return "".join(f"<td{' class=best' if error == best else ''}>{number(error)}</td>" for error in shown)
-
-
-def _gain(mae: Mapping[str, float]) -> str:
-    percent = gain_percent(mae)
-    if percent != percent:
-        return "<td>–</td>"
-    return f'<td class="{"gain" if percent < 0 else "loss"}">{percent:+.0f} %</td>'.replace("-", "−")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,28 @@ from deploy.demo.measure import Measured
 from glaim_stream.records import Method
 from training.report.svg import Scale, alike, element, number, path, text, ticks, time_ticks
 
-_WIDTH, _HEIGHT = 1060, 186
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 8, 8, 22
-_VIEW = f"0 0 {_WIDTH} {_HEIGHT}"
-STEPS_SHOWN = 168
+_RIGHT, _TOP, _BOTTOM = 8, 8, 22
 MOST_PANELS = 6
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size of a drawing in pixels, the room for labels of its vertical axis, and how many steps and times it has."""
+
+    name: str
+    width: int
+    height: int
+    left: int
+    steps: int
+    times: int
+
+
+# A drawing of each size is on the page, and the style sheet shows one: text of a scaled drawing would be too small on a
+# phone.
+SIZES = (Size("wide", 1060, 186, 58, 168, 7), Size("narrow", 320, 190, 46, 72, 3))
+
+
+_NAMES = ("group", "sensor")  # the fields of a panel that are no series
 
 
 @dataclass(frozen=True)
@@ -34,6 +51,14 @@ class Panel:
     upper: Floats
     interpolation: Floats
 
+    def for_size(self, size: Size) -> Panel:
+        """The section with the most hidden values, of as many steps as a drawing of this size has."""
+        if len(self.times_ms) <= size.steps:
+            return self
+        part = _most_hidden(self.truth, size.steps)
+        series = {each.name: getattr(self, each.name)[part] for each in fields(self) if each.name not in _NAMES}
+        return replace(self, **series)
+
 
 def choose(measured: Measured) -> list[Panel]:
     """Up to MOST_PANELS sections of different sensors, in turn from different groups.
@@ -41,30 +66,25 @@ def choose(measured: Measured) -> list[Panel]:
     Of each sensor the section with the most hidden values is chosen, regardless of how well they were filled.
     """
     grid = measured.grid
-    width = min(STEPS_SHOWN, grid.steps)
+    width = min(SIZES[0].steps, grid.steps)
     panels: list[Panel] = []
     for row in _spread(len(grid.sensors)):
         column = len(panels) % len(grid.groups)
-        hidden = np.isfinite(measured.truth[column, row])
-        counts = np.convolve(hidden, np.ones(width), mode="valid")
-        # A section in which nearly all values are hidden leaves no observed values to compare with.
-        counts[counts > 0.45 * width] = -1
-        start = int(counts.argmax())
-        panels.append(_panel(measured, column, row, slice(start, start + width)))
+        panels.append(_panel(measured, column, row, _most_hidden(measured.truth[column, row], width)))
     return panels
 
 
-def draw(panel: Panel, unit: str) -> str:
+def draw(panel: Panel, unit: str, size: Size = SIZES[0]) -> str:
     """One panel as SVG."""
     steps = np.arange(len(panel.times_ms))
     shown = np.concatenate([panel.observed, panel.truth, panel.filled, panel.lower, panel.upper])
     shown = shown[np.isfinite(shown)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
     margin = 0.06 * (high - low or 1.0)
-    x = Scale(0, max(1, len(steps) - 1), _LEFT, _WIDTH - _RIGHT)
-    y = Scale(low - margin, high + margin, _HEIGHT - _BOTTOM, _TOP)
+    x = Scale(0, max(1, len(steps) - 1), size.left, size.width - _RIGHT)
+    y = Scale(low - margin, high + margin, size.height - _BOTTOM, _TOP)
     holes = ~np.isfinite(panel.observed)
-    parts = [*_axes(panel, x, y, low, high)]
+    parts = [*_axes(panel, size, x, y, low, high)]
     for start, stop in _runs(holes & np.isfinite(panel.lower)):
         parts.append(element("path", class_="band", d=_band(panel, x, y, start, stop)))
     for start, stop in _runs(~holes):
@@ -80,7 +100,17 @@ def draw(panel: Panel, unit: str) -> str:
         for step in np.flatnonzero(np.isfinite(panel.truth)).tolist()
     ]
     label = f"{panel.group} {panel.sensor}: observed, hidden and filled over time"
-    return element("svg", "".join(parts), class_="panel", viewBox=_VIEW, role="img", aria_label=label)
+    view = f"0 0 {size.width} {size.height}"
+    return element("svg", "".join(parts), class_=f"panel {size.name}", viewBox=view, role="img", aria_label=label)
+
+
+def _most_hidden(truth: Floats, width: int) -> slice:
+    """The section of a series with the most hidden values, of `width` steps."""
+    counts = np.convolve(np.isfinite(truth), np.ones(width), mode="valid")
+    # A section in which nearly all values are hidden leaves no observed values to compare with.
+    counts[counts > 0.45 * width] = -1
+    start = int(counts.argmax())
+    return slice(start, start + width)
 
 
 def _spread(sensors: int) -> list[int]:
@@ -110,18 +140,18 @@ def _panel(measured: Measured, column: int, row: int, part: slice) -> Panel:
     )
 
 
-def _axes(panel: Panel, x: Scale, y: Scale, low: float, high: float) -> Iterator[str]:
+def _axes(panel: Panel, size: Size, x: Scale, y: Scale, low: float, high: float) -> Iterator[str]:
     values = ticks(low, high)
     for value, label in zip(values, alike(values), strict=True):
-        yield element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y(value), y2=y(value))
-        yield text(_LEFT - 8, y(value) + 4, label, class_="tick", text_anchor="end")
+        yield element("line", class_="grid", x1=size.left, x2=size.width - _RIGHT, y1=y(value), y2=y(value))
+        yield text(size.left - 8, y(value) + 4, label, class_="tick", text_anchor="end")
     first_ms, last_ms = int(panel.times_ms[0]), int(panel.times_ms[-1])
     step_ms = (last_ms - first_ms) / max(1, len(panel.times_ms) - 1) or 1
-    for ms, label in time_ticks(first_ms, last_ms):
+    for ms, label in time_ticks(first_ms, last_ms, size.times):
         place = x((ms - first_ms) / step_ms)
-        yield element("line", class_="grid", x1=place, x2=place, y1=_TOP, y2=_HEIGHT - _BOTTOM)
-        anchor = "end" if place > _WIDTH - _RIGHT - 24 else "middle"
-        yield text(place, _HEIGHT - 5, label, class_="tick", text_anchor=anchor)
+        yield element("line", class_="grid", x1=place, x2=place, y1=_TOP, y2=size.height - _BOTTOM)
+        anchor = "end" if place > size.width - _RIGHT - 24 else "middle"
+        yield text(place, size.height - 5, label, class_="tick", text_anchor=anchor)
 
 
 def _band(panel: Panel, x: Scale, y: Scale, start: int, stop: int) -> str:

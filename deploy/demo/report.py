@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from deploy.demo import bars, panels
+from deploy.demo import bars, error_tables, panels
 from deploy.demo.measure import Measured
 from deploy.demo.scenario import Scenario
 from deploy.demo.score import contenders, gain_percent
@@ -107,8 +107,8 @@ def _panels(measured: Measured, scenario: Scenario) -> str:
     unit_of = {sensor.id: sensor.unit for sensor in scenario.model.sensors}
     figures = "".join(
         f"<figure><figcaption>{escape(each.sensor)} "
-        f"<span>{escape(unit_of[each.sensor])} · {escape(each.group)}, {_day(each)}</span></figcaption>"
-        f"{panels.draw(each, unit_of[each.sensor])}</figure>"
+        f"{''.join(_section(each.for_size(size), unit_of[each.sensor], size) for size in panels.SIZES)}</figcaption>"
+        f"{''.join(panels.draw(each.for_size(size), unit_of[each.sensor], size) for size in panels.SIZES)}</figure>"
         for each in panels.choose(measured)
     )
     level = f"{measured.interval_level:.0%} interval" if measured.interval_level else "interval"
@@ -120,25 +120,32 @@ def _panels(measured: Measured, scenario: Scenario) -> str:
         (element("path", class_="straight", d="M1,7L27,7"), "interpolation"),
     ]  # fmt: skip
     legend = "".join(f"<span>{element('svg', mark, viewBox=_KEY)}{label}</span>" for mark, label in keys)
-    covered = _coverage(measured)
     return (
         '<section id="sensors"><h2>Observed, hidden, filled</h2>'
         '<p class="soft">Each chart shows the section of a sensor with the most hidden values, regardless of how well '
-        f"they were filled. Filled values are final ones, made {scenario.model.revise_after} steps later.{covered}</p>"
+        f"they were filled. Filled values are final ones, made {scenario.model.revise_after} steps later.</p>"
+        f'<p class="soft">{_bands(measured)}</p>'
         f'<div class="legend">{legend}</div>{figures}</section>'
     )
 
 
-def _day(panel: panels.Panel) -> str:
+def _section(panel: panels.Panel, unit: str, size: panels.Size) -> str:
     moment = datetime.fromtimestamp(int(panel.times_ms[0]) / 1000, UTC)
-    return f"{moment.day} {moment:%B %Y}"
+    day = f"{moment.day} {moment:%B %Y}"
+    return f'<span class="{size.name}">{escape(unit)} · {escape(panel.group)}, {day}</span>'
 
 
-def _coverage(measured: Measured) -> str:
+def _bands(measured: Measured) -> str:
+    """What the shaded band around a filled value means, in words."""
+    if measured.interval_level is None:
+        return "A band around the filled values shows how far the true value may lie from them."
+    level = f"{measured.interval_level:.0%}"
     share = measured.interval_coverage["final"]
-    if measured.interval_level is None or not math.isfinite(share):
-        return ""
-    return f" {share:.0%} of all hidden values lie inside their {measured.interval_level:.0%} interval."
+    found = f" Of the values hidden here, {share:.0%} do." if math.isfinite(share) else ""
+    return (
+        f"The shaded band around filled values is their {level} interval: {level} of the true values should lie inside "
+        f"it, so a wide band marks a value that is less certain.{found}"
+    )
 
 
 def _errors(summary: Summary, measured: Measured) -> str:
@@ -156,10 +163,11 @@ def _errors(summary: Summary, measured: Measured) -> str:
         '<section id="errors"><h2>Errors compared with other methods</h2>'
         '<p class="soft">Mean absolute error on the same hidden cells, in standard deviations of each sensor, so that '
         "sensors can be averaged; shorter is better. The others ran in the same pipeline on the same records.</p>"
-        f'<div class="legend">{marks}</div><figure>{bars.draw(labelled)}</figure>'
+        f'<div class="legend">{marks}</div><figure>{bars.draw(labelled)}{bars.draw_narrow(labelled)}</figure>'
         '<p class="soft">The same errors by sensor, in its own unit. The percentages compare the model with the better '
         "baseline.</p>"
-        f'<div class="scroll">{bars.table(measured.final, measured.provisional)}</div></section>'
+        f'<div class="table">{error_tables.wide(measured.final, measured.provisional)}'
+        f"{error_tables.narrow(measured.final, measured.provisional)}</div></section>"
     )
 
 

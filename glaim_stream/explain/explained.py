@@ -126,18 +126,18 @@ def explain_unpublished(window: Estimate, sensor: int, means: Means) -> Explaine
         parts, method = baseline
     if parts is None:
         raise SettingsError("expected readings from which the value follows, found none in the window")
-    value = _published(parts.value, sensor, means)
+    value = _published(parts.value, sensor, window, means)
     if parts.deviation is not None:
         which = np.array([sensor])
         low, high = bands(np.array([value]), np.array([parts.deviation]), which, means.table)
-        lower, upper = float(low[0]), float(high[0])
+        lower, upper = (_limited(float(bound[0]), sensor, window, means) for bound in (low, high))
     row = Row(value, method, window.revision, window.gap_age, version, lower, upper)
     return Explained(row, window, parts.completed(value, ROUNDING), value)
 
 
 def _compared(row: Row, window: Estimate, parts: Parts, sensor: int, means: Means, notes: list[str]) -> Explained:
     """The parts of a value that its method can make again, and a note where it is another one than was published."""
-    again = _published(parts.value, sensor, means)
+    again = _published(parts.value, sensor, window, means)
     if abs(again - row.value) <= _SAME * max(abs(again), abs(row.value)):
         return Explained(row, window, parts.completed(row.value, ROUNDING), again, tuple(notes))
     parts = parts.completed(again, ROUNDING).completed(row.value, DIFFERENCE)
@@ -146,8 +146,19 @@ def _compared(row: Row, window: Estimate, parts: Parts, sensor: int, means: Mean
     return Explained(row, window, parts, again, tuple(notes))
 
 
-def _published(value: float, sensor: int, means: Means) -> float:
-    return float(publishable(np.array([value]), np.array([sensor]), means.table)[0])
+def _published(value: float, sensor: int, window: Estimate, means: Means) -> float:
+    limited = _limited(value, sensor, window, means)
+    return float(publishable(np.array([limited]), np.array([sensor]), means.table)[0])
+
+
+def _limited(value: float, sensor: int, window: Estimate, means: Means) -> float:
+    """The value within the limits that no reading of the training and of the window crossed."""
+    form_range = None if means.form is None else (means.form.lowest, means.form.highest)
+    limits = means.table.trained_limits(form_range)
+    if limits is None or window.values is None or window.observed is None:
+        return value
+    limits = limits.around(window.values[None], window.observed[None])
+    return float(np.clip(value, limits.lowest[0, sensor], limits.highest[0, sensor]))
 
 
 def _name(method: Method) -> str:

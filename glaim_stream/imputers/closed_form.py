@@ -42,7 +42,7 @@ class WatchedForm:
             model: the model's entry in the catalogue, which a closed form must fit.
             trust: what a closed form must show.
         """
-        self._folder, self._model, self._trust = folder, model, trust
+        self.folder, self._model, self._trust = folder, model, trust
         self._state: tuple[int, ...] = ()
         self.problem = ""  # why the last file was refused; each reason is logged once
         self.form: ClosedForm | None = None
@@ -52,7 +52,7 @@ class WatchedForm:
         """Read the file again if it has changed. One that cannot be used is refused, and the one before stays."""
         name = self._model.name
         try:
-            state = _state(self._folder / FORM_FILE)
+            state = _state(self.folder / FORM_FILE)
             if state == self._state:
                 self.problem = ""
                 return
@@ -72,8 +72,8 @@ class WatchedForm:
         log.info("model %s now has the closed form %s", name, version_of(form))
 
     def _read(self) -> ClosedForm:
-        path = self._folder / FORM_FILE
-        content = read_sealed_form(self._folder, self._trust)
+        path = self.folder / FORM_FILE
+        content = read_sealed_form(self.folder, self._trust)
         if content is None:
             raise ModelError(f"expected a closed form at {path}, found none")
         form = ClosedForm.from_bytes(content, str(path))
@@ -132,6 +132,17 @@ class ClosedFormImputer:
                 raise ImputerAbsent(f"no closed form of model {windows.model}")
             return await asyncio.to_thread(_imputed, watched.form, windows)
 
+    def require_forms(self) -> None:
+        """Require a closed form of every model.
+
+        Raises:
+            ModelError: a model has none, or one that cannot be used.
+        """
+        for name, watched in self._watched.items():
+            if watched.form is None:
+                expected = f"model {name}: expected the closed form {watched.folder / FORM_FILE}"
+                raise ModelError(f"{expected}, found {watched.problem or 'none; `glaim-stream learn` fits one'}")
+
     async def close(self) -> None:
         """Nothing to release."""
 
@@ -163,7 +174,8 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
         values[rows] = np.where(known[rows], values[rows], line)
         method[rows] = np.where(known[rows], method[rows], how)
     deviation = np.where(known, filled.deviation, np.nan)
-    return Imputed(values, method, [version_of(form)] * len(windows), deviation)
+    version = [version_of(form)] * len(windows)
+    return Imputed(values, method, version, deviation, trained_range=(form.lowest, form.highest))
 
 
 def _state(path: Path) -> tuple[int, ...]:

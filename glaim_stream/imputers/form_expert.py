@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,4 +42,4 @@ class FormExpert:
             log.warning("%s failed to impute %d windows of model %s: %s", self.name, len(windows), windows.model, error)
             shape = (*windows.values.shape[:2], windows.steps)
             return Imputed(np.full(shape, np.nan), np.full(shape, Method.NONE, np.int8), [""] * len(windows))
-        return Imputed(found.values, found.method, found.version, found.deviation, found.version[0])
+        return replace(found, form_version=found.version[0])

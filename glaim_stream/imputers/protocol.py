@@ -83,6 +83,8 @@ class Imputed:
         GAUSSIAN, and of those with method BLEND in which the model has no part; NaN elsewhere. None: there are no such
         values.
     form_version: version of the values with a deviation; "": it is `version`.
+    trained_range: least and largest value of each sensor that the closed form was fitted to, float64 [C]; None: it has
+        no part, or the range is not known.
     """
 
     values: NDArray[np.float64]
@@ -90,12 +92,17 @@ class Imputed:
     version: list[str]
     deviation: NDArray[np.float64] | None = None
     form_version: str = ""
+    trained_range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     def slice(self, start: int, stop: int) -> Imputed:
         """Values for the windows `[start, stop)`."""
         deviation = None if self.deviation is None else self.deviation[start:stop]
-        return Imputed(
-            self.values[start:stop], self.method[start:stop], self.version[start:stop], deviation, self.form_version
+        return replace(
+            self,
+            values=self.values[start:stop],
+            method=self.method[start:stop],
+            version=self.version[start:stop],
+            deviation=deviation,
         )
 
     def versions_of(self, method: Method) -> list[str]:
@@ -115,6 +122,7 @@ class Imputed:
             np.concatenate([part.method for part in parts]),
             [version for part in parts for version in part.version],
             deviation,
+            trained_range=next((part.trained_range for part in parts if part.trained_range is not None), None),
         )
 
 

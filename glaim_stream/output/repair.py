@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.records import Rows
@@ -25,6 +26,7 @@ def repair(
     table: SensorTable,
     version_names: list[str],
     table_of: TableOf | None = None,
+    limits: Limits | None = None,
 ) -> Rows:
     """Fill the holes of closed steps.
 
@@ -34,6 +36,7 @@ def repair(
         table: the model's sensors.
         version_names: model versions seen so far; new ones are appended, and rows contain the index. Entry 0 is "".
         table_of: the sensors with the intervals of a version; None: `table` for every version.
+        limits: of the windows [n, C], which imputed values and their intervals do not cross; None: there are none.
 
     Returns:
         Rows whose sensor codes are row indices of the model.
@@ -50,6 +53,8 @@ def repair(
         step = imputed.values.shape[2] - 1 - closed.lag[holes]
         filled = imputed.values[window, sensor, step]
         filled[np.isinf(filled)] = np.nan  # never a meaningful value
+        if limits is not None:
+            filled = np.clip(filled, limits.lowest[window, sensor], limits.highest[window, sensor])
         value[holes] = publishable(filled, sensor, table)
         method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
         version[holes] = _codes(imputed.version, version_names)[window]
@@ -67,6 +72,10 @@ def repair(
             value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, version_table
         )
     lower[by_form], upper[by_form] = bands(value[by_form], deviation[by_form], closed.sensor[by_form], table)
+    if limits is not None and len(holes):
+        lowest, highest = limits.lowest[window, sensor], limits.highest[window, sensor]
+        lower[holes] = np.minimum(np.maximum(lower[holes], lowest), value[holes])
+        upper[holes] = np.maximum(np.minimum(upper[holes], highest), value[holes])
     wide = upper - lower > table.max_interval[closed.sensor]
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue, Model
+from glaim_stream.imputers.limits import Limits
 from glaim_stream.models.contract import Contract
 from glaim_stream.models.versions import Contracts
 
@@ -27,6 +28,9 @@ class SensorTable:
     window: int  # steps; after a gap of this length nothing is known about the sensor
     gap_ages: NDArray[np.int64] | None  # [A], None without intervals
     residuals: Mapping[bool, tuple[Floats, Floats]]  # by "is the newest step": lower and upper [C, A]
+    # Least and largest reading of the training data, [C]; None without a contract.
+    trained_range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    keep_sign: NDArray[np.bool_] | None = None  # [C], sensors whose filled values do not cross 0; None: all
 
     @classmethod
     def of(cls, model: Model, contract: Contract | None) -> SensorTable:
@@ -37,8 +41,30 @@ class SensorTable:
             for row, sensor in enumerate(model.sensors)
         ]
         max_interval = [np.inf if sensor.max_interval is None else sensor.max_interval for sensor in model.sensors]
-        bare = cls(limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {})
+        trained = None
+        if contract is not None:
+            least, most = ([getattr(each, end) for each in contract.sensors] for end in ("minimum", "maximum"))
+            trained = np.array(least), np.array(most)
+        keep_sign = np.array([sensor.keep_sign for sensor in model.sensors])
+        bare = cls(
+            limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {}, trained,
+            keep_sign,
+        )  # fmt: skip
         return bare.with_intervals(contract)
+
+    def trained_limits(self, *further: tuple[NDArray[np.float64], NDArray[np.float64]] | None) -> Limits | None:
+        """Limits that no training reading crossed, where its range is known from the contract or from `further`."""
+        ranges = [each for each in (self.trained_range, *further) if each is not None]
+        if not ranges:
+            return None
+        least, most = (
+            np.min([each[0] for each in ranges], axis=0),
+            np.max([each[1] for each in ranges], axis=0),
+        )
+        found = Limits.of_range(least, most)
+        if self.keep_sign is None:
+            return found
+        return Limits(np.where(self.keep_sign, found.lowest, -np.inf), np.where(self.keep_sign, found.highest, np.inf))
 
     def with_intervals(self, contract: Contract | None) -> Self:
         """The same sensors with the intervals of a contract; without intervals if the contract is None or has none."""

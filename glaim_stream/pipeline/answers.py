@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers, Expert
 from glaim_stream.imputers.baselines import interpolation_at
+from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.repair import publishable
 from glaim_stream.output.sensor_tables import SensorTable
@@ -78,7 +79,13 @@ def hole_answers(
     return HoleAnswers(cells, window, at)
 
 
-def probe_answers(probes: Probes, imputed: Imputed, table: SensorTable, form: Imputed | None = None) -> Answers:
+def probe_answers(
+    probes: Probes,
+    imputed: Imputed,
+    table: SensorTable,
+    form: Imputed | None = None,
+    limits: Limits | None = None,
+) -> Answers:
     """Return the answers for probes of the imputer, the baseline and, where the model has one, the closed form.
 
     They are rounded and limited as published values are: a model's last bits depend on the batch that a window came
@@ -91,6 +98,9 @@ def probe_answers(probes: Probes, imputed: Imputed, table: SensorTable, form: Im
 
     def scored(method: Method, answer: Imputed) -> Doubles:
         values = np.where(drowning, np.nan, _by(method, answer, probes.window, probes.sensor, at))
+        if limits is not None:
+            cell = (probes.window, probes.sensor)
+            values = np.clip(values, limits.lowest[cell], limits.highest[cell])
         return publishable(values, probes.sensor, table)
 
     return Answers(

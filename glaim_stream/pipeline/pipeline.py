@@ -23,6 +23,7 @@ from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.imputers.form_expert import FormExpert
+from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.models.contract import Contract
 from glaim_stream.output.announcements import Announcement, announce
@@ -59,6 +60,8 @@ class Answer:
     probe_form: Imputed | None = None
     called: NDArray[np.bool_] | None = None  # windows of holes for which the imputer was called; None: all
     probes_called: bool = True  # whether it was called for any probe window
+    limits: Limits | None = None  # of the windows of holes, [n, C]; None: the training's range is not known
+    probe_limits: Limits | None = None  # of the windows of probes
 
 
 class Pipeline:
@@ -132,6 +135,7 @@ class Pipeline:
                 group_names=self.index.names,
                 clock_kept=self._clock_kept,
                 plausible=self._plausibility,
+                trained_ranges=[self._tables[index].trained_range for index in range(len(self.catalogue.models))],
                 max_groups=self._budget.groups,
                 slice_bytes=self._budget.slice_bytes,
             )
@@ -291,6 +295,9 @@ class Pipeline:
         if worth is not None:
             called = windows_to_call(rows if hole_count else None, probed, worth, model.step_ms)
         imputed, form = await self._answers(windows, called)
+        ranges = [each.trained_range for each in (imputed, form) if each is not None]
+        limits = self._tables[model_index].trained_limits(*ranges)
+        limits = None if limits is None else limits.around(values, observed)
 
         def part(answer: Imputed | None, start: int, count: int) -> Imputed | None:
             return answer.slice(start, start + count) if answer is not None and count else None
@@ -306,6 +313,8 @@ class Pipeline:
             part(form, hole_count, probe_count),
             called[:hole_count],
             bool(called[hole_count:].any()),
+            None if limits is None else limits.slice(0, hole_count),
+            None if limits is None else limits.slice(hole_count, len(windows)),
         )
 
     async def _answers(self, windows: Windows, called: NDArray[np.bool_]) -> tuple[Imputed, Imputed | None]:
@@ -336,7 +345,10 @@ class Pipeline:
             holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form)
             questions, truth = Answers.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
-                questions, truth = probe_answers(probes, probe_imputed, table, answer.probe_form), probes.truth
+                questions, truth = (
+                    probe_answers(probes, probe_imputed, table, answer.probe_form, answer.probe_limits),
+                    probes.truth,
+                )
             of_model = scores.models[answer.model_index]
             cells, questions = of_model.without_resting(holes.cells, questions, truth)
             holes = replace(holes, cells=cells)
@@ -355,7 +367,7 @@ class Pipeline:
             _note_for_upgrades(scores.upgrades[answer.model_index], answer)
         if answer.closed is None:
             return None
-        return answer.model_index, repair(answer.closed, imputed, table, self._versions, table_of)
+        return answer.model_index, repair(answer.closed, imputed, table, self._versions, table_of, answer.limits)
 
     def _settle_upgrade(self, scores: Scores, answer: Answer) -> tuple[int, Rows] | None:
         closed, imputed = answer.closed, answer.imputed
@@ -366,7 +378,7 @@ class Pipeline:
             holes = hole_answers(closed, imputed, self.catalogue.models[answer.model_index].step_ms, answer.form)
             imputed = blended(imputed, holes, scores.models[answer.model_index].latest(holes.cells), answer.form)
         table_of = partial(self._tables.for_version, answer.model_index)
-        rows = repair(closed, imputed, self._tables[answer.model_index], self._versions, table_of)
+        rows = repair(closed, imputed, self._tables[answer.model_index], self._versions, table_of, answer.limits)
         better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null
         metrics.upgraded_rows.inc(int(better.sum()))
         return (answer.model_index, rows.where(better)) if better.any() else None

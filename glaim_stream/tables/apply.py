@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.tables.fit import LONGEST_GAP, Fitted, bounded, usable
+from glaim_stream.imputers.limits import Limits
+from glaim_stream.tables.fit import LONGEST_GAP, Fitted, usable
 from glaim_stream.tables.groups import FilledGroup, Group, Progress
-from glaim_stream.tables.limits import Limits
 from glaim_stream.tables.lines import gap_lengths, lines
 from glaim_stream.vocabulary import Method
 
@@ -75,7 +75,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     half = np.where(by_form, deviation * fitted.form_width[:, None], 0.0)
     half = np.where(by_line, _times(line.scale, fitted.line_width), half)
     half = np.where(observed | ~np.isnan(group.values), 0.0, half)
-    filled = bounded(np.where(by_form, mean, line.values), limits)
+    filled = limits.keep(np.where(by_form, mean, line.values))
     filled = np.where(filled_cells, filled, group.values)
     lower, upper = _band(filled, half, filled_cells, limits)
     method = np.where(holes, np.uint8(Method.NONE), np.uint8(Method.OBSERVED))
@@ -91,7 +91,7 @@ def _times(scale: Doubles, width: Doubles) -> Doubles:
 
 
 def _band(filled: Doubles, half: Doubles, made: Bools, limits: Limits) -> tuple[Doubles, Doubles]:
-    lower, upper = (np.where(made, bounded(filled + sign * half, limits), filled) for sign in (-1.0, 1.0))
+    lower, upper = (np.where(made, limits.keep(filled + sign * half), filled) for sign in (-1.0, 1.0))
     return lower, upper
 
 

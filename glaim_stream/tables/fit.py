@@ -21,11 +21,11 @@ from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.phase import DAY_MS, phase_for
 from glaim_stream.imputers.gaussian.report import Report
+from glaim_stream.imputers.limits import Limits, limits_of
 from glaim_stream.tables.central import answers
 from glaim_stream.tables.clusters import clusters_of
 from glaim_stream.tables.groups import Group, Progress
 from glaim_stream.tables.hidden import hidden_cells
-from glaim_stream.tables.limits import Limits, limits_of
 from glaim_stream.tables.lines import lines
 from glaim_stream.vocabulary import METHODS, Method
 
@@ -343,7 +343,7 @@ def _scored(
         if fitted.forms and cells.any():
             mean, spread = fitted.answers(known, int(group.times_ms[0]), cells)
         scored = cells & np.isfinite(line.values)
-        mean = bounded(np.where(np.isnan(mean), line.values, mean), fitted.limits)
+        mean = fitted.limits.keep(np.where(np.isnan(mean), line.values, mean))
         errors = np.abs(mean - values), np.abs(line.values - values)
         columns.append((np.nonzero(scored)[0], *(each[scored] for each in (*errors, spread, line.scale))))
         if progress is not None:
@@ -351,11 +351,6 @@ def _scored(
     if not columns:
         return fitted
     return _chosen(fitted, *(np.concatenate(each) for each in zip(*columns, strict=True)))
-
-
-def bounded(values: Doubles, limits: Limits) -> Doubles:
-    """Values [C, N] within the limits; NaN stays NaN."""
-    return np.clip(values, limits.lowest[:, None], limits.highest[:, None])
 
 
 def _chosen(

@@ -13,9 +13,9 @@ import numpy as np
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian import artefact
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.errors import TableError
 from glaim_stream.tables.fit import Fitted
-from glaim_stream.tables.limits import Limits
 
 _ARRAYS = ("by_form", "spread", "form_width", "line_width", "form_error", "line_errors", "cells")
 _LOWEST, _HIGHEST, _FORM = "lowest", "highest", "form"

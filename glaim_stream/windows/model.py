@@ -16,7 +16,7 @@ from glaim_stream.windows.closing import Closed, close_step, concatenate, correc
 from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.outages import Outage, OutageTracker
-from glaim_stream.windows.plausibility import Plausibility
+from glaim_stream.windows.plausibility import Plausibility, Range
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
 
@@ -36,6 +36,7 @@ class ModelWindows:
         sampling: Sampling | None,
         clock_kept: bool = False,
         plausible: bool = False,
+        trained_range: Range | None = None,
         slice_bytes: int = DEFAULT.slice_bytes,
     ) -> None:
         """Start empty.
@@ -49,6 +50,7 @@ class ModelWindows:
                 `error_steps`, so with probes offsets are remembered for longer.
             clock_kept: see Rules.
             plausible: whether readings are judged (glaim_stream.windows.plausibility).
+            trained_range: least and largest reading of each sensor in training, by which they are judged, or None.
             slice_bytes: of the steps that are closed before their rows are handed over.
         """
         self._slice_bytes = slice_bytes
@@ -72,7 +74,7 @@ class ModelWindows:
             model.max_gap,
             model.step_ms,
             model_index,
-            Plausibility(judged) if plausible else None,
+            Plausibility(judged, trained_range) if plausible else None,
             clock_kept,
         )
         self._outage_tracker = OutageTracker(self.rings, self.rules)

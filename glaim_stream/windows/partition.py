@@ -26,6 +26,7 @@ from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.history import history_ms
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import Outage
+from glaim_stream.windows.plausibility import Range
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, Sampling
 from glaim_stream.windows.upgrades import Upgrades
 
@@ -59,6 +60,7 @@ class PartitionWindows:
         group_names: Sequence[str] = (),
         clock_kept: bool = False,
         plausible: bool = False,
+        trained_ranges: Sequence[Range | None] = (),
         max_groups: int = DEFAULT.groups,
         slice_bytes: int = DEFAULT.slice_bytes,
     ) -> None:
@@ -72,6 +74,7 @@ class PartitionWindows:
             group_names: by group code; may grow. Needed for probes only.
             clock_kept: whether commits record `clock_closes`, so that a rebuild repeats them.
             plausible: whether readings are judged (glaim_stream.windows.plausibility).
+            trained_ranges: of the models, by which readings are judged; empty: unknown.
             max_groups: groups that may have windows; the readings of others are refused.
             slice_bytes: windows and rows of closed steps that are made at once.
         """
@@ -93,6 +96,7 @@ class PartitionWindows:
                 sampling=sampling,
                 clock_kept=clock_kept,
                 plausible=plausible,
+                trained_range=trained_ranges[index] if trained_ranges else None,
                 slice_bytes=slice_bytes,
             )
             for index, model in enumerate(catalogue.models)

@@ -10,6 +10,9 @@ doubted where all of this holds:
   readings are believed once the third has come;
 - no other sensor of the group jumped at that step by a similar number of deviations.
 
+Where the range of the training is known, a reading that lies beyond it by more than that range is doubted too, however
+few readings there are, and whatever a dry window says of rain. A shift to there is believed from its third reading on.
+
 More than half of a sensor's readings must be sound. A sensor that repeats one value in more than half of its window
 (rain, a valve) has no median deviation: the median of its other deviations takes the place. Where there are fewer than
 `_FEWEST` of these, or fewer than `_FEWEST_READINGS` readings, nothing is known of its habits and nothing is doubted.
@@ -21,6 +24,7 @@ modeling and identification, for its moving window.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +32,7 @@ from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Range = tuple[Doubles, Doubles]  # least and largest reading of each sensor, [C] each
 
 _FAR, _FAR_LOCALLY = 5.0, 10.0  # robust deviations
 _FAR_OF_REPEATED = 4.0  # times as far, for a sensor that mostly repeats one value: such sensors have heavy tails
@@ -45,14 +50,16 @@ _SERIES_WINDOW = 96
 _SCREEN, _SCREEN_OF_FEW = 4.0, 0.9
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Plausibility:
     """The rule for the sensors of a model.
 
     judged: bool [C], sensors whose readings may be doubted.
+    trained_range: least and largest reading of the training, float64 [C] each; None: they are not known.
     """
 
     judged: Bools
+    trained_range: Range | None = None
 
     def doubtful(self, values: Doubles, observed: Bools) -> Bools:
         """Return which observed cells of windows are doubted, bool [n, C, T].
@@ -62,16 +69,38 @@ class Plausibility:
             observed: bool [n, C, T].
         """
         doubted = np.zeros(observed.shape, np.bool_)
-        place = np.nonzero(_suspicious(values, observed) & self.judged)
+        excess = self._excess(values)
+        beyond = None if excess is None else (observed & (excess > self._span)).any(axis=2)
+        suspicious = _suspicious(values, observed)
+        place = np.nonzero((suspicious if beyond is None else suspicious | beyond) & self.judged)
         if not len(place[0]):
             return doubted
         doubted[place] = _far(values[place], observed[place])
+        if excess is not None and beyond is not None and beyond.any():
+            place = np.nonzero(beyond & self.judged)
+            doubted[place] |= _beyond(values[place], observed[place], excess[place], self._span[place[1], 0])
         windows = np.flatnonzero(doubted.any(axis=(1, 2)))
         if len(windows) and values.shape[1] > 1:
             cells = values[windows].reshape(-1, values.shape[2]), observed[windows].reshape(-1, values.shape[2])
             jump = _Readings(*cells).jumps().reshape(len(windows), *values.shape[1:])
             doubted[windows] &= ~_confirmed(jump)
         return doubted
+
+    @cached_property
+    def _span(self) -> Doubles:
+        """The width of the training's range, [C, 1]; infinite where it is not known."""
+        assert self.trained_range is not None
+        least, most = self.trained_range
+        return np.where(most > least, most - least, np.inf)[:, None]
+
+    def _excess(self, values: Doubles) -> Doubles | None:
+        """How far values [n, C, T] lie beyond the training's range, negative within it; None where it is not known."""
+        if self.trained_range is None:
+            return None
+        least, most = (end[:, None] for end in self.trained_range)
+        with np.errstate(over="ignore"):
+            excess: Doubles = np.maximum(least - values, values - most)
+        return excess
 
     def sound(self, values: Doubles, observed: Bools) -> tuple[Doubles, Bools]:
         """Return windows without the doubted readings: values, 0 where not observed, and observed cells."""
@@ -160,6 +189,17 @@ def _far(values: Doubles, observed: Bools) -> Bools:
             near = there & (np.abs(beside - reading[..., None]) <= _NEAR * distance[rows][..., None])
             far[rows] = apart[rows] & (locally > _FAR_LOCALLY * _scale(locally, used)[:, None])
             far[rows] &= near.sum(axis=2) < _CONFIRMED
+    placed: Bools = readings.in_place(far)
+    return placed
+
+
+def _beyond(values: Doubles, observed: Bools, excess: Doubles, span: Doubles) -> Bools:
+    """Judge readings [k, T] by how far they lie beyond their sensor's range, [k, T]; its width is `span` [k]."""
+    readings, distance = _Readings(values, observed), _Readings(excess, observed).reading
+    beside, there = readings.beside()
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = there & (np.abs(beside - readings.reading[..., None]) <= _NEAR * distance[..., None])
+        far = readings.used & (distance > span[:, None]) & (near.sum(axis=2) < _CONFIRMED)
     placed: Bools = readings.in_place(far)
     return placed
 

@@ -107,6 +107,10 @@ def test_h_is_help(path: tuple[str, ...]) -> None:
         (["replay", "binary.csv", *GROUPED], "binary.csv"),
         (["replay", "empty.jsonl", *GROUPED], "empty.jsonl: expected messages, found none"),
         (["replay", "binary.arrows", *GROUPED], "binary.arrows: expected Arrow IPC streams"),
+        (
+            ["replay", "good.csv", *GROUPED, "--imputer", "gaussian"],
+            "expected the closed form model_repo/pump/gaussian.npz, found none; `glaim-stream learn` fits one",
+        ),
         (["replay", "good.csv", *GROUPED, "--catalogue", "absent.yaml"], "expected a catalogue at absent.yaml"),
         (["replay", "good.csv", *GROUPED, "--catalogue", "broken.yaml"], "broken.yaml is not YAML"),
         (["replay", "good.csv", *GROUPED, "--out", "good.csv"], "expected another file to write than good.csv"),

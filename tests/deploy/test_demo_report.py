@@ -22,6 +22,7 @@ from deploy.demo.scenario import Scenario, plant
 from deploy.demo.score import CONTENDERS, Score, gain_percent, score
 from deploy.demo.summary import Summary, show, write
 from glaim_stream.records import Method
+from tests.chromium import look
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -148,6 +149,38 @@ def test_names_from_the_data_are_escaped(html: str) -> None:
 
 def test_page_has_a_light_and_a_dark_scheme(html: str) -> None:
     assert "prefers-color-scheme: dark" in html
+
+
+def test_bands_are_explained_in_words(html: str, summary: Summary, measured: Measured, scenario: Scenario) -> None:
+    assert "The shaded band around filled values is their 90% interval: 90% of the true values should lie" in html
+    assert "Of the values hidden here, 93% do." in html
+    unknown = page(summary, replace(measured, interval_level=None), scenario)
+    assert "A band around the filled values" in unknown
+
+
+def test_every_drawing_and_table_has_a_form_for_phones(html: str) -> None:
+    classes = re.findall(r'<(?:svg|table) class="([^"]+)"', html)
+    for name in ("panel", "bars"):
+        assert classes.count(f"{name} wide") == classes.count(f"{name} narrow") > 0
+    assert {"wide", "narrow"} <= set(classes)
+    narrow = [float(width) for width in re.findall(r'<svg class="\w+ narrow" viewBox="0 0 (\d+) ', html)]
+    # A page of 390 px leaves 344 to a figure: text of a narrow drawing is not made smaller.
+    assert len(narrow) == panels.MOST_PANELS + 1
+    assert max(narrow) <= 344
+    sizes = [float(size) for size in re.findall(r"(?:font:|font-size:)\s*([\d.]+)px", html)]
+    assert len(sizes) > 10
+    assert min(sizes) >= 12
+
+
+@pytest.mark.slow  # quicker: the form for phones, above
+@pytest.mark.parametrize("width", [360, 390, 768, 900, 1000, 1280])
+def test_page_is_readable_at_every_width(html: str, width: int, tmp_path: Path) -> None:
+    seen = look(html, width, tmp_path)
+    assert seen.page_width <= width
+    assert seen.beyond == []
+    assert seen.smallest[0] >= 12, seen.smallest
+    assert len(seen.panels) == panels.MOST_PANELS
+    assert all(wide >= 0.55 * width and 120 <= high <= 320 for wide, high in seen.panels), seen.panels
 
 
 def test_no_coordinate_is_nan(html: str) -> None:

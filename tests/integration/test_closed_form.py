@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.audit import audit
 from glaim_stream.feed.dropouts import hide
@@ -19,8 +17,8 @@ from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import Source, plant_source
 from glaim_stream.imputers.gaussian.fit import fit
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.records import newest_revisions, read_rows
 from glaim_stream.settings import Settings
+from tests.integration.output_rows import Key, published_by_key, rows_by_key
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings, wait_until_committed
 
 FITTED_DAYS, STEPS, WINDOW, GROUPS = 0.5, 150, 48, 2
@@ -29,7 +27,6 @@ CHANGES = {
     "window: 96 ": f"window: {WINDOW} ",  # a fit takes seconds less
     "max_gap: 48 ": "max_gap: 24 ",
 }
-Key = tuple[str, str, int]
 
 
 def plant(steps: int) -> Source:
@@ -38,16 +35,10 @@ def plant(steps: int) -> Source:
     return whole.between(int(whole.time_ms[-1]) - (steps - 1) * STEP_MS, None)
 
 
-def by_key(tables: list[pa.Table]) -> dict[Key, dict[str, Any]]:
-    rows = newest_revisions(tables)
-    rows = rows.set_column(rows.column_names.index("ts"), "ts", rows["ts"].cast("int64"))
-    return {(row["group"], row["sensor"], row["ts"]): row for row in rows.to_pylist()}
-
-
 def replayed(settings: Settings, out: Path) -> dict[Key, dict[str, Any]]:
     done = call_command(settings, "replay", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    return by_key([pq.read_table(out)])
+    return rows_by_key([pq.read_table(out)])
 
 
 @pytest.mark.slow  # quicker: tests/imputers/test_closed_form.py
@@ -77,8 +68,7 @@ def test_a_worker_without_triton_fills_by_the_closed_form_better_than_interpolat
     with WorkerProcess(settings, tmp_path / "worker.log") as worker:
         wait_until_committed(settings)
         assert worker.stop() == 0
-    messages = [record for part in read_topic(settings, settings.output_topic).values() for record in part]
-    rows = by_key([read_rows(record.value) for record in messages])
+    rows = published_by_key(settings)
     filled = {key: row for key, row in rows.items() if row["method"] == "gaussian"}
     assert {row["model_version"] for row in filled.values()} == {f"gaussian-{form.digest[:8]}"}
     assert {row["method"] for row in rows.values()} <= {"observed", "gaussian", "none"}

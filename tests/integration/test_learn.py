@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from kafka import KafkaAdminClient
 
-from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY
@@ -19,8 +18,7 @@ from glaim_stream.feed.sources import plant_source
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.models.contract import write_contract
-from glaim_stream.records import newest_revisions, read_rows
-from glaim_stream.settings import Settings
+from tests.integration.output_rows import published_by_key
 from tests.integration.pumps import first_sensors
 from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 from tests.support import contract
@@ -41,13 +39,6 @@ groups:
 """
 
 
-def rows_by_key(settings: Settings) -> dict[tuple[str, str, int], dict[str, object]]:
-    messages = [record for part in read_topic(settings, settings.output_topic).values() for record in part]
-    rows = newest_revisions([read_rows(record.value) for record in messages])
-    rows = rows.set_column(rows.column_names.index("ts"), "ts", rows["ts"].cast("int64"))
-    return {(row["group"], row["sensor"], row["ts"]): row for row in rows.to_pylist()}
-
-
 @pytest.mark.slow  # the worker looks for a new file every 10 s; tests/imputers/test_closed_form.py has no such wait
 def test_a_worker_without_triton_takes_up_what_is_learned_from_its_input(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
@@ -66,7 +57,7 @@ def test_a_worker_without_triton_takes_up_what_is_learned_from_its_input(
     with WorkerProcess(settings, tmp_path / "worker.log") as worker:
         assert produce(settings, sent.between(None, start_ms + LEARNED * STEP_MS)).failed_messages == 0
         wait_until_committed(settings)
-        methods = {row["method"] for row in rows_by_key(settings).values()}
+        methods = {row["method"] for row in published_by_key(settings).values()}
         assert {"interpolation", "last_value"} & methods
         assert "gaussian" not in methods
 
@@ -81,7 +72,7 @@ def test_a_worker_without_triton_takes_up_what_is_learned_from_its_input(
         assert f"has now the closed form {digest}; better" in re.sub(r", after [0-9.]+ s", "", done.stdout)
 
         taken_up, end_s = LEARNED, time.monotonic() + DEADLINE_S
-        while not any(row["method"] == "gaussian" for row in rows_by_key(settings).values()):
+        while not any(row["method"] == "gaussian" for row in published_by_key(settings).values()):
             assert time.monotonic() < end_s
             assert taken_up < STEPS - 60
             part = sent.between(start_ms + taken_up * STEP_MS, start_ms + (taken_up + SLICE) * STEP_MS)
@@ -92,7 +83,7 @@ def test_a_worker_without_triton_takes_up_what_is_learned_from_its_input(
         wait_until_committed(settings)
         assert worker.stop() == 0
 
-    rows = rows_by_key(settings)
+    rows = published_by_key(settings)
     by_form = [row for row in rows.values() if row["method"] in ("gaussian", "blend")]
     assert {row["model_version"] for row in by_form} == {f"gaussian-{digest}"}
     since_ms = start_ms + (taken_up + SLICE) * STEP_MS

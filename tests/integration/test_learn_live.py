@@ -16,8 +16,8 @@ from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.imputers.closed_form import CHECK_INTERVAL_S
 from glaim_stream.kafka.topics import ensure_topics
+from tests.integration.output_rows import published_by_key
 from tests.integration.pumps import first_sensors
-from tests.integration.test_learn import rows_by_key
 from tests.integration.worker_process import WorkerProcess, small_settings, wait_until_committed
 
 WINDOW = 24
@@ -72,7 +72,7 @@ def test_a_learned_model_beats_last_value_within_two_windows(
             send(fed, fed + SLICE)
             fed += SLICE
         assert worker.stop() == 0
-    rows = rows_by_key(settings)
+    rows = published_by_key(settings)
     early = [row for key, row in rows.items() if key[2] < start_ms + (FIRST - SLICE) * STEP_MS]
     assert {row["method"] for row in early} <= {"observed", "interpolation", "last_value", "none"}
     since_ms = start_ms + (FIRST + SLICE) * STEP_MS

@@ -154,3 +154,38 @@ def test_series_are_judged_from_end_to_end(steps: int) -> None:
         series[1, 0, step] = 1e5
     found = np.argwhere(doubtful_cells(series, observed, judged))
     assert found.tolist() == [[1, 0, step] for step in spikes]
+
+
+RANGE = np.zeros(1), np.full(1, 72.0)
+
+
+def beyond(readings: list[float], trained: tuple[Doubles, Doubles] | None = RANGE) -> list[int]:
+    """Steps that are doubted in a window of one sensor, whose newest readings these are."""
+    window = np.zeros((1, 1, T))
+    window[0, 0, T - len(readings) :] = readings
+    seen = np.zeros(window.shape, np.bool_)
+    seen[0, 0, T - len(readings) :] = True
+    rule = Plausibility(np.ones(1, np.bool_), trained)
+    return (np.flatnonzero(rule.doubtful(window, seen)[0, 0]) - (T - len(readings))).tolist()
+
+
+@pytest.mark.parametrize("spike", [7062.0, -423.0, 1e300, -1e308])
+def test_a_reading_far_beyond_the_training_is_doubted_however_few_there_are(spike: float) -> None:
+    assert beyond([spike]) == [0]
+    assert beyond([1.0, spike]) == [1]
+    assert beyond([spike, 1.0, 2.0, 0.5]) == [0]
+    assert beyond([0.0] * 90 + [spike]) == [90]  # a dry window knows nothing of rain
+    assert beyond([1.0, spike], None) == []
+
+
+def test_readings_within_reach_of_the_training_are_believed() -> None:
+    assert beyond([0.0] * 90 + [70.0]) == []
+    assert beyond([1.0, 140.0]) == []  # less than one range beyond it
+    constant = np.full(1, 5.0), np.full(1, 5.0)
+    assert beyond([5.0, 4000.0, 5.0], constant) == []  # the training knew one value only
+
+
+def test_a_shift_beyond_the_training_is_believed_from_its_third_reading_on() -> None:
+    assert beyond([1.0, 2.0, 900.0]) == [2]
+    assert beyond([1.0, 2.0, 900.0, 910.0]) == [2, 3]
+    assert beyond([1.0, 2.0, 900.0, 910.0, 890.0]) == []

@@ -12,8 +12,9 @@
 
 A cell is named data set/pattern/rate/variant; the variant is `full` or an ablation (no_staglo, no_sacoref, no_prior,
 no_gate), or a size (layers_1, kernel_31, ...). GLAIM_DATA names the folder of the data sets. Runs are stored in
-build/paper/<cell>/ and continue from their last checkpoint; results go to training/results/paper.jsonl, one line for
-each place in a table, from which the page training/results/paper.md is made. A cell with its line is not run again.
+build/paper/<cell>/ and continue from their last checkpoint; results go to build/results/paper.jsonl, one line for
+each place in a table, from which the page paper.md beside it is made. A cell with its line is not run again.
+`--results training/results` continues the page of this repository.
 """
 
 from __future__ import annotations
@@ -77,9 +78,7 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--device", default="cpu", help="torch's name of the device (default %(default)s)")
     where = made.add_argument_group("where")
     where.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
-    where.add_argument(
-        "--results", type=Path, default=lines.RESULTS, help="result lines; the page is written beside them"
-    )
+    where.add_argument("--results", type=Path, default=lines.RESULTS, help=lines.HELP)
     return made
 
 
@@ -165,6 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["cascade"]:
         return cascade.main(words[1:])
     given = parser().parse_args(words)
+    given.results = lines.file_in(given.results)
     keep_memory()
     torch.set_num_threads(1)
     until = time.monotonic() + 60 * given.max_minutes if given.max_minutes else float("inf")

@@ -228,8 +228,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=SEED, help="random seed (default %(default)s)")
     parser.add_argument("--score-only", action="store_true", help="score the checkpoint as it is")
     parser.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
-    parser.add_argument("--results", type=Path, default=lines.RESULTS, help="result lines; the page lies beside them")
+    parser.add_argument("--results", type=Path, default=lines.RESULTS, help=lines.HELP)
     given = parser.parse_args(arguments)
+    given.results = lines.file_in(given.results)
     keep_memory()
     wanted = cells_of(given.only)
     runs = [

@@ -177,8 +177,9 @@ def main(arguments: Sequence[str]) -> int:
         "--only", action="append", default=[], metavar="CELL", help="data set/pattern/rate, with *; repeatable"
     )
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the masks (default %(default)s)")
-    parser.add_argument("--results", type=Path, default=lines.RESULTS, help="result lines; the page lies beside them")
+    parser.add_argument("--results", type=Path, default=lines.RESULTS, help=lines.HELP)
     given = parser.parse_args(arguments)
+    given.results = lines.file_in(given.results)
     try:
         status = jobs.until_stopped(
             lambda: run(cells_of(given.only), given.draws, given.results, lambda text: print(text, flush=True))

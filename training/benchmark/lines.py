@@ -12,7 +12,10 @@ from typing import Any
 
 from training.errors import ConfigError
 
-RESULTS = Path(__file__).parents[1] / "results" / "paper.jsonl"
+# What is measured elsewhere than for this repository's pages leaves the checkout clean.
+RESULTS = Path("build/results")
+NAME = "paper.jsonl"
+HELP = f"folder of {NAME} and its page, or a .jsonl file (default %(default)s)"
 
 # Keys of every line, in the order of writing; `paper_*` is null if the paper has no such cell. Lines of the closed form
 # also have `draw` (0: that of the tables), `digest` and `choices` (alternatives compared on validation windows). Those
@@ -30,6 +33,11 @@ IDENTITY = (
 )  # fmt: skip
 
 Line = dict[str, Any]
+
+
+def file_in(results: Path, name: str = NAME) -> Path:
+    """The file of result lines that `--results` names: a folder, in which it is called `name`, or a file."""
+    return results if results.suffix == ".jsonl" else results / name
 
 
 def identity(line: Mapping[str, Any], keys: Sequence[str] = IDENTITY) -> str:

@@ -1,4 +1,4 @@
-"""The page training/results/paper.md, made from the lines alone."""
+"""The page beside the result lines, made from the lines alone."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ hidden ones (MIT).
 
 A peer trains on batches of 16 at the data set's learning rate, constant, at most 300 epochs with patience 30, and no
 longer than `--minutes`. Epochs are as long as in our recipe `ours`. A training cannot be
-resumed; a peer with a line in training/results/peers.jsonl is not run again, unless it gets more minutes than it used.
+resumed; a peer with a line in peers.jsonl is not run again, unless it gets more minutes than it used.
 """
 
 from __future__ import annotations

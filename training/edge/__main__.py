@@ -9,8 +9,9 @@ silent for the whole window. The windows of the test part are scored in the orde
 form alone (the served model's own, else fitted from the training part), and the blend of model, interpolation and
 closed form that a worker publishes (see training/edge/experts.py). Cells whose true value is unknown are not scored.
 
-The results go to training/results/edge.jsonl, one line for each data set, run, method, case and lag, where a newer line
-replaces the older one. The page training/results/edge.md shows all of its lines.
+The results go to build/results/edge.jsonl, one line for each data set, run, method, case and lag, where a newer line
+replaces the older one. The page edge.md beside it shows all of its lines. `--results training/results` renews the page
+of this repository.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from training.edge.table import IDENTITY, Line, markdown, misses, score
 from training.errors import exits_with_errors
 from training.runtime import keep_memory, machine
 
-RESULTS = Path(__file__).parents[1] / "results" / "edge.jsonl"
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
@@ -85,12 +85,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--groups", type=int, default=0, help="most groups, evenly spread (default 0: all)")
     parser.add_argument(
-        "--results", type=Path, default=RESULTS, help="file of the result lines; the page is written beside it"
+        "--results",
+        type=Path,
+        default=lines.RESULTS,
+        help="folder of edge.jsonl and the page, or a .jsonl file (default %(default)s)",
     )
     parser.add_argument("--page-only", action="store_true", help="write the page again from the existing lines")
     given = parser.parse_args(arguments)
     if not (given.runs or given.served or given.page_only):
         parser.error("expected a RUN or --served, found neither")
+    given.results = lines.file_in(given.results, "edge.jsonl")
     keep_memory()
     torch.set_num_threads(1)
     for path in given.runs:
@@ -98,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in given.served:
         config = given.config or CONFIGS / f"{path.name}.toml"
         _add(from_served(path, config, data=given.data, dataset=given.dataset), given)
+    given.results.parent.mkdir(parents=True, exist_ok=True)
     given.results.with_suffix(".md").write_text(markdown(lines.read(given.results)))
     return 0
 

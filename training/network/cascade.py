@@ -76,12 +76,9 @@ class Cascade(GLAIM):
         Returns:
             float [B, C, emitted or T], in the scale of `values`, observed cells unchanged.
         """
-        if emitted <= 0:
-            emitted = self.window
+        emitted = emitted if emitted > 0 else self.window
         first = self.window - emitted
-        clean = torch.where(observed, values, torch.zeros_like(values))
-        mask = observed.to(values.dtype)
-        mean, std = self.normalise(clean, mask)
+        clean, mask, mean, std = self.prepare(values, observed)
         hidden, prior, form = self.priemb((values - mean) / std, mask)
         hidden = self.encode(hidden, mask, emitted)
         change = self.gaterecon(hidden, prior[:, :, first:], form[:, :, first:]) * std

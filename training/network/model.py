@@ -375,12 +375,9 @@ class GLAIM(nn.Module):
         Returns:
             float [B, C, emitted or T], in the scale of `values`, observed cells unchanged.
         """
-        if emitted <= 0:
-            emitted = self.window
+        emitted = emitted if emitted > 0 else self.window
         first = self.window - emitted
-        clean = torch.where(observed, values, torch.zeros_like(values))
-        mask = observed.to(values.dtype)
-        mean, std = self.normalise(clean, mask)
+        clean, mask, mean, std = self.prepare(values, observed)
         normalised = (clean - mean) / std * mask
         hidden, prior = self.priemb(normalised, mask)
         reconstruction = self.gaterecon(self.encode(hidden, mask, emitted))
@@ -388,6 +385,13 @@ class GLAIM(nn.Module):
             reconstruction = reconstruction + prior[:, :, first:]
         filled = reconstruction * std + mean
         return torch.where(observed[:, :, first:], clean[:, :, first:], filled)
+
+    def prepare(self, values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return values without what was not observed, the mask in their type, and mean and deviation of each row."""
+        clean = torch.where(observed, values, torch.zeros_like(values))
+        mask = observed.to(values.dtype)
+        mean, std = self.normalise(clean, mask)
+        return clean, mask, mean, std
 
     def encode(self, hidden: Tensor, mask: Tensor, emitted: int) -> Tensor:
         """H^(0) [B, T, C, D], mask [B, C, T] -> H^(L) of the last `emitted` steps [B, emitted, C, D]."""

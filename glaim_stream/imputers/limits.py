@@ -1,8 +1,12 @@
 """Floors and ceilings that a sensor's readings never cross, which its filled values must not cross either.
 
 A sensor without a negative reading has the floor 0, and one without a positive reading the ceiling 0: no concentration
-is negative. The least reading is a floor too where the sensor returns to it again and again, as rain does to 0 and a
-closed valve to 4 mA, and the largest one is a ceiling likewise (100 % humidity).
+is negative. Where all readings are at hand, the least one is a floor too where the sensor returns to it again and
+again, as rain does to 0 and a closed valve to 4 mA, and the largest one is a ceiling likewise (100 % humidity). Of the
+readings that a model was trained on only the range is known.
+
+A limit gives way to readings: where one of the series or of the window that is filled has crossed it, as the first
+frost of a year does, it is that reading.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 _LEAST_VISITS = 3  # separate runs of cells at the limit
 _LEAST_SHARE = 0.005  # of the readings
@@ -21,10 +26,34 @@ _LEAST_SHARE = 0.005  # of the readings
 
 @dataclass(frozen=True)
 class Limits:
-    """Lowest and highest possible values, float64 [C]; infinite where there is no limit."""
+    """Lowest and highest possible values, float64 [..., C]; infinite where there is no limit."""
 
     lowest: Doubles
     highest: Doubles
+
+    @classmethod
+    def of_range(cls, least: Doubles, most: Doubles) -> Limits:
+        """The limit 0 of sensors whose readings, from `least` to `most`, did not cross it, float64 [C].
+
+        Nothing is known of a sensor that always had the same value, or none.
+        """
+        known = most > least
+        return cls(np.where(known & (least >= 0.0), 0.0, -np.inf), np.where(known & (most <= 0.0), 0.0, np.inf))
+
+    def around(self, values: Doubles, observed: Bools) -> Limits:
+        """Limits [n, C] that the observed cells of windows [n, C, T] do not cross."""
+        least = np.where(observed, values, np.inf).min(axis=2)
+        most = np.where(observed, values, -np.inf).max(axis=2)
+        return Limits(np.minimum(self.lowest, least), np.maximum(self.highest, most))
+
+    def slice(self, start: int, stop: int) -> Limits:
+        """The limits of some of the windows."""
+        return Limits(self.lowest[start:stop], self.highest[start:stop])
+
+    def keep(self, values: Doubles) -> Doubles:
+        """Values [..., C, N] within the limits; NaN stays NaN."""
+        kept: Doubles = np.clip(values, self.lowest[..., None], self.highest[..., None])
+        return kept
 
     def widened(self, series: Sequence[Doubles]) -> Limits:
         """Limits that the readings [C, N] of other series do not cross."""

@@ -1,0 +1,67 @@
+"""The commands of the documents leave a clone clean: what they write by default goes to folders that git ignores."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.demo import options
+from training.benchmark import lines, run
+from training.benchmark.__main__ import parser as benchmark_parser
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "training" / "results"
+
+
+def is_ignored(path: str | Path) -> bool:
+    done = subprocess.run(["git", "check-ignore", "--quiet", path], cwd=ROOT, check=False)
+    return done.returncode == 0
+
+
+def test_default_outputs_are_ignored() -> None:
+    defaults = [
+        lines.RESULTS / "edge.jsonl",
+        benchmark_parser().get_default("results") / lines.NAME,
+        run.ROOT / "cell" / "best.pt",
+        options.parse([]).out / "report.html",
+        Path("build/results/stream.jsonl"),
+        Path("build/runs/pumps/report.html"),
+        Path("model_repo/pumps/contract.json"),
+    ]
+    assert [path for path in defaults if not is_ignored(path)] == []
+
+
+def test_files_that_documented_commands_write_are_ignored() -> None:
+    written = set()
+    for page in (ROOT / "README.md", ROOT / "docs" / "fill.md", ROOT / "training" / "README.md"):
+        written |= set(re.findall(r"--(?:out|report|save) ([\w./-]+\.\w+)", page.read_text()))
+    assert "filled.csv" in written
+    assert sorted(name for name in written if not is_ignored(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "page"),
+    [
+        (["training.edge", "--page-only"], "edge.md"),
+        (["training.benchmark", "--table"], "paper.md"),
+    ],
+)
+def test_results_are_written_beside_the_caller_by_default(command: list[str], page: str, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()}
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "build" / "results" / page).is_file()
+    assert {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()} == before
+
+
+def test_a_folder_or_a_file_takes_the_results(tmp_path: Path) -> None:
+    assert lines.file_in(RESULTS, "edge.jsonl") == RESULTS / "edge.jsonl"
+    assert lines.file_in(tmp_path / "mine.jsonl", "edge.jsonl") == tmp_path / "mine.jsonl"
