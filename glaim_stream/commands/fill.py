@@ -127,11 +127,12 @@ def fill(
     lines = summed(outcome, cells.holes, inserted if writing.insert_rows else None)
     say([*lines, f"wrote {'standard output' if target == PIPE else target}"])
     if writing.flags_out is not None:
-        _write_flags(writing.flags_out, cells, outcome)
+        _write_flags(writing.flags_out, cells, outcome, user_file.form.moment)
         say([f"wrote {writing.flags_out}"])
     if writing.report is not None:
         with _opened(str(writing.report)) as out:
-            out.write(page(name, [*known, *lines], outcome, cells.holes).encode())
+            moment = user_file.form.moment if user_file.form.axis else None
+            out.write(page(name, [*known, *lines], outcome, cells.holes, moment).encode())
         say([f"wrote {writing.report}"])
     if save_model is not None:
         if outcome.result.form is None:
@@ -212,7 +213,7 @@ def _model(folder: Path) -> ClosedForm:
     return ClosedForm.load(folder)
 
 
-def _write_flags(path: Path, cells: Cells, outcome: Outcome) -> None:
+def _write_flags(path: Path, cells: Cells, outcome: Outcome, moment: Callable[[int], str]) -> None:
     """Write method and bounds of the holes: row (from 1), time, group, sensor, method, value, lower, upper."""
     import csv
     import io
@@ -220,7 +221,6 @@ def _write_flags(path: Path, cells: Cells, outcome: Outcome) -> None:
     import numpy as np
 
     from glaim_stream.tables.grid import NO_TIME
-    from glaim_stream.times import text_of_ms
 
     with _opened(str(path)) as out:
         text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
@@ -234,7 +234,7 @@ def _write_flags(path: Path, cells: Cells, outcome: Outcome) -> None:
                 writer.writerow(
                     (
                         row + 1,
-                        "" if time_ms == NO_TIME else text_of_ms(time_ms),
+                        "" if time_ms == NO_TIME else moment(time_ms),
                         cells.groups[column.group[row]],
                         cells.sensors[column.sensor[row]],
                         methods[row],

@@ -101,6 +101,7 @@ SHORTCUTS = {
     "bucket": "data.bucket",
     "timezone": "data.timezone",
     "date_order": "data.date_order",
+    "decimal": "data.decimal",
     "masks": "masks.pattern",
     "epochs": "train.epochs",
     "d_model": "model.d_model",
@@ -134,6 +135,7 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument(
         "--date-order", dest="date_order", choices=ORDERS, help="of dates such as 1/2/2026 (default: detected)"
     )
+    data.add_argument("--decimal", choices=[".", ","], help="decimal sign of a text file (default: found out)")
     run = made.add_argument_group("run")
     run.add_argument(
         "--model", choices=["glaim", "gaussian"], default="glaim",
