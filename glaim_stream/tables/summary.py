@@ -9,7 +9,11 @@ from glaim_stream.files.form import NO_TIME, FileForm
 from glaim_stream.tables.cells import Outcome
 from glaim_stream.vocabulary import METHODS, Method
 
-METHOD_NAMES = {METHODS[Method.GAUSSIAN]: "closed form", METHODS[Method.LAST_VALUE]: "last value"}
+METHOD_NAMES = {
+    METHODS[Method.MODEL]: "the trained network",
+    METHODS[Method.GAUSSIAN]: "closed form",
+    METHODS[Method.LAST_VALUE]: "last value",
+}
 _KINDS = {"csv": "CSV", "las": "LAS", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"}
 
 
