@@ -3,6 +3,7 @@
 GlaimError (glaim_stream.errors)
 └── TrainingError
     ├── ConfigError        a run's configuration cannot be used
+    │   └── NetworkTooSlow the time does not suffice for a network
     ├── DataError          the data cannot be used
     └── ExportError        a trained model cannot be served as it is
         └── ExportRefused  it is no better than the baselines; exit code 3, overruled by --force-export
@@ -27,6 +28,10 @@ class TrainingError(GlaimError):
 
 class ConfigError(TrainingError):
     """A run's configuration cannot be used."""
+
+
+class NetworkTooSlow(ConfigError):
+    """The time that was given does not suffice for the smallest network; the closed form needs none."""
 
 
 class DataError(TrainingError):

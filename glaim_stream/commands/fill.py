@@ -17,6 +17,7 @@ from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.sources import DateOrder
 
 if TYPE_CHECKING:
+    from glaim_stream.commands.train_process import Training
     from glaim_stream.imputers.gaussian.form import ClosedForm
     from glaim_stream.tables.cells import Cells, Outcome
 
@@ -79,6 +80,13 @@ def fill(
         Path | None,
         typer.Option(help="Folder with a fitted closed form, which fills instead of one fitted to the file."),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="Also train a network, in so many minutes for the whole command; it fills if it beats the closed "
+            "form. Needs the extra `training`."
+        ),
+    ] = None,
     save_model: Annotated[Path | None, typer.Option(help="Write the closed form that filled into this folder.")] = None,
     max_gap: Annotated[
         int | None, typer.Option(min=1, help="Longest gap in steps to fill. [default: what the readings support]")
@@ -99,6 +107,10 @@ def fill(
     from glaim_stream.tables.summary import described, summed
     from glaim_stream.tables.user_file import cells_of, open_file, write
 
+    if minutes is not None and not 0 < minutes < float("inf"):
+        raise SettingsError(f"expected --minutes above 0, found {minutes:g}")
+    if minutes is not None and (model is not None or save_model is not None):
+        raise SettingsError("expected --minutes without --model and --save-model; `glaim-stream fit` keeps a network")
     target = _target(file, writing)
     say = _say(sys.stderr if target == PIPE else sys.stdout)
     form = None if model is None else _model(model)
@@ -117,21 +129,26 @@ def fill(
     cells = cells_of(user_file)
     known = described(name, user_file.form, len(cells.times_ms), gzipped=user_file.gzipped)
     say(known)
-    with _progress() as progress:
-        outcome = fill_cells(cells, form=form, max_gap=max_gap, timezone=user_file.form.timezone, progress=progress)
+    with _progress() as progress, _training(minutes) as train:
+        outcome = fill_cells(
+            cells, form=form, train=train, max_gap=max_gap, timezone=user_file.form.timezone, progress=progress
+        )
     compress = target.endswith(".gz") or (user_file.gzipped and target in (PIPE, file))
     with _opened(target) as out:
         inserted = write(
             user_file, cells, outcome, out, flags=writing.flags, insert_rows=writing.insert_rows, compress=compress
         )
     lines = summed(outcome, cells.holes, inserted if writing.insert_rows else None)
+    if train is not None:
+        lines.insert(0, train.outcome or "no network was trained: no sensor has a closed form of plain numbers")
     say([*lines, f"wrote {'standard output' if target == PIPE else target}"])
     if writing.flags_out is not None:
-        _write_flags(writing.flags_out, cells, outcome)
+        _write_flags(writing.flags_out, cells, outcome, user_file.form.moment)
         say([f"wrote {writing.flags_out}"])
     if writing.report is not None:
         with _opened(str(writing.report)) as out:
-            out.write(page(name, [*known, *lines], outcome, cells.holes).encode())
+            moment = user_file.form.moment if user_file.form.axis else None
+            out.write(page(name, [*known, *lines], outcome, cells.holes, moment).encode())
         say([f"wrote {writing.report}"])
     if save_model is not None:
         if outcome.result.form is None:
@@ -140,6 +157,19 @@ def fill(
         say([f"wrote the closed form to {save_model}"])
     if cells.holes and not outcome.filled:
         raise typer.Exit(EXIT_NOTHING_FILLED)
+
+
+@contextmanager
+def _training(minutes: float | None) -> Iterator[Training | None]:
+    """A training, if minutes are given."""
+    if minutes is None:
+        yield None
+        return
+    from glaim_stream.commands.train_process import training
+
+    say = _say(sys.stderr)
+    with training(minutes, lambda line: say([line])) as train:
+        yield train
 
 
 def _target(file: str, writing: WriteFlags) -> str:
@@ -212,7 +242,7 @@ def _model(folder: Path) -> ClosedForm:
     return ClosedForm.load(folder)
 
 
-def _write_flags(path: Path, cells: Cells, outcome: Outcome) -> None:
+def _write_flags(path: Path, cells: Cells, outcome: Outcome, moment: Callable[[int], str]) -> None:
     """Write method and bounds of the holes: row (from 1), time, group, sensor, method, value, lower, upper."""
     import csv
     import io
@@ -220,7 +250,6 @@ def _write_flags(path: Path, cells: Cells, outcome: Outcome) -> None:
     import numpy as np
 
     from glaim_stream.tables.grid import NO_TIME
-    from glaim_stream.times import text_of_ms
 
     with _opened(str(path)) as out:
         text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
@@ -234,7 +263,7 @@ def _write_flags(path: Path, cells: Cells, outcome: Outcome) -> None:
                 writer.writerow(
                     (
                         row + 1,
-                        "" if time_ms == NO_TIME else text_of_ms(time_ms),
+                        "" if time_ms == NO_TIME else moment(time_ms),
                         cells.groups[column.group[row]],
                         cells.sensors[column.sensor[row]],
                         methods[row],

@@ -102,10 +102,10 @@ class FileInput:
         """
         from glaim_stream.errors import SettingsError
         from glaim_stream.feed.messages import plan_messages
-        from glaim_stream.replay.files import RAW_ENDINGS, planned, raw_messages
+        from glaim_stream.replay.files import RAW_ENDINGS, holds_messages, planned, raw_messages
         from glaim_stream.times import text_of_ms
 
-        if file is not None and file.suffix in RAW_ENDINGS:
+        if file is not None and file.suffix in RAW_ENDINGS and holds_messages(file):
             if since or until:
                 raise SettingsError(f"{file}: --since and --until select readings; raw messages are replayed whole")
             raw = raw_messages(file)

@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from glaim_stream.times import text_of_ms
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 NO_TIME = int(np.iinfo(np.int64).min)  # numpy's NaT: -1 would be a millisecond of 1969
 
 
@@ -55,7 +58,7 @@ class FileForm:
     reading: `sensor` names it and `value` holds it.
     """
 
-    kind: str  # csv, jsonl, parquet or arrow
+    kind: str  # csv, las, jsonl, parquet or arrow
     compression: str  # gzip or ""
     columns: tuple[str, ...]  # all columns of the file, in its order
     time: str
@@ -80,7 +83,19 @@ class FileForm:
     out_of_order: int = 0  # rows that are older than one before them in their group
     lateness_ms: int = 0  # by how much at most
     untimed: int = 0  # rows without a time
+    axis: tuple[float, float] | None = None  # of a well log: the depth at time 0, and for each millisecond
     notes: tuple[str, ...] = ()  # sentences to print
+
+    def moment(self, ms: int) -> str:
+        """A time as text, or the depth that it stands for."""
+        return text_of_ms(ms) if self.axis is None else self._depth(self.axis[0] + ms * self.axis[1])
+
+    def length(self, ms: int) -> str:
+        """A difference of times as text, or that of the depths which they stand for."""
+        return duration(ms) if self.axis is None else self._depth(ms * self.axis[1])
+
+    def _depth(self, depth: float) -> str:
+        return f"{depth:.8g} {self.units.get(self.time, '')}".strip()
 
     @property
     def taken(self) -> dict[str, tuple[float, ...]]:
@@ -90,6 +105,14 @@ class FileForm:
             if each.taken:
                 found[each.column] = (*found.get(each.column, ()), each.value)
         return found
+
+
+def duration(milliseconds: int) -> str:
+    """A duration in its largest whole unit."""
+    for length, unit in _UNITS:
+        if milliseconds % length == 0:
+            return f"{milliseconds // length:,} {unit}"
+    return f"{milliseconds} ms"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def _pattern(decimal: str, thousands: str) -> str:
         return _PLAIN[decimal]
     mark = _MARKS[thousands]
     grouped = rf"[1-9]\d{{0,2}}({mark}\d{{3}})+|[1-9]\d?({mark}\d{{2}})+{mark}\d{{3}}"  # 0.123 has no thousands
-    return rf"^[+-]?({grouped}|\d{{1,3}})(\{decimal}\d*)?{_EXPONENT}$"
+    return rf"^[+-]?({grouped}|\d{{1,3}})(\{decimal}\d*)?$"  # 1.234e5 has none either
 
 
 _FORMS = [

@@ -22,10 +22,12 @@ from glaim_stream.files.numbers import described, number_columns
 from glaim_stream.files.sentinels import note as sentinel_note
 from glaim_stream.files.sentinels import sentinels
 from glaim_stream.files.text import SEPARATOR_NAMES, columns_of
-from glaim_stream.files.times import candidates, said, times_of, utc
+from glaim_stream.files.times import along_depth, candidates, said, times_of, utc
+from glaim_stream.files.well_log import WellLog
 from glaim_stream.times import text_of_ms, zone_of
 
 _MOST_REPEATED, _FEW_ROWS = 0.5, 10
+_NAMELESS = "index"  # name of the one column without a name, such as an index that pandas wrote
 
 
 def read(
@@ -66,8 +68,15 @@ def read(
     zone_of(timezone or "UTC")
     numbers_missing, words_missing = _told(missing)
     whole = read_table(source, missing=words_missing, decimal=decimal, name=name)
+    if whole.log is not None and whole.log.missing is not None:
+        numbers_missing.append(whole.log.missing)
     table, numbers = whole.columns, whole.numbers
-    times, stamp, time_notes = times_of(table, numbers, wanted=time or "", order=date_order, name=name)
+    axis = None
+    if whole.log is not None and time in (None, "", whole.log.names[0]):
+        times, stamp, axis = along_depth(numbers, whole.log.names[0], name)
+        time_notes: list[str] = []
+    else:
+        times, stamp, time_notes = times_of(table, numbers, wanted=time or "", order=date_order, name=name)
     rest = [column for column in table if column not in times.columns]
     groups, group_of_row, group, sensor, value = _groups(
         {column: table[column] for column in rest}, numbers, stamp.ms, group, name
@@ -108,24 +117,29 @@ def read(
     date_order = stamp.how if stamp.how in ("dmy", "mdy") else ""
     separator = "" if group or sensor else roles.name_separator(measured)
     made = FileForm(
-        kind=whole.kind, compression=whole.compression, columns=tuple(table), time=times.label, sensors=sensor_names,
+        kind=whole.kind, compression=whole.compression, columns=whole.names, time=times.label, sensors=sensor_names,
         text=whole.text,
         timezone="UTC" if stamp.zoned else timezone or "UTC", date_order=date_order, first_ms=order.first_ms,
         last_ms=order.last_ms, step_ms=order.step_ms, layout="long" if sensor else "wide", group=group or "",
         sensor=sensor, value=value, name_separator=separator,
         numbers={each: form for each, form in whole.number_forms.items() if each in measured},
         words=whole.words, sentinels=found,
-        units={each: unit for each, unit in whole.units.items() if each in measured}, unused=unused,
+        units={each: unit for each, unit in whole.units.items() if each in measured or axis}, unused=unused,
         duplicates=order.duplicates, out_of_order=order.out_of_order, lateness_ms=order.lateness_ms,
-        untimed=order.untimed,
+        untimed=order.untimed, axis=axis,
     )  # fmt: skip
-    how = [] if stamp.how in ("typed", "ymd") else [f"read as {said(stamp)}, the first is {text_of_ms(order.first_ms)}"]
+    how = (
+        []
+        if axis or stamp.how in ("typed", "ymd")
+        else [f"read as {said(stamp)}, the first is {text_of_ms(order.first_ms)}"]
+    )
     notes = [
-        *whole.notes, f"time is {times.label!r}" + "".join(f", {each}" for each in how), *time_notes, *zone_notes,
+        *whole.notes, *([] if axis else [f"time is {times.label!r}" + "".join(f", {each}" for each in how)]),
+        *time_notes, *zone_notes,
         *_group_notes(made, len(groups)), *_unused_notes(unused), *(sentinel_note(each) for each in found),
         *_order_notes(made),
     ]  # fmt: skip
-    places = tuple(list(table).index(each) for each in measured)
+    places = tuple(whole.names.index(each) for each in measured)
     return Reading(
         form=replace(made, notes=tuple(notes)),
         table=whole.arrow,
@@ -154,6 +168,7 @@ def _told(missing: Sequence[str]) -> tuple[list[float], list[str]]:
 class Table:
     """The columns of a file as its text and its types state them; what they are for is not found out yet."""
 
+    names: tuple[str, ...]  # of all columns; those without a name and without a cell are no part of `columns`
     columns: dict[str, Any]  # Arrow arrays, text where the file is text
     numbers: dict[str, Any]  # those that hold numbers, as numbers
     number_forms: dict[str, NumberForm]
@@ -165,6 +180,7 @@ class Table:
     units: dict[str, str]
     line_of_row: NDArray[np.int64] | None
     notes: tuple[str, ...]
+    log: WellLog | None = None
 
     @property
     def arrow(self) -> pa.Table:
@@ -187,22 +203,26 @@ def read_table(source: Path | bytes, *, missing: Sequence[str] = (), decimal: st
     name = name or (source.name if isinstance(source, Path) else "the data")
     data, kind, compression = content_of(source, name)
     notes = ["gzip inside"] if compression else []
-    text, lines = None, None
+    text, lines, log = None, None, None
     units: dict[str, str] = {}
     if kind == "csv":
         split = columns_of(data, name)
         names, cells = split.names, [plain(each) for each in split.cells]
-        text, units, lines = split.form, split.units, split.line_of_row
-        if text.separator != ",":
+        text, units, lines, log = split.form, split.units, split.line_of_row, split.log
+        kind = "csv" if log is None else "las"
+        if log is None and text.separator != ",":
             notes.append(f"columns separated by {SEPARATOR_NAMES[text.separator]}")
         if text.encoding != "utf-8":
             notes.append(f"encoded in {text.encoding}")
-        if units:
+        if units and log is None:
             notes.append("units in the line below the names")
         notes += split.notes
     else:
         table = typed_table(data, kind, name)
         names, cells = tuple(table.column_names), [plain(each) for each in table.columns]
+    nameless = [at for at, column in enumerate(names) if not column and not _is_empty(cells[at])]
+    if len(nameless) == 1 and _NAMELESS not in names:
+        names = (*names[: nameless[0]], _NAMELESS, *names[nameless[0] + 1 :])
     kept = [(column, each) for column, each in zip(names, cells, strict=True) if column or not _is_empty(each)]
     repeated = [column for column, count in Counter(column for column, _ in kept).items() if count > 1]
     if repeated:
@@ -224,9 +244,9 @@ def read_table(source: Path | bytes, *, missing: Sequence[str] = (), decimal: st
         if column in found or is_number(each.type)
     }
     return Table(
-        columns, numbers, {column: each.form for column, each in found.items()},
+        tuple(names), columns, numbers, {column: each.form for column, each in found.items()},
         {column: each.words for column, each in found.items() if each.words}, odd, kind, compression, text, units,
-        lines, (*notes, *number_notes, *described(found)),
+        lines, (*notes, *number_notes, *described(found)), log,
     )  # fmt: skip
 
 
@@ -349,11 +369,12 @@ def _unused_notes(unused: Mapping[str, str]) -> list[str]:
 
 def _order_notes(form: FileForm) -> list[str]:
     notes = []
+    what = "depth" if form.axis else "time"
     if form.untimed:
-        notes.append(f"{form.untimed} rows without a time are left out")
+        notes.append(f"{form.untimed} rows without a {what} are left out")
     if form.duplicates:
-        notes.append(f"{form.duplicates} rows repeat a time of their group")
-    if form.out_of_order:
+        notes.append(f"{form.duplicates} rows repeat a {what} of their group")
+    if form.out_of_order and not form.axis:
         notes.append(
             f"{form.out_of_order} rows are out of order, by up to {form.lateness_ms / 1000:g} s (lateness_s of a "
             "catalogue should be no less)"

@@ -20,6 +20,7 @@ _LIMITS = {-32768.0, 32767.0, 65535.0, -2147483648.0, 2147483647.0, -6999.0, -77
 _MOST = 3  # different ones at one end of a column
 _LEVELS = 8  # of other values, to tell what is far from them
 _MOST_ZEROS = 0.4  # of the values, where zeros in a block are remarkable
+_VERY_FAR = 3.0  # spreads of the other values
 _NEIGHBOURS = 20  # levels whose distances tell how far apart the values at an end lie
 
 
@@ -37,6 +38,7 @@ def sentinels(
     """
     found: list[Sentinel] = []
     open_ends: list[tuple[str, Sentinel]] = []
+    alone: list[Sentinel] = []  # too rare in their column to be remarkable by themselves
     for column, values in columns.items():
         levels, counts = np.unique(values[np.isfinite(values)], return_counts=True)
         for number in (*told, *(told_of or {}).get(column, ())):
@@ -50,10 +52,13 @@ def sentinels(
                 found.append(_sentinel(column, levels, counts, place, taken=True))
             elif maybe:
                 open_ends.append((column, _sentinel(column, levels, counts, place, taken=False)))
+            else:
+                alone.append(_sentinel(column, levels, counts, place, taken=True))
         block = _zero_block(values, levels)
         if block is not None:
             open_ends.append((column, replace(block, column=column)))
     known = {each.value for each in found if each.taken}
+    found += [each for each in alone if each.value in known and abs(each.value) > 1]
     for column, each in open_ends:
         # What is sure in one column of a file is so in another one where it also lies alone and outside.
         sure = each.value in known and each.value != 0 and abs(each.value) > 1
@@ -127,7 +132,8 @@ def _judged(levels: NDArray[np.float64], counts: NDArray[np.int64], at: int) -> 
     gap, spread, _ = _gap(levels, at)
     shaped = bool(_NINES.fullmatch(f"{value:g}")) or value in _LIMITS
     far = gap > spread and gap > abs(value) / 3
-    repeated = count >= 2 and count >= 2 * float(np.median(inner_counts))
+    # In a column of few levels each one is repeated; what lies very far outside is remarkable all the same.
+    repeated = count >= 2 and (count >= 2 * float(np.median(inner_counts)) or gap > _VERY_FAR * spread)
     if shaped and far and (count >= 2 or (abs(value) >= 999 and gap > 10 * spread)):
         return True, True
     if shaped and repeated and count >= 3 and abs(value) >= 99 and not inner.min() <= value <= inner.max():

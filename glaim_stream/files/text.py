@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.files.form import TextForm
+from glaim_stream.files.well_log import WellLog, well_log
 
 # A comma comes late: it also stands in numbers and in names such as "Level, m". Blanks are the last resort.
 SEPARATORS = ("\t", ";", "|", ",", " ")
@@ -31,6 +32,8 @@ _TIME = re.compile(
 )
 _WIDTH = re.compile(r"\d+[a-z]")  # 15s: the type line of a USGS file
 _TIME_WORD = re.compile(r"time|date|datum|zeit|uhr|fecha|hora|jour|heure|year|month|yyyy|\bts\b|stamp", re.IGNORECASE)
+_QUOTED = re.compile(r'(?:^|[,;|\t])[ ]*"')  # at the beginning of a cell; the separator is not known yet
+_MOST_LINES = 1000  # of one quoted cell
 _BLANK_WORDS = {"", "nan", "na", "n/a", "null", "none"}
 
 
@@ -44,6 +47,7 @@ class Columns:
     units: dict[str, str]
     line_of_row: NDArray[np.int64]
     notes: tuple[str, ...]
+    log: WellLog | None = None
 
 
 def decoded(data: bytes) -> tuple[str, TextForm]:
@@ -112,6 +116,9 @@ def columns_of(data: bytes, name: str) -> Columns:
         raise SettingsError(f"{name}: expected readings, found an empty file")
     if "\x00" in text[:100_000]:
         raise SettingsError(f"{name}: expected text or Parquet or Arrow, found binary data")
+    log = well_log(lines, name)
+    if log is not None:
+        return _of_log(lines, log, form, name)
     lines, first_line = _whole(lines) if '"' in text else (lines, None)
     kept = [at for at, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(COMMENTS)]
     found = [_header(lines, kept, separator) for separator in SEPARATORS]
@@ -146,6 +153,23 @@ def columns_of(data: bytes, name: str) -> Columns:
     )  # fmt: skip
 
 
+def _of_log(lines: Sequence[str], log: WellLog, form: TextForm, name: str) -> Columns:
+    width = len(log.names)
+    for at in log.rows:
+        if _count(lines[at], " ") != width:
+            raise SettingsError(
+                f"{name}: expected {width} cells in every line, as in the curve section, found "
+                f"{_count(lines[at], ' ')} in line {at + 1}: {lines[at][:80]!r}"
+            )
+    form = replace(form, separator=" ", header=log.names, header_line=-1)
+    units = {column: unit for column, unit in zip(log.names, log.units, strict=True) if unit}
+    note = f"a well log, LAS {log.version}: depth is {log.names[0]!r}" + (f" in {log.units[0]}" if log.units[0] else "")
+    return Columns(
+        form, log.names, _split([lines[at] for at in log.rows], log.names, " ", name), units,
+        np.asarray(log.rows, np.int64), (note,), log,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class _Header:
     separator: str
@@ -161,18 +185,29 @@ def _whole(lines: list[str]) -> tuple[list[str], list[int]]:
     """Lines, of which those that a quoted cell spans are joined, and the first line of each."""
     whole: list[str] = []
     first: list[int] = []
-    is_open = False
-    for at, line in enumerate(lines):
-        if is_open:
-            whole[-1] += "\n" + line
-        else:
-            whole.append(line)
-            first.append(at)
-        if line.count('"') % 2:
-            is_open = not is_open
-    if is_open:  # a quote that is never closed is a sign like any other
-        return lines, list(range(len(lines)))
+    at = 0
+    while at < len(lines):
+        end = at + 1
+        if '"' in lines[at] and _opens(lines[at]):
+            closing = (place for place in range(end, min(len(lines), at + _MOST_LINES)) if '"' in lines[place])
+            end = next((place + 1 for place in closing if not _opens("\n".join(lines[at : place + 1]))), end)
+        whole.append("\n".join(lines[at:end]))  # a quote that is never closed is a sign like any other
+        first.append(at)
+        at = end
     return whole, first
+
+
+def _opens(line: str) -> bool:
+    """Whether a cell that begins with a quote is still open at the end; a quote elsewhere (5") is a mere sign."""
+    at = 0
+    while (found := _QUOTED.search(line, at)) is not None:
+        close = line.find('"', found.end())
+        while close >= 0 and line.startswith('""', close):
+            close = line.find('"', close + 2)
+        if close < 0:
+            return True
+        at = close + 1
+    return False
 
 
 def _is_reading(cells: Sequence[str]) -> bool:

@@ -122,6 +122,27 @@ def candidates(table: Mapping[str, Any], numbers: Mapping[str, Any], *, counted:
     return found or (sized if counted else [])
 
 
+def along_depth(numbers: Mapping[str, Any], column: str, name: str) -> tuple[Times, Stamps, tuple[float, float]]:
+    """Depths of a well log as times: 0 is the least depth, and a step of d units takes 1000 d milliseconds.
+
+    Also returns the depth at time 0, and for each millisecond.
+
+    Raises:
+        SettingsError: the column holds no two depths.
+    """
+    cells = numbers.get(column)
+    depth = np.array([] if cells is None else pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    known = np.isfinite(depth)
+    steps = np.diff(np.unique(depth[known]))
+    if not len(steps):
+        raise SettingsError(f"{name}: expected depths in the column {column!r}, found no two different ones")
+    step, least = float(np.median(steps)), float(depth[known].min())
+    step_ms = max(1, round(1000 * step))
+    ms = np.full(len(depth), NO_TIME, np.int64)
+    ms[known] = np.rint((depth[known] - least) / step * step_ms)
+    return Times(column, (column,), ()), Stamps(ms, True, "depth"), (least, step / step_ms)
+
+
 def _differ(ms: Ints) -> bool:
     known = ms[ms != NO_TIME]
     return bool(len(known)) and (len(known) < 2 or known.min() != known.max())

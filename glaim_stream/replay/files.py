@@ -105,6 +105,31 @@ def raw_messages(path: Path) -> list[tuple[bytes | None, bytes, Sequence[tuple[s
     return messages
 
 
+def holds_messages(path: Path) -> bool:
+    """Whether a file of RAW_ENDINGS holds messages of the topic, and no table in JSON lines, as `{"time", "flow"}`.
+
+    One line with the names of a message suffices, so that the pipeline rejects the others and counts them.
+    """
+    if path.suffix == ".arrows":
+        return True
+    tables = 0
+    try:
+        with path.open("rb") as file:
+            for line in islice((line for line in file if line.strip()), _JUDGED):
+                try:
+                    found = msgspec.json.decode(line)
+                except (msgspec.MsgspecError, UnicodeError, RecursionError):
+                    continue
+                if not isinstance(found, dict) or any(names <= set(found) for names in _MESSAGES):
+                    return True
+                tables += 1
+    except OSError:
+        return True  # `raw_messages` states what is wrong with it
+    return not tables
+
+
+_JUDGED = 100  # lines that tell messages from a table
+_MESSAGES = ({"readings"}, {"values"}, {"sensor", "value"}, {"sensor", "ts"})
 _SLICE = 2000  # messages encoded at a time
 _group_decoder = msgspec.json.Decoder(_Group)
 

@@ -80,7 +80,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     lower, upper = _band(filled, half, filled_cells, limits)
     method = np.where(holes, np.uint8(Method.NONE), np.uint8(Method.OBSERVED))
     method = np.where(by_line, line.method, method)
-    method = np.where(by_form, np.where(fitted.by_form, fitted.methods, np.uint8(Method.GAUSSIAN))[:, None], method)
+    method = np.where(by_form, np.where(fitted.by_form, fitted.methods, fitted.form_methods)[:, None], method)
     left = _reasons(holes & ~filled_cells, observed, short, longest, max_gap)
     return FilledGroup(group.name, filled, lower, upper, method.astype(np.uint8), left)
 

@@ -13,7 +13,7 @@ from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.tables.columns import FilledColumn, NewRows
 from glaim_stream.tables.fill import Group, Result, fill_groups
 from glaim_stream.tables.grid import NO_TIME, Grid, step_of
-from glaim_stream.tables.groups import Progress
+from glaim_stream.tables.groups import Progress, Trainer
 from glaim_stream.vocabulary import Method
 
 Ints = NDArray[np.int64]
@@ -93,6 +93,7 @@ def fill_cells(
     cells: Cells,
     *,
     form: ClosedForm | None = None,
+    train: Trainer | None = None,
     max_gap: int | None = None,
     timezone: str = "UTC",
     progress: Progress | None = None,
@@ -102,6 +103,7 @@ def fill_cells(
     Args:
         cells: of the table.
         form: a fitted closed form; None fits one to these readings.
+        train: trains a network beside the closed form; see fill_groups.
         max_gap: longest gap in steps that is filled; see fill_groups.
         timezone: zone of the habits of the day.
         progress: receives the name of a task, the number of its parts that are done, and of all its parts.
@@ -127,7 +129,7 @@ def fill_cells(
         Group(name, grid.times_ms, values) for name, grid, values in zip(cells.groups, grids, series, strict=True)
     ]
     result = fill_groups(
-        groups, sensors=cells.sensors, form=form, max_gap=max_gap, timezone=timezone, progress=progress
+        groups, sensors=cells.sensors, form=form, train=train, max_gap=max_gap, timezone=timezone, progress=progress
     )
     left: Counter[str] = Counter()
     columns = tuple(_column(each, step, series, result, left) for each in cells.columns)

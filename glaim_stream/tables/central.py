@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.tables.groups import Form
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -15,8 +15,8 @@ _PARTS = 4  # windows begin every quarter of a window, so that at least 3/8 of o
 _WINDOWS_AT_A_TIME = 128
 
 
-def answers(form: ClosedForm, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
-    """Return means and deviations [C, N] of the closed form in cells that are wanted; NaN elsewhere, and if declined.
+def answers(form: Form, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
+    """Return means and deviations [C, N] of a form in cells that are wanted; NaN elsewhere, and if declined.
 
     Args:
         form: with C sensors.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.tables.apply import apply
 from glaim_stream.tables.fit import fit
-from glaim_stream.tables.groups import FilledGroup, Group, Progress, Result
+from glaim_stream.tables.groups import FilledGroup, Group, Progress, Result, Trainer
 
 __all__ = ["FilledGroup", "Group", "Result", "fill_groups"]
 
@@ -21,6 +21,7 @@ def fill_groups(
     *,
     sensors: Sequence[str],
     form: ClosedForm | None = None,
+    train: Trainer | None = None,
     max_gap: int | None = None,
     timezone: str = "UTC",
     progress: Progress | None = None,
@@ -31,6 +32,7 @@ def fill_groups(
         groups: on even grids of the same step.
         sensors: names of the C sensors, in the order of the groups' values.
         form: a fitted closed form, whose sensors are matched by name; None fits one to these series.
+        train: trains a network that fills if it is better than the closed form; see `Trainer`.
         max_gap: longest gap in steps that is filled. By default gaps of up to 48 steps are filled, and in longer ones
             the cells about which the other sensors say something.
         timezone: zone of the habits of the day.
@@ -39,10 +41,11 @@ def fill_groups(
     Raises:
         SettingsError: the groups have different sensors or steps, or `max_gap` is less than 1.
     """
-    fitted = fit(groups, sensors=sensors, form=form, timezone=timezone, progress=progress)
+    fitted = fit(groups, sensors=sensors, form=form, train=train, timezone=timezone, progress=progress)
+    only = fitted.forms[0] if fitted.forms else None
     filled = apply(fitted, groups, max_gap=max_gap, progress=progress)
     return Result(
-        form=fitted.forms[0] if len(fitted.forms) == 1 else None,
+        form=only if isinstance(only, ClosedForm) and len(fitted.forms) == 1 else None,
         forms=fitted.forms,
         report=fitted.report,
         groups=filled,

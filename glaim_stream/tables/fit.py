@@ -24,7 +24,7 @@ from glaim_stream.imputers.gaussian.report import Report
 from glaim_stream.imputers.limits import Limits, limits_of
 from glaim_stream.tables.central import answers
 from glaim_stream.tables.clusters import clusters_of
-from glaim_stream.tables.groups import Group, Progress
+from glaim_stream.tables.groups import Form, Group, Progress, Trainer
 from glaim_stream.tables.hidden import hidden_cells
 from glaim_stream.tables.lines import lines
 from glaim_stream.vocabulary import METHODS, Method
@@ -55,7 +55,8 @@ class Fitted:
     """What a fill needs to know of C sensors.
 
     step_ms: of the series; None where no group has two steps.
-    forms: of clusters of sensors; one, as a rule.
+    forms: of clusters of sensors; one, as a rule. A later one fills the sensors that it shares with an earlier one.
+    trained: bool [C], sensors that a network fills.
     report: of the fit of a single form.
     refused: why there is no form; empty if there is one.
     by_form: bool [C], sensors that the form fills.
@@ -69,7 +70,7 @@ class Fitted:
 
     sensors: tuple[str, ...]
     step_ms: int | None
-    forms: tuple[ClosedForm, ...]
+    forms: tuple[Form, ...]
     report: Report | None
     refused: str
     by_form: Bools
@@ -80,6 +81,7 @@ class Fitted:
     form_error: Doubles
     line_errors: Doubles
     cells: Ints
+    trained: Bools
 
     @property
     def expected_error(self) -> dict[str, float]:
@@ -111,8 +113,13 @@ class Fitted:
         kinds = self.kinds
         for place in np.flatnonzero(self.by_form):
             carried = kinds[self.sensors[place]] in (Kind.STATE, Kind.ANGLE, Kind.CARRIED)
-            out[place] = Method.LAST_VALUE if carried else Method.GAUSSIAN
+            out[place] = Method.LAST_VALUE if carried else self.form_methods[place]
         return out
+
+    @property
+    def form_methods(self) -> NDArray[np.uint8]:
+        """Code of the form of each sensor, uint8 [C]."""
+        return np.where(self.trained, np.uint8(Method.MODEL), np.uint8(Method.GAUSSIAN))
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -129,15 +136,18 @@ class Fitted:
         """
         places = {name: place for place, name in enumerate(self.sensors)}
         mean, deviation = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
-        for form in self.forms:
+        owner = {name: number for number, form in enumerate(self.forms) for name in form.sensors}
+        for number, form in enumerate(self.forms):
             rows = [row for row, name in enumerate(form.sensors) if name in places]
             ours = [places[form.sensors[row]] for row in rows]
-            if wanted[ours].any():
+            own = np.array([owner[form.sensors[row]] == number for row in rows], np.bool_)[:, None]
+            if (wanted[ours] & own).any():
                 known = np.full((len(form.sensors), values.shape[1]), np.nan)
                 asked = np.zeros(known.shape, np.bool_)
-                known[rows], asked[rows] = values[ours], wanted[ours]
+                known[rows], asked[rows] = values[ours], wanted[ours] & own
                 found = answers(form, known, start_ms, asked)
-                mean[ours], deviation[ours] = found[0][rows], found[1][rows]
+                mean[ours] = np.where(own, found[0][rows], mean[ours])
+                deviation[ours] = np.where(own, found[1][rows], deviation[ours])
         return mean, deviation
 
 
@@ -146,6 +156,7 @@ def fit(
     *,
     sensors: Sequence[str],
     form: ClosedForm | None = None,
+    train: Trainer | None = None,
     timezone: str = "UTC",
     progress: Progress | None = None,
 ) -> Fitted:
@@ -155,6 +166,7 @@ def fit(
         groups: on even grids of the same step.
         sensors: names of the C sensors, in the order of the groups' values.
         form: fitted before, whose sensors are matched by name; None fits one.
+        train: trains a network beside the closed form, on the readings that are not hidden to compare the methods.
         timezone: zone of the habits of the day.
         progress: called with the name of the task, the number of its parts that are done, and of all its parts.
 
@@ -168,7 +180,7 @@ def fit(
     observed = [~np.isnan(each) for each in series]
     hidden = [hidden_cells(each, LONGEST_GAP, number) for number, each in enumerate(observed)]
     report, refused = None, ""
-    forms = [] if form is None else [form]
+    forms: list[Form] = [] if form is None else [form]
     if form is None:
         known = [np.where(cells, np.nan, values) for values, cells in zip(series, hidden, strict=True)]
         clusters = clusters_of(known) if known else []
@@ -184,6 +196,9 @@ def fit(
                 refused = str(error)
         if progress is not None:
             progress("fitting", len(clusters), len(clusters))
+        if train is not None and forms and step_ms is not None:
+            network = _trained(train, groups, known, forms, sensors)
+            forms += [] if network is None else [network]
     spread = _spread(series, len(sensors))
     unscored = Fitted(
         sensors=tuple(sensors),
@@ -199,8 +214,21 @@ def fit(
         form_error=np.full(len(sensors), np.nan),
         line_errors=np.full(len(sensors), np.nan),
         cells=np.zeros(len(sensors), np.int64),
+        trained=np.isin(sensors, forms[-1].sensors if forms and not isinstance(forms[-1], ClosedForm) else ()),
     )
     return _scored(unscored, groups, series, hidden, progress)
+
+
+def _trained(
+    train: Trainer, groups: Sequence[Group], known: Sequence[Doubles], forms: Sequence[Form], sensors: Sequence[str]
+) -> Form | None:
+    """Train on the sensors of closed forms that are numbers; a value between two states or directions means nothing."""
+    kinds = {name: kind for form in forms for name, kind in zip(form.sensors, form.kinds, strict=True)}
+    places = [place for place, name in enumerate(sensors) if kinds.get(name) in (Kind.NUMBER, Kind.CARRIED)]
+    if not places:
+        return None
+    series = [replace(group, values=values[places]) for group, values in zip(groups, known, strict=True)]
+    return train(series, [sensors[place] for place in places])
 
 
 def usable(values: Doubles) -> Doubles:

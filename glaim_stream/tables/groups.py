@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.report import Report
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.uint8]
+
+
+class Form(Protocol):
+    """What fills windows of C sensors: a closed form, or a network."""
+
+    @property
+    def sensors(self) -> tuple[str, ...]:
+        """Names of the C sensors."""
+
+    @property
+    def steps(self) -> int:
+        """T, of a window."""
+
+    @property
+    def step_ms(self) -> int:
+        """Distance of two steps."""
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kind of each sensor."""
+
+    def fill(self, values: Doubles, observed: NDArray[np.bool_], end_ms: Ints) -> Answers:
+        """Fill windows [n, C, T]; see ClosedForm."""
+
+
+class Answers(Protocol):
+    """Means and deviations float64 [n, C, T]."""
+
+    @property
+    def mean(self) -> Doubles:
+        """Expected values."""
+
+    @property
+    def deviation(self) -> Doubles:
+        """Their standard deviations."""
+
 
 Progress = Callable[[str, int, int], object]  # what is done, the number of parts done, and of all parts
 
@@ -29,6 +67,10 @@ class Group:
     name: str
     times_ms: Ints
     values: Doubles
+
+
+# Trains on groups of the named sensors, which have readings of plain numbers; None where the closed form is better.
+Trainer = Callable[[Sequence[Group], Sequence[str]], Form | None]
 
 
 @dataclass(frozen=True)
@@ -60,7 +102,7 @@ class Result:
     hidden: number of these cells by sensor.
     refused: why there is no form; empty where there is one.
     forms: all closed forms.
-    chosen: name of the method that fills each sensor's holes: `gaussian`, `last_value` or `interpolation`.
+    chosen: name of the method that fills each sensor's holes: `model`, `gaussian`, `last_value` or `interpolation`.
     """
 
     form: ClosedForm | None
@@ -71,4 +113,4 @@ class Result:
     hidden: dict[str, int] = field(default_factory=dict)
     chosen: dict[str, str] = field(default_factory=dict)
     refused: str = ""
-    forms: tuple[ClosedForm, ...] = ()
+    forms: tuple[Form, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -22,7 +22,13 @@ _STEPS = 96  # in a picture
 _MOST_PICTURES = 24
 
 
-def page(name: str, lines: Sequence[str], outcome: Outcome, holes: int) -> str:
+def page(
+    name: str,
+    lines: Sequence[str],
+    outcome: Outcome,
+    holes: int,
+    moment: Callable[[int], str] | None = None,
+) -> str:
     """Return the page as HTML.
 
     Args:
@@ -30,11 +36,13 @@ def page(name: str, lines: Sequence[str], outcome: Outcome, holes: int) -> str:
         lines: what the command printed.
         outcome: the filled table.
         holes: number of them.
+        moment: writes what stands for a time; by default day and minute.
     """
     notes = "".join(f"<li>{escape(line)}</li>" for line in lines)
     body = (
         f"<header><p class=name>glaim-stream</p><h1>{escape(name)}, filled</h1></header>"
-        f"{_numbers(outcome, holes)}<section><h2>Sensors</h2>{_table(outcome)}</section>{_pictures(outcome)}"
+        f"{_numbers(outcome, holes)}<section><h2>Sensors</h2>{_table(outcome)}</section>"
+        f"{_pictures(outcome, moment or _minute)}"
         f"<section><h2>What was found and done</h2><ul>{notes}</ul></section>"
     )
     return (
@@ -82,7 +90,7 @@ def _table(outcome: Outcome) -> str:
     )
 
 
-def _pictures(outcome: Outcome) -> str:
+def _pictures(outcome: Outcome, moment: Callable[[int], str]) -> str:
     figures: list[str] = []
     for place, sensor in enumerate(outcome.sensors):
         found = _part(outcome, place)
@@ -93,8 +101,8 @@ def _pictures(outcome: Outcome) -> str:
         times = outcome.grids[group].times_ms[part]
         label = f"{filled.name}, " if len(outcome.result.groups) > 1 else ""
         figures.append(
-            f"<figure><figcaption>{escape(sensor)} <span>{escape(label)}{_moment(times[0])}</span></figcaption>"
-            f"{_picture(filled, place, part, times)}</figure>"
+            f"<figure><figcaption>{escape(sensor)} <span>{escape(label + moment(int(times[0])))}</span></figcaption>"
+            f"{_picture(filled, place, part, times, moment)}</figure>"
         )
     if not figures:
         return ""
@@ -135,7 +143,9 @@ def _sums(chosen: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
     return sums
 
 
-def _picture(group: FilledGroup, place: int, part: slice, times: NDArray[np.int64]) -> str:
+def _picture(
+    group: FilledGroup, place: int, part: slice, times: NDArray[np.int64], moment: Callable[[int], str]
+) -> str:
     value, lower, upper = (each[place, part] for each in (group.values, group.lower, group.upper))
     seen = group.method[place, part] == Method.OBSERVED
     filled = np.isfinite(value) & ~seen
@@ -157,7 +167,9 @@ def _picture(group: FilledGroup, place: int, part: slice, times: NDArray[np.int6
         marks.append(f'<path class="grid" d="M{_LEFT},{place_y:.1f}L{_WIDTH - _RIGHT},{place_y:.1f}"/>')
         marks.append(f'<text x="{_LEFT - 5}" y="{place_y + 4:.1f}" text-anchor="end">{_short(float(at))}</text>')
     for at, anchor in ((0, "start"), (len(value) - 1, "end")):
-        marks.append(f'<text x="{x[at]:.1f}" y="{_HEIGHT - 4}" text-anchor="{anchor}">{_moment(times[at])}</text>')
+        marks.append(
+            f'<text x="{x[at]:.1f}" y="{_HEIGHT - 4}" text-anchor="{anchor}">{escape(moment(int(times[at])))}</text>'
+        )
     for run in _runs(filled):
         bounded = run[np.isfinite(lower[run]) & np.isfinite(upper[run])]
         if len(bounded):
@@ -201,6 +213,6 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _moment(time_ms: np.int64) -> str:
-    moment = datetime.fromtimestamp(int(time_ms) / 1000, UTC)
+def _minute(time_ms: int) -> str:
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
     return f"{moment.day} {moment:%b %Y %H:%M}"

@@ -30,9 +30,10 @@ def write(path: Path, fitted: Fitted, state: Mapping[str, Any]) -> None:
     """
     arrays: artefact.Arrays = {name: getattr(fitted, name) for name in _ARRAYS}
     arrays |= {_LOWEST: fitted.limits.lowest, _HIGHEST: fitted.limits.highest}
-    arrays |= {f"{_FORM}{place}": np.frombuffer(form.to_bytes(), np.uint8) for place, form in enumerate(fitted.forms)}
+    forms = [each for each in fitted.forms if isinstance(each, ClosedForm)]
+    arrays |= {f"{_FORM}{place}": np.frombuffer(form.to_bytes(), np.uint8) for place, form in enumerate(forms)}
     fit = [list(fitted.sensors), fitted.step_ms, fitted.refused]
-    text = {"kind": _KIND, "fit": fit, "forms": len(fitted.forms), "state": dict(state)}
+    text = {"kind": _KIND, "fit": fit, "forms": len(forms), "state": dict(state)}
     try:
         content = artefact.to_bytes(artefact.with_text(arrays, text))
     except TypeError as error:
@@ -71,6 +72,7 @@ def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
         report=None,
         refused=refused,
         limits=Limits(arrays[_LOWEST], arrays[_HIGHEST]),
+        trained=np.zeros(len(sensors), np.bool_),
         **{name: arrays[name] for name in _ARRAYS},
     )
     return fitted, text["state"]

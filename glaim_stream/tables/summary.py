@@ -7,12 +7,14 @@ import numpy as np
 from glaim_stream.errors import listed
 from glaim_stream.files.form import NO_TIME, FileForm
 from glaim_stream.tables.cells import Outcome
-from glaim_stream.times import text_of_ms
 from glaim_stream.vocabulary import METHODS, Method
 
-METHOD_NAMES = {METHODS[Method.GAUSSIAN]: "closed form", METHODS[Method.LAST_VALUE]: "last value"}
-_KINDS = {"csv": "CSV", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"}
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+METHOD_NAMES = {
+    METHODS[Method.MODEL]: "the trained network",
+    METHODS[Method.GAUSSIAN]: "closed form",
+    METHODS[Method.LAST_VALUE]: "last value",
+}
+_KINDS = {"csv": "CSV", "las": "LAS", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"}
 
 
 def described(name: str, form: FileForm, rows: int, *, gzipped: bool) -> list[str]:
@@ -20,8 +22,8 @@ def described(name: str, form: FileForm, rows: int, *, gzipped: bool) -> list[st
     kind = _KINDS.get(form.kind, form.kind) + (", gzip inside" if gzipped else "")
     lines = [f"{name}: {kind}; {rows:,} rows and {len(form.columns):,} columns"]
     if form.first_ms != NO_TIME:
-        step = f", a step every {duration(form.step_ms)}" if form.step_ms else ""
-        lines.append(f"from {text_of_ms(form.first_ms)} to {text_of_ms(form.last_ms)}{step}")
+        step = f", a step every {form.length(form.step_ms)}" if form.step_ms else ""
+        lines.append(f"from {form.moment(form.first_ms)} to {form.moment(form.last_ms)}{step}")
     return [*lines, f"sensors: {listed(form.sensors)}", *form.notes]
 
 
@@ -84,11 +86,3 @@ def gain_percent(outcome: Outcome) -> float | None:
 def method_name(method: str) -> str:
     """The name of a method for people."""
     return METHOD_NAMES.get(method, method)
-
-
-def duration(milliseconds: int) -> str:
-    """A duration in its largest whole unit."""
-    for length, unit in _UNITS:
-        if milliseconds % length == 0:
-            return f"{milliseconds // length:,} {unit}"
-    return f"{milliseconds} ms"

@@ -21,8 +21,8 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")  # a lone carriage return is a character 
 _OLD_LINE = re.compile(r"[^\r]*\r|[^\r]+")  # unless the file has no other line ends
 _BETWEEN_BLANKS = re.compile(r'[ \t]*(?:"[^"]*"|[^ \t]+)')
 _BLANKS = re.compile(" *")
-_LINE_END = re.compile(r"[\r\n]*\Z")
 _CHUNK = 20_000  # records that are written at a time
+_MOST_KEPT = 1_000_000  # cells of records that were taken apart; about 80 MB
 _MOST_LINES = 1000  # of one record: a longer one has a quote that nothing closes
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -94,6 +94,8 @@ class TextTable:
             below = range(record_of[header_line] + 1 if header_line >= 0 else 0, len(self._records))
             first_line = {place: line for line, place in reversed(list(enumerate(record_of)))}
             row_lines = [first_line[place] for place in below if self._records[place].strip("\r\n")]
+        self._kept: dict[int, list[str]] = {}  # cells by record: columns are read one after the other
+        self._kept_cells = 0
         rows = list(row_lines)
         if header_line >= lines or (rows and max(rows) >= lines):
             raise SettingsError(f"expected more lines than {lines}")
@@ -194,6 +196,15 @@ class TextTable:
 
     def _cells(self, place: int) -> list[str]:
         """The cells of a record as they are written."""
+        cells = self._kept.get(place)
+        if cells is None:
+            cells = self._taken_apart(place)
+            self._kept_cells += len(cells)
+            if self._kept_cells <= _MOST_KEPT:
+                self._kept[place] = cells
+        return cells
+
+    def _taken_apart(self, place: int) -> list[str]:
         record = self._records[place]
         body = record[: len(record) - len(_end_of(record))]
         if self._blanks:  # those before a cell belong to it
@@ -213,7 +224,7 @@ class TextTable:
             at += len(self._separator)
 
     def _changed(self, place: int, row: int | None, cells: Mapping[int, str], beside: Mapping[int, Beside]) -> str:
-        written = self._cells(place)
+        written = list(self._cells(place))
         for column, text in cells.items():
             if column < len(written):
                 written[column] = self._replaced(written[column], text)
@@ -279,8 +290,7 @@ def encoding_of(raw: bytes) -> str:
 
 
 def _end_of(record: str) -> str:
-    found = _LINE_END.search(record)
-    return found.group() if found else ""
+    return record[len(record.rstrip("\r\n")) :]
 
 
 def _exact(encoding: str, raw: bytes) -> str:

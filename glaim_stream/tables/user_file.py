@@ -163,6 +163,11 @@ def write(
     Raises:
         SettingsError: rows cannot be inserted, or a column's type cannot hold what it should.
     """
+    if file.form.axis and (flags or insert_rows):
+        raise SettingsError(
+            "a well log names its columns and depths in its sections, so none can be added: --flags-out FILE writes "
+            "the methods and bounds"
+        )
     new, codes = new_rows(cells, outcome) if insert_rows else (None, np.empty(0, np.int64))
     if compress:
         with gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as packed:

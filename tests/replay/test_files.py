@@ -14,7 +14,7 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import plan_messages
 from glaim_stream.feed.sources import plant_source
-from glaim_stream.replay.files import Dealer, planned, raw_messages
+from glaim_stream.replay.files import Dealer, holds_messages, planned, raw_messages
 from glaim_stream.replay.run import Target, replay_messages
 from glaim_stream.settings import Settings
 
@@ -135,3 +135,22 @@ def test_the_open_steps_of_a_file_are_published_only_with_close(tmp_path: Path) 
         )
         rows.append(report.counts.rows)
     assert rows == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "messages"),
+    [
+        (['{"time": "2026-01-01T00:00:00Z", "flow": 1.5}', '{"time": "2026-01-01T00:01:00Z", "flow": null}'], False),
+        (['{"tag": "flow", "time": 5, "value": 1.5}'], False),
+        (['{"group": "g", "ts": 5, "values": {"flow": 1.5}}'], True),
+        (['{"group": "g", "readings": []}'], True),
+        (['{"flow": 1.5}', '{"group": "g", "sensor": "flow", "ts": 5, "value": 1.5}'], True),
+        (["rubbish"], True),
+        (["rubbish", '{"time": 5, "flow": 1.5}'], False),
+    ],
+)
+def test_json_lines_are_a_table_where_none_has_the_names_of_a_message(
+    tmp_path: Path, lines: list[str], messages: bool
+) -> None:
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    assert holds_messages(tmp_path / "x.jsonl") == messages

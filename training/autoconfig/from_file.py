@@ -24,7 +24,7 @@ from training import checkpoint as checkpoints
 from training.autoconfig.catalogue_entry import entry
 from training.autoconfig.layout import Guess, guess
 from training.autoconfig.recipe import MINUTES, choose, window_of
-from training.autoconfig.speed import seconds_per_step
+from training.autoconfig.speed import AT_MOST_S, seconds_per_step
 from training.config import RunConfig, build, data_path
 from training.data.series import DataSpec, split
 from training.data.tables import load
@@ -32,6 +32,7 @@ from training.data.windows import WindowSet
 from training.errors import ConfigError, DataError
 from training.runtime import known_device
 
+_MEASURED_S = 1.0  # of each minute, for the time of a step of a network
 Say = Callable[[str], None]
 Tables = Mapping[str, Any]
 
@@ -90,7 +91,7 @@ def configure(
 def guess_layout(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
     """Guess a file's form, the words that stand for no value, and the roles of its columns."""
     try:
-        whole = read_table(path, missing=given.no_value)
+        whole = read_table(path, missing=given.no_value, decimal=given.decimal)
     except SettingsError as error:
         raise DataError(str(error)) from error
     if "units" not in stated and whole.units:
@@ -147,7 +148,8 @@ def _recipe(
             return 1.0
         wanted = {**model, **stated.get("model", {})}
         batch = stated.get("train", {}).get("batch_size", batch)
-        return seconds_per_step(wanted, len(series.sensors), batch, given.train.threads, given.train.device)
+        most_s = min(AT_MOST_S, _MEASURED_S * minutes)
+        return seconds_per_step(wanted, len(series.sensors), batch, given.train.threads, given.train.device, most_s)
 
     cuda = given.train.device.startswith("cuda")
     chosen = choose(series.rows, windows, window, step_time, minutes=minutes, cuda=cuda, steps=steps)

@@ -20,6 +20,7 @@ from glaim_stream.errors import listed
 from glaim_stream.files import roles
 from glaim_stream.files.kinds import is_number
 from glaim_stream.files.sentinels import note, sentinels
+from glaim_stream.files.times import candidates
 from training.autoconfig.time_column import time_column
 from training.data.series import DataSpec
 from training.data.tables import columns_of, require_columns, times_of
@@ -174,13 +175,16 @@ def _sensors(table: pa.Table, spec: DataSpec) -> tuple[DataSpec, list[str]]:
     columns, numbers = columns_of(table)
     others = [name for name in columns if name not in taken]
     groups = len(pc.unique(columns[spec.group])) if spec.group else 1
-    unused = roles.unused_columns(numbers, others, groups, odd={})
+    others_of_time = [each for found in candidates(columns, numbers, counted=False) for each in found.columns]
+    odd = {name: "another time" for name in others_of_time if name not in taken}
+    unused = roles.unused_columns(numbers, others, groups, odd=odd)
     reasons: dict[str, list[str]] = {}
     for name, reason in unused.items():
         reasons.setdefault(reason, []).append(name or "one without a name")
     messages = [f"left out: {listed(names)} ({reason})" for reason, names in reasons.items()]
     sensors = tuple(name for name in others if name not in unused)
-    if not sensors or all(reason == "no numbers" for reason in unused.values()):
+    numeric_times = [name for name in _time_parts(table, spec) if name in numbers and name != spec.time]
+    if not sensors or (not numeric_times and all(reason == "no numbers" for reason in unused.values())):
         return spec, messages
     return dataclasses.replace(spec, sensors=sensors), messages
 

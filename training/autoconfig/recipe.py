@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from training.errors import NetworkTooSlow
+
 MINUTES = 10.0  # of training, by default
 WINDOWS = (96, 48, 24)
 SHARES = (0.7, 0.15, 0.15)
@@ -19,8 +21,10 @@ NETWORKS = ((64, 2, 128), (32, 2, 128), (32, 1, 96), (16, 1, 64))
 ENOUGH_STEPS = 4000  # the shipped models took 4,800 and 6,400 steps; a larger network with fewer steps is worse
 FEW_WINDOWS = 5000  # below, the largest network and training without dropout overfit
 MOST_PASSES = 60  # over all windows, each with new gaps
-BUSY = 0.8  # share of the time for steps; the rest goes into validation and checkpoints
+BUSY = 0.55  # share of the time for steps; the rest goes into the closed form, validation, scores, export and report
 
+LEAST_STEPS = 60
+_SHORT_S = 30.0  # of the fewest steps, for which no training is refused
 StepTime = Callable[[Mapping[str, Any], int], float]  # ([model], batch size) -> seconds a step
 
 
@@ -48,25 +52,38 @@ def choose(
         windows: Windows to train on, of all groups.
         window: Steps of a window.
         step_time: Measures the seconds of a step of a network.
-        minutes: Training time.
+        minutes: Time of the whole run.
         cuda: Whether there is a GPU, on which larger batches cost nothing.
         steps: Choose the number of steps; False if it was given, and then nothing is measured.
+
+    Raises:
+        NetworkTooSlow: the time does not suffice for the fewest steps of the smallest network.
     """
     batch = 32 if cuda else 8
     chosen, per_step = _network(NETWORKS[2], window, windows), 0.0
     if steps:
-        for size in NETWORKS[1:] if windows < FEW_WINDOWS else NETWORKS:
-            chosen = _network(size, window, windows)
-            per_step = step_time(chosen, batch)
-            if minutes * 60 * BUSY / per_step >= ENOUGH_STEPS:
+        # From the smallest on: where even that is slow, a step of a larger one would take minutes.
+        for size in reversed(NETWORKS[1:] if windows < FEW_WINDOWS else NETWORKS):
+            network = _network(size, window, windows)
+            taken = step_time(network, batch)
+            if per_step and minutes * 60 * BUSY / taken < ENOUGH_STEPS:
                 break
+            chosen, per_step = network, taken
+            if LEAST_STEPS * per_step > minutes * 60 * BUSY:
+                break
+        if LEAST_STEPS * per_step > max(minutes * 60 * BUSY, _SHORT_S):
+            needed = LEAST_STEPS * per_step / BUSY / 60
+            raise NetworkTooSlow(
+                f"no network: at {per_step:.3g} s a step here, its fewest {LEAST_STEPS} steps take some {needed:.0f} "
+                f"minutes, scores included (--minutes {minutes:g}); the closed form is fitted alone"
+            )
     train: dict[str, Any] = {
         "batch_size": batch, "learning_rate": 2e-3, "schedule": "cosine", "clip_norm": 1.0, "balance": 0.5,
         "mae_weight": 0.5, "validation_windows": 400,
     }  # fmt: skip
     summary = f"network of width {chosen['d_model']}, {chosen['layers']} layer(s), windows of {window} steps"
     if steps:
-        total = max(60, min(int(minutes * 60 * BUSY / per_step), MOST_PASSES * windows // batch))
+        total = max(LEAST_STEPS, min(int(minutes * 60 * BUSY / per_step), MOST_PASSES * windows // batch))
         a_pass = max(1, windows // batch)
         epochs = max(3, min(40, total // 150), -(-total // a_pass))
         iterations = max(1, total // epochs)

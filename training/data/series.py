@@ -24,15 +24,16 @@ class DataSpec:
     `sensors` picks and orders the sensors; empty means all numeric columns (wide) or all names (long). `separator`
     splits wide columns into group and sensor; empty means a single group, named `group_name`, unless `group` names a
     column that holds it. `sentinels` are numbers that stand for "no value", for all sensors or for one, and `no_value`
-    texts that do (`Bad`, `-`). `date_order` is the order of dates such as 1/2/2026, dmy or mdy; empty: detected from
-    the file's other dates. `timezone` is that of times that name none. `time` names a column, or two as `Date+Clock`;
-    empty, it takes each row of a wide table as a step. `step_s` is the grid's interval in seconds; 0 takes the median
-    distance of the times. `bucket` is the value of a step with several readings, as in a worker's catalogue: `last`
-    takes the latest one, `mean` the mean of all. `grid = false` takes the rows of a wide table as consecutive steps,
-    whatever their times: the field's benchmarks do. `split` are the shares of rows for training, validation and test,
-    in time order; `rows` gives them as numbers instead, further rows being left out. Windows of the validation and test
-    parts may start up to `history` rows before their part: 0 keeps the parts apart, and the field's convention is a
-    window's length, so that the first row of a part is already seen with a full past.
+    texts that do (`Bad`, `-`). `decimal` is the decimal sign of a text file; empty: found out. `date_order` is the
+    order of dates such as 1/2/2026, dmy or mdy; empty: detected from the file's other dates. `timezone` is that of
+    times that name none. `time` names a column, or two as `Date+Clock`; empty, it takes each row of a wide table as a
+    step. `step_s` is the grid's interval in seconds; 0 takes the median distance of the times. `bucket` is the value of
+    a step with several readings, as in a worker's catalogue: `last` takes the latest one, `mean` the mean of all. `grid
+    = false` takes the rows of a wide table as consecutive steps, whatever their times: the field's benchmarks do.
+    `split` are the shares of rows for training, validation and test, in time order; `rows` gives them as numbers
+    instead, further rows being left out. Windows of the validation and test parts may start up to `history` rows before
+    their part: 0 keeps the parts apart, and the field's convention is a window's length, so that the first row of a
+    part is already seen with a full past.
     """
 
     file: str = ""
@@ -49,6 +50,7 @@ class DataSpec:
     sentinels: tuple[float, ...] = ()
     sensor_sentinels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     no_value: tuple[str, ...] = ()
+    decimal: str = ""
     date_order: str = ""
     timezone: str = "UTC"
     step_s: float = 0.0
@@ -63,6 +65,8 @@ class DataSpec:
             raise ValueError(f"layout must be wide or long, found {self.layout!r}")
         if self.bucket not in ("last", "mean"):
             raise ValueError(f"bucket must be last or mean, found {self.bucket!r}")
+        if self.decimal not in ("", ".", ","):
+            raise ValueError(f"decimal must be a point, a comma or empty, found {self.decimal!r}")
         if self.date_order not in ("", *ORDERS):
             raise ValueError(f"date_order must be {', '.join(ORDERS)} or empty, found {self.date_order!r}")
         if len(self.split) != 3 or min(self.split) <= 0 or abs(sum(self.split) - 1) > 1e-6:

@@ -39,7 +39,7 @@ def load(spec: DataSpec, path: Path) -> Series:
     Raises:
         DataError: the file cannot be read, a named column is absent or not numeric, or nothing was ever observed.
     """
-    table = read_table(path, spec.no_value)
+    table = read_table(path, spec.no_value, spec.decimal)
     if table.num_rows == 0:
         raise DataError(f"{path.name} has no rows")
     times_ms = times_of(table, spec, path)
@@ -74,14 +74,14 @@ def load(spec: DataSpec, path: Path) -> Series:
     return Series(tuple(groups), tuple(sensors), units, times_ms, values, step_s, path.name, digest, int(stray.sum()))
 
 
-def read_table(path: Path, no_value: Sequence[str] = ()) -> pa.Table:
+def read_table(path: Path, no_value: Sequence[str] = (), decimal: str = "") -> pa.Table:
     """Read a file of any kind that `glaim_stream.files.read` reads; columns of numbers as numbers.
 
     Raises:
         DataError: it is absent, of another kind, or cannot be read.
     """
     try:
-        return read_file(path, missing=no_value).arrow
+        return read_file(path, missing=no_value, decimal=decimal).arrow
     except SettingsError as error:
         raise DataError(str(error)) from error
 

@@ -76,13 +76,13 @@ class Comparison:
     form: float
 
 
-def compare(best: Checkpoint, form: ClosedForm, series: Series) -> Comparison:
-    """Compare a trained network with the closed form, and that with the baselines, on the validation part."""
+def compare(best: Checkpoint, form: ClosedForm, series: Series, most: int = _WINDOWS) -> Comparison:
+    """Compare a trained network with the closed form, and that with the baselines, on windows of validation rows."""
     config, model, scale = restore(best)
     validation = split(series, config.data, config.model.window).validation
     windows = WindowSet(scale.apply(validation.values), config.model.window, 1, config.train.minimum_observed)
     cases = evaluate(
-        windows, {"model": model_fill(model), **BASELINES}, series.sensors, scale, most=_WINDOWS,
+        windows, {"model": model_fill(model), **BASELINES}, series.sensors, scale, most=min(most, _WINDOWS),
         seed=config.train.seed, form=form, times_ms=validation.times_ms,
     )  # fmt: skip
     methods = [case["methods"] for case in cases.values() if case["cells"]]

@@ -67,6 +67,7 @@ import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -76,19 +77,22 @@ from glaim_stream.files.times import ORDERS
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.autoconfig import from_file
+from training.autoconfig.recipe import MINUTES
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
 from training.data.series import Series, split
 from training.data.tables import load
-from training.errors import ConfigError, DataError, ExportRefused, exits_with_errors, print_error
+from training.errors import ConfigError, DataError, ExportRefused, NetworkTooSlow, exits_with_errors, print_error
 from training.evaluate import evaluate_form, evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
 from training.fit import distributed, logs, loop, seeds
+from training.fit.budget import MOST, Budget, spent
 from training.fit.closed_form import Exported, compare, fit_and_export, write_catalogue
 from training.fit.replay_lines import replay_lines
 from training.report.write import write as write_page
 from training.runtime import Interrupted, known_device
 
+_PICTURED = 300  # windows of a case on the page, at most
 SHORTCUTS = {
     "name": "name",
     "data": "data.file",
@@ -101,6 +105,7 @@ SHORTCUTS = {
     "bucket": "data.bucket",
     "timezone": "data.timezone",
     "date_order": "data.date_order",
+    "decimal": "data.decimal",
     "masks": "masks.pattern",
     "epochs": "train.epochs",
     "d_model": "model.d_model",
@@ -134,6 +139,7 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument(
         "--date-order", dest="date_order", choices=ORDERS, help="of dates such as 1/2/2026 (default: detected)"
     )
+    data.add_argument("--decimal", choices=[".", ","], help="decimal sign of a text file (default: found out)")
     run = made.add_argument_group("run")
     run.add_argument(
         "--model", choices=["glaim", "gaussian"], default="glaim",
@@ -144,7 +150,10 @@ def parser() -> argparse.ArgumentParser:
         "--masks", help="random, block, tail_one, tail_several, tail_all, silent or deployment (default block)"
     )
     run.add_argument(
-        "--minutes", type=_minutes, default=0.0, help="training time for data without a configuration (default 10)"
+        "--minutes",
+        type=_minutes,
+        default=0.0,
+        help="time of the whole run on data without a configuration, scores included (default 10)",
     )
     run.add_argument("--epochs", help="most epochs (default 300)")
     run.add_argument("--d-model", dest="d_model", help="width of the network (default 128)")
@@ -260,11 +269,12 @@ def train(config: RunConfig, directory: Path, series: Series, given: argparse.Na
 
 
 def score(
-    best: Checkpoint, base: Exported | None, directory: Path, path: Path, given: argparse.Namespace, command: str
-) -> dict[str, Any]:
-    """Score a run on the test part, write the report and print its summary."""
-    say("scoring the test part")
-    report = evaluate_run(best, data=path, form=None if base is None else base.form)
+    best: Checkpoint, base: Exported | None, directory: Path, path: Path, given: argparse.Namespace, command: str,
+    most: int = MOST,
+) -> dict[str, Any]:  # fmt: skip
+    """Score a run on at most so many windows of each case of the test part, and print a summary of the report."""
+    say(f"scoring the test part, on up to {most:,} windows of each case")
+    report = evaluate_run(best, data=path, most=most, form=None if base is None else base.form)
     if base is not None:
         base.form.save(directory)
     show(report, directory, given, command)
@@ -302,7 +312,7 @@ def fit_gaussian(config: RunConfig, given: argparse.Namespace, command: str) -> 
             say(line)
 
 
-def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
+def fit(config: RunConfig, given: argparse.Namespace, command: str, budget: Budget) -> None:
     """Train, score and export; nothing is written before the data has been read."""
     path = configs.data_path(config.data.file)
     series = _read(config)
@@ -316,6 +326,10 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
     base = None
     if os.environ.get("RANK", "0") == "0":
         base = fit_and_export(config, series, given.model_repo or "", say, export=not given.no_export)
+    if budget.minutes:
+        limit = dataclasses.replace(config.train, max_minutes=budget.training_minutes())
+        runs = {place: dataclasses.replace(run, train=limit) for place, run in runs.items()}
+        say(f"the closed form is ready after {budget.spent_s():.0f} s; training ends in {60 * limit.max_minutes:.0f} s")
     with distributed.together(config.train.device) as world:
         trained = {place: train(run, place, series, given, command) for place, run in runs.items()}
     if not world.first:
@@ -323,22 +337,24 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
     if given.seeds:
         directory = seeds.summarise(trained, directory, path, command, say, None if base is None else base.form)
     best = trained[directory]
-    report = score(best, base, directory, path, given, command)
+    most = budget.windows(best, None if base is None else base.form, series)
+    pictured = min(_PICTURED, max(_PICTURED // 10, most // 20))
+    report = score(best, base, directory, path, given, command, most)
     if given.no_export:
-        write_report_page(directory, path, None, report, command)
+        write_report_page(directory, path, None, report, command, pictured)
         return
     if base is not None and not given.force_export:
-        found = compare(best, base.form, series)
+        found = compare(best, base.form, series, most)
         say(f"on validation: the network's error is {found.network:.2f} times the closed form's")
         if found.network >= 1:
             if found.form >= 1:
-                write_report_page(directory, path, None, report, command)
+                write_report_page(directory, path, None, report, command, pictured)
                 raise ExportRefused(
                     f"neither the network nor the closed form beats the baselines on validation: the closed form's "
                     f"error is {found.form:.2f} times theirs. The network is not exported"
                 )
             say(f"the network does not beat the closed form and is not exported: {base.folder} serves the closed form")
-            write_report_page(directory, path, None, report, command)
+            write_report_page(directory, path, None, report, command, pictured)
             if base.folder is not None:
                 for line in write_catalogue(config, series, base.folder, directory):
                     say(line)
@@ -348,21 +364,28 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str) -> None:
     say("measuring residuals and exporting")
     repository = given.model_repo or ""
     try:
-        exported = export_run(best, report, data=path, directory=repository, force=given.force_export, say=say)
+        exported = export_run(
+            best, report, data=path, directory=repository, most=min(600, max(60, most // 10)),
+            force=given.force_export, say=say,
+        )  # fmt: skip
     except ExportRefused:  # the page shows the reason
-        write_report_page(directory, path, None, report, command)
+        write_report_page(directory, path, None, report, command, pictured)
         raise
     say(f"wrote {exported}")
-    write_report_page(directory, path, exported, report, command)
+    write_report_page(directory, path, exported, report, command, pictured)
     for line in from_file.next_steps(exported, series.groups, directory, config.data.bucket):
         say(line)
     for line in replay_lines(config, exported.parent, directory, "local"):
         say(line)
 
 
-def write_report_page(directory: Path, data: Path, exported: Path | None, report: dict[str, Any], command: str) -> None:
-    """Write the report page of a run, with the exported intervals if there are any."""
-    page = write_page(directory, data=data, contract=exported, evaluation=report, command=command)
+def write_report_page(
+    directory: Path, data: Path, exported: Path | None, report: dict[str, Any], command: str, windows: int
+) -> None:
+    """Write the report page of a run on so many windows of a case, with the exported intervals if there are any."""
+    page = write_page(
+        directory, data=data, contract=exported, evaluation=report, command=command, windows=windows
+    )  # fmt: skip
     say(f"wrote {page}")
 
 
@@ -375,22 +398,42 @@ def say(text: str) -> None:
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    began_s = time.monotonic()
     given = parser().parse_args(arguments)
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        config = read_config(given)
+        try:
+            config = read_config(given)
+        except NetworkTooSlow as slow:
+            print_error(str(slow)) if given.print_config else say(str(slow))
+            given.model = "gaussian"
+            config = read_config(given)
         if given.print_config:
             print(config.to_toml(), end="")
             return 0
         if given.model == "glaim":
             known_device(config.train.device)  # before the closed form and the measurement of a step
-        work = fit_gaussian if given.model == "gaussian" else fit
-        work(config, given, logs.command_line("python -m training.fit", words))
+        command = logs.command_line("python -m training.fit", words)
+        if given.model == "gaussian":
+            fit_gaussian(config, given, command)
+        else:
+            budget = Budget(_minutes_of(given), began_s)
+            fit(config, given, command, budget)
+            if budget.minutes:
+                say(spent(given.out or Path("build") / "runs" / config.name, budget))
     except Interrupted as stop:
         return _end(str(stop), 128 + (stop.signal or signal.SIGINT))
     except KeyboardInterrupt:
         return _end("stopped; continue with --resume", 130)
     return 0
+
+
+def _minutes_of(given: argparse.Namespace) -> float:
+    """The minutes of the whole run; 0 where its steps are stated, or were chosen by a former start."""
+    stated = given.config is not None or given.resume or given.seeds
+    if stated or (not given.minutes and (given.epochs or any(each.startswith("train.") for each in given.set))):
+        return 0.0
+    return float(given.minutes or MINUTES)
 
 
 def _end(message: str, code: int) -> int:

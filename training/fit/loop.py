@@ -192,7 +192,7 @@ def run(
             _epoch(learner, batches, source, spec, per_epoch, writer, progress)
             mse, mae = _validated(learner, validation, writer, progress)
             rate = learning_rate(spec, state.epoch * per_epoch, per_epoch * spec.epochs)
-            better = _book(state, state.loss_sum / per_epoch, mse, mae, rate, writer.seconds)
+            better = _book(state, state.loss_sum / max(1, state.batch), mse, mae, rate, writer.seconds)
             learner.capture(state)
             if world.first and better:  # before last.pt: after a crash in between this epoch is repeated
                 checkpoints.save(state, directory / "best.pt")
@@ -240,6 +240,8 @@ def _epoch(
         progress.step(writer.so_far)
         if writer.due(batch + 1):
             writer.write()
+        if spec.max_minutes and world.size == 1 and writer.seconds > 60 * spec.max_minutes:
+            break
     progress.end()
     writer.settle()
 

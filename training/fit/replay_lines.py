@@ -31,7 +31,9 @@ def replay_lines(config: RunConfig, repository: Path, directory: Path, imputer: 
         flags += ["--name", data.group_name]
     for value in (*(f"{number:g}" for number in data.sentinels), *data.no_value):
         flags += ["--missing", value]
-    for name, given, default in (("--timezone", data.timezone, "UTC"), ("--date-order", data.date_order, "")):
+    for name, given, default in (
+        ("--timezone", data.timezone, "UTC"), ("--date-order", data.date_order, ""), ("--decimal", data.decimal, ""),
+    ):  # fmt: skip
         if given != default:
             flags += [name, given]
     file = data_path(data.file)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from glaim_stream.files.read import read
 from training.autoconfig.layout import Guess, guess
 from training.data.series import DataSpec
-from training.data.tables import read_table
+from training.data.tables import load, read_table
 from training.errors import DataError
 
 DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -138,7 +139,7 @@ def test_a_date_column_and_a_time_of_day_column_are_one_time(tmp_path: Path, row
 def test_a_column_that_counts_the_rows_may_have_no_name(tmp_path: Path) -> None:
     found = guess_layout(",ts,a,b\n0,2026-01-01,5,1\n1,2026-01-02,7,1\n2,2026-01-03,2,3\n", tmp_path)
     assert found.spec.sensors == ("a", "b")
-    assert found.messages[-1] == "left out: one without a name (counts the rows)"
+    assert found.messages[-1] == "left out: index (counts the rows)"
 
 
 def test_epoch_milliseconds_are_times_and_other_whole_numbers_are_not(tmp_path: Path) -> None:
@@ -199,3 +200,23 @@ def test_change_of_value_events_are_a_long_table() -> None:
         pytest.skip(f"no {path.name} in the folder that GLAIM_DATA names")
     found = guess(read_table(path), path, DataSpec(), ()).spec
     assert (found.time, found.layout, found.sensor, found.value) == ("ts", "long", "sensor", "value")
+
+
+def test_parts_of_a_date_in_columns_of_numbers_are_the_time_and_no_sensors() -> None:
+    path = Path(__file__).parents[2] / "files" / "made_files" / "psm3_form.csv"
+    found = guess(read_table(path), path, DataSpec(), ())
+    assert found.spec.time == "Year+Month+Day+Hour+Minute"
+    assert found.spec.sensors == ("DHI", "DNI", "GHI", "Dew Point", "Temperature", "Pressure", "Wind Speed")
+    assert load(found.spec, path).step_s == 3600
+
+
+@pytest.mark.parametrize("name", ["psm3_5min.csv", "rmis_weather.csv", "serf_west.csv"])
+def test_a_time_column_without_a_name_is_a_time_column(name: str) -> None:
+    """The rows are no steps of their own, and parts of the date beside it are no sensors."""
+    path = Path(__file__).parents[2] / "files" / "real_files" / name
+    found = guess(read_table(path), path, DataSpec(), ())
+    form = read(path).form
+    assert found.spec.time == form.time == "index"
+    series = load(found.spec, path)
+    assert series.sensors == form.sensors
+    assert series.step_s * 1000 == form.step_ms

@@ -9,6 +9,7 @@ import pytest
 
 from training.autoconfig.recipe import ENOUGH_STEPS, MOST_PASSES, NETWORKS, StepTime, choose, window_of
 from training.config import build
+from training.errors import NetworkTooSlow
 
 STEP_S = 0.03  # per step of the network with width 32 and one layer
 
@@ -42,14 +43,14 @@ def test_the_largest_network_that_gets_enough_steps_is_chosen(speed: float, netw
 def test_the_steps_fill_the_time_and_the_cosine_schedule_ends_with_them() -> None:
     train = settle(minutes=10)["train"]
     total = train["epochs"] * train["iterations"]
-    assert 0.7 * 600 < total * 2 * STEP_S < 600  # two layers
+    assert 0.5 * 600 < total * 2 * STEP_S < 0.6 * 600  # two layers; scores, export and report take their share
     assert total >= ENOUGH_STEPS
     assert train["schedule"] == "cosine"
     assert train["patience"] == train["epochs"]
     assert train["max_minutes"] == 15
-    shorter = settle(minutes=7)
+    shorter = settle(minutes=8)
     assert shorter["model"] == settle(minutes=10)["model"]
-    assert shorter["train"]["epochs"] * shorter["train"]["iterations"] == pytest.approx(0.7 * total, rel=0.05)
+    assert shorter["train"]["epochs"] * shorter["train"]["iterations"] == pytest.approx(0.8 * total, rel=0.05)
 
 
 def test_little_data_gets_few_passes_and_a_small_network() -> None:
@@ -59,6 +60,11 @@ def test_little_data_gets_few_passes_and_a_small_network() -> None:
     assert train["iterations"] <= 600 // train["batch_size"]  # an epoch is at most one pass over the windows
     assert tables["model"]["d_model"] == 32
     assert tables["model"]["dropout"] > 0
+
+
+def test_a_time_that_is_too_short_for_the_smallest_network_is_said_before_it_is_spent() -> None:
+    with pytest.raises(NetworkTooSlow, match=r"60 steps take some .* minutes, scores included \(--minutes 1\)"):
+        settle(minutes=1, speed=0.005)
 
 
 @pytest.mark.parametrize("windows", [1, 7, 50])

@@ -13,6 +13,7 @@ from tests.command_line import call
 from training.config import RunConfig
 from training.data.series import DataSpec
 from training.data.tables import load
+from training.errors import DataError
 from training.fit import command
 from training.fit.replay_lines import replay_lines
 
@@ -113,3 +114,17 @@ def test_a_file_that_replay_does_not_read_has_no_line(tmp_path: Path) -> None:
     (_, line) = replay_lines(RunConfig(data=DataSpec(file="x.csv", separator="/")), tmp_path, tmp_path, "local")
     assert "--separator /" in line
     assert "--name" not in line
+
+
+def test_the_decimal_sign_can_be_stated_where_no_cell_shows_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    rows = [f"2026-01-01 {row // 60:02d}:{row % 60:02d}\t{1 + row % 7 / 8:.3f}" for row in range(600)]
+    path.write_text("\n".join(["time\ta", *rows]))
+    for sign, first in ((".", 1.0), (",", 1000.0)):
+        given = command.parser().parse_args(["--data", str(path), "--model", "gaussian", "--decimal", sign])
+        config = command.read_config(given)
+        assert config.data.decimal == sign
+        assert float(load(config.data, path).values[0, 0, 0]) == first
+        assert f"--decimal {sign}" in " ".join(replay_lines(config, tmp_path, tmp_path, "gaussian"))
+    with pytest.raises(DataError, match="state the decimal sign"):
+        command.read_config(command.parser().parse_args(["--data", str(path), "--model", "gaussian"]))

@@ -1,0 +1,61 @@
+"""The time of a run on data without a configuration: `--minutes` covers the training and all that follows it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from training.checkpoint import Checkpoint
+from training.data.series import Series, split
+from training.data.windows import WindowSet
+from training.evaluate import BASELINES, evaluate, model_fill, restore
+
+_TRAINED = 0.7  # of the time is over when training ends
+_LEAST = 0.1  # of the time is left to training, however long the closed form took
+_PROBED = 16  # windows that tell how long a score takes
+# What follows the training, in windows of a case of the scores: 5 cases on the test part, 5 on validation, residuals of
+# up to 13 ages in 2 places on a tenth of them, and the page.
+_PARTS = 14
+_USED = 0.8  # of the rest of the time; loading, scripting and writing take some
+MOST, FEWEST = 6000, 60  # windows of a case
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Minutes of a run from its start; 0: none."""
+
+    minutes: float
+    began_s: float = field(default_factory=time.monotonic)
+
+    def spent_s(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.began_s
+
+    def training_minutes(self) -> float:
+        """Return the minutes from now after which training ends."""
+        return max(_TRAINED * self.minutes - self.spent_s() / 60, _LEAST * self.minutes)
+
+    def windows(self, best: Checkpoint, form: ClosedForm | None, series: Series) -> int:
+        """Return the number of windows of a case for which the time suffices, by scoring a few of them."""
+        if not self.minutes:
+            return MOST
+        config, model, scale = restore(best)
+        part = split(series, config.data, config.model.window).validation
+        windows = WindowSet(scale.apply(part.values), config.model.window, 1, config.train.minimum_observed)
+        began = time.monotonic()
+        evaluate(
+            windows, {"model": model_fill(model), **BASELINES}, series.sensors, scale, most=_PROBED,
+            seed=config.train.seed, form=form, times_ms=part.times_ms,
+        )  # fmt: skip
+        each_s = (time.monotonic() - began) / max(1, min(_PROBED, len(windows))) / 5
+        left_s = _USED * (60 * self.minutes - self.spent_s())
+        return int(min(MOST, max(FEWEST, left_s / (_PARTS * each_s))))
+
+
+def spent(directory: Path, budget: Budget) -> str:
+    """Return a line on the time that a run took."""
+    return f"{directory}: {budget.spent_s() / 60:.1f} minutes in all" + (
+        f", of {budget.minutes:g} that were given" if budget.minutes else ""
+    )
