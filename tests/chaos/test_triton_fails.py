@@ -48,7 +48,9 @@ def stream_with_faults(run: Scenario, *faults: Callable[[], object], repair: Cal
     """Stream and cause the faults in turn, repair, stream the second half, and wait until all of it is committed."""
     source = plant()
     middle_ms = int(source.time_ms[len(source) // 2])
-    run.worker()
+    worker = run.worker()
+    # A worker that starts late reads all at once, and the fault comes too late.
+    wait_for(lambda: run.count_in_logs("partitions assigned: 0") > 0, "the partitions to be assigned", [worker])
     with run.replaying(source.between(None, middle_ms), speed=SPEED):
         run.wait(additional=len(source) // 10)
         for fault in faults:

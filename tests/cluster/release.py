@@ -19,7 +19,10 @@ from deploy.cluster.manifest import Object
 
 CHART = CHECKOUT / "helm" / "glaim-stream"
 # The only required value.
-SMALLEST: Object = {"kafka": {"bootstrapServers": "kafka.plant:9092"}}
+SMALLEST: Object = {
+    "image": {"registry": "registry.example/team"},
+    "kafka": {"bootstrapServers": "kafka.plant:9092"},
+}
 _numbers = itertools.count(1)
 # Objects that controllers create in every namespace.
 _IN_EVERY_NAMESPACE = {"kube-root-ca.crt", "default"}

@@ -49,14 +49,15 @@ class Chart:
         *,
         kubernetes: str = "1.34.0",
         more: Sequence[str] = (),
+        release: str = "demo",
     ) -> subprocess.CompletedProcess[str]:
         """Run `helm template` or `helm lint` for a cluster of this version that also serves `apis`."""
         text = yaml.safe_dump(values)
-        key = json.dumps([text, command, list(apis), kubernetes, list(more)])
+        key = json.dumps([text, command, list(apis), kubernetes, list(more), release])
         if key not in self._runs:
             file = self._directory / "values.yaml"
             file.write_text(text)
-            name = ["demo"] if command == "template" else ["--strict"]
+            name = [release] if command == "template" else ["--strict"]
             arguments = [command, *name, str(CHART), "--values", str(file), "--namespace", "plant", *more]
             # A helm that was built from source assumes Kubernetes 1.20 by default.
             arguments += ["--kube-version", kubernetes]

@@ -24,7 +24,10 @@ def merged(values: Values, changes: Values) -> Values:
 
 
 # The minimum that an installation requires.
-SMALLEST: Values = {"kafka": {"bootstrapServers": "kafka-0:9092,kafka-1:9092"}}
+SMALLEST: Values = {
+    "image": {"registry": "registry.example/team"},
+    "kafka": {"bootstrapServers": "kafka-0:9092,kafka-1:9092"},
+}
 
 # A Triton outside the release, and the user's catalogue.
 OUTSIDE: Values = {
@@ -215,6 +218,41 @@ _CHANGES: dict[str, Values] = {
         "worker": {"imputer": "local", "image": {"repository": "glaim-stream/training"}},
     },
     "no model": {"triton": {"enabled": False}, "worker": {"imputer": "interpolation"}},
+    "settings of every object": {
+        "commonLabels": {"cost-centre": "4711", "app.kubernetes.io/name": "not ours"},
+        "commonAnnotations": {"owner": "plant@example.org", "helm.sh/hook-output-log-policy": "not ours"},
+        "hostAliases": [{"ip": "10.1.2.3", "hostnames": ["kafka-0", "kafka-1"]}],
+        "dnsPolicy": "None",
+        "dnsConfig": {
+            "nameservers": ["10.9.8.7"],
+            "searches": ["plant.example"],
+            "options": [{"name": "ndots", "value": "2"}],
+        },
+        "revisionHistoryLimit": 3,
+        "extraObjects": [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "{{ .Release.Name }}-of-an-object"},
+                "data": {"a": "b"},
+            },
+            'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Release.Name }}-of-a-text"}\ndata: {a: b}\n',
+        ],
+        "models": {"source": "objectStore", "objectStore": {"uri": "s3://bucket/models"}},
+        "training": {"enabled": True, "model": "plant-pump", "config": CONFIG.read_text()},
+        "networkPolicy": {
+            "dnsPorts": [53],
+            "objectStorePorts": [9000],
+            "objectStoreTo": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "identityEndpoints": [{"cidr": "169.254.170.23/32", "ports": [80]}],
+            "extraIngress": [{"ports": [{"port": 9999, "protocol": "TCP"}]}],
+        },
+        "monitoring": {
+            "podMonitor": {"enabled": True},
+            "relabelings": [{"targetLabel": "plant", "replacement": "north"}],
+            "metricRelabelings": [{"sourceLabels": ["__name__"], "regex": "python_.*", "action": "drop"}],
+        },
+    },
     "every setting of the pods": {
         "kafka": {"partitions": 24},
         "metrics": {"port": 9999, "service": {"annotations": {"prometheus.io/scrape": "true"}}},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.helm.matrix import APIS, MATRIX
+from tests.helm.matrix import APIS, MATRIX, SMALLEST, merged
 from tests.helm.rendered import environment, of_kind, triton_pod, worker_pod
 
 if TYPE_CHECKING:
@@ -55,10 +55,13 @@ def test_new_image_or_catalogue_changes_the_pods_but_not_the_selectors(chart: Ch
 
 def test_image_is_selected_by_digest_then_tag_then_chart_version(chart: Chart) -> None:
     def image(registry: str = "", **changes: str) -> str:
-        values = {**MATRIX["smallest"], "image": {"registry": registry}, "triton": {"image": changes}}
+        own = "registry.example/glaim-stream/worker"
+        values = merged(SMALLEST, {"image": {"registry": registry}, "worker": {"image": {"repository": own}}})
+        values["triton"] = {"image": changes}
         return str(triton_pod(chart.render(values))["spec"]["containers"][0]["image"])
 
     digest = "sha256:" + "a" * 64
-    assert re.fullmatch(r"glaim-stream/triton:[0-9]+\.[0-9]+\.[0-9]+.*", image())
+    chosen = image(repository="localhost:5000/triton")
+    assert re.fullmatch(r"localhost:5000/triton:[0-9]+\.[0-9]+\.[0-9]+.*", chosen)
     assert image("registry.example/team/", tag="1.2.3") == "registry.example/team/glaim-stream/triton:1.2.3"
     assert image("registry.example", tag="1.2.3", digest=digest) == f"registry.example/glaim-stream/triton@{digest}"

@@ -113,12 +113,33 @@ def test_every_alert_links_to_the_runbook(chart: Chart) -> None:
         assert alert["annotations"]["runbook_url"] == f"https://wiki.example/glaim#{alert['alert'].lower()}"
 
 
+def dashboard_of(chart: Chart, release: str = "demo", **changes: object) -> Object:
+    values = merged(SMALLEST, {"monitoring": {"dashboard": changes}})
+    run = chart.run(values, apis=OPERATOR, release=release)
+    assert run.returncode == 0, run.stderr
+    objects = [each for each in yaml.safe_load_all(run.stdout) if each]
+    (found,) = [each for each in monitoring_objects(objects) if each["kind"] == "ConfigMap"]
+    return found
+
+
 def test_dashboard_equals_the_file_and_has_the_label_of_the_sidecar(chart: Chart) -> None:
-    (dashboard,) = [
-        each for each in monitoring_objects(chart.render(SMALLEST, OPERATOR)) if each["kind"] == "ConfigMap"
-    ]
-    assert json.loads(dashboard["data"]["glaim-stream.json"]) == json.loads((FILES / "dashboard.json").read_text())
+    dashboard = dashboard_of(chart, uid="plant")
+    assert json.loads(dashboard["data"]["plant.json"]) == json.loads((FILES / "dashboard.json").read_text()) | {
+        "uid": "plant"
+    }
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_every_release_has_a_dashboard_of_its_own(chart: Chart) -> None:
+    """Grafana keeps one dashboard of a uid: with the same, each release would replace the other's."""
+    found = {}
+    for release in ("north", "south", "north"):
+        ((file, text),) = dashboard_of(chart, release)["data"].items()
+        uid = json.loads(text)["uid"]
+        assert file == f"{uid}.json"
+        assert len(uid) <= 40
+        assert found.setdefault(release, uid) == uid
+    assert len(set(found.values())) == 2
 
 
 def test_user_labels_are_added_and_do_not_override_those_of_the_chart(chart: Chart) -> None:

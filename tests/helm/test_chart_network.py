@@ -34,13 +34,13 @@ def ports(rules: list[Object]) -> set[int]:
 
 def test_workers_can_connect_to_dns_kafka_and_triton_only(chart: Chart) -> None:
     spec = policy(chart.render(merged(SMALLEST, MATRIX["mutual TLS"])), "worker")
-    assert ports(spec["egress"]) == {53, 9093, 9094, 8001}
+    assert ports(spec["egress"]) == {53, 5353, 9093, 9094, 8001}
     assert ports(spec["ingress"]) == {9464}
 
 
 def test_workers_can_connect_to_the_port_of_an_external_triton(chart: Chart) -> None:
     values = merged(MATRIX["outside"], {"triton": {"address": "triton.models:18001"}})
-    assert ports(policy(chart.render(values), "worker")["egress"]) == {53, 9092, 18001}
+    assert ports(policy(chart.render(values), "worker")["egress"]) == {53, 5353, 9092, 18001}
 
 
 def test_triton_has_no_egress_and_admits_only_workers_and_tests(chart: Chart) -> None:

@@ -30,9 +30,11 @@ def test_helm_lint_passes(chart: Chart, values: Values) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_only_kafka_is_required(chart: Chart) -> None:
-    assert "kafka.bootstrapServers is required: host:port of one or more brokers" in chart.rejection({})
-    kinds = [item["kind"] for item in chart.render({"kafka": {"bootstrapServers": "kafka:9092"}})]
+def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
+    missing = chart.rejection({})
+    assert "kafka.bootstrapServers is required: host:port of one or more brokers" in missing
+    assert "Without it glaim-stream/worker, glaim-stream/triton would come from a public registry" in missing
+    kinds = [item["kind"] for item in chart.render(SMALLEST)]
     assert {"StatefulSet", "Deployment", "Service", "PodDisruptionBudget", "ServiceAccount"} <= set(kinds)
 
 
@@ -41,6 +43,22 @@ def test_only_kafka_is_required(chart: Chart) -> None:
     [
         ({"kafka": {"bootstrapServers": "kafka"}}, 'must be host:port, separated by commas, found "kafka"'),
         ({"kafka": {"sasl": {"enabled": True}}}, "kafka.sasl.existingSecret is required"),
+        ({"kafka": {"sessionTimeoutSeconds": 5}}, "kafka.sessionTimeoutSeconds is 5, below the least that a broker"),
+        ({"image": {"registry": ""}}, "image.registry is required: the registry to which the images"),
+        ({"podDisruptionBudget": {"maxUnavailable": 0}}, "podDisruptionBudget.maxUnavailable is 0, which blocks"),
+        ({"podDisruptionBudget": {"maxUnavailable": "0%"}}, "podDisruptionBudget.maxUnavailable is 0%, which blocks"),
+        (
+            {"triton": {"client": {"fixedBatch": True, "batch": 60}}},
+            "triton.client.fixedBatch is true but triton.client.batch is 60: set it to a power of two",
+        ),
+        (
+            {"triton": {"client": {"deadlineSeconds": 31}}},
+            "triton.client.deadlineSeconds is 31 but triton.terminationGracePeriodSeconds is 40, of which 10 s",
+        ),
+        (
+            {"worker": {"terminationGracePeriodSeconds": 5}},
+            "triton.client.deadlineSeconds is 5 but worker.terminationGracePeriodSeconds is 5: a worker would be",
+        ),
         ({"kafka": {"sasl": {"existingSecret": "s"}}}, "kafka.sasl.enabled is false"),
         ({"kafka": {"tls": {"existingSecret": "s"}}}, "kafka.tls.enabled is false"),
         ({"triton": {"tls": {"enabled": True}}}, "triton.tls.existingSecret is required"),
@@ -160,7 +178,7 @@ def test_schema_lists_every_value_and_rejects_all_others() -> None:
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     # Properties without a default in values.yaml.
-    without_default = {"global", "initialDelaySeconds", "claims"}
+    without_default = {"global", "initialDelaySeconds", "claims", "nameservers", "searches", "options"}
 
     def check(part: Values, values: Values, path: str) -> None:
         part = schema["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part

@@ -26,14 +26,6 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{- define "glaim-stream.labels" -}}
-{{ include "glaim-stream.selector" . }}
-app.kubernetes.io/part-of: glaim-stream
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- end }}
-
 {{/* Reference of an image. "root" is $, "image" the values with repository, tag and digest. */}}
 {{- define "glaim-stream.image" -}}
 {{- with .root.Values.image.registry }}{{ trimSuffix "/" . }}/{{ end -}}

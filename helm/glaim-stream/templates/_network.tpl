@@ -6,8 +6,10 @@ of `egress` or `ingress`.
 {{/* DNS, by port only: it may be a Service or a cache on the node, and the latter has no labels. */}}
 {{- define "glaim-stream.egress.dns" -}}
 - ports:
-    - {port: 53, protocol: UDP}
-    - {port: 53, protocol: TCP}
+    {{- range .Values.networkPolicy.dnsPorts }}
+    - {port: {{ int64 . }}, protocol: UDP}
+    - {port: {{ int64 . }}, protocol: TCP}
+    {{- end }}
 {{- end }}
 
 {{- define "glaim-stream.egress.kafka" -}}
@@ -35,24 +37,49 @@ of `egress` or `ingress`.
     - {port: 8001, protocol: TCP}
 {{- else if .Values.triton.address -}}
 - ports:
-    - {port: {{ .Values.triton.address | splitList ":" | last | int64 }}, protocol: TCP}
+    {{- range prepend .Values.networkPolicy.tritonPorts (.Values.triton.address | splitList ":" | last) }}
+    - {port: {{ int64 . }}, protocol: TCP}
+    {{- end }}
+  {{- with .Values.networkPolicy.tritonTo }}
+  to: {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
 {{- end }}
 
-{{/* The object store and the token service of the cloud: HTTPS, and the port of a custom endpoint. */}}
+{{/*
+The object store and the token service of the cloud: HTTPS, and the port of a custom endpoint. Without a Secret the
+credentials come from endpoints on the node.
+*/}}
 {{- define "glaim-stream.egress.objectStore" -}}
 {{- if eq .Values.models.source "objectStore" -}}
 {{- $port := regexFind "endpoint_override=[^&]*:[0-9]+" .Values.models.objectStore.uri | splitList ":" | last | int64 -}}
 - ports:
     - {port: 443, protocol: TCP}
-    {{- with $port }}
-    - {port: {{ . }}, protocol: TCP}
+    {{- range compact (prepend .Values.networkPolicy.objectStorePorts $port) }}
+    - {port: {{ int64 . }}, protocol: TCP}
     {{- end }}
+  {{- with .Values.networkPolicy.objectStoreTo }}
+  to: {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- if not .Values.models.objectStore.existingSecret }}
+{{- range .Values.networkPolicy.identityEndpoints }}
+- to:
+    - ipBlock: {cidr: {{ .cidr }}}
+  ports:
+    {{- range .ports }}
+    - {port: {{ int64 . }}, protocol: TCP}
+    {{- end }}
+{{- end }}
+{{- end }}
 {{- end -}}
 {{- end }}
 
 {{- define "glaim-stream.egress.extra" -}}
 {{- with .Values.networkPolicy.extraEgress }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{- define "glaim-stream.ingress.extra" -}}
+{{- with .Values.networkPolicy.extraIngress }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
 {{/* Scrapes. "root" is $, "port" the metrics port. Without peers there is no rule: an empty `from` admits everybody. */}}
@@ -72,10 +99,7 @@ traffic.
 {{- define "glaim-stream.networkpolicy" -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
-metadata:
-  name: {{ include "glaim-stream.name" . }}
-  namespace: {{ .root.Release.Namespace }}
-  labels: {{- include "glaim-stream.labels" . | nindent 4 }}
+metadata: {{- include "glaim-stream.metadata" . | nindent 2 }}
 spec:
   podSelector:
     matchLabels: {{- include "glaim-stream.selector" . | nindent 6 }}

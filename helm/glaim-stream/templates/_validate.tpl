@@ -5,7 +5,7 @@ sentence per problem and line, and nothing else; its name must be in the list be
 */}}
 {{- define "glaim-stream.validate" -}}
 {{- $problems := list -}}
-{{- range list "kafka" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
+{{- range list "images" "availability" "kafka" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
 {{- range splitList "\n" (include (printf "glaim-stream.validate.%s" .) $) -}}
 {{- with trim . }}{{ $problems = append $problems (printf "- %s" .) }}{{ end -}}
 {{- end -}}
@@ -13,6 +13,35 @@ sentence per problem and line, and nothing else; its name must be in the list be
 {{- if $problems -}}
 {{- fail (printf "\n%s" (join "\n" $problems)) -}}
 {{- end -}}
+{{- end }}
+
+{{- define "glaim-stream.validate.images" -}}
+{{- $used := list .Values.worker }}
+{{- if .Values.triton.enabled }}{{ $used = append $used .Values.triton }}{{ end }}
+{{- if .Values.training.enabled }}{{ $used = append $used .Values.training }}{{ end }}
+{{- $public := list }}
+{{- range $used }}
+{{- if not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" .image.repository) }}{{ $public = append $public .image.repository }}{{ end }}
+{{- end }}
+{{- if and $public (not .Values.image.registry) }}
+image.registry is required: the registry to which the images of deploy/images were pushed, such as registry.example/team. Without it {{ $public | uniq | join ", " }} would come from a public registry, where anybody may publish the name.
+{{- end }}
+{{- end }}
+
+{{- define "glaim-stream.validate.availability" -}}
+{{- if and .Values.podDisruptionBudget.enabled (eq (toString .Values.podDisruptionBudget.maxUnavailable | trimSuffix "%") "0") }}
+podDisruptionBudget.maxUnavailable is {{ .Values.podDisruptionBudget.maxUnavailable }}, which blocks the drain of every node: set it to at least 1, or podDisruptionBudget.enabled to false.
+{{- end }}
+{{- $deadline := .Values.triton.client.deadlineSeconds | float64 }}
+{{- if and .Values.triton.enabled (gt (addf $deadline 10) (float64 .Values.triton.terminationGracePeriodSeconds)) }}
+triton.client.deadlineSeconds is {{ $deadline }} but triton.terminationGracePeriodSeconds is {{ int64 .Values.triton.terminationGracePeriodSeconds }}, of which 10 s are not for calls: a Triton that ends would cut off calls in flight. Raise the grace period or lower the deadline.
+{{- end }}
+{{- if and (eq .Values.worker.imputer "triton") (ge $deadline (float64 .Values.worker.terminationGracePeriodSeconds)) }}
+triton.client.deadlineSeconds is {{ $deadline }} but worker.terminationGracePeriodSeconds is {{ int64 .Values.worker.terminationGracePeriodSeconds }}: a worker would be killed before its last call has ended. Raise the grace period or lower the deadline.
+{{- end }}
+{{- if lt (float64 .Values.kafka.sessionTimeoutSeconds) 6.0 }}
+kafka.sessionTimeoutSeconds is {{ .Values.kafka.sessionTimeoutSeconds }}, below the least that a broker accepts by default, 6 (group.min.session.timeout.ms).
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.validate.kafka" -}}
@@ -124,6 +153,9 @@ triton.extraEnv sets {{ .name }}, which the chart already sets: use the value of
 {{- end }}
 {{- with .Values.triton }}
 {{- with .client }}
+{{- if and .fixedBatch (not (has (int64 .batch) (list 1 2 4 8 16 32 64 128 256 512 1024 2048 4096))) }}
+triton.client.fixedBatch is true but triton.client.batch is {{ int64 .batch }}: set it to a power of two.
+{{- end }}
 {{- if and (or .tls.existingSecret .tls.clientCertificate.existingSecret .token.existingSecret) (not .tls.enabled) }}
 triton.client.tls.existingSecret, triton.client.tls.clientCertificate.existingSecret or triton.client.token.existingSecret is set but triton.client.tls.enabled is false: enable it, or remove the Secret.
 {{- end }}

@@ -12,11 +12,12 @@ worker{{ if .Values.triton.enabled }} triton{{ end }}
 {{- end }}
 
 {{/*
-Labels of an object, including those by which Prometheus selects it. "root" is $; "labels" are additional labels.
+Metadata of an object, with the labels by which Prometheus selects it. "root" is $; "name", "labels" and "annotations"
+are optional.
 */}}
-{{- define "glaim-stream.monitoring.labels" -}}
-{{- $ours := include "glaim-stream.labels" (dict "root" .root "component" "monitoring") | fromYaml -}}
-{{- toYaml (merge $ours .labels .root.Values.monitoring.labels) -}}
+{{- define "glaim-stream.monitoring.metadata" -}}
+{{- $labels := merge dict (default dict .labels) .root.Values.monitoring.labels -}}
+{{- include "glaim-stream.metadata" (dict "root" .root "component" "monitoring" "name" .name "labels" $labels "annotations" .annotations) -}}
 {{- end }}
 
 {{/*
@@ -37,6 +38,12 @@ relabelings:
   - {targetLabel: job, replacement: glaim-stream-{{ .component }}}
   - {targetLabel: release, replacement: {{ .root.Release.Name | quote }}}
   - {sourceLabels: [__meta_kubernetes_pod_name], targetLabel: instance}
+  {{- with .root.Values.monitoring.relabelings }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .root.Values.monitoring.metricRelabelings }}
+metricRelabelings: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.validate.monitoring" -}}

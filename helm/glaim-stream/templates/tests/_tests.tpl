@@ -6,25 +6,19 @@ A test pod. "root" is $; "name" its name; "command" a list; "env", "mounts", "vo
 apiVersion: v1
 kind: Pod
 metadata:
-  name: {{ include "glaim-stream.name" $test }}-{{ .name }}
-  namespace: {{ .root.Release.Namespace }}
-  labels: {{- include "glaim-stream.labels" $test | nindent 4 }}
-  annotations:
-    helm.sh/hook: test
-    # Successful pods are deleted; failed ones are kept for inspection until the next test.
-    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
-    # Prints the log before the pod is deleted, in versions of Helm that support this annotation.
-    helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
+  {{- $annotations := dict "helm.sh/hook" "test" }}
+  {{- /* Successful pods are deleted; failed ones are kept for inspection until the next test. */}}
+  {{- $_ := set $annotations "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" }}
+  {{- /* Prints the log before the pod is deleted, in versions of Helm that support this annotation. */}}
+  {{- $_ := set $annotations "helm.sh/hook-output-log-policy" "hook-succeeded,hook-failed" }}
+  {{- $name := printf "%s-%s" (include "glaim-stream.name" $test) .name }}
+  {{- include "glaim-stream.metadata" (dict "root" .root "component" "test" "name" $name "annotations" $annotations) | nindent 2 }}
 spec:
   restartPolicy: Never
   activeDeadlineSeconds: {{ .root.Values.tests.timeoutSeconds | int64 }}
-  serviceAccountName: {{ include "glaim-stream.serviceAccountName" (dict "root" .root "component" "worker") }}
-  automountServiceAccountToken: false
-  enableServiceLinks: false
-  {{- with .root.Values.imagePullSecrets }}
-  imagePullSecrets: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  securityContext: {{- include "glaim-stream.pod.security" .root.Values.worker | nindent 4 }}
+  {{- $pod := dict "root" .root "component" "worker" "values" .root.Values.worker }}
+  {{- include "glaim-stream.pod.identity" $pod | nindent 2 }}
+  {{- include "glaim-stream.pod.placement" $pod | nindent 2 }}
   {{- with .init }}
   initContainers:
     {{- . | nindent 4 }}
@@ -51,10 +45,4 @@ spec:
     {{- with .volumes }}
     {{- . | nindent 4 }}
     {{- end }}
-  {{- with .root.Values.worker.nodeSelector }}
-  nodeSelector: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .root.Values.worker.tolerations }}
-  tolerations: {{- toYaml . | nindent 4 }}
-  {{- end }}
 {{- end }}
