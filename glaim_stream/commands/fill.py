@@ -101,6 +101,25 @@ def fill(
     but none of its holes could be filled; 2: the file cannot be read, filled or written. A file that is written appears
     whole or not at all.
     """
+    fill_file(file, reading, writing, model=model, minutes=minutes, save_model=save_model, max_gap=max_gap)
+
+
+def fill_file(
+    file: str,
+    reading: ReadFlags,
+    writing: WriteFlags,
+    *,
+    model: Path | None = None,
+    minutes: float | None = None,
+    save_model: Path | None = None,
+    max_gap: int | None = None,
+) -> None:
+    """Do what `fill` does with these arguments.
+
+    Raises:
+        SettingsError: they contradict each other, or the file cannot be read, filled or written.
+        typer.Exit: none of the holes could be filled.
+    """
     from glaim_stream.errors import SettingsError
     from glaim_stream.tables.cells import fill_cells
     from glaim_stream.tables.page import page

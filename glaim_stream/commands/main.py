@@ -14,6 +14,7 @@ from glaim_stream.commands import (
     catalogue,
     check,
     contract,
+    demo,
     dlq,
     dump,
     exit_codes,
@@ -85,6 +86,7 @@ def _options(
 
 
 app.command()(fill.fill)
+app.command()(demo.demo)
 app.command()(worker.worker)
 app.command()(check.check)
 app.command()(produce.produce)
