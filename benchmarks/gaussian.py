@@ -1,9 +1,15 @@
 """The closed form's cost: seconds of a fit, and windows per second by sensors and share missing.
 
     python -m benchmarks.gaussian --sensors 8 21 100
+    python -m benchmarks.gaussian --model model_repo/plant-pump
 
 Simulated series follow three slow factors, with noise. Windows have 96 steps. What counts is the CPU time of one
 thread, in the fastest of some rounds. `--quick` takes fewer rows and rounds.
+
+With `--model`, a form that exists fills windows of the simulated plant, whose sensors it must have. Their holes are
+those of the demo (single readings, outages of sensors and of groups); each has one among its newest `NEWEST` steps, as
+in the stream. On a machine that does other work too, compare runs that follow each other: times of the same code differ
+twofold there.
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is imported: one c
 
 import argparse
 import time
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +28,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed.plant import Plant, simulate
+from glaim_stream.feed.sources import Source
 from glaim_stream.imputers.gaussian.fit import Fitted, fit
 from glaim_stream.imputers.gaussian.form import ClosedForm
 
 SHARES = (0.02, 0.05, 0.3)
+MODEL_SHARES, NEWEST = (0.05, 0.14, 0.3), 9
+_PLANT_DAYS, _PLANT_GROUPS, _MODEL_WINDOWS = 1.0, 40, 256
 STEPS, STEP_MS = 96, 60_000
 _ROWS, _QUICK_ROWS = 15_200, 2_000  # 15,200 rows give 12,000 training windows
 
@@ -88,18 +100,65 @@ def measured(sensors: int, rows: int, rounds: int) -> dict[str, object]:
     }
 
 
+def of_model(folder: Path, rounds: int) -> dict[str, object]:
+    """The line of a form that exists."""
+    form = ClosedForm.load(folder)
+    plant = simulate(_PLANT_DAYS, groups=_PLANT_GROUPS, seed=9)
+    if plant.sensor_ids != form.sensors:
+        raise SystemExit(f"expected a form with the sensors {plant.sensor_ids}, found {form.sensors} in {folder}")
+    newest: dict[str, int] = {}
+    whole: dict[str, int] = {}
+    for share in MODEL_SHARES:
+        values, observed = windows_with_outages(plant, share, form.steps)
+        newest[str(share)] = round(windows_per_s(form, values, observed, rounds, NEWEST))
+        whole[str(share)] = round(windows_per_s(form, values, observed, rounds))
+    return {
+        "model": folder.name,
+        "variants": len(form.variants),
+        "newest": NEWEST,
+        "newest_windows_per_s": newest,
+        "windows_per_s": whole,
+    }
+
+
+def windows_with_outages(plant: Plant, share: float, steps: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Values and observed cells [n, C, T] of windows that have a hole among their newest steps."""
+    groups, sensors, length = plant.values.shape
+    cells = [(group, sensor) for group in plant.groups for sensor in plant.sensor_ids]
+    place = np.repeat(np.arange(len(cells), dtype=np.int32)[None], length, axis=0).ravel()
+    values = plant.values.reshape(-1, length).T.ravel()  # in order of time
+    source = Source(cells, place, np.repeat(plant.times_ms, len(cells)), values)
+    hidden = hide(source, share, seed=3).mask.reshape(length, groups, sensors)
+    observed = np.moveaxis(~hidden, 0, 2)
+    rng = np.random.default_rng(4)
+    chosen: list[tuple[int, int]] = []
+    while len(chosen) < _MODEL_WINDOWS:
+        group, end = int(rng.integers(groups)), int(rng.integers(steps, length))
+        if not observed[group, :, end - NEWEST : end].all():
+            chosen.append((group, end))
+    parts = [(group, slice(None), slice(end - steps, end)) for group, end in chosen]
+    return np.stack([plant.values[at] for at in parts]).astype(np.float64), np.stack([observed[at] for at in parts])
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gaussian", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sensors", type=int, nargs="+", default=[8, 21], help="numbers of sensors (default: 8 21)")
+    parser.add_argument("--model", type=Path, help="folder of a form with the plant's sensors, instead of fits")
     parser.add_argument("--rounds", type=int, default=5, help="rounds; the fastest counts (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="2,000 rows and two rounds")
     given = parser.parse_args(arguments)
     rows, rounds = (_QUICK_ROWS, 2) if given.quick else (_ROWS, given.rounds)
-    lines = [measured(sensors, rows, rounds) for sensors in given.sensors]
-    command = f"python -m benchmarks.gaussian --sensors {' '.join(map(str, given.sensors))}"
+    if given.model is not None:
+        lines = [of_model(given.model, rounds)]
+        command = f"python -m benchmarks.gaussian --model {given.model}"
+        about = {"steps": STEPS}
+    else:
+        lines = [measured(sensors, rows, rounds) for sensors in given.sensors]
+        command = f"python -m benchmarks.gaussian --sensors {' '.join(map(str, given.sensors))}"
+        about = {"steps": STEPS, "rows": rows}
     command += " --quick" if given.quick else f" --rounds {rounds}"
-    machine.append("gaussian", machine.describe(command) | {"steps": STEPS, "rows": rows, "measured": lines})
+    machine.append("gaussian", machine.describe(command) | about | {"measured": lines})
     table = Table(*lines[0], title=command)
     for line in lines:
         table.add_row(*map(str, line.values()))

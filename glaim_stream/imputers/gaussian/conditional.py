@@ -22,12 +22,19 @@ from glaim_stream.imputers.gaussian.inverse import inverse_of_covariance, solved
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_PADDING = 4  # windows are solved together where their numbers of cells agree after rounding up to a multiple of this
+_LEAST_STEP = 4  # numbers of cells are rounded up to multiples of it, ...
+_TWICE_FROM = (32, 256, 512)  # ... of twice as much above the first of these, of four times as much above the second
+_SPARE = _LEAST_STEP << len(_TWICE_FROM)  # cells of padding
+_LEAST_WIDTH = 8  # of the asked cells' factors, which are rounded up to powers of 2
+_KEY_BITS = 32
+_BORDER = 1e300  # a diagonal number that keeps a bordered matrix positive
 _CACHED_NUMBERS = 1 << 16  # of gathered ones: 512 kB, which stay in the processor's cache
-_BLOCK_NUMBERS = 1 << 22  # of the systems that are solved at a time: 32 MB
+_BLOCK_NUMBERS = 1 << 18  # of the systems that are solved at a time: 2 MB
+_BY_ROWS = 64  # cells from which a part of a matrix is gathered by whole rows
 _TILE = 16  # the matrices' sizes are multiples of it, so that a product of matrices has no edges
 _DENSE_CELLS = 512  # D from which a product with the whole precision matrix can be the cheaper one ...
-_DENSE_MISSING = 48  # ... for windows with at least so many missing cells
+_DENSE_MISSING = 48  # ... for windows with at least so many missing cells, ...
+_DENSE_PART = 4  # ... or, where the rows of the matrix are gathered anyway, with a quarter of the cells missing
 _DENSE_WINDOWS = 256  # of a product
 _DENSE_STEP = 8  # the number of windows of a product is a multiple of it
 
@@ -58,6 +65,11 @@ class Conditional:
         """D."""
         return self._cells
 
+    @property
+    def least_variance(self) -> Doubles:
+        """The variance [D] of each cell where all others are known."""
+        return 1.0 / np.diagonal(self._precision)[: self.cells]
+
     def fill(
         self, values: Doubles, observed: Bools, wanted: Bools | None = None, *, with_variance: bool = True
     ) -> tuple[Doubles, Doubles]:
@@ -77,15 +89,20 @@ class Conditional:
         needed = missing > 0 if wanted is None else (~observed[:, asked]).any(axis=1)
         few = missing <= self.cells // 2
         asked = asked & with_variance
-        columns = missing if asked.all() else (asked & ~observed).sum(axis=1)
-        dense = few & needed & (missing >= _DENSE_MISSING) & (self.cells >= _DENSE_CELLS)
+        columns = (asked & ~observed).sum(axis=1)
+        sizes = np.where(few & needed, _rounded(missing), 0)
+        some = (columns > 0) & (2 * columns < missing)
+        dense = sizes >= np.where(some, self.cells // _DENSE_PART, _DENSE_MISSING)
+        dense &= (sizes > 0) & (self.cells >= _DENSE_CELLS)
         products = self._all_products(mean, np.flatnonzero(dense)) if dense.any() else mean
-        for group in (dense, few & needed & ~dense):
-            for rows in _batches(np.where(group, missing, 0), columns):
-                found = products[rows] if group is dense else None
-                self._by_precision(mean, variance, observed, rows, asked, found)
-        for rows in _batches(np.where(few | ~needed, 0, self.cells - missing)):
-            self._by_covariance(mean, variance, observed, rows)
+        rows = np.flatnonzero((sizes > 0) & some)
+        if len(rows):
+            self._of_some(mean, variance, observed, rows, asked, products, dense)
+        for rows in _batches(np.where(some, 0, sizes)):
+            found = products if dense[rows[0]] else None
+            self._of_all(mean, variance, observed, rows, found, with_variance=with_variance)
+        for rows in _batches(np.where(few | ~needed, 0, self.cells - missing), columns):
+            self._by_covariance(mean, variance, observed, rows, wanted)
         nothing = np.flatnonzero(missing == self.cells)
         variance[nothing] = np.diagonal(self._covariance)[: self.cells]
         return mean[:, : self.cells], variance
@@ -108,36 +125,127 @@ class Conditional:
             out[seen] = np.linalg.solve(self._covariance[np.ix_(seen, seen)], self._covariance[seen, cell])
         return out
 
-    def _by_precision(
+    def _of_some(
         self,
         mean: Doubles,
         variance: Doubles,
         observed: Bools,
         rows: NDArray[np.int64],
-        wanted: Bools,
-        products: Doubles | None,
+        asked: Bools,
+        products: Doubles,
+        dense: Bools,
     ) -> None:
-        """Fill rows of about the same size; `products` has the precision matrix times their observed values."""
+        """Fill the asked cells of rows of about the same size, by one factor of Cholesky.
+
+        With the asked cells a last, L of P[q, q] = L L' ends with a factor of the precision of a alone, given the
+        observed cells: its inverse W has the variances, the diagonal of W' W. The right-hand side r goes along as
+        one more row, with a number on the diagonal that keeps the whole positive; that row of L is z = inverse(L) r,
+        and the mean is W' z of the asked cells. So what is solved for are the asked cells, and what is factored is
+        half of what `np.linalg.solve` factors.
+
+        Args:
+            mean: float64 [N, D + padding], filled in place.
+            variance: float64 [N, D], filled in place.
+            observed: bool [N, D].
+            rows: int64 [n], of them.
+            asked: bool [D].
+            products: float64 [N, D + padding], the precision matrix times the observed values.
+            dense: bool [N], for which rows these are known; the same for all rows of a size.
+        """
         hole = ~observed[rows]
-        cells, real = _places(hole)
-        if products is None:
-            right = -_products(self._precision, cells, mean[rows])
+        cells, sizes, counts = self._asked_last(hole & ~asked, hole & asked)
+        most = min(int(_widths(counts).max()), cells.shape[1] - 1)
+        solved, spread = np.empty((2, len(rows), most))
+        for part in _batches(sizes):
+            size = int(_rounded(sizes[part[0]]))
+            chosen = cells[part, cells.shape[1] - 1 - size :]
+            which = rows[part]
+            right = -products[which[:, None], chosen] if dense[which[0]] else None
+            for some, lower in self._factors(chosen, mean[which], right):
+                if lower is None:
+                    found = products if right is not None else None
+                    self._of_all(mean, variance, observed, which[some], found, with_variance=True)
+                    counts[part[some]] = 0  # its answer is complete
+                    continue
+                widths = np.minimum(_widths(counts[part[some]]), size)
+                for width in np.unique(widths).tolist():
+                    alike = np.flatnonzero(widths == width)
+                    end = slice(size - width, size)
+                    inverted = np.linalg.inv(lower[alike, end, end])
+                    to = part[some][alike]
+                    solved[to, most - width :] = (lower[alike, size:, end] @ inverted)[:, 0]
+                    spread[to, most - width :] = (inverted**2).sum(axis=1)
+        real = np.arange(most) >= most - counts[:, None]
+        window, found = rows[np.nonzero(real)[0]], cells[:, -1 - most : -1][real]
+        mean[window, found], variance[window, found] = solved[real], spread[real]
+
+    def _factors(
+        self, cells: NDArray[np.int64], vectors: Doubles, right: Doubles | None
+    ) -> Iterator[tuple[NDArray[np.int64], Doubles | None]]:
+        """Yield places of windows, and their factors [n, k + 1, k + 1] with the right-hand sides as last row.
+
+        A window whose matrix is not positive definite in double precision comes alone, with None.
+
+        Args:
+            cells: int64 [n, k + 1] of each window, with one of padding at the end.
+            vectors: float64 [n, D + padding], the windows.
+            right: float64 [n, k + 1]; None: not known yet.
+        """
+        if cells.shape[1] >= _BY_ROWS:
+            system = np.empty((*cells.shape, cells.shape[1]))
+            right_known, right = right is not None, np.empty(cells.shape) if right is None else right
+            for place, chosen in enumerate(cells):
+                matrix_rows = self._precision.take(chosen, axis=0)
+                matrix_rows.take(chosen, axis=1, out=system[place], mode="clip")
+                if not right_known:
+                    right[place] = -(matrix_rows @ vectors[place])
         else:
-            right = -np.take_along_axis(products, cells, axis=1)
-        if wanted.all():
-            place, real_wanted = cells, real
-        else:
-            place, real_wanted = _places(np.pad(wanted, (0, _PADDING))[cells] & real)
-        if place.shape[1] < cells.shape[1] // 2:  # solve for these cells alone
-            unit = np.zeros((*cells.shape, place.shape[1] + 1))
-            window, column = np.nonzero(real_wanted)
-            unit[window, place[window, column], column] = 1.0
-            unit[:, :, -1] = right
-            solution = np.linalg.solve(_parts(self._precision, cells, cells), unit)
-            solved, spread = solution[:, :, -1], np.zeros(cells.shape)
-            at = place[window, column]
-            spread[window, at] = solution[window, at, column]
-        else:
+            system = _parts(self._precision, cells, cells)
+            right = -_products(self._precision, cells, vectors) if right is None else right
+        system[:, -1] = right  # only the lower triangle is read
+        system[:, -1, -1] = _BORDER
+        try:
+            yield np.arange(len(cells)), np.linalg.cholesky(system)
+        except np.linalg.LinAlgError:
+            if len(cells) == 1:
+                yield np.zeros(1, np.int64), None
+                return
+            for one in range(len(cells)):
+                part = slice(one, one + 1)
+                found = self._factors(cells[part], vectors[part], right[part])
+                yield from ((place + one, lower) for place, lower in found)
+
+    def _asked_last(self, rest: Bools, asked: Bools) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Cells [n, k + 1] of each row: padding, the others that are missing, the asked ones, and one of padding.
+
+        Also the numbers [n] of missing and of asked cells.
+        """
+        counts = asked.sum(axis=1)
+        sizes = rest.sum(axis=1) + counts
+        most = int(_rounded(sizes.max()))
+        at, start, end = np.arange(most), (most - sizes)[:, None], (most - counts)[:, None]
+        cells = np.empty((len(rest), most + 1), np.int64)
+        cells[:, :-1] = self.cells + at % (_SPARE - 1)  # each row needs fewer of them
+        cells[:, -1] = self.cells + _SPARE - 1
+        cells[:, :-1][(at >= start) & (at < end)] = np.nonzero(rest)[1]
+        cells[:, :-1][at >= end] = np.nonzero(asked)[1]
+        return cells, sizes, counts
+
+    def _of_all(
+        self,
+        mean: Doubles,
+        variance: Doubles,
+        observed: Bools,
+        rows: NDArray[np.int64],
+        products: Doubles | None,
+        *,
+        with_variance: bool,
+    ) -> None:
+        """Fill all missing cells of rows of about the same size; arguments as for `_of_some`."""
+        cells, real = _places(~observed[rows])
+        found = _products(self._precision, cells, mean[rows]) if products is None else products[rows[:, None], cells]
+        right = -found
+        if with_variance:
             half = cells.shape[1] // 2
             first, rest = cells[:, :half], cells[:, half:]
             solved, spread = solved_with_diagonal(
@@ -146,10 +254,12 @@ class Conditional:
                 _parts(self._precision, rest, rest),
                 right,
             )
-        window, _ = np.nonzero(real)
-        found = cells[real]
-        mean[rows[window], found] = solved[real]
-        variance[rows[window], found] = np.maximum(spread[real], 0.0)
+        else:
+            system = _parts(self._precision, cells, cells)
+            solved = np.asarray(np.linalg.solve(system, right[:, :, None])[:, :, 0], np.float64)
+            spread = np.zeros(cells.shape)
+        window, place = rows[np.nonzero(real)[0]], cells[real]
+        mean[window, place], variance[window, place] = solved[real], np.maximum(spread[real], 0.0)
 
     def _all_products(self, vectors: Doubles, rows: NDArray[np.int64]) -> Doubles:
         """The precision matrix times some of the vectors, [n, D + padding]; other rows have no meaning.
@@ -165,22 +275,25 @@ class Conditional:
             out[part] = (padded @ self._precision)[: len(part)]
         return out
 
-    def _by_covariance(self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64]) -> None:
-        cells, _ = _places(observed[rows])
+    def _by_covariance(
+        self, mean: Doubles, variance: Doubles, observed: Bools, rows: NDArray[np.int64], wanted: Bools | None
+    ) -> None:
+        hole = ~observed[rows]
+        cells, _ = _places(~hole)
+        targets, real = _places(hole if wanted is None else hole & wanted)
         known = np.take_along_axis(mean[rows], cells, axis=1)
-        system = self._covariance[cells[:, :, None], cells[:, None, :]]
-        across = self._covariance[cells, : self.cells]  # [n, o, D]; 0 for padding
+        system = _parts(self._covariance, cells, cells)
+        across = _parts(self._covariance, cells, targets)
         weights = np.linalg.solve(system, across)
         filled = np.einsum("noc,no->nc", weights, known)
-        spread = np.diagonal(self._covariance)[: self.cells] - np.einsum("noc,noc->nc", weights, across)
-        hole = ~observed[rows]
-        mean[rows, : self.cells] = np.where(hole, filled, mean[rows, : self.cells])
-        variance[rows] = np.where(hole, np.maximum(spread, 0.0), 0.0)
+        spread = np.diagonal(self._covariance)[targets] - np.einsum("noc,noc->nc", weights, across)
+        window, found = rows[np.nonzero(real)[0]], targets[real]
+        mean[window, found], variance[window, found] = filled[real], np.maximum(spread[real], 0.0)
 
 
 def _with_padding(matrix: Doubles) -> Doubles:
     size = len(matrix)
-    padded = np.eye(-(-(size + _PADDING) // _TILE) * _TILE)
+    padded = np.eye(-(-(size + _SPARE) // _TILE) * _TILE)
     padded[:size, :size] = matrix
     return padded
 
@@ -218,17 +331,35 @@ def _batches(sizes: NDArray[np.int64], columns: NDArray[np.int64] | None = None)
         sizes: int64 [n], of the systems.
         columns: int64 [n], of their right-hand sides; None: they follow from the sizes.
     """
-    rounded, width = (-(-each // _PADDING) * _PADDING for each in (sizes, sizes if columns is None else columns))
-    for size, column in np.unique(np.stack([rounded, width])[:, rounded > 0], axis=1).T.tolist():
-        rows = np.flatnonzero((rounded == size) & (width == column))
+    key = _rounded(sizes)
+    if columns is not None:
+        key = np.where(key > 0, key << _KEY_BITS | _rounded(columns), 0)
+    order = np.argsort(key, kind="stable")
+    order = order[np.searchsorted(key[order], 1) :]
+    edges = np.flatnonzero(np.diff(key[order])) + 1
+    for rows in np.split(order, edges) if len(order) else ():
+        size = int(_rounded(sizes[rows[0]]))
         at_a_time = max(1, _BLOCK_NUMBERS // size**2)
         yield from (rows[start : start + at_a_time] for start in range(0, len(rows), at_a_time))
+
+
+def _rounded(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of cells, rounded up so that windows of about the same size are solved together."""
+    step = _LEAST_STEP << np.searchsorted(_TWICE_FROM, counts)
+    rounded: NDArray[np.int64] = -(-counts // step) * step
+    return rounded
+
+
+def _widths(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of asked cells, rounded up to powers of 2."""
+    widths: NDArray[np.int64] = np.maximum(1 << np.frexp(counts - 1)[1].astype(np.int64), _LEAST_WIDTH)
+    return widths
 
 
 def _places(wanted: Bools) -> tuple[NDArray[np.int64], Bools]:
     """The wanted cells of each row [n, k], followed by padding where a row has fewer; and which of them are real."""
     counts = wanted.sum(axis=1)
-    width = -(-int(counts.max()) // _PADDING) * _PADDING
+    width = int(_rounded(counts.max()))
     beyond = np.arange(width) - counts[:, None]
     cells, real = wanted.shape[1] + beyond, beyond < 0
     cells[real] = np.nonzero(wanted)[1]

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, WindowShapeError
-from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm, log_bounds
+from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind, carries
 from glaim_stream.imputers.gaussian.tiles import tiles_of
 from glaim_stream.imputers.gaussian.variant import Variant
@@ -182,8 +182,11 @@ def _mixed(form: ClosedForm, window: _Window, end_ms: int, sensor: int, step: in
             parts = _of_variant(variant, part, seen, observed, origins, bins, sensor, at)
             if variant.transform.logarithm.any():
                 value = parts.base + float(parts.contributions.sum())
-                low, high = log_bounds(part, seen, *form.variants[0].fill(part, seen, bins))
-                limited = float(np.clip(value, low[0, sensor, at], high[0, sensor, at])) - value
+                answer, first = np.full(part.shape, value), form.variants[0].fill(part, seen, bins)
+                bounded_value, _ = form.log_room(part, seen, part.shape[2]).bounded(
+                    answer, np.zeros(part.shape), *first
+                )
+                limited = float(bounded_value[0, sensor, at]) - value
         base += weight * parts.base
         bounded += weight * limited
         contributions[:, cut] += weight * parts.contributions

@@ -5,12 +5,14 @@ that are carried. Where C * T is large (see `tiles`), a window is cut into short
 
 Bounds: a filled value leaves the range of its sensor's observed cells by at most the trained range of a window, and a
 silent sensor's value stays within the range of the training. An answer by logarithms leaves the plain one by at most
-four of its deviations, unless it is in the range of the sensor's observed cells.
+four of its deviations, unless it is in the range of the sensor's observed cells (`log_room`).
 
 A window costs O((C T)^2) for the right-hand side and O(q^3) for q missing cells. With one variant and T = 96, one core
 of an Intel Xeon (2 cores under a load of 10, 2026-11-23) fills 9,800 windows/s at C = 8 with 2 % missing, 5,900 with
 5 % and 590 with 30 %; at C = 21 it fills 2,400, 1,300 and 70. A fit on 12,000 windows takes 9 s at C = 8
-(`benchmarks/gaussian.py`). Each further variant costs the same again.
+(`benchmarks/gaussian.py`). Each further variant costs the same again, but for a first one without weight: that is
+computed where a window does not suit the logarithm, or its answer leaves its room. Where few steps are asked for, a
+window needs one factor of Cholesky instead of a solution.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import WindowShapeError
 from glaim_stream.imputers.gaussian import artefact, packing
 from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries, continuous, simple_value
+from glaim_stream.imputers.gaussian.log_room import LogRoom
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.relations import Relations
 from glaim_stream.imputers.gaussian.tiles import tiles_of
@@ -36,7 +39,6 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 _ROWS_AT_A_TIME = 256  # windows; more of them need memory, fewer share less work
-_LOG_DEVIATIONS = 4.0
 LARGEST = 1e100  # of a value that counts; squares of larger ones are infinite
 
 
@@ -206,27 +208,40 @@ class ClosedForm:
     def _mixed(
         self, values: Doubles, observed: Bools, bins: Ints | None, newest: int
     ) -> tuple[Doubles, Doubles, Bools]:
-        """The weighted mean of the variants; the first variant takes the place of those that do not suit a window."""
+        """The weighted mean of the variants; the first variant takes the place of those that do not suit a window.
+
+        Where it has no weight, it is computed for the windows alone that need it.
+        """
         first, *others = self.variants
-        plain = first.fill(values, observed, bins, newest)
         if not others:  # its weight is 1
-            return *plain, np.zeros(len(values), np.bool_)
-        mean, variance = self.weights[0] * plain[0], self.weights[0] * plain[1] ** 2
-        without = np.zeros(len(values), np.bool_)
-        for variant, weight in zip(others, self.weights[1:], strict=True):
+            return *first.fill(values, observed, bins, newest), np.zeros(len(values), np.bool_)
+        hole = ~observed[:, :, self.span - newest :]
+        room = self.log_room(values, observed, newest)
+        by_first = np.full(len(values), self.weights[0] > 0)
+        suited, answers = [], []
+        for variant in others:
             suits = variant.transform.suits(values, observed)
-            without |= ~suits
-            found, spread = plain[0].copy(), plain[1].copy()
-            if suits.any():
-                found[suits], spread[suits] = variant.fill(
-                    values[suits], observed[suits], None if bins is None else bins[suits], newest
-                )
+            answer = _filled(variant, suits, values, observed, bins, newest)
+            by_first |= ~suits
             if variant.transform.logarithm.any():
-                found = np.clip(found, *log_bounds(values, observed, *plain))
-                spread = np.minimum(spread, _LOG_DEVIATIONS * plain[1])
+                by_first |= suits & (room.left_by(*answer) & hole).any(axis=(1, 2))
+            suited.append(suits)
+            answers.append(answer)
+        plain = _filled(first, by_first, values, observed, bins, newest)
+        mean, variance = self.weights[0] * plain[0], self.weights[0] * plain[1] ** 2
+        for variant, weight, suits, (found, spread) in zip(others, self.weights[1:], suited, answers, strict=True):
+            found[~suits], spread[~suits] = plain[0][~suits], plain[1][~suits]
+            if variant.transform.logarithm.any():
+                found[by_first], spread[by_first] = room.taken(by_first).bounded(
+                    found[by_first], spread[by_first], plain[0][by_first], plain[1][by_first]
+                )
             mean += weight * found
             variance += weight * spread**2
-        return mean, np.sqrt(variance), without
+        return mean, np.sqrt(variance), ~np.logical_and.reduce(suited)
+
+    def log_room(self, values: Doubles, observed: Bools, newest: int) -> LogRoom:
+        """Return the room of answers by logarithms to the newest steps of windows [n, C, L]."""
+        return LogRoom.of(values, observed, self.variants[0].least_deviation(values, observed, newest))
 
     def bounds(self, values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
         """Return bounds [n, C, 1] near each sensor's observed cells, or near the training's where there is none."""
@@ -240,12 +255,18 @@ class ClosedForm:
         return low, high
 
 
-def log_bounds(values: Doubles, observed: Bools, mean: Doubles, deviation: Doubles) -> tuple[Doubles, Doubles]:
-    """Return bounds [n, C, k] of an answer by logarithms, given the plain mean and deviation [n, C, k]."""
-    margin = _LOG_DEVIATIONS * deviation
-    least = np.where(observed, values, np.inf).min(axis=2, keepdims=True)
-    most = np.where(observed, values, -np.inf).max(axis=2, keepdims=True)
-    return np.minimum(mean - margin, least), np.maximum(mean + margin, most)
+def _filled(
+    variant: Variant, rows: Bools, values: Doubles, observed: Bools, bins: Ints | None, newest: int
+) -> tuple[Doubles, Doubles]:
+    """The variant's answers to the chosen windows; 0 for others."""
+    if rows.all():
+        return variant.fill(values, observed, bins, newest)
+    mean, deviation = np.zeros((2, *values.shape[:2], newest))
+    if rows.any():
+        mean[rows], deviation[rows] = variant.fill(
+            values[rows], observed[rows], None if bins is None else bins[rows], newest
+        )
+    return mean, deviation
 
 
 def _with_neighbour(values: Doubles, observed: Bools, carried: Doubles) -> tuple[Doubles, Bools]:

@@ -95,3 +95,18 @@ class Variant:
             variance[silent] = np.maximum(variance[silent] - excess, 0.0) + level_variance[silent][:, :, None]
         mean = mean + level[:, :, None]
         return self.transform.back(mean, np.sqrt(variance), scale, bins, kept)
+
+    def least_deviation(self, values: Doubles, observed: Bools, newest: int) -> Doubles:
+        """Return deviations [n, C, newest], sensor units, that no answer of a variant without logarithms is below.
+
+        A variance is the least where all other cells are known. It is 0 for silent sensors, whose level's variance is
+        replaced.
+
+        Args:
+            values: float64 [n, C, L], sensor units; 0 where not observed.
+            observed: bool [n, C, L].
+            newest: number of steps that are needed.
+        """
+        _, scale = self.transform.forward(values, observed, None)
+        least = np.sqrt(self.conditional.least_variance).reshape(values.shape[1:])[:, values.shape[2] - newest :]
+        return np.where(observed.any(axis=2), scale, 0.0)[:, :, None] * least

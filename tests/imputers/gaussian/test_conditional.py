@@ -36,6 +36,41 @@ def test_every_share_of_holes_agrees_with_the_dense_reference(share: float) -> N
         np.testing.assert_allclose(variance[row], expected[1], atol=1e-9)
 
 
+@pytest.mark.parametrize("share", [0.005, 0.02, 0.1, 0.3, 0.45, 0.6, 0.9, 1.0])
+@pytest.mark.parametrize("every", [3, 24])
+@pytest.mark.parametrize("cells", [60, 520])
+def test_wanted_cells_alone_agree_with_the_dense_reference(cells: int, every: int, share: float) -> None:
+    matrix = covariance(cells, 13)
+    rng = np.random.default_rng(14)
+    values = rng.normal(size=(6, cells))
+    observed = rng.random((6, cells)) >= share
+    wanted = np.arange(cells) % every == every - 1
+    mean, variance = Conditional(matrix).fill(np.where(observed, values, np.nan), observed, wanted)
+    for row in range(6):
+        expected = reference(matrix, values[row], observed[row])
+        np.testing.assert_allclose(mean[row, wanted], expected[0][wanted], atol=1e-9)
+        np.testing.assert_allclose(variance[row, wanted], expected[1][wanted], atol=1e-9)
+
+
+@pytest.mark.parametrize("cells", [60, 520])
+def test_a_window_whose_squares_overflow_is_filled_and_costs_no_other_its_bits(cells: int) -> None:
+    matrix, rng = covariance(cells, 15), np.random.default_rng(16)
+    values, observed = rng.normal(size=(5, cells)), rng.random((5, cells)) >= 0.2
+    observed[:] = observed[0]  # all are solved together
+    wanted = np.arange(cells) >= cells - 8
+    observed[:, -2:] = False
+    form = Conditional(matrix)
+    calm = form.fill(values, observed, wanted)
+    huge = values.copy()
+    huge[2] *= 1e160
+    mean, variance = form.fill(huge, observed, wanted)
+    others = [0, 1, 3, 4]
+    np.testing.assert_array_equal(mean[others], calm[0][others])
+    np.testing.assert_array_equal(variance[others], calm[1][others])
+    np.testing.assert_allclose(mean[2, wanted], 1e160 * calm[0][2, wanted], rtol=1e-9)
+    np.testing.assert_allclose(variance[2, wanted], calm[1][2, wanted], rtol=1e-9)
+
+
 @pytest.mark.parametrize("cells", [48, 530])
 @pytest.mark.parametrize("newest", [False, True])
 def test_a_window_has_the_same_bits_in_any_company(cells: int, newest: bool) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from glaim_stream.imputers.gaussian.candidates import BOTH, LOGARITHM, PLAIN
 from glaim_stream.imputers.gaussian.fit import Fitted
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.variant import Variant
 from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
 
 
@@ -54,6 +59,81 @@ def test_steep_growth_at_the_edge_stays_within_the_plain_band(fit_of_growth: Fit
     seen = cut[observed]
     assert found.mean.max() < seen.max() + (seen.max() - seen.min()) + 100.0
     assert np.isfinite(found.deviation).all()
+
+
+def by_logarithms_alone(found: Fitted) -> ClosedForm:
+    """The form with no weight on its plain variant."""
+    plain = next(variant for variant in found.form.variants if not variant.transform.logarithm.any())
+    own = next(variant for variant in found.form.variants if variant.transform.logarithm.any())
+    return replace(found.form, variants=(plain, own), weights=(0.0, 1.0), calibration=1.0)
+
+
+def edges() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """200 windows with holes in their newest 6 steps, the end times, and one that grows steeply among them."""
+    cut, end_ms = windows(growing(9000, seed=3), 200)
+    cut[70] = np.geomspace(1.0, 900.0, STEPS)
+    observed = np.ones(cut.shape, np.bool_)
+    observed[:, :, -6:] = np.random.default_rng(4).random((200, 3, 6)) < 0.5
+    observed[70, :, -6:] = False
+    return cut, observed, end_ms
+
+
+def test_the_plain_variant_is_computed_where_an_answer_by_logarithms_leaves_its_room_and_changes_no_other(
+    fit_of_growth: Fitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = by_logarithms_alone(fit_of_growth)
+    cut, observed, end_ms = edges()
+    plain, own = (variant.fill(cut, observed, None, 6) for variant in form.variants)
+    room = form.log_room(cut, observed, 6)
+    hole = ~observed[:, :, -6:]
+    left = (room.left_by(*own) & hole).any(axis=(1, 2))
+    assert left[70]
+    assert left.sum() <= 120
+    mean, deviation = room.bounded(*own, *plain)
+    computed = []
+    original = Variant.fill
+
+    def counted(variant: Variant, values: np.ndarray, *rest: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+        computed.append((variant.name, len(values)))
+        return original(variant, values, *rest, **options)
+
+    monkeypatch.setattr(Variant, "fill", counted)
+    found = form.fill(cut, observed, end_ms, newest=6)
+    windows_of = dict(computed)
+    assert windows_of == {form.variants[1].name: 200, form.variants[0].name: left.sum()}
+    low, high = form.bounds(cut, observed)
+    np.testing.assert_array_equal(found.mean[hole], np.clip(mean, low, high)[hole])
+    np.testing.assert_allclose(found.deviation[hole], deviation[hole], rtol=1e-12)
+
+
+def test_an_answer_that_leaves_its_room_is_brought_back_to_the_plain_band(fit_of_growth: Fitted) -> None:
+    form = by_logarithms_alone(fit_of_growth)
+    cut, observed, _ = edges()
+    room = form.log_room(cut, observed, 6)
+    plain = form.variants[0].fill(cut, observed, None, 6)
+    huge = np.full(plain[0].shape, 1e30)
+    mean, deviation = room.bounded(huge, huge, *plain)
+    most = np.where(observed, cut, -np.inf).max(axis=2, keepdims=True)
+    np.testing.assert_array_equal(mean, np.maximum(plain[0] + 4.0 * plain[1], most))
+    np.testing.assert_array_equal(deviation, 4.0 * plain[1])
+    assert room.left_by(huge, np.zeros(huge.shape)).all()
+    assert room.left_by(np.broadcast_to(most, huge.shape), huge).all()
+    assert not room.left_by(np.broadcast_to(most, huge.shape), np.zeros(huge.shape)).any()
+
+
+def test_no_plain_deviation_is_below_the_least_one(fit_of_growth: Fitted) -> None:
+    plain = by_logarithms_alone(fit_of_growth).variants[0]
+    cut, observed, _ = edges()
+    observed &= np.random.default_rng(5).random(observed.shape) < np.linspace(0.0, 1.0, 200)[:, None, None]
+    cut[::5] *= 1e-3  # far calmer than in training, so their own deviations scale them
+    observed[3, 1] = False
+    _, deviation = plain.fill(cut, observed, None, 6)
+    least = plain.least_deviation(np.where(observed, cut, 0.0), observed, 6)
+    hole = ~observed[:, :, -6:]
+    assert (deviation >= 0.999 * least)[hole].all()
+    assert (least[3, 1] == 0.0).all()
+    assert least[100::5, 0].max() < 0.01 * np.median(least[101::5, 0])
+    assert (least[150:] > 0.0).all()
 
 
 def test_an_answer_by_logarithms_is_the_median(fit_of_growth: Fitted) -> None:
