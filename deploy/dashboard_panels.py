@@ -57,13 +57,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             kind="stat", warn=1,
         ),
         panel(
-            "Slow batches, last hour", "Share that took longer than 10 s from record to acknowledged row; limit 1 %.",
+            "Error budget left", "Least share of a 30-day error budget that is left, over all objectives.",
             "percentunit",
-            ("max(glaim:output_latency_slow:ratio1h{{of}})", ""), kind="stat", warn=0.01,
+            ("min(glaim:slo_budget:left30d{{of}})", ""), kind="stat", warn=0, low_is_bad=True,
         ),
         panel(
-            "Filled without a model", "Share of filled rows, over ten minutes, made by interpolation or last value.",
-            "percentunit", ("max(glaim:filled_without_model:share10m{{of}})", ""), kind="stat", warn=0.9,
+            "Dark groups", "Groups that send nothing; the outage topic names them.",
+            "short", ("sum(glaim_dark_groups{{of}})", ""), kind="stat", warn=1,
         ),
         panel(
             "Interval coverage", "Share of hidden values inside their interval, over six hours; the target is 90 %.",
@@ -109,6 +109,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 "histogram_quantile(0.99, sum by (le) (rate(glaim_impute_seconds_bucket{{of}}[$__rate_interval])))",
                 "imputed",
             ),
+        ),
+        panel(
+            "Error budget left by objective", "Share of the error budget of 30 days; below 0 it is overdrawn.",
+            "percentunit",
+            ("min by (slo) (glaim:slo_budget:left30d{{of}})", "{{slo}}"), warn=0, low_is_bad=True,
         ),
         panel(
             "Groups", "Groups that have windows; a group that is silent for a whole window is dropped.", "short",

@@ -9,6 +9,9 @@ _WORK_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 
 records = Counter("glaim_records", "Kafka records taken from the input topic")
 readings = Counter("glaim_readings", "Decoded readings that went into windows")
+expected_rows = Counter(
+    "glaim_expected_rows", "Observed rows that the readings must cause, now or when their step closes"
+)
 dropouts = Counter("glaim_dropouts", "Readings without a value: null, NaN or bad quality")
 skewed = Counter("glaim_skewed_readings", "Readings with a time after their record's, within the accepted limit")
 superseded = Counter("glaim_superseded_readings", "Readings replaced by another reading of the same sensor and step")
@@ -92,8 +95,20 @@ output_latency_seconds = Histogram(
     "From the timestamp of a batch's last record to the broker's acknowledgement of its output",
     buckets=_LATENCY_BUCKETS_S,
 )
+timed_rows = Counter(
+    "glaim_timed_rows",
+    "Rows published within GLAIM_TIMELINESS_TARGET_S of the record that closed their step (in_time), or later (late)",
+    ["outcome"],
+)
 watermark_lag_seconds = Gauge(
-    "glaim_watermark_lag_seconds", "Wall time less the newest event time of a partition", ["partition"]
+    "glaim_watermark_lag_seconds",
+    "Wall time less the newest event time of a partition, at glaim_watermark_updated_timestamp_seconds",
+    ["partition"],
+)
+watermark_updated_seconds = Gauge(
+    "glaim_watermark_updated_timestamp_seconds",
+    "When a partition last applied a batch, seconds since the epoch: since then its watermark lag is frozen",
+    ["partition"],
 )
 newest_event_seconds = Gauge(
     "glaim_newest_event_timestamp_seconds", "Newest event time of a partition, seconds since the epoch", ["partition"]
@@ -103,6 +118,10 @@ consumer_lag_records = Gauge(
 )
 input_partitions = Gauge("glaim_input_partitions", "Partitions of the input topic, assigned to this worker or not")
 groups = Gauge("glaim_groups", "Groups with windows in a partition", ["partition"])
+dark_groups = Gauge(
+    "glaim_dark_groups", "Groups of a partition that went dark within 7 days and have not returned", ["partition"]
+)
+speaking_groups = Gauge("glaim_speaking_groups", "Groups with windows in a partition that are not dark", ["partition"])
 known_groups = Gauge(
     "glaim_known_groups",
     "Group names in memory: of windows, and of groups that went less than as many names ago; some 0.2 kB each",
@@ -142,4 +161,14 @@ model_info = Gauge(
     "glaim_model_info",
     "Always 1; the labels are the models and versions whose contracts the worker has read",
     ["model", "version"],
+)
+
+# Removed when a partition moves to another worker; `consumer_lag_records` is kept up to date by the lag watch.
+OF_PARTITIONS = (
+    groups,
+    dark_groups,
+    speaking_groups,
+    watermark_lag_seconds,
+    watermark_updated_seconds,
+    newest_event_seconds,
 )

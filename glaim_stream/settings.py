@@ -297,6 +297,12 @@ class Settings(BaseSettings):
         default=9464, ge=0, le=65535, description="HTTP port of /metrics and /health; 0 chooses a free port"
     )
     metrics_host: str = Field(default="0.0.0.0", description="address to listen on; scrapers run on other hosts")  # noqa: S104
+    timeliness_target_s: float = Field(
+        default=10,
+        gt=0,
+        description="seconds from the time of the record that closes a step to the broker's acknowledgement within "
+        "which a row counts as in time in glaim_timed_rows_total; changes only this count, on which alerts are based",
+    )
     loop_silence_s: float = Field(
         default=60,
         ge=2,

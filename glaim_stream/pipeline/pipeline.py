@@ -179,6 +179,7 @@ class Pipeline:
                         fed.probes,
                         fed.outages,
                         fed.skewed,
+                        fed.expected_rows if fed.last else 0,
                         part.until if fed.last else done,
                     )
                 )

@@ -91,6 +91,7 @@ class ModelWindows:
         self._prober = None if sampling is None else Prober(self.rings, self.rules, sampling)
         self._probes: list[Probes] = []
         self._outages: list[Outage] = []
+        self._expected_rows = 0
 
     def take_probes(self) -> list[Probes]:
         """Return the probe windows made since the last call."""
@@ -101,6 +102,15 @@ class ModelWindows:
         """Return the outages found since the last call."""
         outages, self._outages = self._outages, []
         return outages
+
+    def take_expected_rows(self) -> int:
+        """Return how many observed rows the readings since the last call must cause, now or when their step closes."""
+        expected, self._expected_rows = self._expected_rows, 0
+        return expected
+
+    def dark_groups(self) -> list[int]:
+        """Codes of the groups that have windows and are dark."""
+        return self._outage_tracker.dark()
 
     def feed(
         self, readings: Readings, newest_ms: Ints, all_newest_ms: Ints, all_offsets: Ints
@@ -264,7 +274,9 @@ class ModelWindows:
             chosen = chosen[~empty]
         late = step[chosen] < self._unpublished(rings.closable)
         superseded = len(chosen)
-        superseded -= self._put(readings, step, chosen[~late]).taken
+        open_cells = self._put(readings, step, chosen[~late])
+        superseded -= open_cells.taken
+        self._expected_rows += open_cells.filled
         corrections: list[Closed | None] = []
         # A cell that is corrected twice gets two rows, whether or not both readings arrived in one batch.
         for part in self._without_repeats(readings, step, chosen[late]):
@@ -272,7 +284,9 @@ class ModelWindows:
             superseded -= cells.taken
             # A worker that starts with a corrected catalogue rebuilds its windows with readings that were rejected
             # before and appear in no row. When these are requeued they change nothing but have to be published.
-            corrections.append(correct(rings, self.rules, cells.where(cells.changed | readings.requeued[part])))
+            corrected = cells.where(cells.changed | readings.requeued[part])
+            self._expected_rows += len(corrected.row)
+            corrections.append(correct(rings, self.rules, corrected))
         return corrections, superseded
 
     def _put(self, readings: Readings, step: Ints, chosen: Ints) -> Cells:

@@ -43,13 +43,21 @@ class OutageTracker:
         self._rings, self._rules = rings, rules
         self._active = rings.attach((), np.bool_)  # at the newest step that event time closed
         self._reported_active = rings.attach((), np.bool_)  # by the last event
+        self._has_spoken = rings.attach((), np.bool_)  # at any closed step: a new group is not dark
         self._last_observed = rings.attach((), np.int64)  # step, as known when the wall clock reported an outage
         self._unconfirmed = False  # whether the wall clock reported something that event time has not confirmed
+
+    def dark(self) -> list[int]:
+        """Codes of the groups that have windows and are dark by the last event."""
+        groups = self._rings.groups
+        silent = self._has_spoken.array[: len(groups)] & ~self._reported_active.array[: len(groups)]
+        return [groups[row] for row in np.flatnonzero(silent).tolist()]
 
     def close(self, lookback: LookBack) -> list[Outage]:
         """Find the events of a step that event time closes."""
         now = lookback.group_age <= self._rules.max_gap
         active, reported = self._active.array[: len(now)], self._reported_active.array[: len(now)]
+        self._has_spoken.array[: len(now)] |= now
         changed = np.flatnonzero(now != active)
         events: list[Outage] = []
         if len(changed):
@@ -70,6 +78,7 @@ class OutageTracker:
         """Find the events of a step that the wall clock closes."""
         now = lookback.group_age <= self._rules.max_gap
         reported = self._reported_active.array[: len(now)]
+        self._has_spoken.array[: len(now)] |= now
         changed = np.flatnonzero(now != reported)
         self._last_observed.array[changed] = lookback.step - lookback.group_age[changed]
         reported[changed] = now[changed]

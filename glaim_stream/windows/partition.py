@@ -40,6 +40,7 @@ class FeedResult:
     late_by_ms: NDArray[np.int64]  # [too_late] behind the watermark when each arrived
     dropouts: int = 0  # readings that hold no value
     superseded: int = 0  # readings that changed nothing: repeated, or older than the one that the step holds
+    expected_rows: int = 0  # observed rows that the readings must cause, now or when their step closes
     probes: list[Probes] = field(default_factory=list)  # one per model and step
     outages: list[Outage] = field(default_factory=list)  # model by model, in the order of steps
     refused: Readings = field(default_factory=no_readings)  # of new groups beyond the budget, and therefore not applied
@@ -162,6 +163,7 @@ class PartitionWindows:
                 result.closed, result.probes, result.outages = [], [], []
             late[mine[too_late]] = True
             result.superseded += superseded
+            result.expected_rows += windows.take_expected_rows()
             if closed is not None:
                 result.closed.append(closed)
             result.probes += windows.take_probes()
@@ -259,6 +261,10 @@ class PartitionWindows:
     def rebuild_from(self, next_offset: int) -> int:
         """Lowest offset of the readings that the rows to come depend on; `next_offset` when there is none."""
         return min([next_offset, *(windows.rings.lowest_offset() for windows in self._models)])
+
+    def dark_groups(self) -> list[tuple[int, int]]:
+        """Index of the model and code of each group that has windows and is dark."""
+        return [(index, code) for index, windows in enumerate(self._models) for code in windows.dark_groups()]
 
     @property
     def groups(self) -> int:

@@ -27,10 +27,11 @@ class Cells:
     sensor: Ints
     step: Ints
     changed: NDArray[np.bool_]  # the step now holds this reading, and the cell differs from before
+    filled: int = 0  # number of cells that held no observation before
 
     def where(self, keep: NDArray[np.bool_]) -> Self:
         """The chosen cells."""
-        return type(self)(self.row[keep], self.sensor[keep], self.step[keep], self.changed[keep])
+        return type(self)(self.row[keep], self.sensor[keep], self.step[keep], self.changed[keep], self.filled)
 
     @property
     def taken(self) -> int:
@@ -248,7 +249,8 @@ class Rings:
         changed = ~seen | ~_same_bits(value_before, values[flat]) | (stamp_before != stamps_ms[flat])
         if self.flagged:
             changed |= (Quality.GOOD if quality_before is None else quality_before) != qualities[flat]
-        return Cells(row, sensor.astype(np.int64), step, held & changed)
+        filled = len(np.unique(flat[~seen]))
+        return Cells(row, sensor.astype(np.int64), step, held & changed, filled)
 
     def put_dropouts(self, row: Ints, sensor: NDArray[np.int32], step: Ints) -> None:
         """Record readings that hold no value: a cell without an observation gets the quality BAD."""

@@ -115,6 +115,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
                 outlet_of(tp),
                 rebuilder,
                 batches_in_flight=settings.batches_in_flight,
+                timeliness_target_s=settings.timeliness_target_s,
                 on_crash=crash,
                 confirm=partial(confirm, tp, recently=True),
             )
@@ -146,7 +147,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         log.info("partitions assigned: %s", ", ".join(map(str, sorted(numbers))) or "none")
         for tp in [tp for tp in workers if tp not in assigned]:
             await workers.pop(tp).stop()
-            for gauge in (metrics.groups, metrics.watermark_lag_seconds, metrics.newest_event_seconds):
+            for gauge in metrics.OF_PARTITIONS:
                 gauge.remove(str(tp.partition))
         for worker in workers.values():
             worker.check_position()

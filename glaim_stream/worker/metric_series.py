@@ -43,6 +43,8 @@ def create_series(
         metrics.filled_rows.labels(age)
     for withheld in WITHHELD:
         metrics.withheld_rows.labels(withheld)
+    for outcome in ("in_time", "late"):
+        metrics.timed_rows.labels(outcome)
     for kind in ("dark", "speaks"):
         metrics.outages.labels(kind)
     for rung, model in product(rungs, catalogue.models):

@@ -24,8 +24,10 @@ from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.times import steady_ms
 from glaim_stream.windows.clock import NEVER_MS
 from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.worker.dark_groups import DarkGroups
 from glaim_stream.worker.outlet import Outlet
 from glaim_stream.worker.restore import Rebuilder, TopicRestore
+from glaim_stream.worker.timeliness import Timeliness
 from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue, Work
 
 log = logging.getLogger(__name__)
@@ -59,6 +61,7 @@ class PartitionWorker:
         rebuilder: Rebuilder,
         *,
         batches_in_flight: int,
+        timeliness_target_s: float = 10.0,
         on_crash: Callable[[BaseException], None] = lambda error: None,
         confirm: Callable[[], Awaitable[bool | None]] = _always,
         now_ms: Callable[[], int] = steady_ms,
@@ -72,6 +75,7 @@ class PartitionWorker:
             outlet: publishes output and dead letters.
             rebuilder: reads the input topic again.
             batches_in_flight: most batches that wait between the two tasks.
+            timeliness_target_s: within how many seconds of its record a row counts as in time.
             on_crash: called with an error that ended a task; the worker must not carry on after it.
             confirm: whether a broker says that the partition is still ours; None when no broker answers. The wall
                 clock closes no step without it.
@@ -81,6 +85,9 @@ class PartitionWorker:
         self._pipeline, self._outlet, self._confirm = pipeline, outlet, confirm
         self._now_ms = now_ms
         self._own_commit: Commit | None = None  # the newest one made for the windows at hand
+        self._timeliness = Timeliness(timeliness_target_s)
+        self._dark = DarkGroups(pipeline.index.names)
+        self._counted: PartitionWindows | None = None  # the windows whose dark groups `_dark` has taken over
         restore = TopicRestore(
             pipeline, rebuilder, topic=topic, partition=partition, now_ms=now_ms, own_commit=lambda: self._own_commit
         )
@@ -271,11 +278,31 @@ class PartitionWorker:
             commits = [applied.commit for applied in together if applied.commit is not None]
             if outputs:
                 await self._outlet.publish(outputs, commits[-1] if commits else None)
+            self._count_rows(together, outputs)
             for applied in together:
                 self._answer(applied)
 
     async def _output(self, pending: Pending) -> Output:
-        return (await self._engine.finish(pending)).output
+        output = (await self._engine.finish(pending)).output
+        self._dark.update(pending.applied.outages, self._now_ms())
+        self._count_groups()
+        return output
+
+    def _count_groups(self) -> None:
+        label = str(self._partition)
+        metrics.dark_groups.labels(label).set(len(self._dark))
+        windows = self._engine.windows
+        if windows is not None:
+            metrics.speaking_groups.labels(label).set(windows.groups - len(windows.dark_groups()))
+
+    def _count_rows(self, together: Sequence[Unpublished], outputs: Sequence[Output]) -> None:
+        """Count published rows as in time or late. Those that the wall clock closed have no record to be late after."""
+        works = [applied.work for applied in together if applied.work is not None]
+        if not works and not any(applied.more for applied in together):
+            return
+        rows = sum(message.rows for output in outputs for message in output.messages)
+        stamps = [record.timestamp for work in works for record in work.records]
+        self._timeliness.add(rows, stamps, self._now_ms())
 
     def _answer(self, applied: Unpublished) -> None:
         work, commit = applied.work, applied.commit
@@ -295,6 +322,11 @@ class PartitionWorker:
         label = str(self._partition)
         metrics.groups.labels(label).set(windows.groups)
         metrics.known_groups.set(len(self._pipeline.index))
+        if windows is not self._counted:
+            self._counted = windows
+            self._dark.restart(windows.dark_groups(), self._now_ms())
+        self._count_groups()
+        metrics.watermark_updated_seconds.labels(label).set(self._now_ms() / 1000)
         newest_ms = self.newest_event_ms
         if newest_ms is not None:  # before the first usable reading there is no event time to compare with
             metrics.watermark_lag_seconds.labels(label).set((self._now_ms() - newest_ms) / 1000)

@@ -116,7 +116,7 @@ def test_prometheus_finds_each_pod_once_with_the_job_that_the_rules_use(release:
 def test_disabled_monitoring_is_removed(release: Release) -> None:
     disabled = {"enabled": False}
     release.install(wait=False)
-    assert len(release.all(MONITORING, "PrometheusRule")) == 1
+    assert len(release.all(MONITORING, "PrometheusRule")) == 2
     release.upgrade({"monitoring": {"podMonitor": disabled, "rules": disabled, "dashboard": disabled}}, wait=False)
     assert [release.all(MONITORING, kind) for kind in ("PodMonitor", "ServiceMonitor", "PrometheusRule")] == [
         [],

@@ -120,6 +120,8 @@ def test_probe_and_serve_with_a_real_triton(served: Served) -> None:
     assert code == 1
     assert line.startswith("model no-such-model: ")
 
+    assert served.probe("--patience", "600")[0] == 0  # remembers that all have answered
+
     # The script ends with exec, so the started process is Triton and receives the signals.
     pid = served.process.pid
     assert pid is not None
@@ -147,7 +149,28 @@ def test_probe_and_serve_with_a_real_triton(served: Served) -> None:
     assert served.status("/v2/models/plant-pump/ready") == 200
     assert served.probe("beijing-air")[0] == 0
 
+    # It is out of service, and the server stays: neither a restart nor unready for the other models.
+    for option in (["--live"], ["--patience", "600"]):
+        code, line = served.probe("--timeout", "5", *option)
+        assert code == 0
+        assert line.startswith("model plant-pump: ")
+
+    # A new server is strict until its patience is over: a roll-out must not go on with a bad model.
+    served.admin_file.with_name("admin-answered").unlink()
+    assert served.probe("--timeout", "5", "--patience", "600")[0] == 1
+    assert served.probe("--timeout", "5", "--patience", "0")[0] == 0
+    served.admin_file.with_name("admin-answered").write_text("the secret of an earlier start")
+    assert served.probe("--timeout", "5", "--patience", "600")[0] == 1
+
+    # No model answers at all: a restart is the remedy.
+    for model in MODELS:
+        if model != "plant-pump":
+            os.kill(stub_of(pid, model), signal.SIGKILL)
+    assert served.probe("--timeout", "5", "--live")[0] == 1
+    assert served.probe("--timeout", "5", "--patience", "0")[0] == 1
+
     served.process.kill()
+    assert served.probe("--timeout", "2", "--live")[0] == 1
     code, line = served.probe("--timeout", "2")
     assert code == 1
     assert line.startswith("the models cannot be listed: ")
@@ -158,6 +181,7 @@ def test_cpu_configuration_lacks_only_the_backend(served: Served) -> None:
     """Without the libtorch backend the models cannot load; the server reports no other problem with the file."""
     assert served.wait("expected at least") == "expected at least one ready model, found none"
     assert served.probe()[0] == 1
+    assert served.probe("--live") == (0, "the server responds, and has no ready model")
     log = served.process.log.read_text()
     for model in MODELS:
         assert f"failed to load '{model}' version 1" in log

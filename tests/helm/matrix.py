@@ -229,15 +229,6 @@ _CHANGES: dict[str, Values] = {
             "options": [{"name": "ndots", "value": "2"}],
         },
         "revisionHistoryLimit": 3,
-        "extraObjects": [
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "{{ .Release.Name }}-of-an-object"},
-                "data": {"a": "b"},
-            },
-            'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Release.Name }}-of-a-text"}\ndata: {a: b}\n',
-        ],
         "models": {"source": "objectStore", "objectStore": {"uri": "s3://bucket/models"}},
         "training": {"enabled": True, "model": "plant-pump", "config": CONFIG.read_text()},
         "networkPolicy": {

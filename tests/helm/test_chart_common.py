@@ -11,14 +11,19 @@ if TYPE_CHECKING:
     from tests.helm.conftest import Chart
 
 VALUES = MATRIX["settings of every object"]
-
-
-def own(objects: list[Object]) -> list[Object]:
-    return [each for each in objects if "-of-a" not in each["metadata"]["name"]]
+EXTRA_OBJECTS = [
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "{{ .Release.Name }}-of-an-object"},
+        "data": {"a": "b"},
+    },
+    'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Release.Name }}-of-a-text"}\ndata: {a: b}\n',
+]
 
 
 def test_common_labels_are_on_every_object_and_pod_and_in_no_selector(chart: Chart) -> None:
-    objects = own(chart.render(VALUES))
+    objects = chart.render(VALUES)
     assert len(objects) > 15
     for each in objects:
         labels = each["metadata"]["labels"]
@@ -45,7 +50,7 @@ def test_selectors_do_not_depend_on_common_labels(chart: Chart) -> None:
 
 
 def test_common_annotations_are_on_every_object_beside_its_own(chart: Chart) -> None:
-    objects = own(chart.render(VALUES))
+    objects = chart.render(VALUES)
     for each in objects:
         assert each["metadata"]["annotations"]["owner"] == "plant@example.org"
     tests = [each for each in objects if each["kind"] == "Pod"]
@@ -80,7 +85,8 @@ def test_old_revisions_are_limited(chart: Chart) -> None:
 
 
 def test_extra_objects_are_rendered_as_templates(chart: Chart) -> None:
-    names = {each["metadata"]["name"]: each for each in chart.render(VALUES)}
+    objects = chart.render(merged(SMALLEST, {"extraObjects": EXTRA_OBJECTS}))
+    names = {each["metadata"]["name"]: each for each in objects}
     assert names["demo-of-an-object"]["data"] == {"a": "b"}
     assert names["demo-of-a-text"]["data"] == {"a": "b"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from deploy.cache import CHECKOUT
 from deploy.errors import FetchError
 from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
 from tests.helm.matrix import SMALLEST, merged
+from tests.helm.rendered import environment, worker_pod
 
 if TYPE_CHECKING:
     from tests.helm.conftest import Chart
@@ -36,15 +38,153 @@ def of_kind(objects: list[Object], kind: str) -> list[Object]:
     return [each for each in objects if each["kind"] == kind]
 
 
+def alerting(objects: list[Object]) -> Object:
+    """The PrometheusRule with the alerts."""
+    (rule,) = [each for each in of_kind(objects, "PrometheusRule") if each["metadata"]["name"].endswith("-monitoring")]
+    return rule
+
+
+def rules_by_alert(rule: Object) -> dict[str, list[Object]]:
+    found: dict[str, list[Object]] = {}
+    for each in (each for group in rule["spec"]["groups"] for each in group["rules"] if "alert" in each):
+        found.setdefault(each["alert"], []).append(each)
+    return found
+
+
+def declared(chart: Chart, changes: Object) -> dict[str, Object]:
+    objects = of_kind(chart.render(merged(SMALLEST, changes), [*OPERATOR, "keda.sh/v1alpha1"]), "PrometheusRule")
+    (rule,) = [each for each in objects if each["metadata"]["name"].endswith("-declared")]
+    return {each["record"]: each for group in rule["spec"]["groups"] for each in group["rules"]}
+
+
+def test_release_declares_how_many_workers_and_tritons_should_run(chart: Chart) -> None:
+    objects = chart.render(SMALLEST, OPERATOR)
+    rules = declared(chart, {})
+    workers, tritons = rules["glaim:release:workers_wanted"], rules["glaim:release:tritons_wanted"]
+    assert (workers["expr"], tritons["expr"]) == ("vector(2)", "vector(1)")
+    assert workers["labels"] == {
+        "namespace": "plant",
+        "release": "demo",
+        "statefulset": of_kind(objects, "StatefulSet")[0]["metadata"]["name"],
+    }
+    assert tritons["labels"]["deployment"] == of_kind(objects, "Deployment")[0]["metadata"]["name"]
+    assert declared(chart, {"worker": {"replicas": 0}})["glaim:release:workers_wanted"]["expr"] == "vector(0)"
+    scaled = declared(chart, {"autoscaling": {"kind": "keda", "minReplicas": 3}})
+    assert scaled["glaim:release:workers_wanted"]["expr"] == "vector(3)"
+    outside = {"triton": {"enabled": False, "address": "triton:8001"}}
+    assert "glaim:release:tritons_wanted" not in declared(chart, outside)
+
+
+def test_second_release_of_a_prometheus_renders_its_declaration_alone(chart: Chart) -> None:
+    objects = chart.render(merged(SMALLEST, {"monitoring": {"rules": {"shared": False}}}), OPERATOR)
+    assert [each["metadata"]["name"] for each in of_kind(objects, "PrometheusRule")] == ["demo-glaim-stream-declared"]
+
+
+def test_single_alerts_are_changed_labelled_and_removed(chart: Chart) -> None:
+    changes = {
+        "GlaimInputSilent": {"enabled": False},
+        "GlaimTimelinessBurn": {"severity": "info", "for": "1h", "labels": {"team": "night"}},
+    }
+    values = merged(SMALLEST, {"monitoring": {"rules": {"alerts": changes, "alertLabels": {"team": "plant"}}}})
+    found = rules_by_alert(alerting(chart.render(values, OPERATOR)))
+    usual = rules_by_alert(alerting(chart.render(SMALLEST, OPERATOR)))
+    assert usual.keys() - found.keys() == {"GlaimInputSilent"}
+    for each in found["GlaimTimelinessBurn"]:
+        assert (each["labels"]["severity"], each["labels"]["team"], each["for"]) == ("info", "night", "1h")
+    assert {each["labels"]["burn"] for each in found["GlaimTimelinessBurn"]} == {"fast", "slow", "ticket"}
+    assert found["GlaimWorkersGone"][0]["labels"] == {"severity": "critical", "team": "plant"}
+    assert "GlaimInputQuiet" in chart.rejection(
+        merged(SMALLEST, {"monitoring": {"rules": {"alerts": {"GlaimInputQuiet": {}}}}}), OPERATOR
+    )
+
+
+NAMED = re.compile(r"# ([a-zA-Z ]+)$", re.MULTILINE)
+PROBE_VALUES = {"darkGroups": 7, "darkGroupsPage": 8, "errorRatio": 1.7}
+
+
+def test_every_limit_is_settable_and_every_name_in_a_rule_is_a_value(chart: Chart) -> None:
+    defaults = yaml.safe_load((FILES.parent / "values.yaml").read_text())["monitoring"]
+    named = {
+        name
+        for found in NAMED.findall(_expressions(yaml.safe_load((FILES / "rules.yaml").read_text())))
+        for name in found.split()
+    }
+    budgets = {f"{name}Budget" for name in ("timeliness", "completeness", "availability", "modelShare")}
+    ranges = {"fastShort", "fastLong", "slowShort", "slowLong", "ticketShort", "ticketLong", "readingsRange"}
+    assert named == {*defaults["thresholds"], *budgets, *ranges, "completenessDelay", "minimumEvents"}
+    for name in defaults["thresholds"]:
+        value = PROBE_VALUES.get(name, 0.123 if "Share" in name or name == "coverage" else 123)
+        text = _expressions(
+            alerting(chart.render(merged(SMALLEST, {"monitoring": {"thresholds": {name: value}}}), OPERATOR))["spec"]
+        )
+        assert {line.rsplit("#", 1)[0].split()[-1] for line in text.splitlines() if line.endswith(f"# {name}")} == {
+            str(value)
+        }
+
+
+def _expressions(spec: Object) -> str:
+    return "\n".join(rule["expr"] for group in spec["groups"] for rule in group["rules"])
+
+
+def test_silences_and_ranges_grow_with_the_step_of_the_catalogue(chart: Chart, tmp_path: Path) -> None:
+    models = [
+        {"name": f"m{step_s}", "learn": True, "step_s": step_s, "sensors": [{"id": "a"}]} for step_s in (60, 3600)
+    ]
+    hourly = yaml.safe_dump({"models": models})
+    read = _expressions(alerting(chart.render(merged(SMALLEST, {"catalogue": {"inline": hourly}}), OPERATOR))["spec"])
+    rule = alerting(chart.render(merged(SMALLEST, {"monitoring": {"stepSeconds": 3600}}), OPERATOR))
+    assert _expressions(rule["spec"]) == read
+    assert "> 10800 # silenceSeconds" in read
+    assert "> 3600 # lagSeconds" in read
+    assert "[2h])) # fastShort" in read
+    assert "[3d])) # ticketLong" in read
+    assert "offset 3h)) # ticketLong completenessDelay" in read
+    _accepted(rule, tmp_path)
+
+
+def test_labels_of_clusters_are_kept_by_every_rule_and_declared(chart: Chart, tmp_path: Path) -> None:
+    changes = {"monitoring": {"rules": {"clusterLabels": {"cluster": "eu-1"}}}}
+    rule = alerting(chart.render(merged(SMALLEST, changes), OPERATOR))
+    text = _expressions(rule["spec"])
+    assert "(cluster, namespace, release)" in text
+    assert not re.search(r"\(namespace\b", text)
+    assert declared(chart, changes)["glaim:release:workers_wanted"]["labels"]["cluster"] == "eu-1"
+    _accepted(rule, tmp_path)
+
+
+def _accepted(rule: Object, directory: Path) -> None:
+    try:
+        promtool = find_prometheus().tool
+    except (PrometheusUnavailable, FetchError) as reason:
+        pytest.skip(str(reason))
+    file = directory / "rules.yaml"
+    file.write_text(yaml.safe_dump(rule["spec"]))
+    run = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_objective_that_no_burn_rate_can_reach_is_rejected(chart: Chart) -> None:
+    message = chart.rejection(merged(SMALLEST, {"monitoring": {"objectives": {"modelShare": 0.9}}}), OPERATOR)
+    assert "modelShare" in message
+
+
+def test_workers_count_timely_rows_by_the_target(chart: Chart) -> None:
+    values = merged(SMALLEST, {"monitoring": {"objectives": {"timelinessTargetSeconds": 7}}})
+    assert (
+        environment(worker_pod(chart.render(values))["spec"]["containers"][0])["GLAIM_TIMELINESS_TARGET_S"]["value"]
+        == "7"
+    )
+
+
 def test_monitoring_is_rendered_if_the_operator_is_installed(chart: Chart) -> None:
     kinds = sorted(each["kind"] for each in monitoring_objects(chart.render(SMALLEST, OPERATOR)))
-    assert kinds == ["ConfigMap", "PodMonitor", "PodMonitor", "PrometheusRule"]
+    assert kinds == ["ConfigMap", "PodMonitor", "PodMonitor", "PrometheusRule", "PrometheusRule"]
 
 
 def test_monitoring_without_the_operator_must_be_enabled(chart: Chart) -> None:
     assert monitoring_objects(chart.render(SMALLEST)) == []
     enabled = {"monitoring": {"podMonitor": {"enabled": True}, "rules": {"enabled": True}}}
-    assert len(monitoring_objects(chart.render(merged(SMALLEST, enabled)))) == 3
+    assert len(monitoring_objects(chart.render(merged(SMALLEST, enabled)))) == 4
 
 
 def test_monitoring_can_be_disabled(chart: Chart) -> None:
@@ -92,7 +232,7 @@ def test_monitor_selects_its_pods_and_sets_the_job_that_the_rules_use(kind: str,
 
 
 def test_rules_equal_the_file_and_promtool_accepts_them(chart: Chart, tmp_path: Path) -> None:
-    (rule,) = of_kind(chart.render(SMALLEST, OPERATOR), "PrometheusRule")
+    rule = alerting(chart.render(SMALLEST, OPERATOR))
     assert rule["spec"] == yaml.safe_load((FILES / "rules.yaml").read_text())
     try:
         promtool = find_prometheus().tool
@@ -106,7 +246,7 @@ def test_rules_equal_the_file_and_promtool_accepts_them(chart: Chart, tmp_path: 
 
 def test_every_alert_links_to_the_runbook(chart: Chart) -> None:
     values = merged(SMALLEST, {"monitoring": {"runbookUrl": "https://wiki.example/glaim"}})
-    (rule,) = of_kind(chart.render(values, OPERATOR), "PrometheusRule")
+    rule = alerting(chart.render(values, OPERATOR))
     alerts = [each for group in rule["spec"]["groups"] for each in group["rules"] if "alert" in each]
     assert alerts
     for alert in alerts:

@@ -86,6 +86,13 @@ def test_every_probe_is_a_real_inference_and_liveness_is_slower_than_readiness(c
         command = probe["exec"]["command"]
         assert command[:3] == ["python3", "/opt/glaim/probe.py", "--timeout"]
         assert int(command[3]) == probe["timeoutSeconds"] - 1
+    assert [probe["exec"]["command"][4:] for probe in probes] == [["--live"], ["--live"], []]
+    (changing,) = [
+        each["readinessProbe"]["exec"]["command"][4:]
+        for each in triton_pod(chart.render(MATRIX["existing objects"]))["spec"]["containers"]
+        if each["name"] == "triton"
+    ]
+    assert changing == ["--patience", "120"]
     patience = [probe["periodSeconds"] * probe["failureThreshold"] for probe in probes]
     assert patience[0] >= 300
     assert patience[1] > 3 * patience[2]

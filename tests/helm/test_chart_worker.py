@@ -69,7 +69,8 @@ def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> N
 def test_a_worker_ends_itself_before_the_kubelet_does(
     grace_s: int, own_s: int, chart: Chart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objects = chart.render(merged(SMALLEST, {"worker": {"terminationGracePeriodSeconds": grace_s}}))
+    graces = {"worker": {"terminationGracePeriodSeconds": grace_s}, "triton": {"client": {"deadlineSeconds": 4}}}
+    objects = chart.render(merged(SMALLEST, graces))
     assert from_pod(objects, monkeypatch).stop_grace_s == own_s
 
 

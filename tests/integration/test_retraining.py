@@ -64,7 +64,9 @@ class CronJob:
         training = {"enabled": True, "model": MODEL, "config": config, "device": "cpu", "extraArgs": SMALL}
         training["data"] = {"since": "1d"}
         kafka = {"bootstrapServers": settings.kafka, "inputTopic": settings.input_topic}
-        values.write_text(yaml.safe_dump({"kafka": kafka, "models": {"source": "claim"}, "training": training}))
+        image = {"registry": "registry.example/team"}
+        models = {"source": "claim"}
+        values.write_text(yaml.safe_dump({"image": image, "kafka": kafka, "models": models, "training": training}))
         command = [helm, "template", "plant", CHECKOUT / "helm" / "glaim-stream", "--values", values]
         run = subprocess.run([*command, "--kube-version", "1.34.0"], capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr

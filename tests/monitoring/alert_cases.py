@@ -37,13 +37,17 @@ def silent(alert: str, situation: str, at: str, **series: str) -> Case:
 _OWNED = 'namespace="{}",job_name="{}",owner_kind="CronJob",owner_name="{}"'
 LABELS = {
     "": W0,
+    "declared": COMMON_LABELS + ',statefulset="line-1-worker"',
+    "declared_triton": COMMON_LABELS + ',deployment="line-1-triton"',
+    "statefulset": 'namespace="plant",statefulset="line-1-worker"',
+    "renamed_statefulset": 'namespace="kube-system",exported_namespace="plant",statefulset="line-1-worker"',
+    "late": W0 + ',outcome="late"',
+    "in_time": W0 + ',outcome="in_time"',
     "w1": W1,
     "triton": TRITON,
     "p0": W0 + ',partition="0"',
     "p1": W1 + ',partition="1"',
     "undecodable": W0 + ',cause="undecodable"',
-    "dark": W0 + ',kind="dark"',
-    "speaks": W0 + ',kind="speaks"',
     "rung": W0 + ',imputer="triton",model="pump"',
     "rung1": W1 + ',imputer="triton",model="pump"',
     "other_model": W0 + ',imputer="triton",model="fan"',
@@ -51,8 +55,6 @@ LABELS = {
     "by_blend": W0 + ',method="blend"',
     "by_interpolation": W0 + ',method="interpolation"',
     "observed": W0 + ',method="observed"',
-    "fast": W0 + ',le="10.0"',
-    "any": W0 + ',le="+Inf"',
     "of_model": W0 + ',model="pump",sensor="flow",method="model",position="edge"',
     "of_baseline": W0 + ',model="pump",sensor="flow",method="baseline",position="edge"',
     "asked": W0 + ',model="pump",sensor="flow",position="edge"',
@@ -78,20 +80,56 @@ LABELS = {
 }
 
 
+NAMES = {"workers_wanted": "glaim:release:workers_wanted", "tritons_wanted": "glaim:release:tritons_wanted"}
+
+
 def _named(series: dict[str, str]) -> dict[str, str]:
     out = {}
     for name, values in series.items():
         metric, _, labels = name.partition("__")
-        out[f"{metric}{{{LABELS[labels]}}}"] = values
+        out[f"{NAMES.get(metric, metric)}{{{LABELS[labels]}}}"] = values
     return out
 
 
 CASES = (
     # --- workers
-    fires("GlaimWorkersGone", "the only worker dies", "13m", up="1x9 0x10"),
-    fires("GlaimWorkersGone", "the only worker and its target vanish", "18m", up="1x9 _x10"),
-    silent("GlaimWorkersGone", "one of two dies", "30m", up="1x9 0x30", up__w1="1x40"),
-    silent("GlaimWorkersGone", "the only worker is replaced in a minute", "12m", up="1x9 0x0 1x10"),
+    fires("GlaimWorkersGone", "the only worker dies", "13m", up="1x9 0x10", workers_wanted__declared="1x30"),
+    fires("GlaimWorkersGone", "the worker and its target vanish", "18m", up="1x9", workers_wanted__declared="1x30"),
+    fires("GlaimWorkersGone", "pending since the installation, never an up", "4m", workers_wanted__declared="2x9"),
+    fires("GlaimWorkersGone", "gone for 25 hours", "1510m", up="1x9", workers_wanted__declared="1x1600"),
+    fires(
+        "GlaimWorkersGone", "kube-state-metrics is gone too, and the declaration counts", "60m",
+        up="1x9", workers_wanted__declared="2x90", kube_statefulset_replicas__statefulset="2x9",
+    ),
+    fires(
+        "GlaimWorkersGone", "Prometheus did not run from minute 40 to minute 50", "60m",
+        up="1x9", workers_wanted__declared="1x40 _x10 1x60",
+    ),
+    silent("GlaimWorkersGone", "one of two dies", "30m", up="1x9 0x30", up__w1="1x40", workers_wanted__declared="2x40"),
+    silent(
+        "GlaimWorkersGone", "the only worker is replaced in a minute", "12m", up="1x9 0x0 1x10",
+        workers_wanted__declared="1x30",
+    ),
+    silent(
+        "GlaimWorkersGone", "scaled to 0 on purpose by kubectl", "1510m",
+        up="1x9", workers_wanted__declared="2x1600", kube_statefulset_replicas__statefulset="2x9 0x1600",
+    ),
+    silent(
+        "GlaimWorkersGone", "scaled to 0, and kube-state-metrics is scraped without honor_labels", "60m",
+        up="1x9", workers_wanted__declared="2x90", kube_statefulset_replicas__renamed_statefulset="2x9 0x90",
+    ),
+    silent(
+        "GlaimWorkersGone", "scaled to 0 by worker.replicas", "1510m",
+        up="1x9", workers_wanted__declared="1x9 0x1600",
+    ),
+    silent("GlaimWorkersGone", "the release is removed", "1510m", up="1x9", workers_wanted__declared="1x9"),
+    fires("GlaimWorkersMissing", "one of two is pending", "20m", up="1x30", workers_wanted__declared="2x30"),
+    silent(
+        "GlaimWorkersMissing", "a roll-out of three, two minutes each", "12m",
+        up="1x1 0x1 1x40", up__w1="1x4 0x1 1x40", workers_wanted__declared="2x40",
+    ),
+    fires("GlaimReleaseUndeclared", "the rules were loaded without a declaration", "70m", up="1x90"),
+    silent("GlaimReleaseUndeclared", "declared", "70m", up="1x90", workers_wanted__declared="1x90"),
     fires("GlaimWorkerDown", "one of two is down for 4 minutes", "14m", up="1x9 0x10", up__w1="1x20"),
     silent("GlaimWorkerDown", "a restart of 2 minutes", "13m", up="1x9 0x1 1x10"),
     silent("GlaimWorkerDown", "it flaps: down every other minute", "30m", up="1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1x20"),
@@ -115,69 +153,131 @@ CASES = (
     fires("GlaimWorkerNotReady", "the worker waits for a Triton that never starts", "20m", glaim_health__ready="0x30"),
     silent("GlaimWorkerNotReady", "a rebuild of 4 minutes", "20m", glaim_health__ready="1x9 0x3 1x30"),
     fires("GlaimWorkerFaults", "one fault", "20m", glaim_worker_faults_total="0x9 1x20"),
+    fires(
+        "GlaimWorkerFaults", "counted before the first scrape", "5m",
+        glaim_worker_faults_total="1x20", process_start_time_seconds="0x20",
+    ),
+    fires(
+        "GlaimWorkerFaults", "a crash loop, a start every 3 minutes, each of them after a fault", "20m",
+        glaim_worker_faults_total="1x30", process_start_time_seconds="0+60x30",
+    ),
+    silent(
+        "GlaimWorkerFaults", "a fault of yesterday, before a restart now", "1520m",
+        glaim_worker_faults_total="0x9 1x1490 0x100", process_start_time_seconds="0x1500 90000x100",
+    ),
     silent("GlaimWorkerFaults", "the counter is reset by a restart", "20m", glaim_worker_faults_total="0x9 0x20"),
     silent("GlaimWorkerFaults", "a fault over an hour ago", "90m", glaim_worker_faults_total="0x9 1x90"),
     # --- flow
     fires(
-        "GlaimConsumerLagGrowing", "5 records a second more than the workers answer", "40m",
-        glaim_consumer_lag_records__p0="0+300x60", glaim_consumer_lag_records__p1="0x60",
+        "GlaimConsumerLagGrowing", "60 records a second more than the workers answer", "40m",
+        glaim_consumer_lag_records__p0="0+3600x60", glaim_records_total="0+6000x60",
+    ),
+    silent(
+        "GlaimConsumerLagGrowing", "a ramp that a worker of 14,000 records a second follows", "40m",
+        glaim_consumer_lag_records__p0="1000+10x60", glaim_records_total="0+840000x60",
     ),
     silent(
         "GlaimConsumerLagGrowing", "a restart leaves a backlog of 50,000 records that shrinks", "40m",
-        glaim_consumer_lag_records__p0="0x9 50000-2000x25 0x30",
-    ),
-    silent(
-        "GlaimConsumerLagGrowing", "a fluctuating lag of a few hundred", "40m",
-        glaim_consumer_lag_records__p0="100 300 200 400 100 300 200 400 100 300 200 400 100 300 200 400x40",
+        glaim_consumer_lag_records__p0="0x9 50000-2000x25 0x30", glaim_records_total="0+6000x60",
     ),
     fires(
-        "GlaimWatermarkStalled", "records wait and event time stands still", "40m",
-        glaim_consumer_lag_records__p0="0x9 50+50x40", glaim_newest_event_timestamp_seconds__p0="0+60x10 600x40",
+        "GlaimWatermarkStalled", "records wait and no batch is applied", "40m",
+        glaim_consumer_lag_records__p0="0x9 50+50x40", glaim_watermark_updated_timestamp_seconds__p0="0+60x10 600x40",
     ),
     fires(
-        "GlaimWatermarkStalled", "a rebuild that never ends: no event time at all", "20m",
+        "GlaimWatermarkStalled", "a rebuild that never ends: no batch at all", "20m",
         glaim_consumer_lag_records__p0="500x40",
     ),
     silent(
-        "GlaimWatermarkStalled", "a constant lag while event time advances", "40m",
-        glaim_consumer_lag_records__p0="5000x60", glaim_newest_event_timestamp_seconds__p0="0+60x60",
+        "GlaimWatermarkStalled", "old readings are sent again: batches are applied, event time stands still", "40m",
+        glaim_consumer_lag_records__p0="5000x60", glaim_watermark_updated_timestamp_seconds__p0="0+60x60",
+        glaim_newest_event_timestamp_seconds__p0="600x60",
     ),
     silent(
         "GlaimWatermarkStalled", "no input", "40m",
-        glaim_consumer_lag_records__p0="0x60", glaim_newest_event_timestamp_seconds__p0="0+60x10 600x60",
+        glaim_consumer_lag_records__p0="0x60", glaim_watermark_updated_timestamp_seconds__p0="0+60x10 600x60",
     ),
     fires(
         "GlaimInputSilent", "the gateway is unplugged", "45m",
-        glaim_records_total="0+600x15 9000x60", glaim_consumer_lag_records__p0="0x80",
+        up="1x80", glaim_watermark_updated_timestamp_seconds__p0="0+60x15 900x80",
+        glaim_consumer_lag_records__p0="0x80",
+    ),
+    fires(
+        "GlaimInputSilent", "silent for 25 hours, with a restart of the worker in between", "1520m",
+        up="1x1600", glaim_watermark_updated_timestamp_seconds__p0="0+60x15 900x400",
+        glaim_consumer_lag_records__p0="0x1600",
     ),
     silent(
         "GlaimInputSilent", "the workers hang: records wait", "45m",
-        glaim_records_total="0+600x15 9000x60", glaim_consumer_lag_records__p0="0x15 600+600x60",
+        up="1x80", glaim_watermark_updated_timestamp_seconds__p0="0+60x15 900x80",
+        glaim_consumer_lag_records__p0="0x15 600+600x60",
     ),
     silent(
         "GlaimInputSilent", "newly installed, no input yet", "45m",
-        glaim_records_total="0x80", glaim_consumer_lag_records__p0="0x80",
+        up="1x80", glaim_records_total="0x80", glaim_consumer_lag_records__p0="0x80",
     ),
     silent(
-        "GlaimInputSilent", "the counter is reset by a restart", "45m",
-        glaim_records_total="0+600x15 0+600x60", glaim_consumer_lag_records__p0="0x80",
+        "GlaimInputSilent", "the release is removed", "1510m",
+        up="1x15", glaim_watermark_updated_timestamp_seconds__p0="0+60x15", glaim_consumer_lag_records__p0="0x15",
     ),
     fires(
-        "GlaimOutputLatencyBurn", "a fifth of the batches is late for an hour", "60m",
-        glaim_output_latency_seconds_bucket__fast="0+48x90", glaim_output_latency_seconds_count="0+60x90",
+        "GlaimTimelinessBurn", "a fifth of the rows is late for an hour", "60m",
+        glaim_timed_rows_total__late="0+12x90", glaim_timed_rows_total__in_time="0+48x90",
     ),
     fires(
-        "GlaimOutputLatencyBurn", "a tenth is late for six hours: the slow burn alone", "360m",
-        glaim_output_latency_seconds_bucket__fast="0+54x400", glaim_output_latency_seconds_count="0+60x400",
+        "GlaimTimelinessBurn", "a tenth is late for six hours: the slow burn alone", "360m",
+        glaim_timed_rows_total__late="0+6x400", glaim_timed_rows_total__in_time="0+54x400",
     ),
     silent(
-        "GlaimOutputLatencyBurn", "late for 5 minutes after a restart", "315m",
-        glaim_output_latency_seconds_bucket__fast="0+60x300 18000x5 18060+60x40",
-        glaim_output_latency_seconds_count="0+60x345",
+        "GlaimTimelinessBurn", "one of the ten rows of an hour is late, at night", "300m",
+        glaim_timed_rows_total__late="0x250 1x200", glaim_timed_rows_total__in_time="0x5 1x5 2x5 3x5 4x5 5x5 6x400",
     ),
     silent(
-        "GlaimOutputLatencyBurn", "0.5 % of the batches are late", "360m",
-        glaim_output_latency_seconds_bucket__fast="0+597x400", glaim_output_latency_seconds_count="0+600x400",
+        "GlaimTimelinessBurn", "0.5 % of the rows are late", "360m",
+        glaim_timed_rows_total__late="0+3x400", glaim_timed_rows_total__in_time="0+597x400",
+    ),
+    silent(
+        "GlaimTimelinessBurn", "no rows at night", "360m",
+        glaim_timed_rows_total__late="5x400", glaim_timed_rows_total__in_time="60000x400",
+    ),
+    fires(
+        "GlaimCompletenessBurn", "one reading in twenty does not come out", "120m",
+        glaim_expected_rows_total="0+600x200", glaim_rows_total__observed="0+570x200",
+    ),
+    silent(
+        "GlaimCompletenessBurn", "the morning: readings double within an hour, rows follow three minutes later", "240m",
+        glaim_expected_rows_total="0+300x120 36000+600x200", glaim_rows_total__observed="0x3 0+300x120 36000+600x200",
+    ),
+    silent(
+        "GlaimCompletenessBurn", "a restart: the counters begin again, the rows of the open steps come twice", "240m",
+        glaim_expected_rows_total="0+600x100 0+600x200", glaim_rows_total__observed="0x3 0+600x97 1800+600x200",
+    ),
+    silent(
+        "GlaimCompletenessBurn", "a new installation: the first rows come after three minutes", "30m",
+        glaim_expected_rows_total="0+600x60", glaim_rows_total__observed="0x3 0+600x60",
+    ),
+    fires(
+        "GlaimAvailabilityBurn", "no worker for ten minutes", "80m",
+        glaim_input_partitions="2x59 _x10 2x60", glaim_consumer_lag_records__p0="0x59 _x10 0x60",
+        glaim_consumer_lag_records__p1="0x59 _x10 0x60", workers_wanted__declared="1x200",
+    ),
+    silent(
+        "GlaimAvailabilityBurn", "the only worker is replaced in two minutes", "80m",
+        glaim_input_partitions="2x59 _x1 2x60", glaim_consumer_lag_records__p0="0x59 _x1 0x60",
+        glaim_consumer_lag_records__p1="0x59 _x1 0x60", workers_wanted__declared="1x200",
+    ),
+    fires(
+        "GlaimModelShareBurn", "interpolation fills nearly everything", "60m",
+        glaim_rows_total__by_interpolation="0+570x90", glaim_rows_total__by_model="0+30x90",
+    ),
+    silent(
+        "GlaimModelShareBurn", "interpolation fills one hole in fifty", "360m",
+        glaim_rows_total__by_interpolation="0+12x400", glaim_rows_total__by_blend="0+588x400",
+    ),
+    silent(
+        "GlaimModelShareBurn", "no holes", "60m",
+        glaim_rows_total__by_interpolation="0x90", glaim_rows_total__by_model="0x90",
+        glaim_rows_total__observed="0+90x90",
     ),
     fires("GlaimPublishRetries", "the broker is down", "20m", glaim_publish_retries_total="0x9 6+6x30"),
     silent("GlaimPublishRetries", "a rolling restart of the broker", "20m", glaim_publish_retries_total="0x9 8x30"),
@@ -246,16 +346,32 @@ CASES = (
         glaim_readings_total="0+6000x90", glaim_late_readings_total="0x20 900x90",
     ),
     fires(
-        "GlaimGroupsDark", "ten of a hundred groups at once", "20m",
-        glaim_groups__p0="100x60", glaim_outages_total__dark="0x9 10x60", glaim_outages_total__speaks="0x70",
+        "GlaimDeadLetterSeen", "the first one, counted before the first scrape", "5m",
+        glaim_dead_letters_total__undecodable="1x20", process_start_time_seconds="0x20",
     ),
     silent(
-        "GlaimGroupsDark", "ten of a hundred groups, which return", "20m",
-        glaim_groups__p0="100x60", glaim_outages_total__dark="0x9 10x60", glaim_outages_total__speaks="0x12 10x60",
+        "GlaimDeadLetterSeen", "those of yesterday", "1500m",
+        glaim_dead_letters_total__undecodable="0x9 7x1600", process_start_time_seconds="0x1600",
+    ),
+    fires(
+        "GlaimGroupsDark", "one of eight pumps", "30m",
+        glaim_dark_groups__p0="0x9 1x60", glaim_speaking_groups__p0="7x70",
     ),
     silent(
-        "GlaimGroupsDark", "one of a hundred groups", "20m",
-        glaim_groups__p0="100x60", glaim_outages_total__dark="0x9 1x60", glaim_outages_total__speaks="0x70",
+        "GlaimGroupsDark", "a pump that returns after ten minutes", "40m",
+        glaim_dark_groups__p0="0x9 1x10 0x60", glaim_speaking_groups__p0="8x90",
+    ),
+    fires(
+        "GlaimManyGroupsDark", "3,000 of 10,000", "25m",
+        glaim_dark_groups__p0="1x9 3001x60", glaim_speaking_groups__p0="9999x9 6999x60",
+    ),
+    silent(
+        "GlaimManyGroupsDark", "one of eight pumps", "60m",
+        glaim_dark_groups__p0="0x9 1x60", glaim_speaking_groups__p0="8x9 7x60",
+    ),
+    silent(
+        "GlaimManyGroupsDark", "one of two pumps", "60m",
+        glaim_dark_groups__p0="0x9 1x60", glaim_speaking_groups__p0="2x9 1x60",
     ),
     # --- quality
     fires("GlaimImputerUnavailable", "Triton is down for 6 minutes", "16m", glaim_imputer_state__rung="0x9 2 1 2x20"),
@@ -272,26 +388,6 @@ CASES = (
     fires(
         "GlaimImputerUnavailable", "one of two models is missing", "20m",
         glaim_imputer_state__rung="0x30", glaim_imputer_state__other_model="2x30",
-    ),
-    fires(
-        "GlaimFallbackShareHigh", "interpolation fills nearly everything", "40m",
-        glaim_rows_total__by_interpolation="0+570x60", glaim_rows_total__by_model="0+30x60",
-        glaim_rows_total__observed="0+9000x60",
-    ),
-    silent(
-        "GlaimFallbackShareHigh", "Triton is down, which another alert reports", "40m",
-        glaim_rows_total__by_interpolation="0+570x60", glaim_rows_total__by_model="0+30x60",
-        glaim_imputer_state__rung="2x60",
-    ),
-    silent(
-        "GlaimFallbackShareHigh", "interpolation fills half", "40m",
-        glaim_rows_total__by_interpolation="0+300x60", glaim_rows_total__by_blend="0+300x60",
-        glaim_rows_total__observed="0+9000x60",
-    ),
-    silent(
-        "GlaimFallbackShareHigh", "no holes", "40m",
-        glaim_rows_total__by_interpolation="0x60", glaim_rows_total__by_model="0x60",
-        glaim_rows_total__observed="0+9000x60",
     ),
     fires(
         "GlaimModelWorseThanBaseline", "the model has become worse than the baseline", "120m",
@@ -326,7 +422,9 @@ CASES = (
     fires("GlaimContractUnusable", "a version is rejected", "20m", glaim_contract_reads_total__refused="0x9 1x60"),
     silent("GlaimContractUnusable", "a version is read", "20m", glaim_contract_reads_total__read="0x9 1x60"),
     # --- Triton
-    fires("GlaimTritonDown", "Triton is down for 4 minutes", "14m", up__triton="1x9 0x10"),
+    fires("GlaimTritonDown", "Triton is down for 6 minutes", "16m", up__triton="1x9 0x10"),
+    fires("GlaimTritonDown", "pending since the installation", "10m", tritons_wanted__declared_triton="1x30"),
+    silent("GlaimTritonDown", "no Triton is wanted", "30m", up="1x30"),
     silent("GlaimTritonDown", "Triton is replaced within 2 minutes", "13m", up__triton="1x9 0x1 1x10"),
     fires(
         "GlaimTritonQueueing", "half a second in the queue per request", "30m",

@@ -204,7 +204,7 @@ def _prometheus_configuration(
     rules.write_text(yaml.safe_dump(shortened_rules()))
     configuration: dict[str, Any] = yaml.safe_load((CONFIGURATIONS / "prometheus.yml").read_text())
     configuration["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "500ms"}
-    configuration["rule_files"] = [str(rules)]
+    configuration["rule_files"] = [str(rules), str(CONFIGURATIONS / "release.yaml")]
     configuration["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [alertmanager.address]
     addresses = {
         "glaim-stream-worker": f"{LOOPBACK}:{settings.metrics_port}",

@@ -14,7 +14,7 @@ from glaim_stream.commands.main import app
 from tests.monitoring.system import RULES
 
 RUNBOOK = CHECKOUT / "docs" / "runbook.md"
-PARTS = ("Means", "Lost", "Look", "Do")
+PARTS = ("Means", "Lost", "Severity", "Look", "Do")
 
 
 def sections() -> dict[str, str]:
@@ -42,6 +42,13 @@ def test_the_runbook_has_exactly_one_section_per_alert() -> None:
 @pytest.mark.parametrize(("name", "text"), sections().items(), ids=sections())
 def test_each_section_states_meaning_loss_diagnosis_and_action(name: str, text: str) -> None:
     assert tuple(re.findall(r"^- \*\*(\w+)\*\* \S", text, flags=re.MULTILINE)) == PARTS
+
+
+@pytest.mark.parametrize("name", sections())
+def test_each_section_argues_every_severity_of_its_alert(name: str) -> None:
+    (argument,) = re.findall(r"^- \*\*Severity\*\* (.*?)(?=^- \*\*)", sections()[name], flags=re.MULTILINE | re.DOTALL)
+    given = {rule["labels"]["severity"] for rule in alerts() if rule["alert"] == name}
+    assert {word for word in ("critical", "warning", "info") if re.search(rf"\b{word}\b", argument)} == given
 
 
 def test_links_within_the_page_resolve() -> None:

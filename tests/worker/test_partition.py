@@ -313,7 +313,7 @@ def gauge(name: str) -> float | None:
 
 
 async def test_event_time_metrics_appear_with_the_first_usable_reading() -> None:
-    for metric in (metrics.watermark_lag_seconds, metrics.newest_event_seconds, metrics.groups):
+    for metric in metrics.OF_PARTITIONS:
         metric.clear()
     async with bench() as it:
         it.now_ms[0] = 61_500
@@ -323,7 +323,30 @@ async def test_event_time_metrics_appear_with_the_first_usable_reading() -> None
         await it.work(steps(59, 60, first_offset=1))
         assert (gauge("watermark_lag_seconds"), gauge("newest_event_timestamp_seconds")) == (1.5, 60)
         assert gauge("groups") == 1
+        assert gauge("watermark_updated_timestamp_seconds") == 61.5
+        it.now_ms[0] = 100_000
+        assert gauge("watermark_lag_seconds") == 1.5, "as of the last batch"
         assert REGISTRY.get_sample_value("glaim_known_groups") == 1
+
+
+async def test_dark_groups_are_counted_until_they_return_and_new_ones_are_not() -> None:
+    """
+    g0  speaks at 0 and 1, is silent for longer than max_gap, and for longer than its window of 8 steps
+    g1  speaks all the time
+    """
+    gap = RULES.models[0].max_gap
+    async with bench() as it:
+        await it.work(steps(0, 1))
+        assert gauge("dark_groups") == 0, "no step of a new group is closed"
+        await it.work(steps(*range(1, gap + 8), first_offset=2, group="g1"))
+        await settle()
+        assert (gauge("dark_groups"), gauge("speaking_groups")) == (1, 1)
+        await it.work(steps(*range(gap + 8, gap + 60), first_offset=100, group="g1"))
+        await settle()
+        assert (gauge("dark_groups"), gauge("groups")) == (1, 1), "its windows are gone"
+        await it.work(steps(gap + 60, gap + 61, gap + 62, first_offset=200))
+        await settle()
+        assert gauge("dark_groups") == 0
 
 
 async def test_output_latency_runs_from_the_last_record_of_a_batch_to_the_acknowledgement() -> None:

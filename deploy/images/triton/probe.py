@@ -4,6 +4,9 @@
     probe.py                    all models that the server lists as ready
     probe.py plant-pump         these models, ready or not
     probe.py --timeout 2        seconds per request
+    probe.py --live             fails only if a restart may help: the server does not respond, or no ready model answers
+    probe.py --patience 120     after all models have answered once, or 120 s after the start, a model that fails is out
+                                of service and the others decide: one bad version must not take the good ones down
 
 Triton's health endpoints return 200 even if the process of a model is dead, so the probe sends what a client sends. The
 window contains zeros with nothing observed: the smallest request, and an edge case that models tend to get wrong.
@@ -16,6 +19,7 @@ import json
 import math
 import os
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -90,12 +94,32 @@ def _secret() -> str:
     return path.read_text().strip() if path.is_file() else ""
 
 
+def _patience_is_over(patience_s: float, *, all_answer: bool) -> bool:
+    """Whether a model that fails is out of service; remembers, by the server's secret, that all models have answered.
+
+    The secret is new at each start of the server, and its file is as old as the server.
+    """
+    file = Path(os.environ.get("GLAIM_ADMIN_FILE", ADMIN_FILE))
+    if not file.is_file():
+        return False
+    answered = file.with_name(file.name + "-answered")
+    secret = file.read_text()
+    if all_answer:
+        answered.write_text(secret)
+        return True
+    if answered.is_file() and answered.read_text() == secret:
+        return True
+    return time.time() - file.stat().st_mtime > patience_s
+
+
 def main() -> int:
     """Probe the models and print the result."""
     parser = argparse.ArgumentParser(description="Run an inference with each model of a Triton server.")
     parser.add_argument("models", nargs="*", metavar="MODEL", help="default: all models that the server lists as ready")
     parser.add_argument("--url", default="http://localhost:8000", help="default: %(default)s")
     parser.add_argument("--timeout", type=float, default=5.0, help="seconds per request (default: %(default)s)")
+    parser.add_argument("--live", action="store_true", help="fail only if a restart of the server may help")
+    parser.add_argument("--patience", type=float, help="seconds after which a failing model is out of service")
     given = parser.parse_args()
     server = Server(given.url, given.timeout, _secret())
     try:
@@ -103,6 +127,9 @@ def main() -> int:
     except NotServedError as error:
         print(f"the models cannot be listed: {error}")
         return 1
+    if not models and given.live:  # none could be loaded: a restart would load the same files
+        print("the server responds, and has no ready model")
+        return 0
     if not models:
         print("expected at least one ready model, found none")
         return 1
@@ -113,7 +140,9 @@ def main() -> int:
         except NotServedError as error:
             problems.append(f"model {model}: {error}")
     print("; ".join(problems) or f"{len(models)} served: {', '.join(models)}")
-    return 1 if problems else 0
+    over = given.patience is not None and _patience_is_over(given.patience, all_answer=not problems)
+    some_suffice = given.live or over
+    return 1 if len(problems) == len(models) or (problems and not some_suffice) else 0
 
 
 if __name__ == "__main__":

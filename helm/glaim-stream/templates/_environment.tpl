@@ -30,6 +30,8 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.kafka.lingerMilliseconds | int64 | quote }}
 - name: GLAIM_MAX_MESSAGE_BYTES
   value: {{ .Values.kafka.maxMessageBytes | int64 | quote }}
+- name: GLAIM_TIMELINESS_TARGET_S
+  value: {{ .Values.monitoring.objectives.timelinessTargetSeconds | quote }}
 {{ include "glaim-stream.model.env" . }}
 {{ include "glaim-stream.tritonClient.env" . | trim }}
 - name: GLAIM_TRITON_DEADLINE_S

@@ -41,12 +41,13 @@ each start.
 
 {{/*
 A probe. Its timeout is a second shorter than the kubelet's, so that it can report what failed. Takes the values of the
-probe.
+probe as "probe", and more arguments as "more".
 */}}
 {{- define "glaim-stream.triton.probe" -}}
+{{- $command := concat (list "python3" "/opt/glaim/probe.py" "--timeout" (max 1 (sub (int64 .probe.timeoutSeconds) 1) | toString)) .more -}}
 exec:
-  command: [python3, /opt/glaim/probe.py, --timeout, {{ max 1 (sub (int64 .timeoutSeconds) 1) | quote }}]
-{{ toYaml . }}
+  command: {{ $command | toJson }}
+{{ toYaml .probe }}
 {{- end }}
 
 {{/*
