@@ -11,7 +11,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 def images(release: Release, component: str) -> set[str]:
-    return {container["image"] for pod in release.pods(component) for container in pod["spec"]["containers"]}
+    """The images of a component's pods, without the registry."""
+    found = {container["image"] for pod in release.pods(component) for container in pod["spec"]["containers"]}
+    return {image.removeprefix("registry.example/team/") for image in found}
 
 
 def identities(release: Release, component: str) -> set[str]:

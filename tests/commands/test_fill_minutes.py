@@ -90,6 +90,7 @@ def test_the_copy_that_is_trained_on_holds_the_readings_and_no_more(tmp_path: Pa
     np.testing.assert_allclose(series.values[0, 1] + centre[1], first[1])
 
 
+@pytest.mark.slow  # quicker: tests/tables/test_network.py
 @pytest.mark.timeout(300)
 def test_the_minutes_are_kept_scores_included_and_the_file_is_filled(tmp_path: Path) -> None:
     pytest.importorskip("torch")

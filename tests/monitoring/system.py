@@ -32,14 +32,19 @@ SPEEDUP = 60  # a minute of the rules takes a second here
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+# Seconds that an expression compares with an elapsed time. A release's first hour, without objectives, stays an hour.
+ELAPSED = re.compile(r"(?<=updated_timestamp_seconds > )\d+|(?<=\[1h\]\) < )\d+")
+
+
 def shortened(text: str) -> str:
-    """Divide a duration, or the windows of an expression, by `SPEEDUP`, to at least 2 s."""
+    """Divide a duration, or the windows and elapsed times of an expression, by `SPEEDUP`, to at least 2 s."""
 
     def shorter(found: re.Match[str]) -> str:
         return f"{max(2, int(found[1]) * UNIT_S[found[2]] // SPEEDUP)}s"
 
     if re.fullmatch(r"\d+[smhd]", text):
         return re.sub(r"(\d+)([smhd])", shorter, text)
+    text = ELAPSED.sub(lambda found: str(int(found[0]) // SPEEDUP), text)
     return re.sub(r"(?<=\[)(\d+)([smhd])(?=\])", shorter, text)
 
 
@@ -121,7 +126,7 @@ class System:
         yield
         wait_until(
             lambda: self.webhook.names("resolved") >= alerts,
-            60,
+            90,  # an hour of the rules and half of one
             "the alerts to resolve",
             lambda: self.webhook.notifications,
         )

@@ -30,7 +30,7 @@ def test_a_killed_worker_fires_workers_gone_until_it_restarts(system: System) ->
 
 
 def test_a_gateway_with_a_new_format_fires_dead_letters_rising(system: System) -> None:
-    expected = {"GlaimDeadLettersRising"}
+    expected = {"GlaimDeadLettersRising", "GlaimDeadLetterSeen"}
     stop_sending = threading.Event()
 
     def send_unusable_records() -> None:

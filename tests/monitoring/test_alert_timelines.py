@@ -62,6 +62,7 @@ def _firing(promtool: Path, rules: Path, numbers: Sequence[int], every: int) -> 
     return found
 
 
+@pytest.mark.slow  # quicker: the shorter cases of tests/monitoring/test_alerts.py
 @pytest.mark.parametrize("number", range(len(TIMELINES)), ids=lambda n: f"{TIMELINES[n].alert} {TIMELINES[n].burn}")
 def test_an_alert_fires_in_time_keeps_firing_and_clears(number: int, firing: dict[int, set[int]]) -> None:
     each: Timeline = TIMELINES[number]
