@@ -168,6 +168,7 @@ class TritonImputer:
         end_s = loop.time() + self._deadline_s
         pauses = pauses_s(_FIRST_PAUSE_S, longest_s=self._deadline_s)
         tries = 0
+        refused: InferenceServerException | None = None  # says more than the deadline that cuts off the next try
         while True:
             tries += 1
             left_s = end_s - loop.time()
@@ -186,7 +187,9 @@ class TritonImputer:
                     continue
                 if error.status() not in (_UNREACHABLE, _NOT_SERVED, *_TOKEN_REFUSED) and not elsewhere:
                     kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
-                    raise kind(f"{self._url}: {error}") from error
+                    raise kind(f"{self._url}: {self._access.explained(refused or error)}") from error
+                if error.status() in _TOKEN_REFUSED:
+                    refused = error
                 pause_s = next(pauses)
                 if loop.time() + pause_s >= end_s:
                     if error.status() == _UNREACHABLE:  # otherwise the connection works, and serves the other models

@@ -31,8 +31,9 @@ def test_every_pod_is_monitored_if_the_operator_is_installed(release: Release) -
     assert monitored == {pod["metadata"]["name"] for pod in release.pods()}
     ports = {port["name"] for pod in release.pods() for item in pod["spec"]["containers"] for port in item["ports"]}
     assert {endpoint["port"] for monitor in monitors for endpoint in monitor["spec"]["podMetricsEndpoints"]} <= ports
-    (rules,) = release.all(OPERATOR, "PrometheusRule")
-    assert sum(len(group["rules"]) for group in rules["spec"]["groups"]) > 5
+    rules = {each["metadata"]["name"]: each["spec"]["groups"] for each in release.all(OPERATOR, "PrometheusRule")}
+    assert set(rules) == {"plant-glaim-stream-declared", "plant-glaim-stream-monitoring"}
+    assert sum(len(group["rules"]) for group in rules["plant-glaim-stream-monitoring"]) > 5
     assert release.one("v1", "ConfigMap", DASHBOARD) is not None
 
 
