@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.record import Record
 from deploy.cache import CHECKOUT
 from deploy.demo.scenario import Scenario, beijing
 from glaim_stream.build import create_pipeline
@@ -44,15 +45,6 @@ _BATCH = 600
 Imputer = Literal["gaussian", "local"]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class _Record:
-    value: bytes
-    offset: int
-    timestamp: int
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,14 +76,14 @@ def streams(source: Source, deviation: Doubles, seed: int) -> Streams:
     return Streams(clean, spiked, spikes, source.where(mask))
 
 
-def records(source: Source) -> list[_Record]:
+def records(source: Source) -> list[Record]:
     """One record for each group and step."""
     steps: dict[tuple[int, str], dict[str, float]] = {}
     for cell, time_ms, value in zip(source.cell.tolist(), source.time_ms.tolist(), source.value.tolist(), strict=True):
         group, sensor = source.cells[cell]
         steps.setdefault((time_ms, group), {})[sensor] = value
     return [
-        _Record(json.dumps({"group": group, "ts": time_ms, "values": values}).encode(), offset, time_ms)
+        Record(json.dumps({"group": group, "ts": time_ms, "values": values}).encode(), offset, time_ms)
         for offset, ((time_ms, group), values) in enumerate(steps.items())
     ]
 

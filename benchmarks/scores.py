@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import json
 import time
-from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
@@ -20,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.record import Record
 from deploy.cache import CHECKOUT
 from deploy.triton import triton_from_environment
 from glaim_stream import metrics
@@ -33,15 +33,6 @@ _BATCH = 2_000
 _DROPPED = 0.02  # share of the readings; each hole needs a window twice
 
 
-@dataclass(frozen=True)
-class _Record:
-    value: bytes
-    offset: int
-    timestamp: int
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
-
-
 class Cost(TypedDict):
     """The cost of one pass."""
 
@@ -52,11 +43,11 @@ class Cost(TypedDict):
     side_windows: int
 
 
-def plant_records(groups: int, steps: int) -> list[_Record]:
+def plant_records(groups: int, steps: int) -> list[Record]:
     """One record per group and step."""
     plant = simulate(steps / 1440, groups=groups, seed=3)
     shown = np.random.default_rng(3).random(plant.values.shape) >= _DROPPED
-    out: list[_Record] = []
+    out: list[Record] = []
     for step, ts in enumerate(plant.times_ms.tolist()):
         for row, group in enumerate(plant.groups):
             values = {
@@ -64,11 +55,11 @@ def plant_records(groups: int, steps: int) -> list[_Record]:
                 for place, sensor in enumerate(plant.sensor_ids)
                 if shown[row, place, step]
             }
-            out.append(_Record(json.dumps({"group": group, "ts": ts, "values": values}).encode(), len(out), ts))
+            out.append(Record(json.dumps({"group": group, "ts": ts, "values": values}).encode(), len(out), ts))
     return out
 
 
-async def run(settings: Settings, records: list[_Record]) -> Cost:
+async def run(settings: Settings, records: list[Record]) -> Cost:
     """Process all records once, batch by batch."""
     pipeline, ladder = create_pipeline(settings)
     windows, scores = pipeline.windows(), pipeline.scores()

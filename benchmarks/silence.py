@@ -13,12 +13,12 @@ import json
 import resource
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.record import Record
 from glaim_stream.catalogue import Catalogue, parse_catalogue
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.decode.dead_letters import InputRecord
@@ -35,17 +35,6 @@ from glaim_stream.worker.unpublished import Work
 STEP_MS, START_MS = 60_000, 1_700_000_040_000
 STEPS_BEFORE = 100
 MISSING = 0.05
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A record in memory."""
-
-    value: bytes
-    offset: int
-    timestamp: int
-    key: bytes | None = None
-    headers: Sequence[tuple[str, bytes]] = (("content-type", ARROW_CONTENT_TYPE),)
 
 
 class Counting:
@@ -89,7 +78,7 @@ def catalogue(sensors: int) -> Catalogue:
     return parse_catalogue({"models": [model], "groups": [{"model": "m", "pattern": "*"}]}, source="benchmark")
 
 
-def record(offset: int, step: int, groups: int, sensors: int) -> Sent:
+def record(offset: int, step: int, groups: int, sensors: int) -> Record:
     """One step of all groups, of which some readings are missing."""
     rng = np.random.default_rng(step)
     ts_ms = START_MS + step * STEP_MS
@@ -102,7 +91,7 @@ def record(offset: int, step: int, groups: int, sensors: int) -> Sent:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return Sent(sink.getvalue().to_pybytes(), offset, ts_ms)
+    return Record(sink.getvalue().to_pybytes(), offset, ts_ms, headers=(("content-type", ARROW_CONTENT_TYPE),))
 
 
 def peak_mb() -> float:

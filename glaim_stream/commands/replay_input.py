@@ -83,7 +83,7 @@ class FileInput:
     total: int
     summary: str
     name: str
-    source: Source | None = None  # None: raw messages, which nobody has looked into
+    source: Source | None = None  # None: raw messages, which have not been decoded
 
     @classmethod
     def open(

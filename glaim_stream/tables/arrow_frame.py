@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glaim_stream.tables.frame import Fill, Number, Times, cast, require_milliseconds, unknown
+from glaim_stream.tables.frame import Fill, Number, Times, WithoutIndex, cast, require_milliseconds, unknown
 from glaim_stream.tables.grid import NO_TIME
 
 
 @dataclass(frozen=True)
-class ArrowFrame:
+class ArrowFrame(WithoutIndex):
     """A table, or a record batch as a table of one chunk."""
 
     table: Any
@@ -76,14 +76,6 @@ class ArrowFrame:
         """See `Frame`."""
         found: Sequence[Any] = self._column(name).to_pylist()
         return found
-
-    def index_times(self) -> Times | None:
-        """See `Frame`: there is no index."""
-        return None
-
-    def index_groups(self) -> list[Any]:
-        """See `Frame`: there is no index."""
-        return []
 
     def filled(self, fills: Mapping[Any, Fill]) -> Any:
         """See `Frame`; the chunks stay as they are."""

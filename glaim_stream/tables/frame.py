@@ -78,13 +78,25 @@ class Frame(Protocol):
         """Return a table of the same kind with some cells filled; the original is unchanged."""
 
 
+class WithoutIndex:
+    """The part of a `Frame` whose library has no index."""
+
+    def index_times(self) -> Times | None:
+        """See `Frame`: there is no index."""
+        return None
+
+    def index_groups(self) -> list[Any]:
+        """See `Frame`: there is no index."""
+        return []
+
+
 def frame_of(table: Any) -> Frame:
     """Return the frame of a table of pandas, polars, pyarrow or numpy.
 
     Raises:
         TableTypeError: it is something else.
     """
-    library = type(table).__module__.partition(".")[0]
+    library = ""
     for base in type(table).__mro__:
         library = base.__module__.partition(".")[0]
         if library in ("pandas", "polars", "pyarrow", "numpy"):

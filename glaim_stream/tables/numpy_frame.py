@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.tables.errors import TableError, TableTypeError
-from glaim_stream.tables.frame import Fill, Number, Times, cast
+from glaim_stream.tables.frame import Fill, Number, Times, WithoutIndex, cast
 
 
 @dataclass(frozen=True)
-class NumpyFrame:
+class NumpyFrame(WithoutIndex):
     """An array [rows, columns], or [rows] for a single column."""
 
     array: NDArray[Any]
@@ -72,14 +72,6 @@ class NumpyFrame:
         """See `Frame`."""
         found: Sequence[Any] = self._matrix[:, self._column(name)].tolist()
         return found
-
-    def index_times(self) -> Times | None:
-        """See `Frame`: an array has no index."""
-        return None
-
-    def index_groups(self) -> list[Any]:
-        """See `Frame`: an array has no index."""
-        return []
 
     def filled(self, fills: Mapping[Any, Fill]) -> Any:
         """See `Frame`."""

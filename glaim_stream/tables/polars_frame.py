@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from glaim_stream.tables.frame import Fill, Number, Times, cast, require_milliseconds, unknown
+from glaim_stream.tables.frame import Fill, Number, Times, WithoutIndex, cast, require_milliseconds, unknown
 from glaim_stream.tables.grid import NO_TIME
 
 _NUMPY = {
@@ -19,7 +19,7 @@ _NUMPY = {
 
 
 @dataclass(frozen=True)
-class PolarsFrame:
+class PolarsFrame(WithoutIndex):
     """A data frame; a lazy frame is collected, and lazy again after the fill."""
 
     table: Any
@@ -75,14 +75,6 @@ class PolarsFrame:
         """See `Frame`."""
         found: Sequence[Any] = self.table[name].to_list()
         return found
-
-    def index_times(self) -> Times | None:
-        """See `Frame`: there is no index."""
-        return None
-
-    def index_groups(self) -> list[Any]:
-        """See `Frame`: there is no index."""
-        return []
 
     def filled(self, fills: Mapping[Any, Fill]) -> Any:
         """See `Frame`."""
