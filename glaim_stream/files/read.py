@@ -27,6 +27,7 @@ from glaim_stream.files.well_log import WellLog
 from glaim_stream.times import text_of_ms, zone_of
 
 _MOST_REPEATED, _FEW_ROWS = 0.5, 10
+_ROUND = 0.005  # of a step, by which it may differ from a round number
 _NAMELESS = "index"  # name of the one column without a name, such as an index that pandas wrote
 
 
@@ -285,6 +286,12 @@ def _groups(
             if column not in telling and not roles.unused_columns(in_part, [column], 1, odd={})
         ]  # fmt: skip
         _, group, sensor, value = roles.layout(telling, measures, part, times_ms[timed], in_part, name=name)
+        if group and roles.looks_like_clock(table[group]):
+            example = next(cell for cell in table[group].to_pylist() if cell)
+            raise SettingsError(
+                f"{name}: the rows of a time differ by {group!r}, which looks like a time of day and cannot be read "
+                f"as one (found {example!r}); if it names the groups, say --group {group!r}"
+            )
     if not group:
         return (), np.zeros(len(times_ms), np.int64), "", sensor, value
     names, group_of_row = _names(numbers.get(group, table[group]))
@@ -347,10 +354,20 @@ def _order(
     gaps = np.diff(times[sorted_at])[np.diff(groups[sorted_at]) == 0]
     gaps = gaps[gaps > 0]
     if len(gaps):
-        steps, counts = np.unique(gaps, return_counts=True)
-        usual = int(steps[np.argmax(counts)])
-        order.step_ms = usual if counts.max() > 0.2 * len(gaps) else int(np.median(gaps))
+        order.step_ms = _usual(gaps)
     return order
+
+
+def _usual(gaps: NDArray[np.int64]) -> int:
+    """The usual distance of two times; of clocks that jitter the whole number of minutes or seconds near it."""
+    steps, counts = np.unique(gaps, return_counts=True)
+    usual, share, median = int(steps[np.argmax(counts)]), counts.max() / len(gaps), int(np.median(gaps))
+    if share <= 0.5 and (np.abs(gaps - median) <= _ROUND * median).mean() > 0.5:
+        for unit in (60_000, 1_000):
+            near = round(median / unit) * unit
+            if near and abs(near - median) <= _ROUND * median:
+                return near
+    return usual if share > 0.2 else median
 
 
 def _group_notes(form: FileForm, groups: int) -> list[str]:

@@ -19,10 +19,14 @@ Ints = NDArray[np.int64]
 _DAY_MS = 86_400_000
 _ENOUGH = 0.99  # of the filled cells must read; the others are rows without a time
 
-_HALF = r" *(?P<half>[AaPp]\.?[Mm]\.?)?"
+_HALF = r" *(?P<half>[AaPp](?:\.?[Mm]\.?)?)?"  # 3:15 PM, and 3:15p
 _MINUTES = r"(?:[:.hH](?P<M>\d{2})(?:[:.](?P<S>\d{2})(?:[.,](?P<F>\d{1,9}))?)?)"
 _CLOCK = rf"(?P<H>\d{{1,2}}){_MINUTES}?{_HALF}"
-_SPAN = r"^(?P<start>\d{4}-\d{2}-\d{2}T[^/]+)/\d{4}-\d{2}-\d{2}T[^/]+$"
+_SPANS = (
+    r"^(?P<start>\d{4}-\d{2}-\d{2}T[^/]+)/\d{4}-\d{2}-\d{2}T[^/]+$",
+    # 01.03.2025 00:00 - 01.03.2025 00:15
+    r"^(?P<start>\d[^:]{5,}[ T]\d{1,2}:\d{2}[^-]*?) (?:-|–|to|bis) \d[^:]{5,}[ T]\d{1,2}:\d{2}.*$",
+)
 _CLOCK_ALONE = rf"^(?P<H>\d{{1,2}}){_MINUTES}{_HALF}$"
 _ZONE = r" ?(?P<zone>Z|z|UTC|GMT|CET|CEST|MEZ|MESZ|BST|EST|EDT|CDT|MDT|PST|PDT|[+-]\d{2}(?::?\d{2})?)?"
 _TAIL = rf"(?:(?:[T _]+|, *|:){_CLOCK}{_ZONE})?$"
@@ -154,9 +158,11 @@ def _has(part: Callable[[str], Any], name: str) -> bool:
 
 
 def _written(column: Any) -> list[Stamps]:
-    spans = _parts(column, _SPAN)
-    if spans is not None:  # an interval of ISO 8601: its start
-        column = spans[0]("start")
+    for pattern in _SPANS:
+        spans = _parts(column, pattern)
+        if spans is not None:  # an interval: its start
+            column = spans[0]("start")
+            break
     for how, pattern in _PATTERNS.items():
         found = _parts(column, pattern)
         if found is None:

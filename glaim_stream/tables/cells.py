@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,6 +82,7 @@ class Outcome:
     grids: tuple[Grid, ...]
     members: tuple[Ints, ...]
     sensors: tuple[str, ...] = ()
+    long: bool = False  # a reading a row
     sensor_holes: dict[str, tuple[int, int]] = field(default_factory=dict)  # holes, and how many are filled
 
     @property
@@ -115,7 +117,7 @@ def fill_cells(
     if not any(np.isfinite(each.value).any() for each in cells.columns):
         raise SettingsError(f"expected readings, found none in {len(cells.times_ms):,} rows")
     members = _members(cells)
-    step_ms = step_of([cells.times_ms[rows] for rows in members])
+    step_ms = step_of(_clocks(cells, members))
     if form is not None and form.step_ms != step_ms:
         raise SettingsError(f"the model has a step of {form.step_ms:,} ms, and the file one of {step_ms:,} ms")
     grids = tuple(_grid(cells.times_ms[rows], step_ms) for rows in members)
@@ -147,7 +149,7 @@ def fill_cells(
     shared = sum(grid.shared for grid in grids) if pairs == 1 else 0
     return Outcome(
         columns, result, dict(methods), dict(left), sum(grid.empty for grid in grids), shared, unordered, grids,
-        members, cells.sensors, holes,
+        members, cells.sensors, cells.long, holes,
     )  # fmt: skip
 
 
@@ -195,6 +197,18 @@ def _grid(times_ms: Ints, step_ms: int) -> Grid:
     if (times_ms == NO_TIME).all():
         return Grid(0, step_ms, 1, np.full(len(times_ms), -1, np.int64))
     return Grid.of(times_ms, step_ms)
+
+
+def _clocks(cells: Cells, members: Sequence[Ints]) -> list[Ints]:
+    """Times whose distances are steps: those of a group, or of one sensor where each row holds one reading.
+
+    Sensors that report seconds after each other would look like a step of seconds.
+    """
+    if not cells.long:
+        return [cells.times_ms[rows] for rows in members]
+    (column,) = cells.columns
+    series = column.group * len(cells.sensors) + column.sensor
+    return [cells.times_ms[rows] for _, rows in _by_group(series, np.ones(len(series), np.bool_))]
 
 
 def _members(cells: Cells) -> tuple[Ints, ...]:

@@ -37,9 +37,8 @@ def summed(outcome: Outcome, holes: int, inserted: int | None) -> list[str]:
     if inserted is not None:
         lines.append(f"rows inserted for steps that had none: {inserted:,}")
     elif outcome.missing_rows and outcome.even:
-        lines.append(
-            f"rows missing: {outcome.missing_rows:,} steps have no row; --insert-rows inserts them where it can"
-        )
+        hint = "" if outcome.long else "; --insert-rows inserts them where it can"
+        lines.append(f"rows missing: {outcome.missing_rows:,} steps have no row{hint}")
     if outcome.shared_rows:
         lines.append(f"rows that share their step with an earlier one: {outcome.shared_rows:,}; each keeps its cells")
     return [*lines, *error_lines(outcome)] if holes else lines
