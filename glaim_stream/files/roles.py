@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from glaim_stream.errors import SettingsError, listed
+from glaim_stream.files.clocks import have_own_clocks
 
 SENSOR_WORDS = (
     *("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point"),
@@ -38,8 +39,6 @@ _GROUP = re.compile(
 )
 _MOST_CODES = 5
 _ENOUGH_ROWS = 20
-_OVERLAP = 0.5  # of the shorter of two spans
-_STEADY, _UNSTEADY = 0.85, 0.75  # share of the steps that are within a tenth of the median
 _CLOCK_LIKE = r"^\s*\d{1,2}[:.h]\d{2}"
 
 
@@ -115,7 +114,7 @@ def naming_columns(table: Mapping[str, Any], numbers: Mapping[str, Any]) -> list
 def telling_columns(table: Mapping[str, Any], numbers: Mapping[str, Any], times: np.ndarray[Any, Any]) -> list[str]:
     """Columns whose names distinguish the rows of one time: groups, or sensors of a long file.
 
-    Where no two rows share a time, columns of names of which each has a clock of its own.
+    Or columns of names of which each has a clock of its own.
     """
     distinct = len(np.unique(times))
     found = []
@@ -123,12 +122,9 @@ def telling_columns(table: Mapping[str, Any], numbers: Mapping[str, Any], times:
         codes = _codes(column, cells, numbers)
         if codes is None:
             continue
-        if distinct == len(times):
-            if _own_clocks(times, codes) or (column.lower() in SENSOR_WORDS and len(numbers) == 1):
-                found.append(column)
-            continue
         pairs = len(np.unique(_paired(times, codes)))
-        if pairs > distinct * 1.5 or pairs == len(times):
+        told = distinct < len(times) and (pairs > distinct * 1.5 or pairs == len(times))
+        if told or have_own_clocks(times, codes) or (column.lower() in SENSOR_WORDS and len(numbers) == 1):
             found.append(column)
     return found
 
@@ -139,31 +135,6 @@ def looks_like_clock(cells: Any) -> bool:
         return False
     names = pc.unique(cells.drop_null())
     return bool(len(names)) and pc.sum(pc.match_substring_regex(names, _CLOCK_LIKE)).as_py() > 0.9 * len(names)
-
-
-def _own_clocks(times: np.ndarray[Any, Any], codes: np.ndarray[Any, Any]) -> bool:
-    """Whether rows of different times, divided by a name, are series over the same span.
-
-    They are if rows run back in time only where the name changes (one series below the other), or if the steps of each
-    series are steady and those of all rows are not (series whose clocks are seconds apart).
-    """
-    parts = [times[codes == code] for code in np.unique(codes)]
-    if min(len(part) for part in parts) < 3:
-        return False
-    spans = np.array([[part.min(), part.max()] for part in parts], np.float64)
-    common = spans[:, 1].min() - spans[:, 0].max()
-    if common < _OVERLAP * (spans[:, 1] - spans[:, 0]).min():
-        return False
-    ordered = all((np.diff(part) > 0).all() for part in parts)
-    if ordered and (np.diff(times) < 0).any():
-        return True
-    return _steadiness(times) < _UNSTEADY and min(_steadiness(part) for part in parts) >= _STEADY
-
-
-def _steadiness(times: np.ndarray[Any, Any]) -> float:
-    """Share of the steps between sorted times that are within a tenth of their median."""
-    gaps = np.diff(np.sort(times))
-    return float((np.abs(gaps - np.median(gaps)) <= 0.1 * np.median(gaps)).mean())
 
 
 def _paired(times: np.ndarray[Any, Any], codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

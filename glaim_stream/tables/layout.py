@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.errors import listed
+from glaim_stream.files.clocks import have_own_clocks
 from glaim_stream.tables.errors import TableError, TableTypeError
 from glaim_stream.tables.frame import Fill, Frame, Times, require_unique
 from glaim_stream.tables.grid import NO_TIME, Grid, step_of
@@ -168,15 +169,21 @@ def _group_columns(frame: Frame, group: Any, times: Times | None) -> list[Any]:
     if times is None:
         return []
     dated = times.ms != NO_TIME
-    if not dated.any() or len(np.unique(times.ms[dated])) > dated.sum() / 2:
+    if not dated.any():
         return []
-    # Half of the rows or more share their time with another: a text column that tells them all apart names the series.
+    ms = times.ms[dated]
+    shared = len(np.unique(ms)) <= len(ms) / 2
+    # A text column names the series if it tells all rows of a time apart where half of the rows or more share theirs,
+    # or if each of its names has a clock of its own.
     telling = []
     for name in frame.names:
         if frame.number(name) is None and frame.times(name) is None:
-            labels = frame.labels(name)
-            pairs = Counter(zip(labels, times.ms.tolist(), strict=True))
-            if max(pairs.values()) == 1 and len(set(labels)) < frame.rows:
+            labels = [label for label, known in zip(frame.labels(name), dated.tolist(), strict=True) if known]
+            codes: dict[Any, int] = {}
+            code = np.array([codes.setdefault(label, len(codes)) for label in labels], np.int64)
+            if len(codes) > max(2, len(ms) / 2):
+                continue
+            if len(set(zip(labels, ms.tolist(), strict=True))) == len(ms) if shared else have_own_clocks(ms, code):
                 telling.append(name)
     if len(telling) > 1:
         raise TableError(f"expected one column that names the series, found {listed(telling)}: state one by `group`")

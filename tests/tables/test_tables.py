@@ -104,6 +104,27 @@ def test_rows_without_a_time_stay_and_are_reported():
     pd.testing.assert_series_equal(out["at"], table["at"])
 
 
+@pytest.mark.parametrize("by_time", [False, True])
+def test_series_with_clocks_of_their_own_are_told_apart(by_time):
+    """Two sensors that report seconds after each other, as home automation exports them."""
+    start = pd.date_range("2025-03-01", periods=ROWS, freq="15min", tz="UTC")
+    levels = {"indoors": 20.0, "cellar": 800.0}
+    table = pd.concat(
+        [
+            pd.DataFrame(
+                {"where": where, "at": start + pd.Timedelta(seconds=20 * place), "state": level + numbers()[:, 0]}
+            )
+            for place, (where, level) in enumerate(levels.items())
+        ],
+        ignore_index=True,
+    )
+    if by_time:
+        table = table.sort_values("at", ignore_index=True)
+    filled, stated = impute(table), impute(table, group="where")
+    pd.testing.assert_frame_equal(filled, stated)
+    assert (filled["state"] - table["where"].map(levels)).between(5, 15).all()
+
+
 def test_groups_are_series_of_their_own():
     low, high = frame().reset_index(), frame().reset_index()
     high[["a", "b", "c"]] += 1000
