@@ -91,7 +91,7 @@ def read_source(
     reading = read(path, time=time_column, timezone=timezone, date_order=date_order, missing=missing, decimal=decimal)
     if reading.form.axis:
         raise SettingsError(
-            f"{path}: a well log has depths and no times, so it is no stream; `glaim-stream fill` fills it"
+            f"{path}: it has depths or elapsed times and no dates, so it is no stream; `glaim-stream fill` fills it"
         )
     source = _long(reading, group or _stem(path)) if reading.form.sensor else _wide(reading, group, separator, path)
     keep = np.isfinite(source.value)

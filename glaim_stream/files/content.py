@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.errors import SettingsError, listed
 
 _OTHERS = {
     b"PK\x03\x04": "a zip archive or an Excel workbook: unpack it, or save the sheet as CSV",
@@ -91,6 +91,11 @@ def typed_table(data: bytes, kind: str, name: str) -> pa.Table:
         if len(outer) == 1:
             plain = [each.removeprefix(f"{outer[0]}.") for each in table.column_names]
             table = table.rename_columns(plain) if len(set(plain)) == len(plain) else table
+    lists = [each.name for each in table.schema if pa.types.is_list(each.type)]
+    if kind == "jsonl" and table.num_rows == 1 and lists:
+        raise SettingsError(
+            f"{name}: expected an object for each row, found one object in which {listed(lists)} are whole columns"
+        )
     return table
 
 

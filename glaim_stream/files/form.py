@@ -83,11 +83,12 @@ class FileForm:
     out_of_order: int = 0  # rows that are older than one before them in their group
     lateness_ms: int = 0  # by how much at most
     untimed: int = 0  # rows without a time
-    axis: tuple[float, float] | None = None  # of a well log: the depth at time 0, and for each millisecond
+    axis: tuple[float, float] | None = None  # of depths or elapsed times: that at time 0, and for each millisecond
+    zone: str = ""  # column that states the zone of each row
     notes: tuple[str, ...] = ()  # sentences to print
 
     def moment(self, ms: int) -> str:
-        """A time as text, or the depth that it stands for."""
+        """A time as text, or the depth or elapsed time that it stands for."""
         return text_of_ms(ms) if self.axis is None else self._depth(self.axis[0] + ms * self.axis[1])
 
     def length(self, ms: int) -> str:

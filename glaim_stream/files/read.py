@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError, listed
 from glaim_stream.files import roles
+from glaim_stream.files.axes import along_depth, elapsed_column, unit_in
 from glaim_stream.files.content import content_of, plain, typed_table
 from glaim_stream.files.form import NO_TIME, FileForm, NumberForm, Reading, TextForm
 from glaim_stream.files.kinds import is_number, is_text
@@ -22,8 +23,9 @@ from glaim_stream.files.numbers import described, number_columns
 from glaim_stream.files.sentinels import note as sentinel_note
 from glaim_stream.files.sentinels import sentinels
 from glaim_stream.files.text import SEPARATOR_NAMES, columns_of
-from glaim_stream.files.times import along_depth, candidates, said, times_of, utc
+from glaim_stream.files.times import candidates, said, times_of
 from glaim_stream.files.well_log import WellLog
+from glaim_stream.files.zones import utc, zone_column
 from glaim_stream.times import text_of_ms, zone_of
 
 _MOST_REPEATED, _FEW_ROWS = 0.5, 10
@@ -72,19 +74,27 @@ def read(
     if whole.log is not None and whole.log.missing is not None:
         numbers_missing.append(whole.log.missing)
     table, numbers = whole.columns, whole.numbers
-    axis = None
-    if whole.log is not None and time in (None, "", whole.log.names[0]):
-        times, stamp, axis = along_depth(numbers, whole.log.names[0], name)
-        time_notes: list[str] = []
+    axis, zone = None, ""
+    time_notes: list[str] = []
+    along = whole.log.names[0] if whole.log is not None else elapsed_column(numbers)
+    if whole.log is None and along and candidates({along: table[along]} if time == along else table, numbers):
+        along = ""
+    if along and time in (None, "", along):
+        times, stamp, axis = along_depth(numbers, along, name)
+        if whole.log is None:
+            time_notes = [f"{along!r} holds no dates and counts up: it is taken as the time since a start"]
     else:
         times, stamp, time_notes = times_of(table, numbers, wanted=time or "", order=date_order, name=name)
-    rest = [column for column in table if column not in times.columns]
+        zone, stamp = zone_column({each: table[each] for each in table if each not in times.columns}, stamp)
+        if zone:
+            time_notes.append(f"the zones of the times are in {zone!r}")
+    rest = [column for column in table if column not in (*times.columns, zone)]
     groups, group_of_row, group, sensor, value = _groups(
         {column: table[column] for column in rest}, numbers, stamp.ms, group, name
     )
     times_ms, zone_notes = utc(stamp, timezone or "UTC", group_of_row, name)
     odd = {**whole.odd, **dict.fromkeys(_other_times(table, numbers, times.columns), "another time")}
-    taken_columns = {*times.columns, group, sensor, value} - {""}
+    taken_columns = {*times.columns, zone, group, sensor, value} - {""}
     unused = {} if sensor else _unused(numbers, rest, group, len(groups), odd)
     if sensors:
         absent = [each for each in sensors if each not in numbers]
@@ -125,9 +135,12 @@ def read(
         sensor=sensor, value=value, name_separator=separator,
         numbers={each: form for each, form in whole.number_forms.items() if each in measured},
         words=whole.words, sentinels=found,
-        units={each: unit for each, unit in whole.units.items() if each in measured or axis}, unused=unused,
+        units={
+            **({along: unit_in(along)} if axis else {}),
+            **{each: unit for each, unit in whole.units.items() if each in measured or axis},
+        }, unused=unused,
         duplicates=order.duplicates, out_of_order=order.out_of_order, lateness_ms=order.lateness_ms,
-        untimed=order.untimed, axis=axis,
+        untimed=order.untimed, axis=axis, zone=zone,
     )  # fmt: skip
     how = (
         []
@@ -386,7 +399,7 @@ def _unused_notes(unused: Mapping[str, str]) -> list[str]:
 
 def _order_notes(form: FileForm) -> list[str]:
     notes = []
-    what = "depth" if form.axis else "time"
+    what = "depth" if form.kind == "las" else "time"
     if form.untimed:
         notes.append(f"{form.untimed} rows without a {what} are left out")
     if form.duplicates:

@@ -129,6 +129,12 @@ def telling_columns(table: Mapping[str, Any], numbers: Mapping[str, Any], times:
     return found
 
 
+def have_clocks(column: str, cells: Any, numbers: Mapping[str, Any], times: np.ndarray[Any, Any]) -> bool:
+    """Whether the names in a column are those of series with a clock each."""
+    codes = _codes(column, cells, numbers)
+    return codes is not None and have_own_clocks(times, codes)
+
+
 def looks_like_clock(cells: Any) -> bool:
     """Whether most cells begin as times of day do, such as 12:15."""
     if not pa.types.is_string(cells.type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -245,6 +246,15 @@ def _offsets(zones: Any) -> Ints:
             away = int(digits[:2]) * 60 + int(digits[2:] or 0)
             minutes.append(-away if zone[0] == "-" else away)
     return np.array(minutes or [0], np.int64)[np.asarray(codes.indices, np.int64)] * 60_000
+
+
+def offsets_of(column: Any) -> Ints | None:
+    """Milliseconds ahead of UTC of a column of zones such as CEST and +01:00; None where a cell is none."""
+    zones = pc.utf8_lower(pc.fill_null(column, "-"))
+    for zone in pc.unique(zones).to_pylist():
+        if zone not in _ZONES and not re.fullmatch(r"[+-]\d{2}:?(\d{2})?", zone):
+            return None
+    return _offsets(zones.combine_chunks() if isinstance(zones, pa.ChunkedArray) else zones)
 
 
 def _plausible(ms: Ints) -> bool:

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError, listed
 from glaim_stream.files.form import NO_TIME
@@ -76,7 +74,28 @@ def times_of(
         )
     decided = [(times, *_decided(times, order, name)) for times in found]
     times, stamp, notes = decided[0] if len(decided) == 1 else _chosen(decided, name)
+    _require_both_halves(stamp, times.label, name)
     return times, stamp, notes
+
+
+def _require_both_halves(stamp: Stamps, label: str, name: str) -> None:
+    """Require that clocks run through the whole day: 12:50, 1:00, ... 12:50, 1:00 lost its AM and PM.
+
+    Raises:
+        SettingsError: hours are 1 to 12 alone, and run back from 12 to 1.
+    """
+    known = stamp.ms[stamp.ms != NO_TIME]
+    hours = known // _HOUR_MS % 24
+    if stamp.zoned or not len(hours) or hours.min() < 1 or hours.max() != 12:
+        return
+    back = (np.diff(known) < 0) & (hours[:-1] == 12) & (hours[1:] < 12) & (np.diff(known // _DAY_MS) == 0)
+    if back.any():
+        at = int(np.flatnonzero(back)[0])
+        raise SettingsError(
+            f"{name}, column {label!r}: its hours are 1 to 12 and run back from {text_of_ms(int(known[at]))} to "
+            f"{text_of_ms(int(known[at + 1]))}, as on a clock without AM and PM, so half of its times cannot be told: "
+            "export it with 24 hours"
+        )
 
 
 def candidates(table: Mapping[str, Any], numbers: Mapping[str, Any], *, counted: bool = True) -> list[Times]:
@@ -120,27 +139,6 @@ def candidates(table: Mapping[str, Any], numbers: Mapping[str, Any], *, counted:
     if not found or (joined and all(len(np.unique(each.readings[0].ms)) < 2 for each in found)):
         found += alone
     return found or (sized if counted else [])
-
-
-def along_depth(numbers: Mapping[str, Any], column: str, name: str) -> tuple[Times, Stamps, tuple[float, float]]:
-    """Depths of a well log as times: 0 is the least depth, and a step of d units takes 1000 d milliseconds.
-
-    Also returns the depth at time 0, and for each millisecond.
-
-    Raises:
-        SettingsError: the column holds no two depths.
-    """
-    cells = numbers.get(column)
-    depth = np.array([] if cells is None else pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
-    known = np.isfinite(depth)
-    steps = np.diff(np.unique(depth[known]))
-    if not len(steps):
-        raise SettingsError(f"{name}: expected depths in the column {column!r}, found no two different ones")
-    step, least = float(np.median(steps)), float(depth[known].min())
-    step_ms = max(1, round(1000 * step))
-    ms = np.full(len(depth), NO_TIME, np.int64)
-    ms[known] = np.rint((depth[known] - least) / step * step_ms)
-    return Times(column, (column,), ()), Stamps(ms, True, "depth"), (least, step / step_ms)
 
 
 def _differ(ms: Ints) -> bool:
@@ -246,7 +244,7 @@ def _stated(table: Mapping[str, Any], numbers: Mapping[str, Any], wanted: str, n
         if not read:
             example = next((str(cell) for cell in table[wanted].to_pylist() if cell not in (None, "")), "no cell")
             raise SettingsError(
-                f"{name}, column {wanted!r}: expected times such as 2017-02-01T05:00:00Z, found {example}"
+                f"{name}, column {wanted!r}: expected times such as 2017-02-01T05:00:00Z, found {example[:60]}"
             )
         return Times(wanted, (wanted,), tuple(read))
     chosen = {column: table[column] for column in columns}
@@ -386,74 +384,3 @@ def _same(first: Stamps, second: Stamps) -> bool:
         return True
     shift = abs(int(away[0])) if len(away) else 0
     return first.zoned != second.zoned and bool((away == away[0]).all()) and shift <= 14 * 3600 and shift % 900 == 0
-
-
-def utc(stamp: Stamps, timezone: str, groups: NDArray[np.int64], name: str) -> tuple[Ints, list[str]]:
-    """Epoch milliseconds of local stamps; the order of the rows keeps the hour apart that summer time doubles."""
-    if stamp.zoned or timezone == "UTC":
-        return stamp.ms, [] if stamp.zoned else _doubled(stamp.ms, groups)
-    known = stamp.ms != NO_TIME
-    local = pa.array(np.where(known, stamp.ms, 0)).cast(pa.timestamp("ms"))
-
-    def placed(ambiguous: str) -> Ints:
-        zoned = pc.assume_timezone(local, timezone, ambiguous=ambiguous, nonexistent="earliest")
-        return np.asarray(zoned.cast(pa.int64()), np.int64)
-
-    early, late = placed("earliest"), placed("latest")
-    ms, notes = np.where(known, early, NO_TIME), []
-    double = known & (early != late)
-    if double.any():
-        told, untold = _second_passes(stamp.ms, double, groups)
-        ms = np.where(told, late, ms)
-        shown = text_of_ms(int(stamp.ms[np.flatnonzero(double)[0]])).removesuffix("Z")
-        if told.any():
-            notes.append(
-                f"the hour that summer time doubles, {shown} in {timezone}: {int(told.sum())} rows are of its second "
-                "pass, as their order tells"
-            )
-        if untold:
-            notes.append(
-                f"the hour that summer time doubles, {shown} in {timezone}: {untold} rows are read as of its first "
-                "pass; their order does not tell"
-            )
-    back = pa.array(ms[known]).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms", timezone))
-    shown_ms = np.asarray(pc.local_timestamp(back).cast(pa.int64()), np.int64)
-    absent = int((shown_ms != stamp.ms[known]).sum())
-    if absent:
-        notes.append(
-            f"{absent} stamps do not exist in {timezone}, where summer time skips an hour: the file's clock may keep "
-            "winter time all year"
-        )
-    return ms, notes
-
-
-def _second_passes(local: Ints, double: NDArray[np.bool_], groups: Ints) -> tuple[NDArray[np.bool_], int]:
-    """Rows of the second pass through a doubled hour, and the number of rows whose pass their order does not tell."""
-    told, untold = np.zeros(len(local), np.bool_), 0
-    for group in np.unique(groups[double]):
-        rows = np.flatnonzero((groups == group) & double)
-        days = local[rows] // _DAY_MS
-        for day in np.unique(days):
-            of_day = rows[days == day]
-            back = np.flatnonzero(np.diff(local[of_day]) < 0)
-            if len(back) == 1:
-                told[of_day[back[0] + 1 :]] = True
-            else:
-                untold += len(of_day)
-    return told, untold
-
-
-def _doubled(ms: Ints, groups: Ints) -> list[str]:
-    """A note where stamps without a zone go back by one hour in a night of autumn, as summer time does."""
-    for group in np.unique(groups):
-        known = ms[(groups == group) & (ms != NO_TIME)]
-        for at in np.flatnonzero(np.diff(known) < 0).tolist():
-            day = known[at].astype("datetime64[ms]").astype("datetime64[D]")
-            sunday = (int(day.astype(np.int64)) + 4) % 7 == 0
-            month = int(str(day)[5:7])
-            if sunday and month in (3, 4, 10, 11) and -2 * _HOUR_MS < known[at + 1] - known[at] <= 0:
-                return [
-                    f"stamps go back by an hour at {text_of_ms(int(known[at])).removesuffix('Z')}, as where summer "
-                    "time ends: state the zone (--timezone) to keep the two hours apart"
-                ]
-    return []

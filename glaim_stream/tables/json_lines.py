@@ -126,7 +126,9 @@ def _members(line: str, number: int) -> dict[str, _Member]:
         if _skip(line, at + 1) != len(line):
             raise ValueError("more after the object")
     except (ValueError, IndexError) as error:
-        raise SettingsError(f"line {number}: expected a JSON object, found {line.strip()[:60]!r}: {error}") from error
+        advice = ": a JSON array is not written back, so write an object a line first (jq -c '.[]')"
+        why = advice if line.lstrip().startswith("[") else f": {error}"
+        raise SettingsError(f"line {number}: expected a JSON object, found {line.strip()[:60]!r}{why}") from error
     return members
 
 

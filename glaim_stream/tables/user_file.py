@@ -163,7 +163,14 @@ def write(
     Raises:
         SettingsError: rows cannot be inserted, or a column's type cannot hold what it should.
     """
-    if file.form.axis and (flags or insert_rows):
+    if insert_rows and file.form.zone:
+        raise SettingsError(
+            f"the column {file.form.zone!r} states the zone of each row, which inserted rows would lack: fill the file "
+            "without --insert-rows"
+        )
+    if insert_rows and file.form.axis and file.form.kind != "las":
+        raise SettingsError("rows can be inserted where their times are dates, not where they count from a start")
+    if file.form.kind == "las" and (flags or insert_rows):
         raise SettingsError(
             "a well log names its columns and depths in its sections, so none can be added: --flags-out FILE writes "
             "the methods and bounds"

@@ -296,6 +296,8 @@ def test_a_kill_half_way_leaves_no_output_and_the_input(tmp_path: Path) -> None:
         (b"PK\x03\x04", "Excel"),
         (gzip.compress(b"time,a\n2026-01-01,1\n", mtime=0)[:-9], "gzip"),
         (b"PAR1 half", ""),
+        (b'[{"time": "2026-01-01", "a": 1}, {"time": "2026-01-02", "a": null}]', "an object a line first"),
+        (b'{"time": ["2026-01-01", "2026-01-02"], "a": [1, null]}', "time, a are whole columns"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, raw: bytes, message: str) -> None:

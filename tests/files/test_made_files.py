@@ -104,7 +104,7 @@ def test_another_well_log_is_one_sentence(tmp_path: Path, before: str, after: st
 
 
 def test_a_well_log_is_no_stream() -> None:
-    with pytest.raises(SettingsError, match="has depths and no times"):
+    with pytest.raises(SettingsError, match="it has depths or elapsed times and no dates"):
         read_source(FOLDER / "well_log.las")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import zoneinfo
 from collections.abc import Callable
 from itertools import chain
 
@@ -12,7 +14,7 @@ import pytest
 from glaim_stream.errors import SettingsError
 from glaim_stream.files.read import read
 from glaim_stream.tables.cells import fill_cells
-from glaim_stream.tables.user_file import cells_of, open_file
+from glaim_stream.tables.user_file import cells_of, open_file, write
 from glaim_stream.times import text_of_ms
 
 START = dt.datetime(2025, 3, 1)
@@ -128,3 +130,58 @@ def test_an_interval_counts_from_its_start(dash: str) -> None:
 def test_a_zone_behind_a_dash_is_no_interval() -> None:
     lines = [f"{START + QUARTER * row} -05:00,{row % 7}.5" for row in range(ROWS)]
     assert text_of_ms(read("\n".join(["time,a", *lines]).encode()).form.first_ms) == "2025-03-01T05:00:00Z"
+
+
+def test_a_clock_without_its_halves_is_refused() -> None:
+    times = [START + QUARTER * row for row in range(ROWS)]
+    lines = [f"{time:%Y-%m-%d %I:%M},{time.hour}.5" for time in times]
+    with pytest.raises(SettingsError, match=r"hours are 1 to 12 and run back .* AM and PM"):
+        read("\n".join(["time,load", *lines]).encode())
+
+
+def test_office_hours_are_no_clock_of_twelve_hours() -> None:
+    lines = [f"2025-03-{1 + row // 12:02d} {1 + row % 12:02d}:00,{row % 7}.5" for row in range(12 * 20)]
+    assert read("\n".join(["time,a", *lines]).encode()).form.out_of_order == 0
+
+
+def test_a_column_of_zones_belongs_to_the_times() -> None:
+    berlin = zoneinfo.ZoneInfo("Europe/Berlin")
+    first = dt.datetime(2025, 10, 25, tzinfo=dt.UTC)
+    moments = [(first + QUARTER * row).astimezone(berlin) for row in range(ROWS)]
+    lines = [f"{moment:%Y-%m-%d %H:%M,%Z},{row % 7}.5" for row, moment in enumerate(moments)]
+    reading = read("\n".join(["time,zone,a", *lines]).encode())
+    assert (reading.form.group, reading.form.duplicates, reading.form.zone) == ("", 0, "zone")
+    assert np.array_equal(reading.times_ms, [round(moment.timestamp() * 1000) for moment in moments])
+
+
+def test_rows_are_not_inserted_without_their_zone() -> None:
+    lines = [f"{START + QUARTER * row},EST,{row % 7}.5" for row in range(ROWS) if row != 50]
+    file = open_file("a.csv", "\n".join(["time,tz_cd,a", *lines, ""]).encode())
+    cells = cells_of(file)
+    with pytest.raises(SettingsError, match="'tz_cd' states the zone of each row"):
+        write(file, cells, fill_cells(cells), io.BytesIO(), insert_rows=True)
+
+
+def test_newest_first_is_no_end_of_summer_time() -> None:
+    lines = [f"{START + QUARTER * row},{row % 7}.5" for row in reversed(range(ROWS))]  # over a night to Sunday, March 2
+    assert not [note for note in read("\n".join(["time,a", *lines]).encode()).form.notes if "summer" in note]
+
+
+@pytest.mark.parametrize(("name", "unit"), [("Time (s)", "s"), ("t [ms]", "ms"), ("Elapsed", ""), ("time", "")])
+def test_times_since_a_start_are_steps(name: str, unit: str) -> None:
+    lines = [f"{row * 0.5:.1f},{'' if row % 9 == 4 else row % 7 + 0.5}" for row in range(ROWS)]
+    file = open_file("run.csv", "\n".join([f"{name},a", *lines, ""]).encode())
+    form = file.form
+    assert (form.time, form.sensors, form.step_ms) == (name, ("a",), 500)
+    assert (form.moment(form.last_ms), form.length(form.step_ms)) == (f"99.5 {unit}".strip(), f"0.5 {unit}".strip())
+    cells, out = cells_of(file), io.BytesIO()
+    write(file, cells, fill_cells(cells), out)
+    written = out.getvalue().decode().splitlines()
+    assert [line.split(",")[0] for line in written[1:]] == [f"{row * 0.5:.1f}" for row in range(ROWS)]
+    assert all(line.split(",")[1] for line in written)
+
+
+def test_numbers_that_run_back_are_no_times() -> None:
+    lines = [f"{row % 100},{row % 7}.5" for row in range(ROWS)]
+    with pytest.raises(SettingsError, match="expected times such as"):
+        read("\n".join(["time,a", *lines]).encode())

@@ -130,7 +130,8 @@ def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list
     if not numbers:
         raise DataError(f"{file.name}: expected columns of numbers, found {listed(table.column_names)}")
     distinct = len(np.unique(times))
-    if distinct == table.num_rows or not names:  # a row a time
+    apart = [name for name in names if roles.have_clocks(name, columns[name], number_columns, times)]
+    if (distinct == table.num_rows and not apart) or not names:  # a row a time
         separator = roles.name_separator(numbers)
         if separator:
             groups = list(dict.fromkeys(name.split(separator, 1)[0] for name in numbers))
@@ -139,7 +140,7 @@ def _layout(table: pa.Table, file: Path, spec: DataSpec) -> tuple[DataSpec, list
             )
             return dataclasses.replace(spec, separator=separator), [messages]
         return spec, [f"wide: a row a time, a column a sensor, one group named {file.stem!r}"]
-    telling = [name for name in names if _distinct(table, times, name) > distinct]
+    telling = apart or [name for name in names if _distinct(table, times, name) > distinct]
     if not telling:
         return spec, [f"wide: a row a time, a column a sensor, one group named {file.stem!r}"]
     if len(numbers) == 1 or (len(telling) > 1 and _named(numbers, roles.VALUE_WORDS)):

@@ -21,12 +21,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.files import times as file_times
 from glaim_stream.files.content import plain
 from glaim_stream.files.form import NO_TIME
 from glaim_stream.files.kinds import is_number
 from glaim_stream.files.read import read_table as read_file
 from glaim_stream.files.stamps import stamps
+from glaim_stream.files.times import times_of as times_in
+from glaim_stream.files.zones import utc, zone_column
 from glaim_stream.stray_times import stray_times
 from glaim_stream.times import EARLIEST_MS, LATEST_MS
 from training.data.series import DataSpec, Floats, Series
@@ -113,8 +114,9 @@ def times_of(table: pa.Table, spec: DataSpec, path: Path) -> NDArray[np.int64]:
             raise DataError(f"{path.name}, column {spec.time!r}: expected epoch milliseconds of 1900 to 2200")
         return times_ms
     try:
-        _, stamp, _ = file_times.times_of(columns, numbers, wanted=spec.time, order=spec.date_order, name=path.name)
-        times_ms, _ = file_times.utc(stamp, spec.timezone, np.zeros(len(stamp.ms), np.int64), path.name)
+        times, stamp, _ = times_in(columns, numbers, wanted=spec.time, order=spec.date_order, name=path.name)
+        _, stamp = zone_column({each: columns[each] for each in columns if each not in times.columns}, stamp)
+        times_ms, _ = utc(stamp, spec.timezone, np.zeros(len(stamp.ms), np.int64), path.name)
         return times_ms
     except SettingsError as error:
         raise DataError(str(error)) from error

@@ -85,6 +85,16 @@ def test_rows_per_time_and_group_are_not_merged_into_one_group(tmp_path: Path) -
     assert found.messages[1] == "wide: a row a time and group; group is 'pump', a column a sensor"
 
 
+def test_sensors_with_clocks_of_their_own_are_a_long_table(tmp_path: Path) -> None:
+    rows = [
+        f"sensor.{name},{level + row % 7},2026-01-01T{row // 6:02d}:{row % 6}0:{second:02d}Z"
+        for second, (name, level) in enumerate((("indoors", 20.5), ("cellar", 800.5)))
+        for row in range(60)
+    ]
+    spec = guess_layout("\n".join(["entity_id,state,last_changed", *rows, ""]), tmp_path).spec
+    assert (spec.layout, spec.sensor, spec.value) == ("long", "entity_id", "state")
+
+
 def test_a_text_column_beside_repeated_times_is_no_group_column(tmp_path: Path) -> None:
     text = "time,state,flow\n2026-01-01,ok,1\n2026-01-01,ok,2\n2026-01-02,bad,3\n"
     assert guess_layout(text, tmp_path).spec.group == ""

@@ -1,0 +1,58 @@
+"""Series along something else than dates: the depths of a well log, seconds since the start of a measurement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.files.form import NO_TIME
+from glaim_stream.files.stamps import Stamps
+from glaim_stream.files.times import Times
+
+_ELAPSED = re.compile(
+    r"^(elapsed|time|t|seconds?|secs?|s|minutes?|hours?|zeit|elapsed[ _]time|time[ _]elapsed)([ _]*[\[(/_ ].*)?$", re.I
+)
+_UNIT = re.compile(r"[\[(/]\s*([A-Za-zµ]+)\s*[\])]?$")
+
+
+def elapsed_column(numbers: Mapping[str, Any]) -> str:
+    """The column that counts up from the start of a measurement, by its name and its numbers; "" without one."""
+    for column, cells in numbers.items():
+        if _ELAPSED.match(column.strip()):
+            values = np.asarray(pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+            if len(values) > 1 and bool(np.isfinite(values).all()) and bool((np.diff(values) > 0).all()):
+                return column
+    return ""
+
+
+def unit_in(column: str) -> str:
+    """The unit in the name of a column, such as `Time (s)`; "" where there is none."""
+    found = _UNIT.search(column.strip())
+    return found[1] if found else ""
+
+
+def along_depth(numbers: Mapping[str, Any], column: str, name: str) -> tuple[Times, Stamps, tuple[float, float]]:
+    """Depths of a well log as times: 0 is the least depth, and a step of d units takes 1000 d milliseconds.
+
+    Also returns the depth at time 0, and for each millisecond.
+
+    Raises:
+        SettingsError: the column holds no two depths.
+    """
+    cells = numbers.get(column)
+    depth = np.array([] if cells is None else pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    known = np.isfinite(depth)
+    steps = np.diff(np.unique(depth[known]))
+    if not len(steps):
+        raise SettingsError(f"{name}: expected depths in the column {column!r}, found no two different ones")
+    step, least = float(np.median(steps)), float(depth[known].min())
+    step_ms = max(1, round(1000 * step))
+    ms = np.full(len(depth), NO_TIME, np.int64)
+    ms[known] = np.rint((depth[known] - least) / step * step_ms)
+    return Times(column, (column,), ()), Stamps(ms, True, "depth"), (least, step / step_ms)

@@ -1,0 +1,111 @@
+"""Local times as UTC: by the zone of the file, by a column of zones, and in the hour that summer time doubles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from glaim_stream.files.form import NO_TIME
+from glaim_stream.files.kinds import is_text
+from glaim_stream.files.stamps import Ints, Stamps, offsets_of
+from glaim_stream.times import text_of_ms
+
+_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
+_ZONE_NAMED = re.compile(r"zone|^tz|_tz|utc|offset|\bdst\b", re.IGNORECASE)
+
+
+def zone_column(table: Mapping[str, Any], stamp: Stamps) -> tuple[str, Stamps]:
+    """The column that states the zone of each row (CET, CEST, +01:00), and the stamps in UTC; "" where there is none.
+
+    Args:
+        table: the columns beside those of the time.
+        stamp: of the rows.
+    """
+    if stamp.zoned or not stamp.has_clock:
+        return "", stamp
+    for column, cells in table.items():
+        if _ZONE_NAMED.search(column) and is_text(cells.type):
+            offsets = offsets_of(cells)
+            if offsets is not None:
+                return column, replace(stamp, zoned=True, ms=np.where(stamp.ms == NO_TIME, NO_TIME, stamp.ms - offsets))
+    return "", stamp
+
+
+def utc(stamp: Stamps, timezone: str, groups: NDArray[np.int64], name: str) -> tuple[Ints, list[str]]:
+    """Epoch milliseconds of local stamps; the order of the rows keeps the hour apart that summer time doubles."""
+    if stamp.zoned or timezone == "UTC":
+        return stamp.ms, [] if stamp.zoned else _doubled(stamp.ms, groups)
+    known = stamp.ms != NO_TIME
+    local = pa.array(np.where(known, stamp.ms, 0)).cast(pa.timestamp("ms"))
+
+    def placed(ambiguous: str) -> Ints:
+        zoned = pc.assume_timezone(local, timezone, ambiguous=ambiguous, nonexistent="earliest")
+        return np.asarray(zoned.cast(pa.int64()), np.int64)
+
+    early, late = placed("earliest"), placed("latest")
+    ms, notes = np.where(known, early, NO_TIME), []
+    double = known & (early != late)
+    if double.any():
+        told, untold = _second_passes(stamp.ms, double, groups)
+        ms = np.where(told, late, ms)
+        shown = text_of_ms(int(stamp.ms[np.flatnonzero(double)[0]])).removesuffix("Z")
+        if told.any():
+            notes.append(
+                f"the hour that summer time doubles, {shown} in {timezone}: {int(told.sum())} rows are of its second "
+                "pass, as their order tells"
+            )
+        if untold:
+            notes.append(
+                f"the hour that summer time doubles, {shown} in {timezone}: {untold} rows are read as of its first "
+                "pass; their order does not tell"
+            )
+    back = pa.array(ms[known]).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms", timezone))
+    shown_ms = np.asarray(pc.local_timestamp(back).cast(pa.int64()), np.int64)
+    absent = int((shown_ms != stamp.ms[known]).sum())
+    if absent:
+        notes.append(
+            f"{absent} stamps do not exist in {timezone}, where summer time skips an hour: the file's clock may keep "
+            "winter time all year"
+        )
+    return ms, notes
+
+
+def _second_passes(local: Ints, double: NDArray[np.bool_], groups: Ints) -> tuple[NDArray[np.bool_], int]:
+    """Rows of the second pass through a doubled hour, and the number of rows whose pass their order does not tell."""
+    told, untold = np.zeros(len(local), np.bool_), 0
+    for group in np.unique(groups[double]):
+        rows = np.flatnonzero((groups == group) & double)
+        days = local[rows] // _DAY_MS
+        for day in np.unique(days):
+            of_day = rows[days == day]
+            back = np.flatnonzero(np.diff(local[of_day]) < 0)
+            if len(back) == 1:
+                told[of_day[back[0] + 1 :]] = True
+            else:
+                untold += len(of_day)
+    return told, untold
+
+
+def _doubled(ms: Ints, groups: Ints) -> list[str]:
+    """A note where stamps without a zone go back by one hour in a night of autumn, as summer time does."""
+    for group in np.unique(groups):
+        known = ms[(groups == group) & (ms != NO_TIME)]
+        if 2 * int((np.diff(known) < 0).sum()) > len(known):  # newest first
+            continue
+        for at in np.flatnonzero(np.diff(known) < 0).tolist():
+            day = known[at].astype("datetime64[ms]").astype("datetime64[D]")
+            sunday = (int(day.astype(np.int64)) + 4) % 7 == 0
+            month = int(str(day)[5:7])
+            if sunday and month in (3, 4, 10, 11) and -2 * _HOUR_MS < known[at + 1] - known[at] <= 0:
+                return [
+                    f"stamps go back by an hour at {text_of_ms(int(known[at])).removesuffix('Z')}, as where summer "
+                    "time ends: state the zone (--timezone) to keep the two hours apart"
+                ]
+    return []
