@@ -32,10 +32,11 @@ class TextForm:
 
 @dataclass(frozen=True, slots=True)
 class NumberForm:
-    """How a column writes numbers: its decimal sign and the sign between thousands ("" for none)."""
+    """How a column writes numbers: its decimal sign, the sign between thousands, the unit ("" for none)."""
 
     decimal: str = "."
     thousands: str = ""
+    suffix: str = ""  # the unit behind each number with the blank before it, such as " kW"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,15 @@ _APOSTROPHES, _BLANKS = "'\u2019", "\u00a0\u202f\u2009 "
 _EXPONENT = r"([eE][+-]?\d+)?"
 _PLAIN = {sign: rf"^[+-]?(\d+(\{sign}\d*)?|\{sign}\d+){_EXPONENT}$" for sign in ".,"}
 _MARKS = {",": ",", ".": r"\.", "'": f"[{_APOSTROPHES}]", " ": f"[{_BLANKS}]"}
+# Units that may stand behind the number in a cell. One letter does only behind decimals: 5A may be a room.
+_UNITS = {
+    *("%", "‰", "°", "°C", "°F", "degC", "degF", "C", "F", "K", "W", "kW", "MW", "Wh", "kWh", "MWh", "V", "mV"),
+    *("kV", "A", "mA", "Hz", "kHz", "bar", "mbar", "Pa", "hPa", "kPa", "MPa", "psi", "m", "cm", "mm", "km"),
+    *("m/s", "km/h", "mph", "rpm", "1/min", "l", "L", "l/s", "l/min", "L/min", "m3", "m³", "m3/h", "m³/h"),
+    *("gpm", "kg", "g", "t", "mg", "mg/l", "ug/m3", "µg/m³", "μg/m³", "ppm", "ppb", "s", "ms", "min", "h"),
+    *("dB", "lx", "lux", "W/m2", "W/m²"),
+}  # fmt: skip
+_WITH_UNIT = rf"^[+-]?[\d., '{_BLANKS}]*\d[.,]?(?P<suffix>[{_BLANKS}]?[^\d\s+-][^\s]*)$"
 MOST_WORDS = 8  # of one column
 USUAL = (
     "", "-", "--", "---", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
@@ -69,11 +79,16 @@ def number_columns(
         SettingsError: a column's numbers can be read in two ways.
     """
     open_columns: dict[str, tuple[Any, list[NumberForm], tuple[str, ...]]] = {}
+    suffixes: dict[str, str] = {}
     odd: dict[str, str] = {}
     notes: list[str] = []
     for column, cells in columns.items():
         filled = _filled(cells, missing)
         fitting, words, strange = _forms(filled)
+        if not fitting and (suffix := _suffix(filled)):
+            cells = pc.replace_substring_regex(cells, f"{re.escape(suffix)}$", "")
+            fitting, words, strange = _forms(_filled(cells, missing))
+            suffixes[column] = suffix
         if strange:
             odd[column] = strange
         if fitting:
@@ -83,7 +98,8 @@ def number_columns(
     found = {}
     for column, (cells, forms, words) in open_columns.items():
         form, note = _one(column, cells, forms, proven, decimal, separator, (*missing, *words), name)
-        found[column] = Numbers(_values(cells, form, (*missing, *words)), form, words)
+        values = _values(cells, form, (*missing, *words))
+        found[column] = Numbers(values, replace(form, suffix=suffixes.get(column, "")), words)
         notes += note
     return found, odd, notes
 
@@ -118,6 +134,23 @@ def _forms(filled: Any) -> tuple[list[NumberForm], tuple[str, ...], str]:
         return [], (), ""
     strange = numeric.filter(pc.invert(pc.match_substring_regex(numeric, pattern)))[0].as_py()
     return [], (), f"its cells are no numbers in one way of writing: {strange!r} beside those with {_said(form)}"
+
+
+def _suffix(filled: Any) -> str:
+    """The unit that stands behind all numbers of a column, with the blank before it; "" where there is none."""
+    numeric = filled.filter(pc.match_substring_regex(filled, r"^[+-]?[.,]?\d"))
+    if not len(numeric):
+        return ""
+    suffixes = pc.struct_field(pc.extract_regex(numeric, _WITH_UNIT), "suffix")
+    if isinstance(suffixes, pa.ChunkedArray):
+        suffixes = suffixes.combine_chunks()
+    different = pc.unique(suffixes).to_pylist()
+    if len(different) != 1 or different[0] is None or different[0].strip() not in _UNITS:
+        return ""
+    if len(different[0].strip()) == 1 and different[0].strip().isalpha():
+        decimals = pc.any(pc.match_substring_regex(numeric, r"\d[.,]\d")).as_py()
+        return str(different[0]) if decimals else ""
+    return str(different[0])
 
 
 def _said(form: NumberForm) -> str:
@@ -205,6 +238,9 @@ def described(found: Mapping[str, Numbers]) -> list[str]:
         notes.append(f"decimal commas in {listed(comma)}")
     if marked:
         notes.append(f"signs between thousands in {listed(marked)}")
+    units = [f"{each.form.suffix.strip()} in {column!r}" for column, each in found.items() if each.form.suffix]
+    if units:
+        notes.append(f"units behind the numbers: {listed(units)}")
     for column, each in found.items():
         if each.words:
             notes.append(f"no value in {column!r}: {listed([repr(word) for word in each.words])}, among its numbers")

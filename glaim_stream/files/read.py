@@ -137,6 +137,7 @@ def read(
         words=whole.words, sentinels=found,
         units={
             **({along: unit_in(along)} if axis else {}),
+            **{each: f.suffix.strip() for each, f in whole.number_forms.items() if each in measured and f.suffix},
             **{each: unit for each, unit in whole.units.items() if each in measured or axis},
         }, unused=unused,
         duplicates=order.duplicates, out_of_order=order.out_of_order, lateness_ms=order.lateness_ms,

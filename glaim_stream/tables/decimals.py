@@ -18,6 +18,7 @@ class Style:
 
     exponent: `E+02` is an E, a sign always, two digits; None: no exponents.
     width: of all numbers, filled with zeros on the left; 0: as many digits as are needed.
+    suffix: the unit behind every number, with the blank before it.
     """
 
     decimal: str = "."
@@ -25,9 +26,13 @@ class Style:
     thousands: str = ""
     exponent: tuple[str, bool, int] | None = None
     width: int = 0
+    suffix: str = ""
 
     def text(self, value: float) -> str:
         """Write a number; never as minus zero."""
+        return self._number(value) + self.suffix
+
+    def _number(self, value: float) -> str:
         if self.exponent is not None:
             letter, signed, digits = self.exponent
             mantissa, power = f"{value:.{self.decimals}e}".split("e")
@@ -39,13 +44,13 @@ class Style:
         return text.translate({ord(","): self.thousands, ord("."): self.decimal}).zfill(self.width)
 
 
-def style_of(cells: Iterable[str], *, decimal: str = ".", thousands: str = "") -> Style:
+def style_of(cells: Iterable[str], *, decimal: str = ".", thousands: str = "", suffix: str = "") -> Style:
     """The style of a column's observed cells."""
     decimals: Counter[int] = Counter()
     exponents: Counter[tuple[int, str, bool, int]] = Counter()
     grouped, padded, lengths = 0, False, set[int]()
     for cell in cells:
-        bare = cell.strip()
+        bare = cell.strip().removesuffix(suffix)
         match = _EXPONENT.fullmatch(bare)
         if match:
             fraction = len(match["decimals"] or "")
@@ -59,9 +64,9 @@ def style_of(cells: Iterable[str], *, decimal: str = ".", thousands: str = "") -
         fraction, letter, _, digits = exponents.most_common(1)[0][0]
         signed = any(each[2] for each in exponents)
         most = max((each[0] for each in exponents), default=fraction)
-        return Style(decimal, most, "", (letter, signed, digits))
+        return Style(decimal, most, "", (letter, signed, digits), suffix=suffix)
     width = lengths.pop() if padded and len(lengths) == 1 else 0
-    return Style(decimal, _enough(decimals), thousands if grouped else "", None, width)
+    return Style(decimal, _enough(decimals), thousands if grouped else "", None, width, suffix)
 
 
 def _enough(decimals: Counter[int]) -> int:

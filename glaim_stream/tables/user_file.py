@@ -102,7 +102,9 @@ def _check_places(file: UserFile, table: TextTable) -> None:
         rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), _COMPARED)).astype(np.int64)]
         style = file.form.numbers.get(name, NumberForm())
         for row, text in zip(rows.tolist(), table.texts(_place(file, name), rows.tolist()), strict=True):
-            plain = text.strip().replace(style.thousands or "\0", "").replace(style.decimal, ".")
+            plain = (
+                text.strip().removesuffix(style.suffix).replace(style.thousands or "\0", "").replace(style.decimal, ".")
+            )
             try:
                 same = math.isclose(float(plain), values[row], rel_tol=1e-9)
             except ValueError:
@@ -220,7 +222,9 @@ def _style(file: UserFile, column: FilledColumn) -> Style:
     assert not isinstance(file.table, ArrowTable)
     texts = file.table.texts(column.place, rows.tolist())
     form = file.form.numbers.get(column.name, NumberForm())
-    return style_of([text for text in texts if text], decimal=form.decimal, thousands=form.thousands)
+    return style_of(
+        [text for text in texts if text], decimal=form.decimal, thousands=form.thousands, suffix=form.suffix
+    )
 
 
 def _texts(column: FilledColumn, style: Style) -> dict[int, str]:
