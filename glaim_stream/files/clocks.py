@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 _FEWEST = 3  # rows of a series
 _OVERLAP = 0.5  # of the shorter of two spans
+_IN_TURN = 0.4  # share of rows whose name differs from that of the row before
 _STEADY, _UNSTEADY = 0.85, 0.75  # share of the steps that are within a tenth of the median
 
 
@@ -32,7 +33,9 @@ def have_own_clocks(times: Ints, codes: Ints) -> bool:
     ordered = all((np.diff(part) >= 0).all() for part in parts)
     if ordered and (np.diff(times) < 0).any():
         return True
-    return _steadiness(times) < _UNSTEADY and min(_steadiness(part) for part in parts) >= _STEADY
+    # States that last, such as of a machine that is sampled more often while it runs, are no series.
+    in_turn = (np.diff(codes[np.argsort(times, kind="stable")]) != 0).mean() >= _IN_TURN
+    return bool(in_turn) and _steadiness(times) < _UNSTEADY and min(_steadiness(part) for part in parts) >= _STEADY
 
 
 def _steadiness(times: Ints) -> float:

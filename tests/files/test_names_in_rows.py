@@ -88,6 +88,17 @@ def test_a_category_beside_even_times_is_no_group(name_of: Callable[[int], str])
     assert (form.group, form.sensor, form.sensors, form.step_ms) == ("", "", ("flow",), 900_000)
 
 
+def test_states_with_steps_of_their_own_are_no_groups() -> None:
+    """A machine that is sampled once a second while it runs, and once a minute while it stands."""
+    time, lines = START, []
+    for row in range(600):
+        running = row // 60 % 2 == 0
+        lines.append(f"{time},{'run' if running else 'stop'},{row % 7 + 0.5}")
+        time += dt.timedelta(seconds=1 if running else 60)
+    form = read("\n".join(["time,state,current", *lines]).encode()).form
+    assert (form.layout, form.group, form.sensors) == ("wide", "", ("current",))
+
+
 def test_a_category_in_a_file_that_is_out_of_order_is_no_group() -> None:
     rows = [*range(100, ROWS), *range(100)]  # two halves in the wrong order, the name changes within each
     lines = [f"{START + QUARTER * row},{'early' if row // 32 % 2 else 'late'},{row % 7 + 0.5}" for row in rows]
