@@ -20,6 +20,7 @@ from glaim_stream.files.content import content_of, plain, typed_table
 from glaim_stream.files.form import NO_TIME, FileForm, NumberForm, Reading, TextForm
 from glaim_stream.files.kinds import is_number, is_text
 from glaim_stream.files.numbers import described, number_columns
+from glaim_stream.files.order import order_of
 from glaim_stream.files.sentinels import note as sentinel_note
 from glaim_stream.files.sentinels import sentinels
 from glaim_stream.files.text import SEPARATOR_NAMES, columns_of
@@ -29,7 +30,6 @@ from glaim_stream.files.zones import utc, zone_column
 from glaim_stream.times import text_of_ms, zone_of
 
 _MOST_REPEATED, _FEW_ROWS = 0.5, 10
-_ROUND = 0.005  # of a step, by which it may differ from a round number
 _NAMELESS = "index"  # name of the one column without a name, such as an index that pandas wrote
 
 
@@ -119,7 +119,7 @@ def read(
             of_sensor = slice(None) if sensor_of_row is None else sensor_of_row == sensor_names.index(each.column)
             column = columns[value or each.column]
             column[of_sensor] = np.where(column[of_sensor] == each.value, np.nan, column[of_sensor])
-    order = _order(times_ms, group_of_row, sensor_of_row)
+    order = order_of(times_ms, group_of_row, sensor_of_row)
     if order.duplicates > _MOST_REPEATED * len(times_ms) and len(times_ms) >= _FEW_ROWS and not sensor:
         raise SettingsError(
             f"{name}, time {times.label!r}: {order.duplicates} of {len(times_ms)} rows repeat a time, and no column "
@@ -332,56 +332,6 @@ def _other_times(table: Mapping[str, Any], numbers: Mapping[str, Any], used: Seq
     """Columns that hold times too, beside those that are used."""
     named = candidates(table, numbers, counted=False)
     return [column for each in named for column in each.columns if column not in used]
-
-
-class _Order:
-    """Order, span and step of the rows' times."""
-
-    def __init__(self) -> None:
-        self.first_ms = self.last_ms = NO_TIME
-        self.step_ms = self.duplicates = self.out_of_order = self.lateness_ms = self.untimed = 0
-
-
-def _order(
-    times_ms: NDArray[np.int64], group_of_row: NDArray[np.int64], sensor_of_row: NDArray[np.int64] | None
-) -> _Order:
-    order = _Order()
-    known = times_ms != NO_TIME
-    order.untimed = int((~known).sum())
-    if not known.any():
-        return order
-    times, groups = times_ms[known], group_of_row[known]
-    if sensor_of_row is not None:
-        groups = groups * (int(sensor_of_row.max()) + 1) + sensor_of_row[known]
-    order.first_ms, order.last_ms = int(times.min()), int(times.max())
-    by_group = np.argsort(groups, kind="stable")
-    times, groups = times[by_group], groups[by_group]
-    starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
-    for start, end in zip(starts, [*starts[1:], len(times)], strict=True):
-        part = times[start:end]
-        newest = np.maximum.accumulate(part)
-        late = newest - part
-        order.out_of_order += int((late > 0).sum())
-        order.lateness_ms = max(order.lateness_ms, int(late.max()))
-        order.duplicates += len(part) - len(np.unique(part))
-    sorted_at = np.lexsort((times, groups))
-    gaps = np.diff(times[sorted_at])[np.diff(groups[sorted_at]) == 0]
-    gaps = gaps[gaps > 0]
-    if len(gaps):
-        order.step_ms = _usual(gaps)
-    return order
-
-
-def _usual(gaps: NDArray[np.int64]) -> int:
-    """The usual distance of two times; of clocks that jitter the whole number of minutes or seconds near it."""
-    steps, counts = np.unique(gaps, return_counts=True)
-    usual, share, median = int(steps[np.argmax(counts)]), counts.max() / len(gaps), int(np.median(gaps))
-    if share <= 0.5 and (np.abs(gaps - median) <= _ROUND * median).mean() > 0.5:
-        for unit in (60_000, 1_000):
-            near = round(median / unit) * unit
-            if near and abs(near - median) <= _ROUND * median:
-                return near
-    return usual if share > 0.2 else median
 
 
 def _group_notes(form: FileForm, groups: int) -> list[str]:
