@@ -1,8 +1,8 @@
 """Train a GLAIM imputer on a file of sensor readings, score it, and export it for Triton.
 
     python -m training.fit training/configs/plant-pump.toml
-    python -m training.fit --data mine.csv --minutes 10
-    python -m training.fit --data mine.csv --model gaussian
+    python -m training.fit mine.csv --minutes 10
+    python -m training.fit mine.csv --model gaussian
     python -m training.fit training/configs/beijing-air.toml --resume
     python -m training.fit training/configs/beijing-air.toml --seeds 2021,2022,2023
     torchrun --nproc-per-node 2 -m training.fit training/configs/beijing-air.toml --device cuda
@@ -119,7 +119,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="python -m training.fit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("config", nargs="?", type=Path, help="TOML file of the run")
+    made.add_argument("config", nargs="?", type=Path, help="TOML file of the run, or a file of readings, as --data")
     data = made.add_argument_group("data")
     data.add_argument("--data", help="file; a bare name is also looked for in the folder that GLAIM_DATA names")
     data.add_argument("--layout", choices=["wide", "long"], help="default wide")
@@ -400,6 +400,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     began_s = time.monotonic()
     given = parser().parse_args(arguments)
+    if given.config is not None and given.config.suffix != ".toml" and given.data is None:
+        given.data, given.config = str(given.config), None
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         try:

@@ -45,6 +45,14 @@ def test_minutes_are_above_zero(minutes: str, capsys: pytest.CaptureFixture[str]
     assert f"expected minutes above 0, found {minutes}" in capsys.readouterr().err
 
 
+def test_a_file_of_readings_needs_no_flag(pumps: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([str(pumps), "--model", "gaussian", "--print-config"]) == 0
+    stated = capsys.readouterr().out
+    assert command.main(["--data", str(pumps), "--model", "gaussian", "--print-config"]) == 0
+    assert stated == capsys.readouterr().out
+    assert f'file = "{pumps}"' in stated
+
+
 @pytest.mark.parametrize("device", ["cuda", "gpu", "meta", "cpu:3"])
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_device_that_is_not_there_is_one_sentence(
