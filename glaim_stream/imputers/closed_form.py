@@ -158,21 +158,23 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
         raise ImputerError(f"the closed form of {windows.model} needs windows of {expected}, found {found}")
     if windows.end_ms is None:
         raise ImputerError(f"the closed form of {windows.model} needs the time of each window, found none")
+    steps, asked = windows.steps, windows.asked
     try:
         with np.errstate(all="ignore"):  # values that are not finite are declined below
-            filled = form.fill(windows.values, windows.observed, windows.end_ms, newest=windows.steps)
+            filled = form.fill(windows.values, windows.observed, windows.end_ms, newest=steps, asked=asked)
             known = np.isfinite(filled.mean) & np.isfinite(filled.mean + 2.0 * filled.deviation)
     except Exception as error:
         raise ImputerError(f"the closed form of {windows.model} failed: {error}") from error
     metrics.form_without_logarithm.labels(windows.model).inc(int(filled.without_logarithm.sum()))
     values, method = filled.mean, np.full(filled.mean.shape, Method.GAUSSIAN, np.int8)
-    rows = np.flatnonzero(~known.all(axis=(1, 2)))
+    method[:, :, ~asked] = Method.NONE
+    rows = np.flatnonzero(~(known | ~asked).all(axis=(1, 2)))
     if len(rows):
-        steps = windows.steps
         line, how = (each[..., -steps:] for each in interpolated(windows.values[rows], windows.observed[rows]))
         values = values.copy()
-        values[rows] = np.where(known[rows], values[rows], line)
-        method[rows] = np.where(known[rows], method[rows], how)
+        declined = ~known[rows] & asked
+        values[rows] = np.where(declined, line, values[rows])
+        method[rows] = np.where(declined, how, method[rows])
     deviation = np.where(known, filled.deviation, np.nan)
     version = [version_of(form)] * len(windows)
     return Imputed(values, method, version, deviation, trained_range=(form.lowest, form.highest))

@@ -24,6 +24,9 @@ class Windows:
     steps: number of newest steps to impute.
     resolution: float64 [C], the step to which each sensor's imputed values are published; None: the contract's.
     end_ms: int64 [n], start of each window's newest step, epoch ms; None: not known.
+    lags: those of the newest `steps` whose values are used, in steps before the newest one; None: all. An imputer may
+        leave the others without values. They must not depend on the windows at hand, because the last bits of an answer
+        may depend on them.
     """
 
     model: str
@@ -32,6 +35,7 @@ class Windows:
     steps: int
     resolution: NDArray[np.float64] | None = None
     end_ms: NDArray[np.int64] | None = None
+    lags: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 3 or self.values.shape != self.observed.shape:
@@ -41,11 +45,21 @@ class Windows:
             )
         if not 1 <= self.steps <= self.values.shape[2]:
             raise WindowShapeError(f"steps must lie in 1..{self.values.shape[2]}, found {self.steps}")
+        if self.lags is not None and not all(0 <= lag < self.steps for lag in self.lags):
+            raise WindowShapeError(f"lags must lie in 0..{self.steps - 1}, found {self.lags}")
         if self.end_ms is not None and self.end_ms.shape != self.values.shape[:1]:
             raise WindowShapeError(f"{len(self.values)} windows must have an end each, found {self.end_ms.shape}")
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """Which of the newest steps have a lag whose values are used, bool [steps]."""
+        asked = np.full(self.steps, self.lags is None)
+        if self.lags is not None:
+            asked[self.steps - 1 - np.array(self.lags, np.int64)] = True
+        return asked
 
     def slice(self, start: int, stop: int) -> Windows:
         """Windows `[start, stop)`."""

@@ -290,7 +290,8 @@ class Pipeline:
             each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True)
         )
         resolution = self._tables[model_index].resolution
-        windows = Windows(model.name, values, observed, model.revise_after + 1, resolution, end_ms)
+        lags = (0, model.revise_after)  # of first estimates and final values, and of probes
+        windows = Windows(model.name, values, observed, model.revise_after + 1, resolution, end_ms, lags)
         called = np.ones(len(windows), np.bool_)
         worth = None if scores is None else scores.models[model_index].worth
         if worth is not None:

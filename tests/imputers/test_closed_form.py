@@ -119,11 +119,14 @@ async def test_the_error_is_below_that_of_interpolation(form: ClosedForm, tmp_pa
     assert errors[0] < 0.8 * errors[1]
 
 
+@pytest.mark.parametrize("lags", [None, (0, STEPS - 1)])
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 0.8])
-async def test_a_window_gets_the_same_bits_in_every_batch(share: float, form: ClosedForm, tmp_path: Path) -> None:
+async def test_a_window_gets_the_same_bits_in_every_batch(
+    share: float, lags: tuple[int, ...] | None, form: ClosedForm, tmp_path: Path
+) -> None:
     placed(form, tmp_path)
     rung = ClosedFormImputer(tmp_path, [model()])
-    windows = cut(37, share=share)
+    windows = replace(cut(37, share=share), lags=lags)
     together = await rung.impute(windows)
     assert together.deviation is not None
     for size in (1, 2, 5, 16):
@@ -132,6 +135,21 @@ async def test_a_window_gets_the_same_bits_in_every_batch(share: float, form: Cl
         assert joined.deviation is not None
         assert joined.values.tobytes() == together.values.tobytes()
         assert joined.deviation.tobytes() == together.deviation.tobytes()
+
+
+async def test_only_the_lags_that_are_used_have_answers(form: ClosedForm, tmp_path: Path) -> None:
+    placed(form, tmp_path)
+    rung = ClosedFormImputer(tmp_path, [model()])
+    windows = cut(60)
+    every, some = await rung.impute(windows), await rung.impute(replace(windows, lags=(0, STEPS - 1)))
+    assert every.deviation is not None
+    assert some.deviation is not None
+    np.testing.assert_allclose(some.values[..., [0, -1]], every.values[..., [0, -1]], rtol=1e-9)
+    np.testing.assert_allclose(some.deviation[..., [0, -1]], every.deviation[..., [0, -1]], rtol=1e-6)
+    np.testing.assert_array_equal(some.method[..., [0, -1]], every.method[..., [0, -1]])
+    assert np.isnan(some.values[..., 1:-1]).all()
+    assert np.isnan(some.deviation[..., 1:-1]).all()
+    assert (some.method[..., 1:-1] == Method.NONE).all()
 
 
 async def test_cells_that_the_closed_form_declines_are_interpolated(tmp_path: Path) -> None:
@@ -149,6 +167,10 @@ async def test_cells_that_the_closed_form_declines_are_interpolated(tmp_path: Pa
     assert np.isnan(answer.deviation[3, 2]).all()
     assert (answer.method[3, :2] == Method.GAUSSIAN).all()
     assert np.isfinite(answer.values[3, :2]).all()
+    newest = await rung.impute(replace(windows, lags=(0,)))
+    np.testing.assert_array_equal(newest.values[3, 2, -1], line[2, -1])
+    assert (newest.method[3, 2] == [Method.NONE] * (STEPS - 1) + [how[2, -1]]).all()
+    assert np.isnan(newest.values[3, 2, :-1]).all()
 
 
 async def test_a_model_without_a_closed_form_is_interpolated_and_nothing_is_logged(

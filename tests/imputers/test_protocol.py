@@ -88,6 +88,16 @@ def test_the_ends_of_windows_are_cut_and_padded_with_them() -> None:
         replace(windows(3), end_ms=np.array([10, 20]))
 
 
+def test_lags_say_which_steps_are_asked_for_and_lie_among_the_newest() -> None:
+    five = windows(2, 5)
+    assert five.asked.tolist() == [True] * 5
+    some = replace(five, lags=(0, 3))
+    assert some.asked.tolist() == some.slice(0, 1).asked.tolist() == [False, True, False, False, True]
+    for lags in ((5,), (0, -1)):
+        with pytest.raises(WindowShapeError, match=r"lags must lie in 0..4, found"):
+            replace(five, lags=lags)
+
+
 def test_batches_of_imputed_values_are_joined_and_deviations_are_unknown_where_a_rung_has_none() -> None:
     ones = np.ones((1, 1, 2))
     by_model = Imputed(ones, np.full(ones.shape, Method.MODEL, np.int8), ["1"])

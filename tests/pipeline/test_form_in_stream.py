@@ -42,6 +42,41 @@ def late_holes(rows: Rows) -> np.ndarray:
     return (rows.ts_ms > 150_000) & ~rows.observed
 
 
+class Sparse(Offset):
+    """An imputer with values that are far off at steps that nobody asked for."""
+
+    async def impute(self, windows: Windows) -> Imputed:
+        found = await super().impute(windows)
+        return replace(found, values=np.where(windows.asked, found.values, 1e6))
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.1])
+async def test_rows_probes_and_upgrades_need_the_newest_step_and_that_of_the_final_rows_alone(gain: float) -> None:
+    asked: list[tuple[int, ...] | None] = []
+
+    class Asked(Sparse):
+        async def impute(self, windows: Windows) -> Imputed:
+            asked.append(windows.lags)
+            return await super().impute(windows)
+
+    class Returning(Offset):
+        back = False
+
+        async def impute(self, windows: Windows) -> Imputed:
+            assert windows.end_ms is not None
+            self.back |= bool(windows.end_ms.max() >= 120_000)
+            return await (super().impute(windows) if self.back else AWAY.impute(windows))
+
+    whole, sparse = [
+        await rows_of(pipeline_of(Returning(30.0), Form(form), gain=gain), records(250), batch=11)
+        for form in (Offset(-30.0), Asked(-30.0))
+    ]
+    assert set(asked) == {(0, 2)}
+    assert {Method.GAUSSIAN, Method.BLEND} <= set(whole.method.tolist())
+    assert (whole.revision == UPGRADED).any()
+    require_equal(whole, sparse)
+
+
 async def test_a_form_that_beats_the_model_fills_alone_with_its_band_and_its_version() -> None:
     pipeline = pipeline_of(Offset(500.0), Form(Neighbours()))
     rows = await rows_of(pipeline, records(250))

@@ -7,9 +7,9 @@ Bounds: a filled value leaves the range of its sensor's observed cells by at mos
 silent sensor's value stays within the range of the training. An answer by logarithms leaves the plain one by at most
 four of its deviations, unless it is in the range of the sensor's observed cells (`log_room`).
 
-A window costs O((C T)^2) for the right-hand side and O(q^3) for q missing cells. With one variant and T = 96, one core
-of an Intel Xeon (2 cores under a load of 10, 2026-11-23) fills 9,800 windows/s at C = 8 with 2 % missing, 5,900 with
-5 % and 590 with 30 %; at C = 21 it fills 2,400, 1,300 and 70. A fit on 12,000 windows takes 9 s at C = 8
+A window with q missing cells costs O(q C T) for the right-hand side and O(q^3) to solve. With one variant and T = 96,
+one core of an AMD EPYC (2 cores under a load of 11, 2026-11-23) fills 22,000 windows/s at C = 8 with 2 % missing,
+13,000 with 5 % and 900 with 30 %; at C = 21 it fills 5,200, 2,300 and 100. A fit on 12,000 windows takes 5 s at C = 8
 (`benchmarks/gaussian.py`). Each further variant costs the same again, but for a first one without weight: that is
 computed where a window does not suit the logarithm, or its answer leaves its room. Where few steps are asked for, a
 window needs one factor of Cholesky instead of a solution.
@@ -31,7 +31,7 @@ from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries, c
 from glaim_stream.imputers.gaussian.log_room import LogRoom
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.relations import Relations
-from glaim_stream.imputers.gaussian.tiles import tiles_of
+from glaim_stream.imputers.gaussian.tiles import Tile, tiles_of
 from glaim_stream.imputers.gaussian.variant import Variant
 
 Doubles = NDArray[np.float64]
@@ -48,6 +48,7 @@ class Filled:
 
     mean: float64 [n, C, k], sensor units; observed cells keep their bits; NaN where the form declines.
     deviation: float64 [n, C, k], sensor units, calibrated; 0 where observed, NaN where the form declines.
+    Both are NaN in all cells of steps that were not asked for.
     without_logarithm: bool [n], windows with values for which the trained logarithms do not hold.
     """
 
@@ -122,7 +123,15 @@ class ClosedForm:
         """
         return cls(**packing.unpack(artefact.from_bytes(content, name)))
 
-    def fill(self, values: Doubles, observed: Bools, end_ms: Ints, *, newest: int | None = None) -> Filled:
+    def fill(
+        self,
+        values: Doubles,
+        observed: Bools,
+        end_ms: Ints,
+        *,
+        newest: int | None = None,
+        asked: Bools | None = None,
+    ) -> Filled:
         """Fill the holes of windows.
 
         Args:
@@ -130,9 +139,11 @@ class ClosedForm:
             observed: bool [n, C, T].
             end_ms: int64 [n], start of each window's newest step.
             newest: number of newest steps that are needed, all by default. Windows without a hole there cost nothing.
+            asked: bool [newest], those of them whose answers are needed, all by default. Fewer cost less.
 
         Raises:
-            WindowShapeError: the windows have other sensors or steps than the form, or `newest` is out of range.
+            WindowShapeError: the windows have other sensors or steps than the form, or `newest` is out of range or
+                `asked` has another length.
         """
         expected = (len(values), len(self.sensors), self.steps)
         if values.shape != expected or observed.shape != expected or end_ms.shape != expected[:1]:
@@ -143,23 +154,30 @@ class ClosedForm:
         wanted = self.steps if newest is None else newest
         if not 1 <= wanted <= self.steps:
             raise WindowShapeError(f"newest must lie in 1..{self.steps}, found {newest}")
+        if asked is not None and asked.shape != (wanted,):
+            raise WindowShapeError(f"asked must have {wanted} steps, found the shape {asked.shape}")
         kept = slice(self.steps - wanted, self.steps)
         mean = values[:, :, kept].astype(np.float64)
         deviation = np.zeros_like(mean)
         without = np.zeros(len(values), np.bool_)
-        open_windows = np.flatnonzero(~observed[:, :, kept].all(axis=(1, 2)))
+        complete = observed[:, :, kept] if asked is None else observed[:, :, kept][:, :, asked]
+        open_windows = np.flatnonzero(~complete.all(axis=(1, 2)))
         # Windows with about as many holes are solved together.
         open_windows = open_windows[observed[open_windows].sum(axis=(1, 2)).argsort(kind="stable")]
         for start in range(0, len(open_windows), _ROWS_AT_A_TIME):
             rows = open_windows[start : start + _ROWS_AT_A_TIME]
             given, seen = values[rows], observed[rows]
-            found, spread, without[rows] = self._fill(given, seen, end_ms[rows], wanted)
+            found, spread, without[rows] = self._fill(given, seen, end_ms[rows], wanted, asked)
             np.copyto(found, given[:, :, kept], where=seen[:, :, kept])
             np.copyto(spread, 0.0, where=seen[:, :, kept])
             mean[rows], deviation[rows] = found, spread
+        if asked is not None:
+            mean[:, :, ~asked] = deviation[:, :, ~asked] = np.nan
         return Filled(mean, deviation, without)
 
-    def _fill(self, values: Doubles, observed: Bools, end_ms: Ints, newest: int) -> tuple[Doubles, Doubles, Bools]:
+    def _fill(
+        self, values: Doubles, observed: Bools, end_ms: Ints, newest: int, asked: Bools | None
+    ) -> tuple[Doubles, Doubles, Bools]:
         kept = slice(self.steps - newest, self.steps)
         values = np.where(observed, values, 0.0)
         if not (values.max() < LARGEST and values.min() > -LARGEST):  # or NaN
@@ -173,7 +191,10 @@ class ClosedForm:
         for tile in tiles_of(self.steps, self.span, newest):
             cut = slice(tile.start, tile.start + self.span)
             part, seen = self.part(values, complete, level, cut)
-            found = self._mixed(part, seen, None if bins is None else bins[:, cut], tile.newest)
+            of_tile = None if asked is None else _of_tile(asked, tile, self.steps)
+            if of_tile is not None and not of_tile.any():
+                continue
+            found = self._mixed(part, seen, None if bins is None else bins[:, cut], tile.newest, of_tile)
             if level is not None and tile.first == tile.start:  # a neighbour's place is as uncertain as the next one
                 added = seen[:, :, 0] & ~complete[:, :, tile.start]
                 found[1][:, :, 0] = np.where(added, found[1][:, :, 1], found[1][:, :, 0])
@@ -206,7 +227,7 @@ class ClosedForm:
         return part, continuous(self.kinds, part, seen)
 
     def _mixed(
-        self, values: Doubles, observed: Bools, bins: Ints | None, newest: int
+        self, values: Doubles, observed: Bools, bins: Ints | None, newest: int, asked: Bools | None = None
     ) -> tuple[Doubles, Doubles, Bools]:
         """The weighted mean of the variants; the first variant takes the place of those that do not suit a window.
 
@@ -214,20 +235,22 @@ class ClosedForm:
         """
         first, *others = self.variants
         if not others:  # its weight is 1
-            return *first.fill(values, observed, bins, newest), np.zeros(len(values), np.bool_)
+            return *first.fill(values, observed, bins, newest, asked=asked), np.zeros(len(values), np.bool_)
         hole = ~observed[:, :, self.span - newest :]
+        if asked is not None:
+            hole &= asked
         room = self.log_room(values, observed, newest)
         by_first = np.full(len(values), self.weights[0] > 0)
         suited, answers = [], []
         for variant in others:
             suits = variant.transform.suits(values, observed)
-            answer = _filled(variant, suits, values, observed, bins, newest)
+            answer = _filled(variant, suits, values, observed, bins, newest, asked)
             by_first |= ~suits
             if variant.transform.logarithm.any():
                 by_first |= suits & (room.left_by(*answer) & hole).any(axis=(1, 2))
             suited.append(suits)
             answers.append(answer)
-        plain = _filled(first, by_first, values, observed, bins, newest)
+        plain = _filled(first, by_first, values, observed, bins, newest, asked)
         mean, variance = self.weights[0] * plain[0], self.weights[0] * plain[1] ** 2
         for variant, weight, suits, (found, spread) in zip(others, self.weights[1:], suited, answers, strict=True):
             found[~suits], spread[~suits] = plain[0][~suits], plain[1][~suits]
@@ -255,16 +278,32 @@ class ClosedForm:
         return low, high
 
 
+def _of_tile(asked: Bools, tile: Tile, steps: int) -> Bools:
+    """Which of a tile's newest steps are asked for, of those that it fills, bool [tile.newest]."""
+    out = np.zeros(tile.newest, np.bool_)
+    kept = steps - len(asked)
+    out[: tile.last - tile.first] = asked[tile.first - kept : tile.last - kept]
+    if tile.first == tile.start and tile.newest > 1:
+        out[1] |= out[0]  # the deviation of a neighbour's place
+    return out
+
+
 def _filled(
-    variant: Variant, rows: Bools, values: Doubles, observed: Bools, bins: Ints | None, newest: int
+    variant: Variant,
+    rows: Bools,
+    values: Doubles,
+    observed: Bools,
+    bins: Ints | None,
+    newest: int,
+    asked: Bools | None,
 ) -> tuple[Doubles, Doubles]:
     """The variant's answers to the chosen windows; 0 for others."""
     if rows.all():
-        return variant.fill(values, observed, bins, newest)
+        return variant.fill(values, observed, bins, newest, asked=asked)
     mean, deviation = np.zeros((2, *values.shape[:2], newest))
     if rows.any():
         mean[rows], deviation[rows] = variant.fill(
-            values[rows], observed[rows], None if bins is None else bins[rows], newest
+            values[rows], observed[rows], None if bins is None else bins[rows], newest, asked=asked
         )
     return mean, deviation
 

@@ -5,7 +5,8 @@ answer, which is made without logarithms, and its deviation is at most four of t
 
 The plain answer costs as much as the other, and as a rule it changes nothing. It is not needed where an answer is in
 the observed range and its deviation is below four times the least that the plain one can be: what is left of the
-cell's variance when all other cells are known. That is its *room*.
+cell's variance when all other cells are known. That is its *room*. A wider one would change values, and gain little:
+with an infinite one, the plant's windows in the stream are filled at most 1.4 times as fast.
 """
 
 from __future__ import annotations

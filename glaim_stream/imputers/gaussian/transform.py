@@ -70,15 +70,17 @@ class Transform:
             observed: bool [n, C, T].
             bins: int64 [n, T], phases of the steps; not used without a profile.
         """
-        out = np.where(observed, values, 0.0)
-        if self.logarithm.any():
-            out = np.where(self.logarithm[:, None] & observed, np.log(np.where(observed & (out > 0), out, 1.0)), out)
+        out = self._logged(values, observed)
         scale = self._scales(out, observed)
         out /= scale[:, :, None]
         if self.profile is not None and bins is not None:
             out -= self._profiles(bins)
             out *= observed
         return out, scale
+
+    def scales(self, values: Doubles, observed: Bools) -> Doubles:
+        """Return the scales [n, C] of windows, as `forward` does."""
+        return self._scales(self._logged(values, observed), observed)
 
     def back(
         self, mean: Doubles, deviation: Doubles, scale: Doubles, bins: Ints | None, steps: slice
@@ -107,6 +109,12 @@ class Transform:
     def _profiles(self, bins: Ints) -> Doubles:
         assert self.profile is not None
         return np.moveaxis(self.profile[:, bins], 0, 1)
+
+    def _logged(self, values: Doubles, observed: Bools) -> Doubles:
+        out = np.where(observed, values, 0.0)
+        if not self.logarithm.any():
+            return out
+        return np.where(self.logarithm[:, None] & observed, np.log(np.where(observed & (out > 0), out, 1.0)), out)
 
     def _scales(self, out: Doubles, observed: Bools) -> Doubles:
         own, count = deviations(out, observed)

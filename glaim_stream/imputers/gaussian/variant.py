@@ -58,6 +58,7 @@ class Variant:
         bins: Ints | None,
         newest: int | None = None,
         *,
+        asked: Bools | None = None,
         with_deviation: bool = True,
     ) -> tuple[Doubles, Doubles]:
         """Return means and deviations [n, C, newest] in sensor units; those of observed cells have no meaning.
@@ -69,6 +70,7 @@ class Variant:
             observed: bool [n, C, L].
             bins: int64 [n, L], phases of the steps, or None without a profile.
             newest: number of steps that are needed, all by default.
+            asked: bool [newest], those of them whose answers are needed, all by default; others have no meaning.
             with_deviation: False returns deviations without meaning, which costs less.
         """
         count, sensors, steps = values.shape
@@ -80,7 +82,7 @@ class Variant:
         level, level_variance = self.levels.complete(level, known)
         moved -= level[:, :, None]
         wanted = np.zeros((sensors, steps), np.bool_)
-        wanted[:, kept] = True
+        wanted[:, kept] = True if asked is None else asked
         mean, variance = self.conditional.fill(
             moved.reshape(count, -1),
             observed.reshape(count, -1),
@@ -107,6 +109,6 @@ class Variant:
             observed: bool [n, C, L].
             newest: number of steps that are needed.
         """
-        _, scale = self.transform.forward(values, observed, None)
+        scale = self.transform.scales(values, observed)
         least = np.sqrt(self.conditional.least_variance).reshape(values.shape[1:])[:, values.shape[2] - newest :]
         return np.where(observed.any(axis=2), scale, 0.0)[:, :, None] * least

@@ -146,3 +146,8 @@ def test_many_sensors_are_covered_by_shorter_windows(monkeypatch: pytest.MonkeyP
     assert np.isfinite(answer.mean).all()
     assert (answer.deviation[~observed] > 0).all()
     np.testing.assert_allclose(short.fill(cut, observed, end_ms, newest=2).mean, answer.mean[:, :, -2:], rtol=1e-9)
+    asked = np.zeros(STEPS, np.bool_)
+    asked[[0, 4, -1]] = True
+    some = short.fill(cut, observed, end_ms, asked=asked)
+    np.testing.assert_allclose(some.mean[:, :, asked], answer.mean[:, :, asked], rtol=1e-9)
+    np.testing.assert_allclose(some.deviation[:, :, asked], answer.deviation[:, :, asked], rtol=1e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from glaim_stream.errors import ModelError, WindowShapeError
 from glaim_stream.imputers.gaussian import artefact
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.variant import Variant
 from tests.imputers.gaussian.samples import STEP_MS, STEPS, fitted, series, windows
 
 
@@ -41,6 +43,42 @@ def test_the_newest_steps_alone_have_the_values_of_whole_windows(form: ClosedFor
     whole, part = form.fill(values, observed, end_ms), form.fill(values, observed, end_ms, newest=newest)
     np.testing.assert_allclose(part.mean, whole.mean[:, :, -newest:], rtol=1e-9)
     np.testing.assert_allclose(part.deviation, whole.deviation[:, :, -newest:], rtol=1e-6)
+
+
+@pytest.mark.parametrize("steps", [(0,), (0, 5), tuple(range(9))])
+def test_steps_that_are_asked_for_have_the_values_of_all_and_others_none(
+    form: ClosedForm, steps: tuple[int, ...]
+) -> None:
+    values, end_ms = windows(series(seed=3, habit=1.0))
+    observed = holes(values.shape)
+    observed[:10, :, -9:] = True
+    asked = np.isin(np.arange(9), steps)
+    whole, part = (form.fill(values, observed, end_ms, newest=9, asked=each) for each in (None, asked))
+    np.testing.assert_allclose(part.mean[:, :, asked], whole.mean[:, :, asked], rtol=1e-9)
+    np.testing.assert_allclose(part.deviation[:, :, asked], whole.deviation[:, :, asked], rtol=1e-6)
+    assert np.isnan(part.mean[:, :, ~asked]).all()
+    assert np.isnan(part.deviation[:, :, ~asked]).all()
+
+
+def test_a_window_without_a_hole_in_a_step_that_is_asked_for_costs_nothing(
+    form: ClosedForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values, end_ms = windows(series(seed=3, habit=1.0), 4)
+    observed = np.ones(values.shape, np.bool_)
+    observed[:3, 0, -3] = False
+    observed[3, 0, -1] = False
+    counts = []
+    original = Variant.fill
+
+    def counted(variant: Variant, values: np.ndarray, *rest: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+        counts.append(len(values))
+        return original(variant, values, *rest, **options)
+
+    monkeypatch.setattr(Variant, "fill", counted)
+    found = form.fill(values, observed, end_ms, newest=3, asked=np.array([False, False, True]))
+    assert set(counts) == {1}
+    np.testing.assert_array_equal(found.mean[:3, :, -1], values[:3, :, -1])
+    assert np.isfinite(found.mean[3, :, -1]).all()
 
 
 def test_a_saved_form_is_the_same_form(form: ClosedForm, tmp_path: Path) -> None:
@@ -105,6 +143,8 @@ def test_windows_of_another_shape_are_refused(form: ClosedForm) -> None:
     values = np.zeros((2, 3, STEPS))
     with pytest.raises(WindowShapeError, match="newest"):
         form.fill(values, values == 0, np.zeros(2, np.int64), newest=STEPS + 1)
+    with pytest.raises(WindowShapeError, match=r"asked must have 3 steps, found the shape \(4,\)"):
+        form.fill(values, values == 0, np.zeros(2, np.int64), newest=3, asked=np.ones(4, np.bool_))
 
 
 def test_no_windows_are_no_answers(form: ClosedForm) -> None:

@@ -106,6 +106,29 @@ def test_the_plain_variant_is_computed_where_an_answer_by_logarithms_leaves_its_
     np.testing.assert_allclose(found.deviation[hole], deviation[hole], rtol=1e-12)
 
 
+def test_an_answer_that_is_not_asked_for_needs_no_plain_variant(
+    fit_of_growth: Fitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = by_logarithms_alone(fit_of_growth)
+    cut, observed, end_ms = edges()
+    asked = np.array([False, False, False, False, True, False])
+    own = form.variants[1].fill(cut, observed, None, 6)
+    left = (form.log_room(cut, observed, 6).left_by(*own) & ~observed[:, :, -6:]).any(axis=1)
+    assert 0 < left[:, asked].sum() < left.any(axis=1).sum()
+    whole = form.fill(cut, observed, end_ms, newest=6)
+    computed = []
+    original = Variant.fill
+
+    def counted(variant: Variant, values: np.ndarray, *rest: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+        computed.append((variant.name, len(values)))
+        return original(variant, values, *rest, **options)
+
+    monkeypatch.setattr(Variant, "fill", counted)
+    found = form.fill(cut, observed, end_ms, newest=6, asked=asked)
+    assert dict(computed)[form.variants[0].name] == left[:, asked].sum()
+    np.testing.assert_allclose(found.mean[:, :, asked], whole.mean[:, :, asked], rtol=1e-9)
+
+
 def test_an_answer_that_leaves_its_room_is_brought_back_to_the_plain_band(fit_of_growth: Fitted) -> None:
     form = by_logarithms_alone(fit_of_growth)
     cut, observed, _ = edges()
