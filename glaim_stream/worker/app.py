@@ -177,7 +177,10 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         while served and not app.should_stop:
             await asyncio.sleep(VERSION_CHECK_INTERVAL_S)
             for rung in served:
-                await rung.look()
+                try:
+                    await rung.look()
+                except Exception:  # versions stay as they are, and the next look may succeed
+                    log.exception("cannot look at the versions that %s serves", rung.name)
 
     @app.task  # type: ignore[untyped-decorator]
     async def stay_in_the_group() -> None:
