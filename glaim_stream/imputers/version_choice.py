@@ -105,7 +105,8 @@ class VersionChoice:
         self._refused[version] = Refusal(reason, windows)
         self._proven.discard(version)
         metrics.model_version_refused.labels(self._model, version, reason).set(1)
-        level = logging.INFO if reason == NOT_LOADED else logging.ERROR  # a promotion takes its time
+        # A promotion takes its time, and a contract that is rejected has been logged by its reader.
+        level = logging.INFO if reason in (NOT_LOADED, "contract") else logging.ERROR
         log.log(level, "%s version %s is out of service: %s", self._model, version, what)
 
     def saw(self, served: Sequence[str], offered: str) -> None:
