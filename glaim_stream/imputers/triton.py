@@ -102,6 +102,10 @@ class TritonImputer:
         choice.answered(answer.version[0])
         return answer
 
+    def failing(self, model: str) -> list[str]:
+        """The versions of a model that have failed and not answered since."""
+        return self._choices[model].failing
+
     async def look(self) -> None:
         """Look at the versions that are served: try new ones and those out of service, and choose the one to call.
 

@@ -52,6 +52,11 @@ class VersionChoice:
         """The versions that are out of service."""
         return dict(self._refused)
 
+    @property
+    def failing(self) -> list[str]:
+        """The versions that have failed and not answered since, in service or not."""
+        return _newest_first({*self._in_a_row, *self._refused})
+
     def others(self, served: Iterable[str], failed: str) -> list[str]:
         """The versions that may answer in place of one that failed, newest first."""
         return [version for version in _newest_first(served) if version != failed and version not in self._refused]

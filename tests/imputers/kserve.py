@@ -14,7 +14,7 @@ Reply = grpc.StatusCode | np.ndarray
 
 
 class Versions(service_pb2_grpc.GRPCInferenceServiceServicer):
-    """One model with several versions, each of which always gives the same reply."""
+    """One model, as in `tests.support.contract`, with several versions, each of which always gives the same reply."""
 
     def __init__(self, replies: dict[str, Reply]) -> None:
         self.replies = replies  # by version; may change
@@ -30,7 +30,14 @@ class Versions(service_pb2_grpc.GRPCInferenceServiceServicer):
     async def ModelMetadata(self, request: Any, context: Any) -> Any:
         if not self.replies:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no available versions")
-        return service_pb2.ModelMetadataResponse(name=request.name, versions=sorted(self.replies))
+        found = service_pb2.ModelMetadataResponse(name=request.name, versions=sorted(self.replies))
+        for place, name, datatype, shape in (
+            (found.inputs, "VALUES", "FP32", (-1, 2, 6)),
+            (found.inputs, "OBSERVED", "BOOL", (-1, 2, 6)),
+            (found.outputs, "IMPUTED", "FP32", (-1, 2, 3)),
+        ):
+            place.add(name=name, datatype=datatype, shape=shape)
+        return found
 
 
 async def _response(reply: Reply, model: str, version: str, context: Any) -> Any:

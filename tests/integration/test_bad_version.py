@@ -191,3 +191,28 @@ async def test_a_former_version_with_other_sensors_is_not_used(triton: LocalTrit
         assert set((await ladder.impute(windows(model))).version) == {""}
     await imputer.close()
     assert refused(model, "2") == {"not_finite"}
+
+
+async def test_a_triton_that_starts_with_a_version_that_does_not_load_serves_the_other_models(tmp_path: Path) -> None:
+    """It serves no version of that model, whatever the policy says, until the bad one is withdrawn."""
+    repository = tmp_path / "repository"
+    for name in (GOOD, UNLOADABLE):
+        add_model(repository, name, Mean)
+    add_version(repository, UNLOADABLE, 2, Unloadable)
+    contracts = Contracts({name: read_contract(repository / name) for name in (GOOD, UNLOADABLE)}, repository)
+    with LocalTriton(repository, control_mode="poll", poll_s=1, models=[GOOD]) as triton:
+        imputer = TritonImputer(triton.grpc_url, contracts, deadline_s=2)
+        ladder = Ladder([imputer, Interpolation()], rest_s=0.1)
+        for _ in range(3):
+            assert by_model(await ladder.impute(windows(GOOD)), "1")
+            answer = await ladder.impute(windows(UNLOADABLE))
+            assert set(answer.version) == {""}
+            assert np.isfinite(answer.values).all()
+        await imputer.look()
+        assert refused(UNLOADABLE, "2") == {"not_loaded"}
+        shutil.rmtree(repository / UNLOADABLE / "2")
+        wait_until_served(triton.grpc_url, UNLOADABLE, "1")
+        await imputer.look()
+        assert refused(UNLOADABLE, "2") == set()
+        assert by_model(await imputer.impute(windows(UNLOADABLE)), "1")
+        await imputer.close()
