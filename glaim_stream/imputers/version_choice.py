@@ -64,8 +64,8 @@ class VersionChoice:
     def answered(self, version: str, *, on_trial: bool = False) -> None:
         """Record an answer.
 
-        A version that was out of service is back after its trial, which repeats the windows on which it failed. Where
-        no former version answers, any windows will do.
+        A version that was out of service is back after its trial, which repeats the windows on which it failed and a
+        former version did not. Where none answers, any windows will do.
         """
         self._in_a_row.pop(version, None)
         if version not in self._refused:
@@ -88,7 +88,8 @@ class VersionChoice:
         """
         self._in_a_row[version] = self._in_a_row.get(version, 0) + 1
         if self._in_a_row[version] >= FAILURES_IN_A_ROW or error.reason == "contract":
-            self.refuse(version, error.reason, str(error), windows)
+            # Without a former version to compare with, the windows may be at fault, and must not decide its return.
+            self.refuse(version, error.reason, str(error), windows if former else None)
         if version in self._refused and former:
             self._ask(former)
         return version in self._refused

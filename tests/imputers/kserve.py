@@ -19,12 +19,15 @@ class Versions(service_pb2_grpc.GRPCInferenceServiceServicer):
     def __init__(self, replies: dict[str, Reply]) -> None:
         self.replies = replies  # by version; may change
         self.asked: list[str] = []  # version of each call, empty for the newest
+        self.poison = b""  # values on which every version fails
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         self.asked.append(request.model_version)
         version = request.model_version or max(self.replies)
         if version not in self.replies:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"version {version} is not found")
+        if request.raw_input_contents[0] == self.poison:
+            await context.abort(grpc.StatusCode.INTERNAL, "poison")
         return await _response(self.replies[version], request.model_name, version, context)
 
     async def ModelMetadata(self, request: Any, context: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -13,8 +14,9 @@ from prometheus_client import REGISTRY
 
 from glaim_stream import metrics
 from glaim_stream.connections.retry import pauses_s
-from glaim_stream.errors import ImputerUnavailable, WrongAnswer
+from glaim_stream.errors import ImputerError, ImputerUnavailable, WrongAnswer
 from glaim_stream.imputers import triton
+from glaim_stream.imputers.first_answer import typical_windows
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.triton import TritonImputer
 from glaim_stream.imputers.version_choice import FAILURES_IN_A_ROW
@@ -215,3 +217,19 @@ async def test_a_server_that_does_not_answer_changes_nothing(repository: Path) -
     await imputer.look()
     assert refused() == {"2": "not_finite"}
     await imputer.close()
+
+
+async def test_windows_on_which_the_former_version_fails_too_cost_it_a_short_rest(repository: Path) -> None:
+    """It is the last one in service, and those windows may never be answered."""
+    typical = typical_windows(contract())
+    async with rung_for(repository, {"1": GOOD, "2": NAN}) as (imputer, server):
+        await imputer.look()
+        poison = replace(typical, values=np.where(typical.observed, 3.0, 0.0))
+        server.poison = poison.values.astype(np.float32).tobytes()
+        for _ in range(FAILURES_IN_A_ROW):
+            with pytest.raises(ImputerError):
+                await imputer.impute(poison)
+        assert refused() == {"1": "error", "2": "not_finite"}
+        await imputer.look()
+        assert refused() == {"2": "not_finite"}
+        assert (await imputer.impute(replace(typical, values=typical.values + 1))).version == ["1"]
