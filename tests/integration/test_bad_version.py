@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from tests.integration.bad_versions import (
     SENSORS,
     WINDOW,
     Mean,
-    Unloadable,
     add_model,
     add_version,
     wait_until_served,
@@ -40,13 +38,13 @@ pytestmark = [
     pytest.mark.slow,  # quicker: tests/imputers/test_bad_versions.py, with a scripted server
 ]
 
-GOOD, OTHER_SENSORS, UNLOADABLE = "good", "others", "unloadable"
+GOOD, OTHER_SENSORS = "good", "others"
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bad-versions") / "repository"
-    for name in (GOOD, UNLOADABLE, *(f"second-{reason}" for reason in BAD)):
+    for name in (GOOD, *(f"second-{reason}" for reason in BAD)):
         add_model(path, name, Mean)
     for reason, network in BAD.items():
         add_model(path, f"first-{reason}", network)
@@ -92,13 +90,6 @@ def refused(model: str, version: str) -> set[str]:
         if sample.name == "glaim_model_version_refused"
         and (sample.labels["model"], sample.labels["version"]) == (model, version)
     }
-
-
-def wait_until_logged(triton: LocalTriton, text: str) -> None:
-    give_up = time.monotonic() + 90
-    while text not in triton.log.read_text():
-        assert time.monotonic() < give_up, f"expected {text!r} in Triton's log"
-        time.sleep(0.2)
 
 
 @pytest.mark.parametrize("reason", BAD)
@@ -162,20 +153,6 @@ async def test_a_bad_version_is_named_before_any_window_is_sent(triton: LocalTri
     assert refused("unseen", "1") == {"not_finite"}
 
 
-async def test_a_version_that_triton_does_not_load_is_named(
-    rung: TritonImputer, triton: LocalTriton, repository: Path
-) -> None:
-    await rung.look()
-    add_version(repository, UNLOADABLE, 2, Unloadable)
-    wait_until_logged(triton, f"failed to load '{UNLOADABLE}' version 2")
-    await rung.look()
-    assert refused(UNLOADABLE, "2") == {"not_loaded"}
-    assert by_model(await rung.impute(windows(UNLOADABLE)), "1")
-    shutil.rmtree(repository / UNLOADABLE / "2")
-    await rung.look()
-    assert refused(UNLOADABLE, "2") == set()
-
-
 async def test_a_former_version_with_other_sensors_is_not_used(triton: LocalTriton, repository: Path) -> None:
     """Its answers would have the right shape, and belong to other sensors."""
     model = OTHER_SENSORS
@@ -191,28 +168,3 @@ async def test_a_former_version_with_other_sensors_is_not_used(triton: LocalTrit
         assert set((await ladder.impute(windows(model))).version) == {""}
     await imputer.close()
     assert refused(model, "2") == {"not_finite"}
-
-
-async def test_a_triton_that_starts_with_a_version_that_does_not_load_serves_the_other_models(tmp_path: Path) -> None:
-    """It serves no version of that model, whatever the policy says, until the bad one is withdrawn."""
-    repository = tmp_path / "repository"
-    for name in (GOOD, UNLOADABLE):
-        add_model(repository, name, Mean)
-    add_version(repository, UNLOADABLE, 2, Unloadable)
-    contracts = Contracts({name: read_contract(repository / name) for name in (GOOD, UNLOADABLE)}, repository)
-    with LocalTriton(repository, control_mode="poll", poll_s=1, models=[GOOD]) as triton:
-        imputer = TritonImputer(triton.grpc_url, contracts, deadline_s=2)
-        ladder = Ladder([imputer, Interpolation()], rest_s=0.1)
-        for _ in range(3):
-            assert by_model(await ladder.impute(windows(GOOD)), "1")
-            answer = await ladder.impute(windows(UNLOADABLE))
-            assert set(answer.version) == {""}
-            assert np.isfinite(answer.values).all()
-        await imputer.look()
-        assert refused(UNLOADABLE, "2") == {"not_loaded"}
-        shutil.rmtree(repository / UNLOADABLE / "2")
-        wait_until_served(triton.grpc_url, UNLOADABLE, "1")
-        await imputer.look()
-        assert refused(UNLOADABLE, "2") == set()
-        assert by_model(await imputer.impute(windows(UNLOADABLE)), "1")
-        await imputer.close()
