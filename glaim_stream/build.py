@@ -46,6 +46,10 @@ class ServedRung(Protocol):
         """
         ...
 
+    async def look(self) -> None:
+        """Look at the versions that are served, and choose the one to call."""
+        ...
+
 
 def create_pipeline(
     settings: Settings,

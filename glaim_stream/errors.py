@@ -12,7 +12,8 @@
     ├── WindowShapeError     windows passed to an imputer have the wrong shape
     └── ImputerError         an imputer cannot impute some windows
         ├── ImputerUnavailable   ... now, but may later: its breaker opens
-        └── ImputerAbsent        ... because it has nothing for their model: the next rung imputes
+        ├── ImputerAbsent        ... because it has nothing for their model: the next rung imputes
+        └── WrongAnswer          ... because a version of their model fails, or answers what cannot be used
 
 Each message states what was expected and what was found. A bad *reading* raises no exception: bad readings are expected
 input and get a `DeadLetterCause` (glaim_stream.decode.dead_letters).
@@ -73,6 +74,20 @@ class ImputerUnavailable(ImputerError):
 
 class ImputerAbsent(ImputerError):
     """An imputer has nothing for a model, which is no failure."""
+
+
+class WrongAnswer(ImputerError):
+    """A version of a model fails, or answers what cannot be used.
+
+    Attributes:
+        reason: `error`, `shape`, `not_finite` or `contract`.
+        version: the version that answered; empty if it is not known.
+    """
+
+    def __init__(self, message: str, reason: str, version: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.version = version
 
 
 MAX_LISTED_NAMES = 8

@@ -61,6 +61,11 @@ imputer_openings = Counter(
 imputer_probes = Counter(
     "glaim_imputer_probes", "Batches of a model that tried a rung after its breaker's rest", ["imputer", "model"]
 )
+model_version_refused = Gauge(
+    "glaim_model_version_refused",
+    "1 for a version of a model that is out of service: error, shape, not_finite, contract or not_loaded",
+    ["model", "version", "reason"],
+)
 contract_reads = Counter(
     "glaim_contract_reads",
     "Lookups of the contract of an unknown model version: read, absent or refused",

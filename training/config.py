@@ -82,7 +82,8 @@ class ExportSpec:
 
     `version` 0 takes the number after the highest present one, so that a retrained model goes beside the old one.
     `emitted_steps` is S: the served model returns the S newest steps of a window. `preferred_batches` and
-    `queue_delay_us` go into Triton's dynamic batching.
+    `queue_delay_us` go into Triton's dynamic batching. `served_versions` is how many of the newest versions Triton
+    keeps loaded, each with its memory: the former one answers where the newest is bad; with 1 the next rung does.
     """
 
     name: str = ""
@@ -92,6 +93,11 @@ class ExportSpec:
     max_batch: int = 256
     preferred_batches: tuple[int, ...] = (8, 64, 256)
     queue_delay_us: int = 2000
+    served_versions: int = 2
+
+    def __post_init__(self) -> None:
+        if self.served_versions < 1:
+            raise ValueError(f"served_versions must be 1 or more, found {self.served_versions}")
 
 
 @dataclass(frozen=True)

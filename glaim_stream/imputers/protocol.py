@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import ImputerError, WindowShapeError
+from glaim_stream.errors import WindowShapeError, WrongAnswer
 from glaim_stream.vocabulary import Method
 
 _Rows = slice | NDArray[np.int64]
@@ -171,7 +171,14 @@ class Rung(Protocol):
 
 
 def requested_values(
-    model: str, answer: Any, windows: Windows, *, sent: int, sensors: int, emitted_steps: int
+    model: str,
+    answer: Any,
+    windows: Windows,
+    *,
+    sent: int,
+    sensors: int,
+    emitted_steps: int,
+    version: str = "",
 ) -> NDArray[np.float32]:
     """Check the array that a model returned and take the requested windows and steps from it.
 
@@ -182,18 +189,19 @@ def requested_values(
         sent: number of windows that the model received, padding included.
         sensors: number of sensors in the model's contract.
         emitted_steps: number of steps in the model's contract.
+        version: the version that answered, for the error.
 
     Returns:
         float32 [len(windows), sensors, windows.steps], all finite.
 
     Raises:
-        ImputerError: the array has another shape, or a requested value is NaN or infinite.
+        WrongAnswer: the array has another shape, or a requested value is NaN or infinite.
     """
     expected = (sent, sensors, emitted_steps)
     found = getattr(answer, "shape", None)
     if found != expected:
-        raise ImputerError(f"model {model} must return values of shape {expected}, found {found}")
+        raise WrongAnswer(f"model {model} must return values of shape {expected}, found {found}", "shape", version)
     values: NDArray[np.float32] = answer[: len(windows), :, -windows.steps :].astype(np.float32, copy=False)
     if not np.isfinite(values).all():
-        raise ImputerError(f"model {model} returned values that are not finite")
+        raise WrongAnswer(f"model {model} returned values that are not finite", "not_finite", version)
     return values

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,19 @@ from tritonclient.utils import InferenceServerException
 
 from glaim_stream.connections.retry import pauses_s
 from glaim_stream.connections.tls import Identity
-from glaim_stream.errors import ContractError, ImputerAbsent, ImputerError, ImputerUnavailable
+from glaim_stream.errors import ContractError, ImputerAbsent, ImputerError, ImputerUnavailable, WrongAnswer
 from glaim_stream.imputers.centring import Centred
+from glaim_stream.imputers.first_answer import typical_windows
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 from glaim_stream.imputers.triton_access import TritonAccess
+from glaim_stream.imputers.version_choice import VersionChoice
 from glaim_stream.models.contract import IMPUTED, OBSERVED, VALUES, Contract
 from glaim_stream.models.versions import Contracts
 
 _UNREACHABLE = "StatusCode.UNAVAILABLE"  # or restarting
 _TOKEN_REFUSED = ("StatusCode.UNAUTHENTICATED", "StatusCode.PERMISSION_DENIED")  # a new token may be on its way
 _NOT_SERVED = "StatusCode.NOT_FOUND"  # the server is draining, or still loading the model, or does not have it
+_OF_THE_VERSION = ("StatusCode.INTERNAL", "StatusCode.UNKNOWN", "StatusCode.INVALID_ARGUMENT")  # another may answer
 _FIRST_PAUSE_S = 0.05
 # INTERNAL: the process behind a model is dead. Triton does not restart it and reports it after some 2 s (2.51). With
 # several Tritons the next one may be alive: it is called at once, and twice more after a pause, because concurrent
@@ -46,7 +50,11 @@ _CHANNEL = [
 
 
 class TritonImputer:
-    """An imputer that sends stacked windows to a served model."""
+    """An imputer that sends stacked windows to a served model.
+
+    The newest version answers. Where it fails or answers what cannot be used, a former one that is still loaded gets
+    the same windows, and after several failures in a row all further ones (see VersionChoice).
+    """
 
     name = "triton"
 
@@ -76,33 +84,130 @@ class TritonImputer:
         self._access = access or TritonAccess()
         self._client: InferenceServerClient | None = None
         self._identity: Identity | None = None  # that the client's connections have
+        self._choices = {model: VersionChoice(model) for model in self._contracts}
 
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""
-        contract = self._contracts.get(windows.model)
-        if contract is None:
+        if windows.model not in self._contracts:
             raise ImputerAbsent(f"no contract for model {windows.model}, known are {sorted(self._contracts)}")
+        choice = self._choices[windows.model]
+        end_s = asyncio.get_running_loop().time() + self._deadline_s
+        try:
+            answer = await self._answer(windows, choice.asked, end_s)
+        except WrongAnswer as error:
+            return await self._answer_of_another(windows, choice, error, end_s)
+        except ImputerUnavailable:
+            choice.release()
+            raise
+        choice.answered(answer.version[0])
+        return answer
+
+    def failing(self, model: str) -> list[str]:
+        """The versions of a model that have failed and not answered since."""
+        return self._choices[model].failing
+
+    async def look(self) -> None:
+        """Look at the versions that are served: try new ones and those out of service, and choose the one to call.
+
+        A server that does not answer changes nothing.
+        """
+        await asyncio.gather(*(self._look(contract) for contract in self._contracts.values()))
+
+    async def _look(self, contract: Contract) -> None:
+        model, choice = contract.name, self._choices[contract.name]
+        served = await self._served(model, self._deadline_s)
+        if served is None:
+            return
+        choice.saw(served, await asyncio.to_thread(self._contracts.newest_offered, model))
+        for version in choice.untried(served):
+            failed_on = choice.refused[version].windows if version in choice.refused else None
+            await self._try(choice, version, [typical_windows(contract), *([failed_on] if failed_on else [])])
+        if choice.refused:  # otherwise nobody asks for a former version, whose contract may be missing
+            for version in choice.others(served, choice.asked):
+                with suppress(ContractError):
+                    await self._contracts.follow(model, version)
+        choice.choose(served, [version for version in served if self._contracts.of(model, version) is not None])
+
+    async def _try(self, choice: VersionChoice, version: str, trials: Sequence[Windows]) -> None:
+        for windows in trials:
+            end_s = asyncio.get_running_loop().time() + self._deadline_s
+            try:
+                await self._answer(windows, version, end_s)
+            except WrongAnswer as error:
+                choice.refuse(version, error.reason, str(error))
+                return
+            except ImputerError:  # the server is busy, or has no such version any more
+                return
+        choice.answered(version, on_trial=True)
+
+    async def _answer(self, windows: Windows, version: str, end_s: float) -> Imputed:
+        """Impute by one version.
+
+        Raises:
+            WrongAnswer: the version fails, or answers what cannot be used.
+            ImputerError: there is no answer, for another reason.
+        """
+        model, contract = windows.model, self._contracts[windows.model]
         sent = windows.padded(self._fixed_batch)
         centred = Centred.of(sent, contract)
         inputs = [
             _tensor(VALUES, centred.values, "FP32"),
             _tensor(OBSERVED, centred.observed, "BOOL"),
         ]
-        answer = await self._infer(windows.model, inputs)
+        answer = await self._infer(model, version, inputs, end_s)
+        answered_by = answer.get_response().model_version
         values = requested_values(
-            windows.model,
+            model,
             answer.as_numpy(IMPUTED),
             windows,
             sent=len(sent),
             sensors=len(contract.sensors),
             emitted_steps=contract.emitted_steps,
+            version=answered_by,
         )
-        version = answer.get_response().model_version
         try:
-            await self._contracts.follow(windows.model, version)
+            await self._contracts.follow(model, answered_by)
         except ContractError as error:
-            raise ImputerError(str(error)) from error
-        return centred.imputed(windows, values, version)
+            raise WrongAnswer(str(error), "contract", answered_by) from error
+        return centred.imputed(windows, values, answered_by)
+
+    async def _answer_of_another(
+        self, windows: Windows, choice: VersionChoice, error: WrongAnswer, end_s: float
+    ) -> Imputed:
+        """Impute windows on which a version has failed by another one, the newest that can and has a contract.
+
+        Raises:
+            ImputerUnavailable: no other version could, and the one that failed is out of service.
+            WrongAnswer: what the version has done, if it stays in service.
+        """
+        model = windows.model
+        served = await self._served(model, end_s - asyncio.get_running_loop().time()) or []
+        failed = error.version or choice.asked or max(served, key=int, default="")
+        others_fail = False
+        for version in choice.others(served, failed):
+            try:
+                answer = await self._answer(windows, version, end_s)
+            except ImputerError as another:
+                others_fail |= isinstance(another, WrongAnswer) and another.reason != "contract"
+                continue
+            if self._contracts.of(model, version) is None:  # its sensors may be others, in another order
+                continue
+            choice.failed(failed, error, windows, version)
+            return answer
+        # Windows on which every version fails say nothing about one of them.
+        if failed and not others_fail and choice.failed(failed, error, windows):
+            raise ImputerUnavailable(f"version {failed} is out of service: {error}") from error
+        raise error
+
+    async def _served(self, model: str, timeout_s: float) -> list[str] | None:
+        """The versions that a server answers for; None if it does not say."""
+        try:
+            metadata = await self._connected().get_model_metadata(
+                model, headers=self._access.headers(), as_json=True, client_timeout=max(timeout_s, 0.001)
+            )
+        except InferenceServerException as error:
+            return [] if error.status() == _NOT_SERVED else None
+        return [version for version in metadata.get("versions", []) if version.isdigit()]
 
     async def check(self) -> None:
         """Compare each served model's tensors with its contract, and its batch size with `fixed_batch`.
@@ -163,9 +268,8 @@ class TritonImputer:
         if self._client is client:
             self._client = None
 
-    async def _infer(self, model: str, inputs: list[InferInput]) -> Any:
+    async def _infer(self, model: str, version: str, inputs: list[InferInput], end_s: float) -> Any:
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + self._deadline_s
         pauses = pauses_s(_FIRST_PAUSE_S, longest_s=self._deadline_s)
         tries = 0
         refused: InferenceServerException | None = None  # says more than the deadline that cuts off the next try
@@ -177,6 +281,7 @@ class TritonImputer:
                 return await client.infer(
                     model,
                     inputs,
+                    model_version=version,
                     outputs=[InferRequestedOutput(IMPUTED)],
                     client_timeout=max(left_s, 0.001),
                     headers=self._access.headers(),
@@ -186,8 +291,11 @@ class TritonImputer:
                 if elsewhere and tries == 1:
                     continue
                 if error.status() not in (_UNREACHABLE, _NOT_SERVED, *_TOKEN_REFUSED) and not elsewhere:
+                    message = f"{self._url}: {self._access.explained(refused or error)}"
+                    if error.status() in _OF_THE_VERSION:
+                        raise WrongAnswer(message, "error", version) from error
                     kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
-                    raise kind(f"{self._url}: {self._access.explained(refused or error)}") from error
+                    raise kind(message) from error
                 if error.status() in _TOKEN_REFUSED:
                     refused = error
                 pause_s = next(pauses)

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from glaim_stream import metrics
-from glaim_stream.errors import ContractError
-from glaim_stream.models.contract import Contract
-from glaim_stream.models.sealed import Trust, read_sealed_contract
+from glaim_stream.errors import ContractError, ModelError
+from glaim_stream.models.contract import CONTRACT_FILE, Contract
+from glaim_stream.models.folders import DiskFolder
+from glaim_stream.models.local import versions
+from glaim_stream.models.sealed import Trust, lacking, read_sealed_contract
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +70,26 @@ class Contracts(Mapping[str, Contract]):
         if self._repository is None or not version:
             return self._at_start.get(model)
         return self._known.get((model, version))
+
+    def newest_offered(self, model: str) -> str:
+        """The newest version in the repository that a server should serve; empty if that is not known.
+
+        A version without its contract is incomplete, and one that lacks its manifest or signature waits for it.
+        """
+        if self._repository is None or model not in self._at_start:
+            return ""
+        directory = self._repository / model
+        try:
+            folder = DiskFolder(directory)
+            complete = [
+                version
+                for version in versions(directory)
+                if (directory / str(version) / CONTRACT_FILE).is_file() and not lacking(folder, version, self._trust)
+            ]
+        except (OSError, ModelError) as error:
+            log.debug("the versions of %s in %s cannot be listed: %s", model, self._repository, error)
+            return ""
+        return str(max(complete)) if complete else ""
 
     async def follow(self, model: str, version: str) -> None:
         """Read the contract of a version that imputed, unless it is known.

@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 
 _BUFFERED_BATCHES = 4  # events in the agent's buffer; here an event is a whole batch
 _REQUEST_TIMEOUT_S = 40.0
+VERSION_CHECK_INTERVAL_S = 10.0  # one small call for each model, and one inference for each version out of service
 _METADATA_AGE_MS = 30_000  # partitions that are added to the input are noticed within this time
 _STAYS_PER_POLL_INTERVAL = 10  # how often a paused worker reports to the group before it would be given up
 
@@ -169,6 +170,17 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
         for rung in ladder.rungs:
             if isinstance(rung, ServedRung):
                 await _check_served(rung)
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def versions() -> None:
+        served = [rung for rung in ladder.rungs if isinstance(rung, ServedRung)]
+        while served and not app.should_stop:
+            await asyncio.sleep(VERSION_CHECK_INTERVAL_S)
+            for rung in served:
+                try:
+                    await rung.look()
+                except Exception:  # versions stay as they are, and the next look may succeed
+                    log.exception("cannot look at the versions that %s serves", rung.name)
 
     @app.task  # type: ignore[untyped-decorator]
     async def stay_in_the_group() -> None:

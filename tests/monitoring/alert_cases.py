@@ -63,6 +63,9 @@ LABELS = {
     "slow_asked": W0 + ',model="pump",sensor="level",position="edge"',
     "drawn": W0 + ',model="pump",position="edge"',
     "refused": W0 + ',model="pump",outcome="refused"',
+    "bad_version": W0 + ',model="pump",version="2",reason="not_finite"',
+    "bad_version_w1": W1 + ',model="pump",version="2",reason="not_finite"',
+    "unloaded_version": W0 + ',model="pump",version="2",reason="not_loaded"',
     "to_kafka": W0 + ',use="kafka",file="certificate"',
     "ready": W0 + ',page="ready"',
     "read": W0 + ',model="pump",outcome="read"',
@@ -421,6 +424,26 @@ CASES = (
     ),
     fires("GlaimContractUnusable", "a version is rejected", "20m", glaim_contract_reads_total__refused="0x9 1x60"),
     silent("GlaimContractUnusable", "a version is read", "20m", glaim_contract_reads_total__read="0x9 1x60"),
+    fires(
+        "GlaimModelVersionRefused", "a version is out of service", "16m",
+        glaim_model_version_refused__bad_version="_x9 1x60",
+    ),
+    fires(
+        "GlaimModelVersionRefused", "it lasts for 25 hours", "1510m",
+        glaim_model_version_refused__bad_version="_x9 1x1600",
+    ),
+    fires(
+        "GlaimModelVersionRefused", "each worker restarts in turn", "40m",
+        glaim_model_version_refused__bad_version="1x9 stale _x3 1x60",
+        glaim_model_version_refused__bad_version_w1="1x20 stale _x3 1x60",
+    ),
+    silent(
+        "GlaimModelVersionRefused", "it takes 3 minutes until Triton has loaded a new version", "30m",
+        glaim_model_version_refused__unloaded_version="_x9 1x3 stale",
+    ),
+    silent(
+        "GlaimModelVersionRefused", "it was rolled back", "40m", glaim_model_version_refused__bad_version="1x20 stale"
+    ),
     # --- Triton
     fires("GlaimTritonDown", "Triton is down for 6 minutes", "16m", up__triton="1x9 0x10"),
     fires("GlaimTritonDown", "pending since the installation", "10m", tritons_wanted__declared_triton="1x30"),

@@ -140,6 +140,7 @@ TIMELINES = (
         glaim_score_intervals_total__drawn=counter(10, 10), glaim_score_intervals_holding_total__drawn=counter(9, 2),
     ),
     timeline("GlaimContractUnusable", 2, 1442, glaim_contract_reads_total__refused=counter(0, 0.1)),
+    timeline("GlaimModelVersionRefused", 7, 7, glaim_model_version_refused__bad_version=gauge(0, 1)),
     timeline("GlaimTritonDown", 7, 1, up__triton=gauge(1, "_"), tritons_wanted__declared_triton=ONE),
     timeline(
         "GlaimTritonQueueing", 16, 6, nv_inference_queue_duration_us__served=counter(120_000, 60_000_000),

@@ -113,8 +113,7 @@ def _config(
 {_tensors(sensors, window, export.emitted_steps)}
 {instances}
 {_batching(export)}
-# Two versions: the one before answers while clients move on, and again if the new one is withdrawn.
-version_policy: {{ latest {{ num_versions: 2 }} }}
+{_version_policy(export)}
 
 {execution}{_warmup(sensors, window)}"""
 
@@ -190,3 +189,10 @@ def write_warmup(model_directory: Path, values: Floats, observed: Bools) -> None
     clean: NDArray[np.float32] = np.where(observed, values, 0).astype("<f4")
     (folder / VALUES.lower()).write_bytes(clean.tobytes())
     (folder / OBSERVED.lower()).write_bytes(observed.astype(np.bool_).tobytes())
+
+
+def _version_policy(export: ExportSpec) -> str:
+    reason = "Two versions: the one before answers while clients move on, and again if the new one is withdrawn."
+    if export.served_versions != 2:  # the usual line stays as it is in the repositories that exist
+        reason = "The newest versions stay loaded, each with its memory; a former one answers if the newest is bad."
+    return f"# {reason}\nversion_policy: {{ latest {{ num_versions: {export.served_versions} }} }}"

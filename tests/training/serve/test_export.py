@@ -28,6 +28,7 @@ from training.network.build import build_network
 from training.network.model import GLAIM
 from training.network.sizes import GLAIMConfig
 from training.serve.repository import versions
+from training.serve.triton_config import libtorch_config, python_config
 
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=2, ffn=8, heads=2, dropout=0.1, d_psi=8, d_g=2, large_kernel=7)
 
@@ -150,6 +151,14 @@ def test_every_configuration_has_the_required_settings(model: GLAIM, unit_scale:
         # They differ in how the model runs; clients see the same model.
         shared = ("name", "max_batch_size", "input", "output", "dynamic_batching", "model_warmup", "version_policy")
         assert {key: config[key] for key in shared} == {key: gpu[key] for key in shared}
+
+
+def test_the_number_of_loaded_versions_is_a_setting() -> None:
+    for render in (libtorch_config, python_config):
+        text = render("m", 3, 24, ExportSpec(name="m", served_versions=1))
+        assert "version_policy: { latest { num_versions: 1 } }" in text
+    with pytest.raises(ValueError, match="served_versions must be 1 or more, found 0"):
+        ExportSpec(served_versions=0)
 
 
 def test_a_new_version_keeps_the_old_one(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
