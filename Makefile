@@ -67,6 +67,7 @@ servers: setup  # fetched here, so that no test times out on a slow network
 	$(BIN)/python -m deploy.compose_spec --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.chart_docs --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.prometheus --fetch-only || test $$? -eq 3
+	$(BIN)/python -m deploy.crane --fetch-only || test $$? -eq 3
 
 quick: lint  ## make test without the tests that start servers
 	$(PARALLEL) -m 'not chaos and not cluster and not slow' --ignore tests/integration
@@ -97,8 +98,9 @@ dist: setup  ## wheel and sdist into dist/, built with what is pinned and checke
 chart-docs: setup  ## write the chart's README and the descriptions of its schema from values.yaml
 	$(BIN)/python -m deploy.chart_docs
 
-sbom: setup  ## what the images are made of, as CycloneDX, into dist/
+sbom: setup  ## what images and chart are made of, as CycloneDX, and the notices of third parties, into dist/
 	$(BIN)/python -m deploy.sbom --out dist
+	$(BIN)/python -m deploy.notices --out dist
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt
