@@ -60,15 +60,17 @@ class Signing:
     public_key: str = ""
     identity: str = ""
     issuer: str = ""
+    public_log: bool = True
 
     def sign(self) -> list[str]:
         """Options of `cosign sign` and `cosign attest`."""
-        return ["--yes", *(["--key", self.key] if self.key else [])]
+        log = [] if self.public_log else ["--tlog-upload=false"]
+        return ["--yes", *(["--key", self.key] if self.key else []), *log]
 
     def verify(self) -> list[str]:
         """Options of `cosign verify` and `cosign verify-attestation`."""
         if self.key:
-            return ["--key", self.public_key]
+            return ["--key", self.public_key, *([] if self.public_log else ["--insecure-ignore-tlog"])]
         return ["--certificate-identity", self.identity, "--certificate-oidc-issuer", self.issuer]
 
 
@@ -268,11 +270,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--public-key", default="", help="the public half of --key, for the verification")
     parser.add_argument("--identity", default="", help="keyless: the identity that the certificate must have")
     parser.add_argument("--issuer", default="", help="keyless: the issuer of that identity")
+    parser.add_argument("--no-public-log", action="store_true", help="with --key: no entry in the transparency log")
     parser.add_argument("--plain-http", action="store_true", help="push the chart to a registry without TLS")
     parser.add_argument("--dry-run", action="store_true", help="print every command and what would refuse it; run none")
     given = parser.parse_args(arguments)
     if bool(given.key) != bool(given.public_key) or (not given.key and not (given.identity and given.issuer)):
         parser.error("expected --key with --public-key, or --identity with --issuer")
+    if given.no_public_log and not given.key:
+        parser.error("expected --no-public-log with --key: a keyless signature is valid by its entry in the log")
     try:
         release = Release(
             version=version_of_checkout(),
@@ -280,7 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
             commit_time=_output("git", "show", "--no-patch", "--format=%ct", "HEAD").strip(),
             registry=given.registry.rstrip("/"),
             bases=read_bases(),
-            signing=Signing(given.key, given.public_key, given.identity, given.issuer),
+            signing=Signing(given.key, given.public_key, given.identity, given.issuer, not given.no_public_log),
             plain_http=given.plain_http,
         )
         if given.dry_run:

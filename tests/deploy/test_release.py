@@ -188,10 +188,22 @@ def test_dry_run_prints_every_command_and_runs_none(
 
 
 def test_without_a_way_to_sign_nothing_begins(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["--key", "cosign.key"], ["--identity", "a@example.com"]):
+    keyless = ["--identity", "a@example.com", "--issuer", "https://login.example.com"]
+    for arguments in ([], ["--key", "cosign.key"], keyless[:2], [*keyless, "--no-public-log"]):
         with pytest.raises(SystemExit, match="2"):
             main(["--registry", "registry.example", "--dry-run", *arguments])
-    assert "expected --key with --public-key" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert told.count("expected --key with --public-key, or --identity with --issuer") == 3
+    assert told.count("expected --no-public-log with --key") == 1
+
+
+def test_signatures_of_a_private_key_may_stay_out_of_the_public_log() -> None:
+    private = Signing(key="cosign.key", public_key="cosign.pub", public_log=False)
+    commands = [step.command for step in steps(replace(planned("registry.example"), signing=private))]
+    for command in commands:
+        if command[0] == "cosign":
+            option = "--tlog-upload=false" if command[1] in ("sign", "attest") else "--insecure-ignore-tlog"
+            assert option in command
 
 
 def test_a_release_publishes_everything_once(calls: Path, registry: str, checkout: Path) -> None:
