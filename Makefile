@@ -17,7 +17,7 @@ PROCESSES := 3
 PARALLEL = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore tests/cluster
 
-.PHONY: help setup demo test test-all chaos cluster-test servers cluster-programs lint quick fuzz mutants benchmark plant-model dist sbom chart-docs lock clean
+.PHONY: help setup demo test test-all chaos cluster-test servers cluster-programs lint quick fuzz mutants benchmark plant-model dist sbom prove-gpu chart-docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -101,6 +101,9 @@ chart-docs: setup  ## write the chart's README and the descriptions of its schem
 sbom: setup  ## what images and chart are made of, as CycloneDX, and the notices of third parties, into dist/
 	$(BIN)/python -m deploy.sbom --out dist
 	$(BIN)/python -m deploy.notices --out dist
+
+prove-gpu: setup  ## on a machine with a GPU and Docker: prove what could not be proved without one, on one page
+	$(BIN)/python -m deploy.prove_gpu
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt

@@ -19,7 +19,7 @@ from tests.deploy.build_steps import Step, copied, steps
 
 IMAGES = CHECKOUT / "deploy" / "images"
 CONTAINERFILES = sorted(IMAGES.glob("*/Containerfile"))
-SCRIPTS = [IMAGES / "build.sh", IMAGES / "smoke.sh", IMAGES / "triton" / "serve"]
+SCRIPTS = [IMAGES / "build.sh", IMAGES / "smoke.sh", IMAGES / "served.sh", IMAGES / "triton" / "serve"]
 USERS = {"worker": "10001:10001", "training": "10001:10001", "triton": "1000:1000"}
 
 each_image = pytest.mark.parametrize("containerfile", CONTAINERFILES, ids=lambda path: path.parent.name)
