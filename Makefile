@@ -17,7 +17,7 @@ PROCESSES := 3
 PARALLEL = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore tests/cluster
 
-.PHONY: help setup demo test test-all chaos cluster-test servers cluster-programs lint quick fuzz mutants benchmark plant-model dist sbom chart-docs lock clean
+.PHONY: help setup demo test test-all chaos cluster-test servers cluster-programs lint quick fuzz mutants benchmark plant-model dist sbom prove-gpu chart-docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,6 +67,7 @@ servers: setup  # fetched here, so that no test times out on a slow network
 	$(BIN)/python -m deploy.compose_spec --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.chart_docs --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.prometheus --fetch-only || test $$? -eq 3
+	$(BIN)/python -m deploy.crane --fetch-only || test $$? -eq 3
 
 quick: lint  ## make test without the tests that start servers
 	$(PARALLEL) -m 'not chaos and not cluster and not slow' --ignore tests/integration
@@ -97,8 +98,12 @@ dist: setup  ## wheel and sdist into dist/, built with what is pinned and checke
 chart-docs: setup  ## write the chart's README and the descriptions of its schema from values.yaml
 	$(BIN)/python -m deploy.chart_docs
 
-sbom: setup  ## what the images are made of, as CycloneDX, into dist/
+sbom: setup  ## what images and chart are made of, as CycloneDX, and the notices of third parties, into dist/
 	$(BIN)/python -m deploy.sbom --out dist
+	$(BIN)/python -m deploy.notices --out dist
+
+prove-gpu: setup  ## on a machine with a GPU and Docker: prove what could not be proved without one, on one page
+	$(BIN)/python -m deploy.prove_gpu
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt

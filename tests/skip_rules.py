@@ -17,6 +17,7 @@ ALLOWED_SKIPS: Mapping[str, str] = {
     r"PyPOTS is not installed": "the extra `peers` is large and not pinned",
     r"no `docker compose` on PATH": "another test in the same file loads deploy/compose.yaml without the plugin",
     r"Chromium is not installed": "a browser comes with the machine; quicker tests read the page's HTML",
+    r"this machine has a GPU": "the test is about machines without one",
     r"no IPv6 here": "a property of the machine's network",
     r"right to mount a tmpfs": "a property of the container in which the tests run",
 }

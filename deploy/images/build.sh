@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Builds the three images for a release, with base images pinned by digest, and with version and commit in the labels.
+# Builds images for this machine, with base images pinned by digest, and with version and commit in the labels.
 #
 #   deploy/images/build.sh                                  glaim-stream/{worker,triton,training}:<version>
+#   deploy/images/build.sh worker triton                    these alone
 #   REGISTRY=registry.example/team deploy/images/build.sh   the same names prefixed with a registry
-#   PYTHON_IMAGE=... TRITON_IMAGE=... deploy/images/build.sh   other base images; a name with a digest is used unchanged
+#   PYTHON_IMAGE=... TRITON_IMAGE=... deploy/images/build.sh   other base images than those of deploy/.env
 #
-# The script resolves each tag once and builds every stage of every image from that digest. It prints the digest, so that
-# the build can be repeated. Needs Docker with buildx.
+# A base with a digest is used unchanged. Of another the script resolves the tag once, builds every stage of every image
+# from that digest, and prints it, so that the build can be repeated. Needs Docker with buildx. Nothing is pushed:
+# `python -m deploy.release` publishes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -14,8 +16,8 @@ version=$(sed -nE 's/^version = "([^"]+)"$/\1/p' pyproject.toml | head -n 1)
 revision=$(git describe --always --dirty --abbrev=40)
 prefix=${REGISTRY:+$REGISTRY/}glaim-stream
 
-# Reads the default of an ARG from a Containerfile, so that the tag is written in one place only.
-default_of() { sed -nE "s/^ARG $1=(.+)\$/\1/p" "$2" | head -n 1; }
+# Reads a line of deploy/.env, so that the tag is written in one place only.
+base_of() { sed -nE "s/^$1=(.+)\$/\1/p" deploy/.env; }
 
 pinned() {
     case $1 in
@@ -38,8 +40,21 @@ build() {
         .
 }
 
-python=$(pinned "${PYTHON_IMAGE:-$(default_of PYTHON_IMAGE deploy/images/worker/Containerfile)}")
-triton=$(pinned "${TRITON_IMAGE:-$(default_of TRITON_IMAGE deploy/images/triton/Containerfile)}")
-build worker PYTHON_IMAGE "$python"
-build training PYTHON_IMAGE "$python"
-build triton TRITON_IMAGE "$triton"
+[ "$#" -gt 0 ] || set -- worker training triton
+python=''
+for name in "$@"; do
+    case $name in
+        worker | training)
+            [ -n "$python" ] || python=$(pinned "${PYTHON_IMAGE:-$(base_of PYTHON_IMAGE)}")
+            build "$name" PYTHON_IMAGE "$python"
+            ;;
+        triton)
+            triton=$(pinned "${TRITON_IMAGE:-$(base_of TRITON_IMAGE)}")
+            build triton TRITON_IMAGE "$triton"
+            ;;
+        *)
+            echo "expected worker, training or triton, found $name" >&2
+            exit 2
+            ;;
+    esac
+done

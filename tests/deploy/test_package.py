@@ -230,8 +230,3 @@ def test_training_commands_of_the_image_run(tmp_path: Path) -> None:
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert "--model-repo" in run.stdout
-
-
-def test_version_is_defined_once(metadata: Metadata) -> None:
-    chart = (CHECKOUT / "helm" / "glaim-stream" / "Chart.yaml").read_text()
-    assert f'appVersion: "{metadata.version}"' in chart

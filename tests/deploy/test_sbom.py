@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import re
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +16,16 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from deploy import sbom
+from deploy.bases import Base, read_bases
+from deploy.cache import CHECKOUT
+from deploy.release import IMAGES
 from deploy.sbom import CONTENTS, SbomInvalid, document
+from deploy.sbom_files import base_image
 
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
-    return {content.image: document(content) for content in CONTENTS}
+    return sbom.documents()
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +33,20 @@ def documents(texts: dict[str, str]) -> dict[str, dict[str, Any]]:
     return {image: json.loads(text) for image, text in texts.items()}
 
 
+def packages(made: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in made["components"] if each.get("purl", "").startswith("pkg:pypi/")]
+
+
 def names(made: dict[str, Any]) -> set[str]:
-    return {component["name"] for component in made["components"]}
+    return {component["name"] for component in packages(made)}
 
 
 def test_documents_are_valid_and_the_validator_detects_errors(texts: dict[str, str]) -> None:
     validator = JsonStrictValidator(SchemaVersion.V1_6)
+    assert set(texts) == {"worker", "training", "triton", "chart"}
     for text in texts.values():
         assert validator.validate_str(text) is None
+    text = texts["worker"]
     assert validator.validate_str(text.replace('"purl"', '"url"', 1)) is not None
 
 
@@ -43,7 +56,7 @@ def test_documents_contain_the_locked_packages_for_linux(documents: dict[str, di
         expected = {(name, version) for name, version, marker in locked if not re.search("win32|>= '3.12'", marker)}
         assert {"colorama", "numpy"} <= {name for name, _, _ in locked}
         assert "colorama" not in {name for name, _ in expected}
-        found = {(each["name"], each["version"]) for each in documents[content.image]["components"]}
+        found = {(each["name"], each["version"]) for each in packages(documents[content.image])}
         assert found == expected
     assert "torch" in names(documents["training"])
     assert "torch" not in names(documents["worker"])
@@ -53,7 +66,7 @@ def test_documents_contain_the_locked_packages_for_linux(documents: dict[str, di
 def test_documents_contain_every_hash_of_the_lock_file(documents: dict[str, dict[str, Any]]) -> None:
     for content in CONTENTS:
         text = "\n" + content.lock.read_text()
-        for component in documents[content.image]["components"]:
+        for component in packages(documents[content.image]):
             hashes = {each["content"] for each in component["externalReferences"][0]["hashes"]}
             start = text.index(f"\n{component['name']}=={component['version']} ")
             block = re.split(r"\n(?=[a-z0-9])", text[start + 1 :], maxsplit=1)[0]
@@ -66,7 +79,8 @@ def test_documents_contain_every_hash_of_the_lock_file(documents: dict[str, dict
 )
 def test_licences_and_dependencies_are_known(documents: dict[str, dict[str, Any]]) -> None:
     for image, made in documents.items():
-        silent = {each["name"] for each in made["components"] if not each.get("licenses")}
+        parts = [each for each in made["components"] if each["type"] != "container"]  # what is in a base image is open
+        silent = {each["name"] for each in parts if not each.get("licenses")}
         assert not silent, f"{image}: no licence for {silent}"
         graph = {each["ref"]: each.get("dependsOn", []) for each in made["dependencies"]}
         root = made["metadata"]["component"]["bom-ref"]
@@ -81,20 +95,51 @@ def test_licences_and_dependencies_are_known(documents: dict[str, dict[str, Any]
         )
 
 
-def test_package_with_another_installed_version_has_no_licence(monkeypatch: pytest.MonkeyPatch) -> None:
-    described = sbom.metadata.metadata("numpy")
-    real = sbom.metadata.metadata
-
-    def changed(name: str) -> Any:
-        if name != "numpy":
-            return real(name)
-        described.replace_header("Version", "0.0.1")  # type: ignore[attr-defined]
-        return described
-
-    monkeypatch.setattr(sbom.metadata, "metadata", changed)
-    numpy = next(each for each in json.loads(document(CONTENTS[0]))["components"] if each["name"] == "numpy")
+def test_package_with_another_version_here_has_no_licence(tmp_path: Path) -> None:
+    lock = tmp_path / "core.txt"
+    text = CONTENTS[0].lock.read_text()
+    lock.write_text(re.sub(r"^numpy==\S+", "numpy==0.0.1", text, flags=re.MULTILINE))
+    assert lock.read_text() != text
+    numpy = next(
+        each for each in packages(json.loads(document(replace(CONTENTS[0], lock=lock)))) if each["name"] == "numpy"
+    )
     assert "licenses" not in numpy
     assert numpy["properties"][0]["value"] == "unknown: this version is not installed here"
+
+
+@pytest.mark.parametrize("image", ["worker", "training", "triton"])
+def test_every_image_names_its_base_and_the_digests_of_its_models(
+    documents: dict[str, dict[str, Any]], image: str
+) -> None:
+    parts = {each["bom-ref"]: each for each in documents[image]["components"]}
+    base = read_bases()[IMAGES[image][0]]
+    assert parts[base.tagged]["type"] == "container"
+    assert base.tag in parts[base.tagged]["purl"]
+    models = [
+        path for path in (CHECKOUT / "model_repo").rglob("*.pt") if path.parts[-3] in ("plant-pump", "beijing-air")
+    ]
+    assert len(models) >= 2
+    for path in models:
+        model = parts[str(path.relative_to(CHECKOUT))]
+        assert model["type"] == "machine-learning-model"
+        assert model["hashes"][0]["content"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_base_with_a_digest_is_identified_by_it() -> None:
+    digest = "sha256:" + "ab" * 32
+    purl = base_image(Base("TRITON_IMAGE", "nvcr.io/nvidia/tritonserver", "26.11-py3", digest)).purl
+    assert purl is not None
+    assert (purl.name, purl.version) == ("tritonserver", digest)
+
+
+def test_the_documents_of_triton_and_chart_list_every_file_of_ours(documents: dict[str, dict[str, Any]]) -> None:
+    listed = {each["name"] for each in documents["triton"]["components"]}
+    copied_files = {"deploy/images/triton/probe.py", "deploy/images/triton/serve"}
+    assert copied_files <= listed
+    chart = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "helm").rglob("*") if path.is_file()}
+    assert {each["name"] for each in documents["chart"]["components"]} == chart
+    assert not packages(documents["triton"])
+    assert "pip" not in (CHECKOUT / "deploy" / "images" / "triton" / "Containerfile").read_text()  # it installs none
 
 
 def test_invalid_document_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:

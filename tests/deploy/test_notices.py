@@ -1,0 +1,62 @@
+"""The third-party notices name every locked package with an accepted licence and its text."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any
+
+import pytest
+
+from deploy.licences import LicenceRefused, licence, read_policy
+from deploy.notices import RULE, notices
+from deploy.sbom import CONTENTS, Content, locked
+
+pytestmark = pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="the metadata of CUDA's packages is not installed here",
+)
+each_image = pytest.mark.parametrize("content", CONTENTS, ids=lambda content: content.image)
+
+
+def version_of(package: str) -> str:
+    return dict(locked(CONTENTS[1].lock))[package]
+
+
+@each_image
+def test_notices_have_every_locked_package_with_its_text(content: Content) -> None:
+    text = notices(content)
+    parts = text.split(RULE)[1:]
+    headings = [part.strip().splitlines()[0] for part in parts]
+    assert [heading.partition(":")[0] for heading in headings] == [" ".join(each) for each in locked(content.lock)]
+    for heading, part in zip(headings, parts, strict=True):
+        assert heading.partition(": ")[2], heading
+        assert len(part) > 400, f"{heading}: expected the text of a licence"
+
+
+@pytest.mark.parametrize("package", ["numpy", "tqdm", "venusian", "nvidia-cublas-cu12"])
+def test_a_licence_that_the_policy_does_not_accept_is_refused(package: str) -> None:
+    policy: dict[str, Any] = read_policy() | {"accepted": ["0BSD"], "packages": {}}
+    with pytest.raises(LicenceRefused, match=f"expected {package} .* under licences that licences.toml accepts, found"):
+        licence(package, version_of(package), policy)
+
+
+def test_an_argued_licence_is_accepted_for_its_package_alone() -> None:
+    policy = read_policy()
+    assert licence("tqdm", version_of("tqdm"), policy) == "MPL-2.0 AND MIT"
+    policy["packages"] = {"tqdm": {"licence": "MIT", "reason": "another"}}
+    with pytest.raises(LicenceRefused, match=r"MPL-2\.0"):
+        licence("tqdm", version_of("tqdm"), policy)
+
+
+def test_a_version_that_is_not_installed_is_refused() -> None:
+    with pytest.raises(LicenceRefused, match=r"expected the licence of numpy 0\.0\.1, found another version"):
+        licence("numpy", "0.0.1", read_policy())
+
+
+def test_every_entry_of_the_policy_is_used_and_argued() -> None:
+    policy = read_policy()
+    packages = {package for content in CONTENTS for package, _ in locked(content.lock)}
+    for pattern, argued in policy["packages"].items():
+        assert len(argued["reason"]) > 20
+        assert any(package.startswith(pattern.rstrip("*")) for package in packages), f"no package is called {pattern}"
