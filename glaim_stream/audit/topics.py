@@ -27,6 +27,7 @@ from glaim_stream.settings import Settings
 
 _COORDINATOR_S = 15.0
 _POLL_S = 0.2
+_PORTION_BYTES = 1 << 19  # some 10,000 readings or rows
 _MOST_RECORDS = 2000  # at once in memory, unpacked
 
 Ends = Mapping[TopicPartition, int]
@@ -154,13 +155,13 @@ class TopicReader:
         self, tp: TopicPartition, begin: int, end: int
     ) -> AsyncIterator[tuple[list[int], Iterator[Decoded]]]:
         """A range of the input, some records after the other: their offsets, and what is in them."""
-        async for records in self._read(tp, begin, end):
+        async for records in self._portions(tp, begin, end):
             decoded = self._decoder.decode_parts(records, now_ms=time.time_ns() // 1_000_000)
             yield [record.offset for record in records], decoded
 
     async def rows(self, rows: OutputReader, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[OutputRows]:
         """The rows of a range of the output, some messages after the other."""
-        async for records in self._read(tp, begin, end):
+        async for records in self._portions(tp, begin, end):
             for record in records:
                 rows.add(record.value or b"", record.headers)
             yield rows.rows()
@@ -181,6 +182,19 @@ class TopicReader:
             losses.update(read_losses(record.value for record in records))
             count += len(records)
         return count == end, [loss for loss in sorted(losses) if loss.topic == self._settings.input_topic]
+
+    async def _portions(self, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[list[Any]]:
+        """Records of `[begin, end)`, some hundred kilobytes at a time: a record may hold thousands of readings."""
+        async for records in self._read(tp, begin, end):
+            portion, size = [], 0
+            for record in records:
+                portion.append(record)
+                size += len(record.value or b"")
+                if size >= _PORTION_BYTES:
+                    yield portion
+                    portion, size = [], 0
+            if portion:
+                yield portion
 
     async def _read(self, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[list[Any]]:
         """Records of `[begin, end)`, a poll at a time."""

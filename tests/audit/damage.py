@@ -15,8 +15,11 @@ from tests.audit.test_partition import START_MS, STEP_MS, Case, case, reading
 SENSORS = [{"id": "a", "max": 1000, "resolution": 0.01}, {"id": "b"}, {"id": "c", "cadence_s": 180}]
 
 
-def damaged(seed: int) -> Case:
-    """A case with late, repeated, rejected and requeued readings, whose topics then lose and gain at random."""
+def damaged(seed: int, *, always_whole: bool = False) -> Case:
+    """A case with late, repeated, rejected and requeued readings, whose topics then lose and gain at random.
+
+    `always_whole`: the input begins with the topic.
+    """
     rng = np.random.default_rng(seed)
     made = case(
         _stream(rng), batches=int(rng.integers(1, 12)), commit=-1 if rng.random() < 0.8 else None, sensors=SENSORS,
@@ -41,7 +44,7 @@ def damaged(seed: int) -> Case:
     for _ in range(3):
         at = START_MS + int(rng.integers(0, 100)) * STEP_MS
         outages.add(OutageEvent(at, int(rng.integers(0, 4)), str(rng.choice(["dark", "speaks"]))))
-    whole = rng.random() < 0.8
+    whole = rng.random() < 0.8 or always_whole
     begin = 0 if whole else int(rng.integers(1, given.end))
     kept = readings.where(readings.offset >= begin)
     return Case(
