@@ -35,7 +35,7 @@ def test_the_audit_runs_on_its_schedule_with_its_own_limits(chart: Chart) -> Non
     assert {"name": "scratch", "mountPath": "/scratch"} in container["volumeMounts"]
     mounted = {each["name"] for each in container["volumeMounts"]}
     assert mounted <= {each["name"] for each in pod["spec"]["volumes"]}
-    assert environment(container)["GLAIM_KAFKA"]
+    assert {"GLAIM_KAFKA", "GLAIM_CATALOGUE", "GLAIM_CONSUMER_GROUP"} <= environment(container).keys()
     labels = pod["metadata"]["labels"]
     assert labels["app.kubernetes.io/component"] == "audit"
     policy = of_kind(objects, "NetworkPolicy", "audit")
