@@ -1,6 +1,6 @@
 """The readings that a worker takes into its windows, and which steps were closed when each of them came.
 
-The worker walks through time with ring buffers. Here everything is known at once, so the clock is a running maximum.
+The worker walks through time with ring buffers. Here the clock is a running maximum.
 """
 
 from __future__ import annotations
@@ -26,6 +26,17 @@ class Arrivals:
     committed: Bools  # below the commit
     closed_at_commit: Ints  # [models] steps below it are closed by the readings below the commit
 
+    def where(self, keep: Bools) -> Arrivals:
+        """The chosen ones, by bool [n]."""
+        return Arrivals(
+            self.readings.where(keep),
+            self.step[keep],
+            self.open_from[keep],
+            self.too_late[keep],
+            self.committed[keep],
+            self.closed_at_commit,
+        )
+
     @property
     def on_time(self) -> Bools:
         """Where the reading came before its step closed; bool [n]."""
@@ -37,26 +48,45 @@ class Arrivals:
         return ~self.too_late & ~np.isnan(self.readings.value)
 
 
-def arrivals_of(readings: Readings, committed: int, columns: ModelColumns) -> Arrivals:
+class ArrivalClock:
+    """The clock of a partition, which every reading in order of arrival moves on."""
+
+    def __init__(self, columns: ModelColumns, committed: int) -> None:
+        self._columns, self._committed = columns, committed
+        self._newest_ms = self._newest_at_commit_ms = NEVER_MS
+
+    def open_from(self, readings: Readings) -> Ints:
+        """The next readings in order of arrival: for each, the first step that was open when it came."""
+        if not len(readings):
+            return np.empty(0, np.int64)
+        # A reading stamped ahead of its record moves the clock no further than the record's own time.
+        newest_ms = np.maximum.accumulate(np.minimum(readings.event_time_ms, readings.produced_ms))
+        newest_ms = np.maximum(newest_ms, self._newest_ms)
+        self._newest_ms = int(newest_ms[-1])
+        below = readings.offset < self._committed
+        if below.any():
+            self._newest_at_commit_ms = int(newest_ms[below][-1])
+        columns, model = self._columns, readings.model
+        return (newest_ms - columns.lateness_ms[model]) // columns.step_ms[model]
+
+    @property
+    def closed_at_commit(self) -> Ints:
+        """Steps below it are closed by the readings below the commit that have been given; int64 [models]."""
+        return (self._newest_at_commit_ms - self._columns.lateness_ms) // self._columns.step_ms
+
+
+def arrivals_of(
+    readings: Readings, open_from: Ints, closed_at_commit: Ints, committed: int, columns: ModelColumns
+) -> Arrivals:
     """Place readings in time.
 
     Args:
         readings: of one partition, without those that became dead letters.
+        open_from: first open step when each of them came, int64 [n].
+        closed_at_commit: steps below it are closed at the commit, int64 [models].
         committed: offset of the commit.
         columns: the catalogue.
     """
-    step_ms, lateness_ms = columns.step_ms[readings.model], columns.lateness_ms[readings.model]
-    step = readings.event_time_ms // step_ms
-    # A reading stamped ahead of its record moves the clock no further than the record's own time.
-    newest_ms = np.maximum.accumulate(np.minimum(readings.event_time_ms, readings.produced_ms))
-    below = readings.offset < committed
-    newest_at_commit_ms = int(newest_ms[below][-1]) if below.any() else NEVER_MS
-    open_from = (newest_ms - lateness_ms) // step_ms
-    return Arrivals(
-        readings,
-        step,
-        open_from,
-        step < open_from - columns.window[readings.model],
-        below,
-        (newest_at_commit_ms - columns.lateness_ms) // columns.step_ms,
-    )
+    step = readings.event_time_ms // columns.step_ms[readings.model]
+    too_late = step < open_from - columns.window[readings.model]
+    return Arrivals(readings, step, open_from, too_late, readings.offset < committed, closed_at_commit)

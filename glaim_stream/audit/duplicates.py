@@ -6,12 +6,15 @@ transactions never publish the same row; a worker with at-least-once delivery ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from glaim_stream.audit.expected import Expected
 from glaim_stream.audit.keys import Bools, Ints, Keys
 from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputRows, same_values
 from glaim_stream.audit.report import Findings
+from glaim_stream.audit.step_set import StepSet
 from glaim_stream.vocabulary import UPGRADED, Method
 from glaim_stream.windows.history import HORIZON
 
@@ -19,7 +22,9 @@ _RESOLUTION_SLACK = 1.001  # rounding of the difference itself
 _RELATIVE_TOLERANCE = 1e-5  # of values that are not rounded
 
 
-def check_duplicates(expected: Expected, rows: OutputRows, row_key: Ints, keys: Keys, *, examples: int) -> Findings:
+def check_duplicates(
+    expected: Expected, rows: OutputRows, row_key: Ints, keys: Keys, *, fallbacks: Sequence[StepSet], examples: int
+) -> Findings:
     """Compare each row with the next one of its key and revision.
 
     Args:
@@ -27,6 +32,7 @@ def check_duplicates(expected: Expected, rows: OutputRows, row_key: Ints, keys: 
         rows: the output.
         row_key: key of each row.
         keys: of the partition.
+        fallbacks: for each model, the steps at which a fallback made a row (`note_fallbacks`).
         examples: the most offences of a finding.
     """
     order = np.lexsort((np.arange(len(row_key)), rows.revision, row_key))
@@ -43,7 +49,7 @@ def check_duplicates(expected: Expected, rows: OutputRows, row_key: Ints, keys: 
     # The same for readings: the clock may publish a step before its last reading.
     by_clock |= rows.observed[first] & rows.observed[second] & both_read(expected, rows, row_key, first, second)
     imputed = ~rows.observed[first] & ~rows.observed[second]
-    filled_otherwise = (rows.method[first] != rows.method[second]) | may_differ(rows, first, second, keys)
+    filled_otherwise = (rows.method[first] != rows.method[second]) | may_differ(rows, first, second, keys, fallbacks)
     other_method = ~by_clock & imputed & filled_otherwise
     conflicting = np.flatnonzero(~by_clock & ~other_method)
 
@@ -88,7 +94,7 @@ def same_rows(rows: OutputRows, first: Ints, second: Ints, resolution: np.ndarra
     return same
 
 
-def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys) -> Bools:
+def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys, fallbacks: Sequence[StepSet]) -> Bools:
     """Where imputed rows may differ though they name the same method; bool [n].
 
     An upgrade is made when the model is back, which is not in the topic. A version or a closed form may be replaced
@@ -97,15 +103,20 @@ def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys) -> Bools
     """
     out: Bools = np.equal(rows.revision[second], UPGRADED) | (rows.version[first] != rows.version[second])
     blended = np.flatnonzero((rows.method[first] == Method.BLEND) & (rows.method[second] == Method.BLEND))
-    fallback = np.isin(rows.method, (Method.GAUSSIAN, Method.INTERPOLATION, Method.LAST_VALUE))
     for model in np.unique(rows.model[second[blended]]).tolist():
-        steps = np.unique(rows.step[fallback & (rows.model == model)])
         here = blended[rows.model[second[blended]] == model]
         step = rows.step[second[here]]
         earliest = step - HORIZON - int(keys.columns.window[model])
         latest = step + int(keys.columns.revise_after[model])
-        out[here] |= np.searchsorted(steps, latest, side="right") > np.searchsorted(steps, earliest)
+        out[here] |= fallbacks[model].any_between(earliest, latest)
     return out
+
+
+def note_fallbacks(rows: OutputRows, fallbacks: Sequence[StepSet]) -> None:
+    """Add the steps at which a fallback made one of these rows; one set for each model."""
+    fallback = np.isin(rows.method, (Method.GAUSSIAN, Method.INTERPOLATION, Method.LAST_VALUE))
+    for model in np.unique(rows.model[fallback]).tolist():
+        fallbacks[model].add(rows.step[fallback & (rows.model == model)])
 
 
 def both_read(expected: Expected, rows: OutputRows, row_key: Ints, first: Ints, second: Ints) -> Bools:

@@ -78,19 +78,33 @@ def expected_rows(arrivals: Arrivals, keys: Keys) -> Expected:
     )
 
 
-def surely_whole(expected: Expected, readings: Readings, keys: Keys, *, complete: bool) -> Bools:
+class RangeStart:
+    """The newest time of the first thousand readings of a range."""
+
+    def __init__(self) -> None:
+        self._left = _WARM_UP_READINGS
+        self.newest_ms: int | None = None
+
+    def add(self, readings: Readings) -> None:
+        """Take the next readings in order of arrival."""
+        first = readings.event_time_ms[: self._left]
+        if len(first):
+            self._left -= len(first)
+            newest_ms = int(first.max())
+            self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
+
+
+def surely_whole(expected: Expected, first_ms: int | None, keys: Keys) -> Bools:
     """Where no reading of the key can lie before the range that was read; bool [k].
 
     Args:
         expected: the keys.
-        readings: all that were read, in order of arrival.
+        first_ms: newest time of the range's first readings (`RangeStart`); None if nothing lies before the range.
         keys: of the partition.
-        complete: the range begins with the topic.
     """
-    if complete or len(readings) == 0:
+    if first_ms is None:
         return np.ones(len(expected.key), np.bool_)
     columns = keys.columns
-    first_ms = int(readings.event_time_ms[:_WARM_UP_READINGS].max())
     sure_from = (first_ms + columns.lateness_ms) // columns.step_ms + 1
     whole: Bools = keys.step(expected.key) >= sure_from[keys.model(expected.key)]
     return whole

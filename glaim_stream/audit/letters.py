@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,22 +13,25 @@ from numpy.typing import NDArray
 
 from glaim_stream.audit.keys import Ints
 from glaim_stream.audit.model_columns import ModelColumns
-from glaim_stream.audit.report import Finding, Findings, Offence
+from glaim_stream.audit.report import Finding, Offence
+from glaim_stream.audit.sorting import RUN_ROWS, Rows, SortedFile, count_below
 from glaim_stream.decode.dead_letters import HEADER_PREFIX, RECEIPT_HEADER, InputRecord, Reject, positions_of
 from glaim_stream.decode.readings import Readings
 
 _MAX_POSITIONS = 1 << 24  # readings of one record: far above what fits into one
+_MOST_WAITING = 1 << 14
+_WHOLE = -(1 << 62)  # stands for all positions of a record
+_BY = ("partition", "offset")
+_LETTER = np.dtype([("partition", "<i4"), ("offset", "<i8"), ("position", "<i8"), ("cause", "<i4")])
 
 
 @dataclass(slots=True)
 class Letters:
-    """Dead letters of one partition's records."""
+    """Dead letters of some records of a partition."""
 
-    whole: dict[int, str] = field(default_factory=dict)  # cause by offset: the whole record was rejected
-    single: dict[tuple[int, int], str] = field(default_factory=dict)  # cause by (offset, position)
-
-    def __len__(self) -> int:
-        return len(self.whole) + len(self.single)
+    whole: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # offsets of records that were rejected whole
+    single: tuple[Ints, Ints] = field(default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.int64)))
+    # offsets and positions of readings
 
     def holds(self, offset: Ints, position: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Where a reading is a dead letter, by its record or by itself; bool [n].
@@ -35,71 +40,157 @@ class Letters:
             offset: of its record, int64 [n].
             position: of the reading in the record, -1 for a whole record, integer [n].
         """
-        found = np.isin(offset, np.fromiter(self.whole, np.int64, len(self.whole)))
-        if self.single:
-            places = np.array(list(self.single), np.int64)
-            found |= np.isin(offset * _MAX_POSITIONS + position, places[:, 0] * _MAX_POSITIONS + places[:, 1])
+        found = np.isin(offset, self.whole)
+        offsets, positions = self.single
+        found |= np.isin(offset * _MAX_POSITIONS + position, offsets * _MAX_POSITIONS + positions)
         return found
 
 
-def collect_letter(record: InputRecord, letters: dict[int, Letters], *, topic: str) -> bool:
-    """Add one dead letter to those of its record's partition; False when it is not a letter of `topic`."""
-    texts = {name: value for name, value in record.headers if name.startswith(HEADER_PREFIX)}
-    if RECEIPT_HEADER in texts:
-        return True  # a receipt: names the letters that were sent back
-    try:
-        if texts[HEADER_PREFIX + "topic"].decode() != topic:
+class LetterFile:
+    """The dead letters of all partitions, sorted on disk."""
+
+    def __init__(
+        self, folder: Path, topic: str, judged: Mapping[int, range] | None = None, *, run_rows: int = RUN_ROWS
+    ) -> None:
+        """Begin a file.
+
+        Args:
+            folder: of the temporary files.
+            topic: letters of other topics are not added.
+            judged: for each partition the offsets whose letters are counted; None for all.
+            run_rows: letters that are sorted in memory.
+        """
+        self._topic, self._judged = topic, judged
+        self._file = SortedFile(folder, "dead letters", _LETTER, _BY, run_rows=run_rows)
+        self._causes: dict[str, int] = {}
+        self._waiting: list[tuple[int, int, int, int]] = []
+        self._blocks: Iterator[Rows] = iter(())
+        self._held: Rows = np.empty(0, _LETTER)
+        self.by_cause: dict[str, int] = {}
+        self.by_partition: dict[int, int] = {}
+
+    def add(self, record: InputRecord) -> bool:
+        """Add one dead letter; False when it is not a letter of the topic."""
+        texts = {name: value for name, value in record.headers if name.startswith(HEADER_PREFIX)}
+        if RECEIPT_HEADER in texts:
+            return True  # a receipt: names the letters that were sent back
+        try:
+            if texts[HEADER_PREFIX + "topic"].decode() != self._topic:
+                return False
+            partition = int(texts[HEADER_PREFIX + "partition"])
+            offset = int(texts[HEADER_PREFIX + "offset"])
+            cause = texts[HEADER_PREFIX + "cause"].decode()
+            positions = positions_of(record.headers)
+        except (KeyError, ValueError, AttributeError):  # a forged header may have no value
             return False
-        partition = int(texts[HEADER_PREFIX + "partition"])
-        offset = int(texts[HEADER_PREFIX + "offset"])
-        cause = texts[HEADER_PREFIX + "cause"].decode()
-        positions = positions_of(record.headers)
-    except (KeyError, ValueError, AttributeError):  # a forged header may have no value
-        return False
-    of_partition = letters.setdefault(partition, Letters())
-    if positions is None:
-        of_partition.whole[offset] = cause
-    else:
-        of_partition.single.update({(offset, position): cause for position in positions.tolist()})
-    return True
+        if not (0 <= partition < 1 << 31 and 0 <= offset < 1 << 38):  # likewise
+            return False
+        code = self._causes.setdefault(cause, len(self._causes))
+        found = [_WHOLE] if positions is None else positions.tolist()
+        self._waiting += [(partition, offset, position, code) for position in found]
+        if len(self._waiting) > _MOST_WAITING:
+            self._flush()
+        return True
+
+    def close(self) -> None:
+        """Count the letters, each place once, and begin to read them; no more are added."""
+        self._flush()
+        causes: Counter[int] = Counter()
+        partitions: Counter[int] = Counter()
+        for block in _whole_records(self._file.blocks()):
+            # Of several letters of one place the last one counts.
+            order = np.lexsort((np.arange(len(block)), block["position"], block["offset"], block["partition"]))
+            place = block[order][["partition", "offset", "position"]]
+            last = order[np.append(place[1:] != place[:-1], True)[: len(order)]]
+            last = last[self._counted(block[last])]
+            causes.update(block["cause"][last].tolist())
+            partitions.update(block["partition"][last].tolist())
+        names = list(self._causes)
+        self.by_cause = {names[code]: count for code, count in sorted(causes.items())}
+        self.by_partition = dict(partitions)
+        self._blocks = self._file.blocks()
+
+    def between(self, partition: int, first: int, end: int) -> Letters:
+        """The letters of a partition's records `[first, end)`; calls go on where the one before ended, or later."""
+        parts = []
+        while True:
+            count = count_below(self._held, (partition, end), _BY)
+            skipped = min(count, count_below(self._held, (partition, first), _BY))
+            parts.append(self._held[skipped:count])
+            self._held = self._held[count:]
+            if len(self._held):
+                break
+            block = next(self._blocks, None)
+            if block is None:
+                break
+            self._held = block
+        found = np.unique(np.concatenate(parts))
+        whole = found["position"] == _WHOLE
+        offset = found["offset"]
+        return Letters(offset[whole], (offset[~whole], found["position"][~whole]))
+
+    def _counted(self, letters: Rows) -> NDArray[np.bool_]:
+        if self._judged is None:
+            return np.ones(len(letters), np.bool_)
+        counted = np.zeros(len(letters), np.bool_)
+        for partition, offsets in self._judged.items():
+            inside = (letters["offset"] >= offsets.start) & (letters["offset"] < offsets.stop)
+            counted |= (letters["partition"] == partition) & inside
+        return counted
+
+    def _flush(self) -> None:
+        self._file.add(np.array(self._waiting, _LETTER))
+        self._waiting = []
 
 
-def check_letters(
-    letters: Letters,
-    rejects: Sequence[Reject],
-    too_late: Readings,
-    *,
-    partition: int,
-    committed: int,
-    columns: ModelColumns,
-    examples: int,
-) -> Findings:
-    """Every reject below the commit, and every reading that came too late, must be a letter.
+def missing_rejects(letters: Letters, rejects: Sequence[Reject], *, partition: int, examples: int) -> Finding:
+    """Every reject must be a letter.
 
     Args:
-        letters: of the partition, from both topics.
-        rejects: what the decoder rejected.
-        too_late: readings below the commit that are older than the window and are not among the letters.
+        letters: of the records.
+        rejects: what the decoder rejected of records below the commit.
         partition: number of the partition.
-        committed: offset of the commit.
+        examples: the most offences of a finding.
+    """
+    counts = np.array([reject.count for reject in rejects], np.int64)
+    offsets = np.repeat(np.array([reject.offset for reject in rejects], np.int64), counts)
+    positions = np.concatenate([np.empty(0, np.int64), *(reject.positions for reject in rejects)])
+    reject_of = np.repeat(np.arange(len(rejects)), counts)
+    lost = [rejects[number] for number in reject_of[~letters.holds(offsets, positions)].tolist()]
+    lost.sort(key=lambda reject: reject.offset)  # the decoder gives them by cause
+    return Finding(
+        len(lost),
+        [
+            Offence(partition, offset=reject.offset, detail=f"{reject.cause.value}: {reject.detail}")
+            for reject in lost[:examples]
+        ],
+    )
+
+
+def missing_late(too_late: Readings, *, partition: int, columns: ModelColumns, examples: int) -> Finding:
+    """Readings that came too late and are not among the letters.
+
+    Args:
+        too_late: readings below the commit that are older than the window, without those that are letters.
+        partition: number of the partition.
         columns: the catalogue.
         examples: the most offences of a finding.
     """
-    below = [reject for reject in rejects if reject.offset < committed]
-    counts = np.array([reject.count for reject in below], np.int64)
-    offsets = np.repeat(np.array([reject.offset for reject in below], np.int64), counts)
-    positions = np.concatenate([np.empty(0, np.int64), *(reject.positions for reject in below)])
-    reject_of = np.repeat(np.arange(len(below)), counts)
-    lost = [below[number] for number in reject_of[~letters.holds(offsets, positions)].tolist()]
-    offences = [
-        Offence(partition, offset=reject.offset, detail=f"{reject.cause.value}: {reject.detail}")
-        for reject in lost[:examples]
-    ]
-    for row in range(min(len(too_late), examples - len(offences))):
+    offences = []
+    for row in range(min(len(too_late), examples)):
         group, sensor = columns.names(int(too_late.group[row]), int(too_late.sensor[row]))
         event_time_ms, offset = int(too_late.event_time_ms[row]), int(too_late.offset[row])
         offences.append(Offence(partition, group, sensor, event_time_ms, offset, detail="too late for its window"))
-    return Findings(
-        {"rejected": sum(reject.count for reject in rejects), "dead_letters": len(letters)},
-        {"missing_dead_letters": Finding(len(lost) + len(too_late), offences)},
-    )
+    return Finding(len(too_late), offences)
+
+
+def _whole_records(blocks: Iterator[Rows]) -> Iterator[Rows]:
+    """Cut blocks so that none ends within the letters of one record."""
+    held: Rows = np.empty(0, _LETTER)
+    for block in blocks:
+        rows = np.concatenate([held, block])
+        of_record = rows[["partition", "offset"]]
+        begin = int(np.flatnonzero(of_record == of_record[-1])[0])
+        yield rows[:begin]
+        held = rows[begin:]
+    yield held

@@ -18,22 +18,22 @@ def current_losses(tp: TopicPartition, commit: Commit | None, oldest: int) -> li
     return [Loss(tp.topic, tp.partition, commit.offset, oldest, "removed")]
 
 
-def check_losses(losses: Sequence[Loss], *, partition: int, from_offset: int) -> Findings:
-    """Find the offsets that were lost at or after `from_offset`; events may overlap and repeat each other.
+def check_losses(losses: Sequence[Loss], *, partition: int, judged: range) -> Findings:
+    """Find the offsets that were lost; events may overlap and repeat each other.
 
     Args:
         losses: events of the outage topic, and what is missing now.
         partition: its number.
-        from_offset: what was lost before is not judged.
+        judged: offsets outside are not judged.
     """
     offences: list[Offence] = []
-    total, seen_until = 0, from_offset
+    total, seen_until = 0, judged.start
     for loss in sorted(losses, key=lambda loss: (loss.first, loss.until)):
-        if loss.until <= seen_until:
+        first, until = max(loss.first, seen_until), min(loss.until, judged.stop)
+        if until <= first:
             continue
-        first = max(loss.first, seen_until)
-        total += loss.until - first
-        seen_until = loss.until
-        detail = f"offsets {first} to {loss.until - 1} were {loss.reason} before they were answered"
+        total += until - first
+        seen_until = until
+        detail = f"offsets {first} to {until - 1} were {loss.reason} before they were answered"
         offences.append(Offence(partition, offset=first, detail=detail))
     return Findings({}, {"lost_offsets": Finding(total, offences)})

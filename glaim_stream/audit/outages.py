@@ -1,6 +1,6 @@
 """Compares the outages that follow from the readings with the events on the outage topic. Pure.
 
-The worker finds outages whenever a step closes. The audit knows all observed steps of a group at once: the group
+The worker finds outages whenever a step closes. The audit sees the observed steps of a group in order: the group
 `speaks` at the first of them, goes `dark` `max_gap` + 1 steps after an observed step if none follows until then, and
 `speaks` again at the next one. Only groups without late readings are audited, because a late reading may delay or
 revoke an event, depending on when it arrived. Events of the wall clock (`by_clock`) do not follow from the topic and
@@ -16,10 +16,11 @@ import msgspec
 import numpy as np
 
 from glaim_stream.audit.arrivals import Arrivals
+from glaim_stream.audit.chunks import Bounds
+from glaim_stream.audit.judged_steps import JudgedSteps
 from glaim_stream.audit.keys import Bools, Ints
 from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.audit.report import Finding, Findings, Offence
-from glaim_stream.decode.readings import Readings
 from glaim_stream.errors import SettingsError
 from glaim_stream.times import moment_ms
 
@@ -58,7 +59,8 @@ def read_outages(messages: Iterable[bytes | None], columns: ModelColumns) -> set
 
 def check_outages(
     announced: set[OutageEvent],
-    arrivals: Arrivals,
+    expected: set[OutageEvent],
+    judged: Ints,
     columns: ModelColumns,
     *,
     partition: int,
@@ -69,16 +71,13 @@ def check_outages(
 
     Args:
         announced: events of the outage topic.
-        arrivals: the readings.
+        expected: those of `expected_outages`.
+        judged: codes of the groups to audit.
         columns: the catalogue.
         partition: number of the partition.
         all_committed: the whole input was processed; if not, a reading above the commit may cause an event.
         examples: maximum number of offences per finding.
     """
-    used = arrivals.usable & arrivals.committed
-    readings, on_time = arrivals.readings.where(used), arrivals.on_time[used]
-    judged = judged_groups(readings, on_time)
-    expected = expected_outages(readings, arrivals.step[used], judged, arrivals.closed_at_commit, columns)
     absent = sorted(expected - announced)
     codes = set(judged.tolist())
     invented = sorted(each for each in announced - expected if each.group in codes) if all_committed else []
@@ -94,40 +93,81 @@ def check_outages(
 
 
 def expected_outages(
-    readings: Readings, step: Ints, judged: Ints, closed: Ints, columns: ModelColumns
+    spoken: Spoken, closed: Ints, columns: ModelColumns, *, bounds: Bounds, judged: JudgedSteps
 ) -> set[OutageEvent]:
-    """Derive the events that the readings of one partition must have caused.
+    """Derive the events that the readings of a chunk must have caused.
 
     Args:
-        readings: all readings with a value that a worker has put into windows.
-        step: step of each reading, int64 [n].
-        judged: codes of the groups to audit.
+        spoken: the steps at which the groups to audit were observed, those before the chunk included.
         closed: int64 [models]; steps below it are closed.
         columns: the catalogue.
+        bounds: only events inside are due.
+        judged: only events of these steps are due.
     """
-    chosen = np.isin(readings.group, judged)
-    if not chosen.any():
-        return set()
-    group, observed_step = np.unique(np.stack([readings.group[chosen].astype(np.int64), step[chosen]]), axis=1)
+    group, step = spoken.group, spoken.step
     model = columns.model_of_group()[group]
     dark_after = columns.max_gap[model] + 1  # steps
-    first = np.append(True, group[1:] != group[:-1])
-    last = np.append(first[1:], True)
-    next_observed = np.append(observed_step[1:], 0)
-    goes_dark = last | (next_observed - observed_step > dark_after)
-    speaks = first | np.append(False, goes_dark[:-1])
+    first = np.append(True, group[1:] != group[:-1])[: len(group)]
+    last = np.append(first[1:], True)[: len(group)]
+    next_observed = np.append(step[1:], 0)[: len(group)]
+    goes_dark = last | (next_observed - step > dark_after)
+    speaks = first | np.append(False, goes_dark[:-1])[: len(group)]
     out: set[OutageEvent] = set()
-    for kind, which, at in (("speaks", speaks, observed_step), ("dark", goes_dark, observed_step + dark_after)):
-        due = which & (at < closed[model])
+    for kind, which, at in (("speaks", speaks, step), ("dark", goes_dark, step + dark_after)):
+        due = which & (at < closed[model]) & judged.holds(at, model)
+        # An event beyond the chunk is due in a later one, unless a reading there revokes it.
+        due &= (at >= bounds.first_step(group)) & (at < bounds.end_step(group))
         ts_ms = at * columns.step_ms[model]
         out |= {OutageEvent(*each, kind) for each in zip(ts_ms[due].tolist(), group[due].tolist(), strict=True)}
     return out
 
 
-def judged_groups(readings: Readings, on_time: Bools) -> Ints:
-    """Codes of the groups without late readings and without readings requeued from the dead letters."""
-    doubtful = np.unique(readings.group[~on_time | readings.requeued])
-    return np.setdiff1d(np.unique(readings.group), doubtful).astype(np.int64)
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """Steps at which groups were observed: each pair once, ascending."""
+
+    group: Ints
+    step: Ints
+
+    @classmethod
+    def of(cls, arrivals: Arrivals, judged: Ints, before: Spoken | None = None) -> Spoken:
+        """The steps of readings of the judged groups, after those `before`."""
+        used = used_readings(arrivals) & np.isin(arrivals.readings.group, judged)
+        pairs = np.stack([arrivals.readings.group[used].astype(np.int64), arrivals.step[used]])
+        if before is not None:
+            pairs = np.concatenate([np.stack([before.group, before.step]), pairs], axis=1)
+        return cls(*np.unique(pairs, axis=1)) if pairs.shape[1] else cls(*pairs)
+
+    def last_of(self, group: int) -> Spoken:
+        """The last step of one group."""
+        of_group = np.flatnonzero(self.group == group)[-1:]
+        return Spoken(self.group[of_group], self.step[of_group])
+
+
+def used_readings(arrivals: Arrivals) -> Bools:
+    """Where a worker has put the reading into windows; bool [n]."""
+    return arrivals.usable & arrivals.committed
+
+
+class JudgedGroups:
+    """The groups without late readings and without readings requeued from the dead letters."""
+
+    def __init__(self) -> None:
+        self._heard: set[int] = set()
+        self._doubtful: set[int] = set()
+
+    def add(self, arrivals: Arrivals) -> None:
+        """Take the next readings into account."""
+        used = used_readings(arrivals)
+        group = arrivals.readings.group
+        self._heard.update(np.unique(group[used]).tolist())
+        doubtful = used & (~arrivals.on_time | arrivals.readings.requeued)
+        self._doubtful.update(np.unique(group[doubtful]).tolist())
+
+    @property
+    def codes(self) -> Ints:
+        """Their codes, ascending."""
+        return np.array(sorted(self._heard - self._doubtful), np.int64)
 
 
 def _finding(

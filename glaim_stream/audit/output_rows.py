@@ -73,10 +73,11 @@ class OutputReader:
             self._add_batch(batch, single=is_single_precision(table), once=once_from is not None)
 
     def rows(self) -> OutputRows:
-        """All rows that were added, in order."""
-        if not self._parts:
+        """The rows that were added since the last call, in order."""
+        parts, self._parts = self._parts, []
+        if not parts:
             return _no_rows()
-        return OutputRows(*(np.concatenate([getattr(p, f.name) for p in self._parts]) for f in fields(OutputRows)))
+        return OutputRows(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(OutputRows)))
 
     def _add_batch(self, batch: pa.RecordBatch, *, single: bool, once: bool) -> None:
         column: dict[str, Any] = {name: batch.column(name) for name in batch.schema.names}

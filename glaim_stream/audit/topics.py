@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,13 +13,11 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from glaim_stream.audit.commits import Commit
-from glaim_stream.audit.letters import Letters, collect_letter
+from glaim_stream.audit.letters import LetterFile
 from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.audit.outages import OutageEvent, read_outages
-from glaim_stream.audit.output_rows import OutputReader
-from glaim_stream.decode.dead_letters import Reject
-from glaim_stream.decode.decoder import Decoder
-from glaim_stream.decode.readings import Readings, concatenated
+from glaim_stream.audit.output_rows import OutputReader, OutputRows
+from glaim_stream.decode.decoder import Decoded, Decoder
 from glaim_stream.errors import SettingsError, unknown_name
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.losses import Loss, read_losses
@@ -29,7 +27,10 @@ from glaim_stream.settings import Settings
 
 _COORDINATOR_S = 15.0
 _POLL_S = 0.2
+_PORTION_BYTES = 1 << 19  # some 10,000 readings or rows
+_MOST_RECORDS = 2000  # at once in memory, unpacked
 
+Ends = Mapping[TopicPartition, int]
 Offsets = Mapping[int, int] | int | None  # by partition, or one for all
 Progress = Callable[[str, int, int], object]  # topic and partition, records read, records in all
 
@@ -127,73 +128,77 @@ class TopicReader:
                     raise SettingsError(f"commits of group {self._settings.consumer_group}: {error!r}") from error
             await asyncio.sleep(_POLL_S)
 
-    async def begins(
-        self,
-        inputs: Sequence[TopicPartition],
-        oldest: Mapping[TopicPartition, int],
-        ends: Mapping[TopicPartition, int],
-        from_offset: Offsets,
-        since_ms: int | None,
-    ) -> dict[TopicPartition, int]:
-        """First offset to read of each partition: the highest that retention, an offset and a time ask for."""
-        begins = {tp: max(oldest[tp], at_partition(from_offset, tp.partition) or 0) for tp in inputs}
-        if since_ms is not None:
-            found = await self._consumer.offsets_for_times(dict.fromkeys(inputs, since_ms))
-            for tp in inputs:
-                at = found.get(tp)
-                begins[tp] = max(begins[tp], ends[tp] if at is None else at.offset)
-        return begins
+    async def first_at(self, tps: Sequence[TopicPartition], time_ms: int | None, default: Ends) -> Ends:
+        """Of each partition the first offset that Kafka stamped at or after a time, its end if there is none.
 
-    async def letters(self, ends: Mapping[TopicPartition, int]) -> tuple[dict[int, Letters], int]:
-        """Letters by input partition, and the number of messages that are no letters of the input topic."""
-        letters: dict[int, Letters] = {}
+        Args:
+            tps: the partitions.
+            time_ms: epoch ms; None for the defaults.
+            default: offsets where no time is given.
+        """
+        if time_ms is None or not tps:
+            return {tp: default[tp] for tp in tps}
+        found = await self._consumer.offsets_for_times(dict.fromkeys(tps, max(0, time_ms)))
+        ends = await self._consumer.end_offsets(tps)
+        return {tp: ends[tp] if (at := found.get(tp)) is None else at.offset for tp in tps}
+
+    async def letters(self, into: LetterFile, ends: Ends) -> int:
+        """Read letters; the number of messages that are no letters of the input topic."""
         foreign = 0
         for tp, end in ends.items():
             async for records in self._read(tp, 0, end):
-                foreign += sum(
-                    not collect_letter(record, letters, topic=self._settings.input_topic) for record in records
-                )
-        return letters, foreign
+                foreign += sum(not into.add(record) for record in records)
+        into.close()
+        return foreign
 
-    async def readings(self, tp: TopicPartition, begin: int, end: int) -> tuple[Readings, list[Reject], int]:
-        """Readings, rejects and the number of records of a range of the input."""
-        parts: list[Readings] = []
-        rejects: list[Reject] = []
-        count = 0
-        async for records in self._read(tp, begin, end):
-            for decoded in self._decoder.decode_parts(records, now_ms=time.time_ns() // 1_000_000):
-                parts.append(decoded.readings)
-                rejects += decoded.rejects
-            count += len(records)
-        return concatenated(parts), rejects, count
+    async def input(
+        self, tp: TopicPartition, begin: int, end: int
+    ) -> AsyncIterator[tuple[list[int], Iterator[Decoded]]]:
+        """A range of the input, some records after the other: their offsets, and what is in them."""
+        async for records in self._portions(tp, begin, end):
+            decoded = self._decoder.decode_parts(records, now_ms=time.time_ns() // 1_000_000)
+            yield [record.offset for record in records], decoded
 
-    async def rows(self, rows: OutputReader, tp: TopicPartition, begin: int, end: int) -> None:
-        """Read a range of the output into `rows`."""
-        async for records in self._read(tp, begin, end):
+    async def rows(self, rows: OutputReader, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[OutputRows]:
+        """The rows of a range of the output, some messages after the other."""
+        async for records in self._portions(tp, begin, end):
             for record in records:
                 rows.add(record.value or b"", record.headers)
+            yield rows.rows()
 
-    async def outages(self, number: int) -> tuple[set[OutageEvent] | None, list[Loss]]:
-        """Events by event time on a partition of the outage topic, and the losses of input that it reports.
+    async def outages(self, number: int, into: Callable[[set[OutageEvent]], object]) -> tuple[bool, list[Loss]]:
+        """Read a partition of the outage topic; whether it is whole, and the losses of input that it reports.
 
-        Its end is looked up after the commits, so that the events of everything committed are there. None where
-        retention or compaction has removed some: an absent event then means nothing.
+        Its end is looked up after the commits, so that the events of everything committed are there. It is not whole
+        where retention or compaction has removed some: an absent event then means nothing.
         """
         tp = TopicPartition(self._settings.outage_topic, number)
-        events: set[OutageEvent] = set()
-        losses: list[Loss] = []
+        losses: set[Loss] = set()
         begin = (await self._consumer.beginning_offsets([tp]))[tp]
         end = (await self._consumer.end_offsets([tp]))[tp]
         count = 0
         async for records in self._read(tp, begin, end):
-            events |= read_outages([record.value for record in records], self._columns)
-            losses += read_losses(record.value for record in records)
+            into(read_outages([record.value for record in records], self._columns))
+            losses.update(read_losses(record.value for record in records))
             count += len(records)
-        return (events if count == end else None), [loss for loss in losses if loss.topic == self._settings.input_topic]
+        return count == end, [loss for loss in sorted(losses) if loss.topic == self._settings.input_topic]
+
+    async def _portions(self, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[list[Any]]:
+        """Records of `[begin, end)`, some hundred kilobytes at a time: a record may hold thousands of readings."""
+        async for records in self._read(tp, begin, end):
+            portion, size = [], 0
+            for record in records:
+                portion.append(record)
+                size += len(record.value or b"")
+                if size >= _PORTION_BYTES:
+                    yield portion
+                    portion, size = [], 0
+            if portion:
+                yield portion
 
     async def _read(self, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[list[Any]]:
         """Records of `[begin, end)`, a poll at a time."""
-        async for records in read_range(self._consumer, Range(tp.topic, tp.partition, begin, end)):
+        async for records in read_range(self._consumer, Range(tp.topic, tp.partition, begin, end), most=_MOST_RECORDS):
             yield records
             if self._on_progress is not None:
                 self._on_progress(f"{tp.topic}-{tp.partition}", records[-1].offset + 1 - begin, end - begin)

@@ -8,7 +8,6 @@ from glaim_stream.audit.expected import Expected
 from glaim_stream.audit.keys import Bools, Ints, Keys, distinct, is_among, run_starts
 from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputRows, same_values
 from glaim_stream.audit.report import Finding, Findings
-from glaim_stream.decode.readings import Readings
 from glaim_stream.times import text_of_ms
 from glaim_stream.vocabulary import QUALITIES
 
@@ -85,18 +84,16 @@ def check_values(
     return keys.finding(expected.key[at[wrong]], detail, examples=examples, offset=expected.first_offset[at[wrong]])
 
 
-def check_invented(readings: Readings, rows: OutputRows, row_key: Ints, keys: Keys, *, examples: int) -> Finding:
+def check_invented(read: Ints, rows: OutputRows, row_key: Ints, keys: Keys, *, examples: int) -> Finding:
     """An observed row must come from a reading, even if that reading became a dead letter as well.
 
     Args:
-        readings: all that were read.
+        read: keys of all readings, ascending.
         rows: the output.
         row_key: key of each row.
         keys: of the partition.
         examples: the most offences of a finding.
     """
-    step = readings.event_time_ms // keys.columns.step_ms[readings.model]
-    read = distinct(keys.of(readings.group, readings.sensor, step))
     observed = distinct(row_key[rows.observed])
     return keys.finding(observed[~is_among(observed, read)], "an observed row without a reading", examples=examples)
 

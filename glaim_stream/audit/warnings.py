@@ -15,7 +15,8 @@ def warnings_of(
     settings: Settings,
     columns: ModelColumns,
     inputs: Sequence[TopicPartition],
-    oldest: Mapping[TopicPartition, int],
+    shortened_inputs: Sequence[int],
+    shortened_outputs: Sequence[int],
     commits: Mapping[TopicPartition, Commit | None],
     groups_of: Mapping[int, set[int]],
     foreign_rows: int,
@@ -28,7 +29,8 @@ def warnings_of(
         settings: names of topics and consumer group.
         columns: the catalogue.
         inputs: partitions of the input topic.
-        oldest: first offset that retention has kept, of input and output partitions.
+        shortened_inputs: partitions of the input whose beginning is gone, though it is asked for.
+        shortened_outputs: likewise of the output.
         commits: by input partition; None where nothing is committed.
         groups_of: codes of the groups with readings, by partition number.
         foreign_rows: output rows of groups or sensors that the catalogue does not name.
@@ -45,13 +47,12 @@ def warnings_of(
     bare = [tp.partition for tp in inputs if (commit := commits[tp]) is not None and commit.rebuild_from is None]
     if bare:
         out.append(f"commits of the partitions {bare} do not state what a rebuild needs: another tool made them")
-    expired = [tp.partition for tp in inputs if oldest[tp] > 0]
-    if expired:
-        out.append(f"retention has removed the beginning of the input partitions {expired}")
-    expired = [tp.partition for tp in inputs if oldest.get(TopicPartition(settings.output_topic, tp.partition), 0) > 0]
-    if expired:
+    if shortened_inputs:
+        out.append(f"retention has removed the beginning of the input partitions {list(shortened_inputs)}")
+    if shortened_outputs:
         out.append(
-            f"retention has removed the beginning of the output partitions {expired}: its rows may appear as missing"
+            f"retention has removed the beginning of the output partitions {list(shortened_outputs)}: "
+            f"its rows may appear as missing"
         )
     split = [
         name

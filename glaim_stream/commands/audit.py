@@ -59,30 +59,44 @@ def audit(
         typer.Option(
             "--since",
             "--from",
-            help=f"Read the input from the first record that Kafka stamped at or after this time, {MOMENT}.",
+            help=f"Judge only steps that begin at or after this time, in input and output: {MOMENT}.",
         ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", help=f"Judge only steps that end at or before this time, {MOMENT}."),
     ] = None,
     wait: Annotated[
         float,
         typer.Option(min=0, help="Wait up to this many seconds for the workers to commit the whole input."),
     ] = 0.0,
+    temp_folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for temporary files, some 250 bytes a reading; by default that of the system (TMPDIR)."
+        ),
+    ] = None,
     examples: Annotated[int, typer.Option(min=1, help="Number of examples to show of each problem.")] = 5,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the whole report to this file.")] = None,
 ) -> None:
-    """Check output, dead letters and late readings against the input.
+    """Check output, dead letters and late readings against the input, in memory that does not grow with them.
 
     Exit code 0: clean, 1: something is lost or wrong, 2: it cannot be told, as where the consumer group is unknown.
     """
+    from glaim_stream.audit import Request
     from glaim_stream.audit import audit as run
 
-    report = run(
-        stream.settings(),
+    since_ms, until_ms = bounds_ms(since, until)
+    request = Request(
         from_offset=parse_offsets(from_offset),
         until_offset=parse_offsets(until_offset),
-        since_ms=bounds_ms(since, None)[0],
+        since_ms=since_ms,
+        until_ms=until_ms,
         wait_s=wait,
         examples=examples,
+        temp_folder=temp_folder,
     )
+    report = run(stream.settings(), request)
     _print(report)
     if json_file is not None:
         partial = json_file.with_name(json_file.name + ".partial")

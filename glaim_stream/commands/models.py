@@ -1,4 +1,4 @@
-"""`glaim-stream models`: list, fetch, push, seal, rollback, prune."""
+"""`glaim-stream models`: list, fetch, push, seal, rollback, release, prune."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Manage a model repository: list, fetch, push, seal, roll back, delete old weights.",
+    help="Manage a model repository: list, fetch, push, seal, roll back, release, delete old weights.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -40,6 +40,7 @@ def list_(
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
+    from glaim_stream.models.hold import held
     from glaim_stream.models.listing import listing
     from glaim_stream.models.store import open_store
     from glaim_stream.settings import read_settings
@@ -58,6 +59,10 @@ def list_(
             about = (data.source, str(data.rows), contract.created, str(len(contract.sensors)), str(contract.window))
         table.add_row(each.model, str(each.version), each.state, *about, each.weights, each.manifest)
     result_console().print(table)
+    for name in store.models():
+        found_hold = held(store, name)
+        if found_hold is not None:
+            print(f"{name} is {found_hold}. `glaim-stream models release {repository} {name}` lets new versions in")
     if any(each.problem for each in found):
         sys.exit(1)
 
@@ -166,12 +171,25 @@ def rollback(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
 ) -> None:
-    """Withdraw the newest version: the one before is served again. It is kept beside the repository, never deleted."""
+    """Withdraw the newest version: the one before is served again. It is kept beside the repository, never deleted.
+
+    No training, learning or push adds a version until `models release`.
+    """
     from glaim_stream.models.rollback import rollback as withdraw
     from glaim_stream.models.store import open_store
     from glaim_stream.settings import read_settings
 
     withdraw(open_store(repository), model, to, dry_run=dry_run, trust=read_settings().trust)
+
+
+@app.command()
+def release(repository: Repository, model: Annotated[str, typer.Argument(help="Name of the model.")]) -> None:
+    """Let new versions in again after a rollback."""
+    from glaim_stream.models.hold import release as let_in
+    from glaim_stream.models.store import open_store
+
+    released = let_in(open_store(repository), model)
+    print(f"{model}: {'new versions are let in again' if released else 'it is not held'}")
 
 
 @app.command()

@@ -18,6 +18,7 @@ from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.trial import Errors, better, errors_of, held_out
 from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.form_manifest import place_form
+from glaim_stream.models.hold import require_folder_released
 
 NEW, IN_USE = "new", "in use"
 
@@ -68,11 +69,13 @@ def learn(
         dry_run: write nothing.
 
     Raises:
-        ModelError: there are too few rows.
+        ModelError: there are too few rows, or the model is held after a rollback.
     """
     if not dry_run:
         folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
+        if not dry_run:
+            require_folder_released(folder)
         old, problem = in_use(folder, model)
         done = replace(_tried(series, model, old, timezone=timezone, force=force, untried=untried), problem=problem)
         if done.chosen and not dry_run:

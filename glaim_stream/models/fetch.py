@@ -18,6 +18,7 @@ from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE
 from glaim_stream.models.folders import DiskFolder, folder_of
 from glaim_stream.models.form_manifest import FORM_FILES
 from glaim_stream.models.forms import copy_form
+from glaim_stream.models.hold import HOLD_FILE
 from glaim_stream.models.local import join, move, restore_contract, staging, versions, withdrawn
 from glaim_stream.models.sealed import Sealed, Trust, lacking, open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, local_path, open_store
@@ -80,7 +81,19 @@ def fetch(
                 changes += _fetch_form(source, target, name, mirror, trust, say)
             for number in source.withdrawn(name):  # so that training here does not reuse its number
                 (withdrawn(target / name) / str(number)).mkdir(parents=True, exist_ok=True)
+            _follow_hold(source, target, name, mirror=mirror)
     return changes
+
+
+def _follow_hold(source: Store, target: Path, name: str, *, mirror: bool) -> None:
+    """Copy the hold of a rollback, so that a training here ends before it begins; with `mirror` also its release."""
+    there = source.aside
+    kept = withdrawn(target / name) / HOLD_FILE
+    if there.has(f"{name}/{HOLD_FILE}"):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        _copy(there, f"{name}/{HOLD_FILE}", kept)
+    elif mirror:
+        kept.unlink(missing_ok=True)
 
 
 def _fetch_model(

@@ -10,6 +10,7 @@ from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract
 from glaim_stream.models.folders import folder_of
 from glaim_stream.models.form_manifest import FORM_FILES
 from glaim_stream.models.forms import copy_form
+from glaim_stream.models.hold import held, require_released
 from glaim_stream.models.local import versions
 from glaim_stream.models.sealed import Trust, open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, copy, open_store
@@ -34,7 +35,7 @@ def push(
 
     Raises:
         ModelError: there is no such model, its weights do not match its contract or its files its manifest, or the
-            target has other weights under its number.
+            target has other weights under its number, or the model is held after a rollback.
     """
     trust = trust or Trust()
     local = open_store(str(source))
@@ -61,10 +62,13 @@ def push(
                 _require_same_as_withdrawn(target, name, version, contract)
                 say(f"{name}: version {version} was withdrawn from {target.location} and is not pushed again")
             else:
+                require_released(target, name)
                 _upload(local, target, name, version, trust)
                 say(f"{name}: version {version}")
                 pushed += 1
-        if name in forms:
+        if name in forms and held(target, name) is not None:
+            say(f"{name}: the closed form is not pushed: {held(target, name)}")
+        elif name in forms:
             pushed += copy_form(local, target, name, trust, say=say)
     return pushed
 

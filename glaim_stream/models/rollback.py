@@ -1,17 +1,20 @@
 """Withdraws the newest versions of a model, so that an older version and its contract are served again.
 
-Nothing is deleted: withdrawn versions are kept beside the repository, and their numbers are never reused, so that the
-`model_version` of a row always means the same weights.
+The model is then held (`hold`): no new version enters until `release`. Nothing is deleted: withdrawn versions are kept
+beside the repository, and their numbers are never reused, so that the `model_version` of a row always means the same
+weights.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import CONTRACT_FILE
 from glaim_stream.models.folders import folder_of
+from glaim_stream.models.hold import hold
 from glaim_stream.models.local import move, restore_contract
 from glaim_stream.models.local import withdrawn as withdrawn_folder
 from glaim_stream.models.sealed import Trust, open_sealed
@@ -63,6 +66,7 @@ def rollback(
     open_sealed(folder_of(store, name), name, to, trust or Trust(), store.location)
     directory = local_path(store)
     if not dry_run:
+        hold(store, name, withdrawn, to, time.time_ns() // 1_000_000)  # first: a training may be about to end
         if directory is not None:
             _withdraw_on_disk(directory / name, to, withdrawn)
         else:
@@ -70,6 +74,8 @@ def rollback(
     for version in withdrawn:
         say(f"{name}: version {version} {'would be' if dry_run else 'is'} withdrawn, to {store.withdrawn_root}/{name}")
     say(f"{name}: version {to} {'would be' if dry_run else 'is'} the newest")
+    if not dry_run:
+        say(f"{name}: held at version {to}. `glaim-stream models release {store.location} {name}` lets new versions in")
     return withdrawn
 
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glaim_stream.audit.arrivals import Arrivals, arrivals_of
+from glaim_stream.audit.arrivals import ArrivalClock, Arrivals
+from glaim_stream.audit.arrivals import arrivals_of as placed
 from glaim_stream.audit.keys import Keys
 from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.audit.output_rows import OutputRows
@@ -111,6 +112,13 @@ def output(*given: OutputRows) -> OutputRows:
 
 def no_rows() -> OutputRows:
     return row(0, 0.0).where(np.zeros(1, np.bool_))
+
+
+def arrivals_of(given: Readings, committed: int, columns: ModelColumns) -> Arrivals:
+    """Readings placed in time by a clock of their own."""
+    clock = ArrivalClock(columns, committed)
+    open_from = clock.open_from(given)
+    return placed(given, open_from, clock.closed_at_commit, committed, columns)
 
 
 def arrived(*given: Reading, committed: int = ALL) -> Arrivals:

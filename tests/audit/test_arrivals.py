@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glaim_stream.audit.arrivals import arrivals_of
-from tests.audit.tables import COLUMNS, G1, G2, H1, STEP_MS, arrived, readings
+from tests.audit.tables import COLUMNS, G1, G2, H1, STEP_MS, arrivals_of, arrived, readings
 
 
 def test_a_step_closes_when_a_later_step_has_a_reading() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from glaim_stream.audit.commits import Commit, check_commit
+from glaim_stream.audit.commits import Commit, check_commit, needed_by_windows
 from glaim_stream.audit.report import Finding, Offence
 from tests.audit.tables import COLUMNS, G1, STEP_MS, Reading, arrived
 
 
 def problems(commit: Commit, *given: Reading, end: int = 5) -> dict[str, Finding]:
     arrivals = arrived(*given, committed=commit.offset)
-    return check_commit(commit, arrivals, partition=3, end=end, columns=COLUMNS).problems
+    return check_commit(commit, needed_by_windows(arrivals, COLUMNS), partition=3, end=end).problems
 
 
 def test_a_commit_may_lie_at_the_end_of_the_input_but_not_beyond_it() -> None:

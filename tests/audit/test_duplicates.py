@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from glaim_stream.audit.arrivals import Arrivals
-from glaim_stream.audit.duplicates import check_duplicates
+from glaim_stream.audit.duplicates import check_duplicates, note_fallbacks
 from glaim_stream.audit.expected import expected_rows
+from glaim_stream.audit.keys import Keys
 from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputRows
+from glaim_stream.audit.report import Findings
+from glaim_stream.audit.step_set import StepSet
 from glaim_stream.vocabulary import UPGRADED, Method
 from glaim_stream.windows.history import HORIZON
 from tests.audit.tables import G1, G2, H1, STEP_MS, arrived, key_of, keys_of, no_rows, output, row
@@ -20,12 +23,20 @@ NAMES = ("identical", "closed_by_clock", "other_method", "conflicting")
 STEP = 500
 
 
+def duplicates(arrivals: Arrivals, rows: OutputRows, keys: Keys) -> Findings:
+    fallbacks = [StepSet(), StepSet()]
+    note_fallbacks(rows, fallbacks)
+    return check_duplicates(
+        expected_rows(arrivals, keys), rows, key_of(rows, keys), keys, fallbacks=fallbacks, examples=5
+    )
+
+
 def duplicate_kind(*given: OutputRows, arrivals: Arrivals | None = None) -> str:
     """The kind of the only duplicate pair; "" if there is none."""
     arrivals = arrived() if arrivals is None else arrivals
     rows = output(no_rows(), *given)
     keys = keys_of(rows, arrivals)
-    found = check_duplicates(expected_rows(arrivals, keys), rows, key_of(rows, keys), keys, examples=5)
+    found = duplicates(arrivals, rows, keys)
     assert found.counts["rows"] == len(rows)
     counts = [found.counts[f"{name}_duplicates"] for name in NAMES[:3]] + [found.problems["conflicting"].count]
     assert sum(counts) <= 1
@@ -121,7 +132,7 @@ def test_rows_after_a_provisional_pair_with_the_same_key_may_differ() -> None:
         )  # fmt: skip
         arrivals = arrived()
         keys = keys_of(rows, arrivals)
-        found = check_duplicates(expected_rows(arrivals, keys), rows, key_of(rows, keys), keys, examples=5)
+        found = duplicates(arrivals, rows, keys)
         return found.counts["closed_by_clock_duplicates"], found.problems["conflicting"].count
 
     assert counts(STEP) == (2, 0)
@@ -193,7 +204,7 @@ def test_a_conflict_is_reported_with_both_values() -> None:
     rows = output(row(STEP, 1.0, revision=1), row(STEP, 2.0, revision=1))
     arrivals = arrived()
     keys = keys_of(rows, arrivals)
-    found = check_duplicates(expected_rows(arrivals, keys), rows, key_of(rows, keys), keys, examples=5)
+    found = duplicates(arrivals, rows, keys)
     assert [each.detail for each in found.problems["conflicting"].first] == ["revision 1 has 1.0 and 2.0"]
 
 
@@ -203,5 +214,5 @@ def test_two_transactions_never_publish_the_same_row(first: bool, second: bool, 
     for value in (1.0, 9.0):
         rows = output(row(STEP, 1.0, once=first), row(STEP, value, once=second), row(STEP + 1, 1.0, once=True))
         keys = keys_of(rows, arrived())
-        found = check_duplicates(expected_rows(arrived(), keys), rows, key_of(rows, keys), keys, examples=5)
+        found = duplicates(arrived(), rows, keys)
         assert found.problems["repeated"].count == repeated

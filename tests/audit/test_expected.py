@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.audit.arrivals import arrivals_of
-from glaim_stream.audit.expected import Expected, expected_rows, surely_whole
+from glaim_stream.audit.expected import Expected, RangeStart, expected_rows, surely_whole
 from glaim_stream.audit.keys import Keys
 from glaim_stream.decode.readings import Readings
-from tests.audit.tables import ALL, COLUMNS, G1, G2, H1, STEP_MS, Reading, readings
+from tests.audit.tables import ALL, COLUMNS, G1, G2, H1, STEP_MS, Reading, arrivals_of, readings
 
 
 def expected_of(given: Readings) -> tuple[Expected, Keys]:
@@ -63,18 +62,25 @@ def test_readings_without_a_value_or_too_late_imply_no_row() -> None:
     assert [len(getattr(expected, name)) for name in Expected.__slots__] == [0] * len(Expected.__slots__)
 
 
+@pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize(
     ("group", "first_sure"),
     [(G1, 6), (H1, 14)],  # 5.5 min: step 5 of model 0; step 11 of model 1, plus a lateness of 2 steps
 )
-def test_a_key_is_complete_when_its_step_began_after_the_start_of_the_range(group: int, first_sure: int) -> None:
+def test_a_key_is_complete_when_its_step_began_after_the_start_of_the_range(
+    group: int, first_sure: int, parts: int
+) -> None:
     step_ms = int(COLUMNS.step_ms[int(group == H1)])
     given: list[Reading] = [(group, 0, 330_000, 1.0)]
     given += [(group, 0, step * step_ms, 1.0) for step in (first_sure - 1, first_sure, first_sure + 1)]
     # Only the first 1,000 readings count: later ones show nothing about the time before the range.
     padding: list[Reading] = [(group, 1, 0, 1.0)] * 998
-    expected, keys = expected_of(readings(*given[:1], *padding, *given[:1], *given[1:]))
-    whole = surely_whole(expected, readings(*given[:1], *padding, *given[:1], *given[1:]), keys, complete=False)
+    arrived = readings(*given[:1], *padding, *given[:1], *given[1:])
+    expected, keys = expected_of(arrived)
+    start = RangeStart()
+    for part in np.array_split(np.arange(len(arrived)), parts):
+        start.add(arrived.where(part))
+    whole = surely_whole(expected, start.newest_ms, keys)
     steps = keys.step(expected.key)[keys.cell(expected.key) % COLUMNS.width == 0]
     found = whole[keys.cell(expected.key) % COLUMNS.width == 0]
     assert dict(zip(steps.tolist(), found.tolist(), strict=True)) == {
@@ -85,5 +91,5 @@ def test_a_key_is_complete_when_its_step_began_after_the_start_of_the_range(grou
 def test_all_keys_are_complete_if_the_whole_input_was_read() -> None:
     given = readings((G1, 0, STEP_MS, 1.0))
     expected, keys = expected_of(given)
-    assert surely_whole(expected, given, keys, complete=True).tolist() == [True]
-    assert surely_whole(expected, given, keys, complete=False).tolist() == [False]
+    assert surely_whole(expected, None, keys).tolist() == [True]
+    assert surely_whole(expected, STEP_MS, keys).tolist() == [False]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from glaim_stream.audit.arrivals import Arrivals
+from glaim_stream.audit.chunks import Bounds
 from glaim_stream.audit.expected import expected_rows
-from glaim_stream.audit.holes import check_finals, check_silence, slow_sensors_heard
+from glaim_stream.audit.holes import Speakers, check_finals, check_silence, slow_sensors_heard
 from glaim_stream.audit.output_rows import OutputRows
 from glaim_stream.audit.report import Findings
 from tests.audit.tables import ALL, G1, G2, STEP_MS, arrived, key_of, keys_of, no_rows, output, row
@@ -16,7 +17,9 @@ def finals(arrivals: Arrivals, *given: OutputRows) -> list[int | None]:
     """Start times of the steps that lack a final row."""
     rows = output(*given)
     keys = keys_of(rows, arrivals)
-    found = check_finals(arrivals, rows, key_of(rows, keys), keys, examples=99)
+    found = check_finals(
+        slow_sensors_heard(arrivals, keys), arrivals.closed_at_commit, rows, key_of(rows, keys), keys, examples=99
+    )
     assert found.count == len(found.first)
     return [each.ts_ms for each in found.first]
 
@@ -59,8 +62,8 @@ def silence(arrivals: Arrivals, *given: OutputRows, committed: int = ALL) -> Fin
     rows = output(no_rows(), *given)
     keys = keys_of(rows, arrivals)
     return check_silence(
-        expected_rows(arrivals, keys), arrivals.closed_at_commit, key_of(rows, keys), keys,
-        committed=committed, examples=99,
+        expected_rows(arrivals, keys), Speakers.none(), arrivals.closed_at_commit, key_of(rows, keys), keys,
+        bounds=Bounds(), committed=committed, examples=99,
     )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ def lost(first: int, until: int) -> Loss:
     return Loss("in", 3, first, until, "removed")
 
 
-def found(*losses: Loss, from_offset: int = 0) -> tuple[int, list[str]]:
-    finding = check_losses(losses, partition=3, from_offset=from_offset).problems["lost_offsets"]
+def found(*losses: Loss, from_offset: int = 0, until_offset: int = 1 << 62) -> tuple[int, list[str]]:
+    finding = check_losses(losses, partition=3, judged=range(from_offset, until_offset)).problems["lost_offsets"]
     return finding.count, [str(offence) for offence in finding.first]
 
 
@@ -37,6 +37,7 @@ def test_repeated_and_overlapping_events_count_once() -> None:
 def test_what_was_lost_before_the_judged_range_is_left_out() -> None:
     assert found(lost(10, 25), from_offset=25) == (0, [])
     assert found(lost(10, 25), from_offset=20)[0] == 5
+    assert found(lost(10, 25), lost(30, 40), until_offset=20)[0] == 10
 
 
 def test_what_lies_between_a_commit_and_the_log_is_lost_now() -> None:

@@ -13,20 +13,19 @@ import numpy as np
 import pytest
 
 from glaim_stream.audit.commits import Commit
-from glaim_stream.audit.letters import Letters, collect_letter
 from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.audit.outages import OutageEvent, read_outages
 from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputReader, OutputRows
-from glaim_stream.audit.partition import PartitionTopics, audit_partition
 from glaim_stream.audit.report import Findings
 from glaim_stream.catalogue import Catalogue, parse_catalogue
-from glaim_stream.decode.dead_letters import letters_of
+from glaim_stream.decode.dead_letters import letters_of, positions_of
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import Method
 from glaim_stream.vocabulary import UPGRADED
+from tests.audit.partition_topics import Letters, PartitionTopics, audit_partition
 
 STEP_MS = 60_000
 START_MS = 1_767_225_600_000
@@ -115,7 +114,7 @@ def case(
     windows = pipeline.windows()
     columns = ModelColumns(chosen, {})
     output = OutputReader(columns)
-    letters: dict[int, Letters] = {}
+    letters = Letters()
     outages: set[OutageEvent] = set()
     for part in np.array_split(np.arange(len(records)), batches):
         batch = [records[row] for row in part]
@@ -126,7 +125,11 @@ def case(
         for offset in {reject.offset for reject in applied.rejects}:
             rejects = [reject for reject in applied.rejects if reject.offset == offset]
             (letter,) = letters_of(records[offset], rejects, topic="in", partition=0)
-            assert collect_letter(Record(0, letter.value, headers=letter.headers), letters, topic="in")
+            positions = positions_of(letter.headers)
+            if positions is None:
+                letters.whole[offset] = rejects[0].cause
+            else:
+                letters.single.update({(offset, position): rejects[0].cause for position in positions.tolist()})
     readings, rejects = Decoder(columns.index).decode(records, now_ms=NOW_MS)
     committed = Commit(len(records), windows.rebuild_from(len(records))) if commit == -1 else None
     return Case(
@@ -138,7 +141,7 @@ def case(
             True,
             readings,
             rejects,
-            letters.get(0, Letters()),
+            letters,
             output.rows(),
             committed,
             None,

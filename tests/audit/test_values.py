@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.audit.arrivals import arrivals_of
 from glaim_stream.audit.expected import expected_rows
+from glaim_stream.audit.keys import distinct
 from glaim_stream.audit.output_rows import NO_EVENT_TIME_MS, OutputRows
 from glaim_stream.audit.report import Finding
 from glaim_stream.audit.values import check_invented, check_presence, check_values, newest_rows
-from tests.audit.tables import ALL, COLUMNS, G1, H1, STEP_MS, key_of, keys_of, output, readings, row
+from tests.audit.tables import ALL, COLUMNS, G1, H1, STEP_MS, arrivals_of, key_of, keys_of, output, readings, row
 
 
 def test_a_reading_without_a_row_is_missing_open_or_pending() -> None:
@@ -122,6 +122,8 @@ def test_an_observed_row_needs_a_reading_at_its_step() -> None:
         row(2, 1.0, observed=True, group=H1), row(1, 1.0, observed=True, sensor=1),
     )  # fmt: skip
     keys = keys_of(rows)
-    found = check_invented(given, rows, key_of(rows, keys), keys, examples=5)
+    step = given.event_time_ms // COLUMNS.step_ms[given.model]
+    read = distinct(keys.of(given.group, given.sensor, step))
+    found = check_invented(read, rows, key_of(rows, keys), keys, examples=5)
     assert [(each.sensor, each.ts_ms) for each in found.first] == [("a", 2 * STEP_MS), ("b", STEP_MS)]
     assert found.count == 2

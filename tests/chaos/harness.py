@@ -17,7 +17,7 @@ from typing import Any
 
 from deploy.demo.topic import read_topic
 from deploy.ports import LOOPBACK, choose_port
-from glaim_stream.audit import AuditReport, audit
+from glaim_stream.audit import AuditReport, Request, audit
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import Source
 from glaim_stream.kafka.topics import ensure_topics
@@ -147,7 +147,7 @@ class Scenario:
     ) -> AuditReport:
         """Audit and expect these problems alone; see `end`."""
         with self._logs_on_failure():
-            report = audit(self.settings, from_offset=from_offset)
+            report = audit(self.settings, Request(from_offset=from_offset))
             found = {name: finding for name, finding in report.problems.items() if finding.count}
             assert report.lost == 0, found
             assert found.keys() == set(problems) or not lossless, found

@@ -7,7 +7,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.audit import audit
+from glaim_stream.audit import Request, audit
 from glaim_stream.kafka.losses import Loss, read_losses
 from glaim_stream.kafka.offsets import rebuild_from_metadata
 from glaim_stream.settings import Settings
@@ -72,7 +72,7 @@ def test_readings_removed_before_they_were_read_are_reported_with_their_range(
     assert run.count_in_logs("were removed before they were read") == len(lost)
     report = audit(run.settings)
     assert (report.clean, report.problems["lost_offsets"].count) == (False, third)
-    assert audit(run.settings, from_offset=grown).problems["lost_offsets"].count == 0
+    assert audit(run.settings, Request(from_offset=grown)).problems["lost_offsets"].count == 0
 
 
 def events(settings: Settings) -> list[Loss]:

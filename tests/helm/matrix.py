@@ -116,6 +116,7 @@ _CHANGES: dict[str, Values] = {
     "scaled by lag, without secrets": {"autoscaling": {"kind": "keda"}},
     "scaled by CPU": {"autoscaling": {"kind": "hpa"}},
     "narrow network": {
+        "audit": {"enabled": True},
         "networkPolicy": {
             "metricsFrom": [
                 {
@@ -126,7 +127,7 @@ _CHANGES: dict[str, Values] = {
             "kafkaPorts": [19092],
             "kafkaTo": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
             "extraEgress": [{"ports": [{"port": 3128, "protocol": "TCP"}]}],
-        }
+        },
     },
     "ServiceMonitors": {
         "monitoring": {
@@ -158,6 +159,7 @@ _CHANGES: dict[str, Values] = {
         "fullnameOverride": "a-name-that-is-much-too-long-for-the-label-that-a-statefulset-makes",
         "image": {"registry": "registry.example/team/"},
         "imagePullSecrets": [{"name": "pull"}],
+        "audit": {"enabled": True},
         "catalogue": {"existingConfigMap": "our-groups", "existingConfigMapKey": "plant.yaml"},
         "models": {"source": "claim", "existingClaim": "models", "subPath": "model_repo"},
         "serviceAccount": {"create": False, "name": "ours"},

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -86,6 +87,7 @@ def test_produced_readings_are_filled_shown_and_audited(environment: dict[str, s
     assert (found["clean"], found["lost"], found["counts"]["readings"]) == (True, 0, 8294)
     assert found["counts"]["found"] + found["counts"]["open"] == 8294
     assert found["counts"]["pending"] == 0
+    require_stretches_are_audited(environment, found)
 
     shown = glaim(environment, "tail", "--from-beginning", "--only-imputed", "--limit", "3", "--timeout", "5")
     assert len(shown.stdout.splitlines()) == 4, shown.stdout + shown.stderr
@@ -128,6 +130,29 @@ def test_produced_readings_are_filled_shown_and_audited(environment: dict[str, s
     with pytest.raises(SettingsError, match=f"found '{settings.consumer_group}x'; did you mean .*known: .*group"):
         audit(settings.model_copy(update={"consumer_group": settings.consumer_group + "x"}))
     require_names_are_known(environment)
+
+
+def require_stretches_are_audited(environment: dict[str, str], whole: dict[str, Any]) -> None:
+    """`--since` and `--until` judge input and output of a stretch; where nothing lies in it, that is an error."""
+    rows = glaim(environment, "tail", "--from-beginning", "--timeout", "2", "--format", "jsonl")
+    moments = sorted({json.loads(line)["ts"] for line in rows.stdout.splitlines()})
+    middle = moments[len(moments) // 2]
+    counted = []
+    for flag in ("--since", "--until"):
+        report = Path(environment["GLAIM_MODEL_REPOSITORY"]) / f"{flag}.json"
+        done = glaim(environment, "audit", flag, middle, "--json", str(report))
+        assert done.returncode == 0, done.stdout + done.stderr
+        counted.append(json.loads(report.read_text())["counts"])
+    for name in ("readings", "keys", "found", "rows"):
+        parts = [each[name] for each in counted]
+        assert sum(parts) == whole["counts"][name], name
+        assert min(parts) > 0.4 * whole["counts"][name], name
+    empty = glaim(environment, "audit", "--until", "2001-01-01T00:00:00Z")
+    assert empty.returncode == 2
+    assert "expected readings whose time lies until 2001-01-01T00:00:00Z, found readings up to 20" in empty.stderr
+    elsewhere = glaim(environment, "audit", "--temp-folder", "/nowhere")
+    assert elsewhere.returncode == 2
+    assert "expected a folder for temporary files in /nowhere" in elsewhere.stderr
 
 
 def require_names_are_known(environment: dict[str, str]) -> None:

@@ -18,7 +18,9 @@ from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.place import IN_USE, NEW, Learned, learn
 from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.form_manifest import FORM_MANIFEST
+from glaim_stream.models.hold import hold, release
 from glaim_stream.models.sealed import Trust
+from glaim_stream.models.store import open_store
 from tests.support import catalogue
 
 WINDOW = 12
@@ -135,3 +137,16 @@ def test_with_rows_for_a_trial_the_first_form_is_tried(tmp_path: Path) -> None:
     done = learn(rows(0, 60, values=noise), model(), tmp_path, untried=True)
     assert done.held == WINDOW
     assert done.errors
+
+
+def test_a_model_that_is_held_after_a_rollback_learns_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "repository" / "m"
+    store = open_store(str(folder.parent))
+    hold(store, "m", [8], 7, now_ms=0)
+    with pytest.raises(ModelError, match=r"m is held at version 7 since 1970-01-01.*models release"):
+        learned(rows(0, 300), folder)
+    assert not (folder / FORM_FILE).exists()
+    assert learned(rows(0, 300), folder, dry_run=True).form is not None
+    release(store, "m")
+    assert learned(rows(0, 300), folder).chosen
+    assert (folder / FORM_FILE).exists()

@@ -17,6 +17,7 @@ from glaim_stream.errors import ModelError
 from glaim_stream.models import local
 from glaim_stream.models.contract import Contract, file_digest, read_contract, write_contract
 from glaim_stream.models.fetch import fetch
+from glaim_stream.models.hold import held, release, require_folder_released
 from glaim_stream.models.listing import listing
 from glaim_stream.models.prune import prune
 from glaim_stream.models.push import push
@@ -411,3 +412,67 @@ def test_a_call_to_a_temporarily_unavailable_store_is_retried(
     assert 2 * (1 - JITTER) <= pauses[1] <= 2.0
     with pytest.raises(ModelError, match="after 2 tries: gone"):
         models._persistently(lambda: (_ for _ in ()).throw(OSError("gone")), 2)
+
+
+@pytest.mark.parametrize("kind", ["disk", "store"])
+def test_a_rolled_back_model_takes_no_version_until_it_is_released(kind: str, repository: Path, tmp_path: Path) -> None:
+    here, store = repository, open_store(str(repository))
+    if kind == "store":
+        store = as_object_store(tmp_path / "cloud")
+        push(repository, store, say=silent)
+    assert held(store, "m") is None
+    rollback(store, "m", dry_run=True, say=silent)
+    assert held(store, "m") is None
+    lines: list[str] = []
+    rollback(store, "m", say=lines.append)
+    found = held(store, "m")
+    assert found is not None
+    assert (found.withdrawn, found.newest) == ([2], 1)
+    assert f"`glaim-stream models release {store.location} m`" in lines[-1]
+    assert held(store, "n") is None
+
+    if kind == "store":
+        here = tmp_path / "training"
+        fetch(store, here, mirror=True, say=silent)
+        with pytest.raises(ModelError, match=r"m is held at version 1 since .*: version 2 rolled back"):
+            require_folder_released(here / "m")
+    else:
+        here = tmp_path / "elsewhere"
+        make(here, 1)
+    make(here, 3, weights="the like of version 2")
+    with pytest.raises(ModelError, match=r"m is held at version 1 .* takes no new version .*models release"):
+        push(here, store, models=["m"], say=silent)
+    assert 3 not in store.versions("m")
+
+    assert release(store, "m")
+    assert not release(store, "m")
+    if kind == "store":
+        fetch(store, here, say=silent)
+        assert held(open_store(str(here)), "m") is not None, "only a mirror follows"
+        fetch(store, tmp_path / "training", models=["n"], mirror=True, say=silent)
+        fetch(store, tmp_path / "again", mirror=True, say=silent)
+        require_folder_released(tmp_path / "again" / "m")
+        assert push(here, store, models=["m"], say=silent) == 1
+        assert store.versions("m") == [1, 3]
+
+
+def test_a_hold_names_all_versions_that_were_withdrawn_under_it(repository: Path) -> None:
+    make(repository, 3)
+    store = open_store(str(repository))
+    rollback(store, "m", say=silent)
+    first = held(store, "m")
+    rollback(store, "m", say=silent)
+    found = held(store, "m")
+    assert first is not None
+    assert found is not None
+    assert (found.withdrawn, found.newest, found.since_ms) == ([2, 3], 1, first.since_ms)
+
+
+def test_a_hold_that_cannot_be_read_holds(repository: Path) -> None:
+    store = open_store(str(repository))
+    rollback(store, "m", say=silent)
+    (repository.with_name(repository.name + ".withdrawn") / "m" / "hold.json").write_text("{")
+    with pytest.raises(ModelError, match=r"hold.json cannot be read: .*models release"):
+        require_folder_released(repository / "m")
+    assert release(store, "m")
+    require_folder_released(repository / "m")

@@ -16,6 +16,7 @@ from typing import Any
 from glaim_stream.models.contract import CONTRACT_FILE, read_contract
 from glaim_stream.models.folders import DiskFolder
 from glaim_stream.models.form_manifest import FORM_FILES
+from glaim_stream.models.hold import require_folder_released
 from glaim_stream.models.local import highest_ever, join, move, staging, versions
 from glaim_stream.models.sealed import Trust, is_sealed, open_sealed, seal
 from training.config import ExportSpec
@@ -33,9 +34,10 @@ def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float)
         ExportError: present versions take other windows, or a higher one is present, which Triton would keep serving
             beside the contract of the lower one.
         ModelError: the newest version does not match its manifest: the new manifest would confirm a configuration that
-            somebody has changed.
+            somebody has changed; or the model is held after a rollback.
     """
     target = Path(spec.directory) / spec.name
+    require_folder_released(target)
     present = versions(target)
     version = spec.version or highest_ever(target) + 1
     if version < 0:
@@ -84,6 +86,7 @@ def put(made: Path, target: Path, version: int) -> None:
         target: model_repo/<name>.
         version: The new version.
     """
+    require_folder_released(target)  # the rollback may have come during the training
     present = versions(target)
     if present and version not in present:
         join(made, target, version)

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import Contract, DataFingerprint, SensorContract, read_contract, sensors_digest
 from glaim_stream.models.contract import write_contract as write
+from glaim_stream.models.hold import hold
+from glaim_stream.models.store import open_store
 from training.config import ExportSpec
 from training.errors import ExportError
 from training.serve.repository import placed, put, versions
@@ -139,3 +142,15 @@ def test_the_next_version_is_not_stored_in_the_settings(tmp_path: Path) -> None:
     spec = ExportSpec("m", 0, str(tmp_path), 6)
     assert placed(spec, 24, SENSORS, 60.0) == dataclasses.replace(spec, version=1)
     assert spec.version == 0
+
+
+def test_a_model_that_is_held_after_a_rollback_takes_no_version(tmp_path: Path) -> None:
+    repository = tmp_path / "models"
+    put(staged(repository, 1), repository / "m", 1)
+    made = staged(repository, 2)
+    hold(open_store(str(repository)), "m", [2], 1, now_ms=0)
+    with pytest.raises(ModelError, match=r"m is held at version 1 since 1970-01-01.*models release"):
+        place(repository, version=0)
+    with pytest.raises(ModelError, match="is held at version 1"):
+        put(made, repository / "m", 3)
+    assert versions(repository / "m") == [1]

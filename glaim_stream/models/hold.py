@@ -1,0 +1,96 @@
+"""Holds: after a rollback no new version and no new closed form enters the repository until somebody releases it.
+
+Otherwise the next scheduled training, from the same data, would put the like of the withdrawn version back. The hold is
+a file beside the withdrawn versions, `<repository>.withdrawn/<model>/hold.json`, so that every process that sees the
+repository sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from glaim_stream.errors import ModelError
+from glaim_stream.models.store import WITHOUT_FOLDERS, Store, open_store
+from glaim_stream.times import text_of_ms
+
+HOLD_FILE = "hold.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a model takes no new versions."""
+
+    withdrawn: list[int]  # versions
+    newest: int  # the version that the rollback made the newest
+    since_ms: int  # epoch ms
+
+    def __str__(self) -> str:
+        versions = ", ".join(map(str, self.withdrawn))
+        plural = "s" if len(self.withdrawn) > 1 else ""
+        return (
+            f"held at version {self.newest} since {text_of_ms(self.since_ms)}: version{plural} {versions} rolled back"
+        )
+
+
+def held(store: Store, model: str) -> Hold | None:
+    """The hold of a model; None if it has none.
+
+    Raises:
+        ModelError: the file cannot be read.
+    """
+    aside = store.aside
+    if not aside.has(f"{model}/{HOLD_FILE}"):
+        return None
+    with aside.fs.open_input_stream(f"{aside.path}/{model}/{HOLD_FILE}") as file:
+        content = file.read()
+    try:
+        return msgspec.json.decode(content, type=Hold)
+    except msgspec.MsgspecError as error:
+        raise ModelError(
+            f"{aside.location}/{model}/{HOLD_FILE} cannot be read: {error}. "
+            f"`glaim-stream models release {store.location} {model}` removes it"
+        ) from error
+
+
+def hold(store: Store, model: str, withdrawn: Sequence[int], newest: int, now_ms: int) -> None:
+    """Hold a model at a version; versions of an earlier hold are added to those withdrawn now."""
+    before = held(store, model)
+    versions = sorted({*withdrawn, *(before.withdrawn if before is not None else ())})
+    since_ms = now_ms if before is None else before.since_ms
+    aside = store.aside
+    if aside.fs.type_name not in WITHOUT_FOLDERS:
+        aside.fs.create_dir(f"{aside.path}/{model}", recursive=True)
+    with aside.fs.open_output_stream(f"{aside.path}/{model}/{HOLD_FILE}") as out:
+        out.write(msgspec.json.encode(Hold(versions, newest, since_ms)))
+
+
+def release(store: Store, model: str) -> bool:
+    """Remove the hold of a model; False if it has none."""
+    aside = store.aside
+    if not aside.has(f"{model}/{HOLD_FILE}"):
+        return False
+    aside.fs.delete_file(f"{aside.path}/{model}/{HOLD_FILE}")
+    return True
+
+
+def require_released(store: Store, model: str) -> None:
+    """Require that a model takes new versions.
+
+    Raises:
+        ModelError: it is held.
+    """
+    found = held(store, model)
+    if found is not None:
+        raise ModelError(
+            f"{store.location}: {model} is {found}. Until it is released it takes no new version and no new closed "
+            f"form: `glaim-stream models release {store.location} {model}`"
+        )
+
+
+def require_folder_released(folder: Path) -> None:
+    """`require_released` for a model's folder on this machine."""
+    require_released(open_store(str(folder.absolute().parent)), folder.name)
