@@ -71,6 +71,11 @@ contract_reads = Counter(
     "Lookups of the contract of an unknown model version: read, absent or refused",
     ["model", "outcome"],
 )
+unusable_contracts = Gauge(
+    "glaim_unusable_contracts",
+    "Versions of a model in service whose contract the worker cannot find (absent) or has refused",
+    ["model", "outcome"],
+)
 form_reads = Counter(
     "glaim_form_reads", "Closed forms of a model found in the repository: read or refused", ["model", "outcome"]
 )

@@ -115,8 +115,8 @@ class LocalImputer:
         self._checked_s[model] = now_s
         try:
             named = await asyncio.to_thread(read_contract, self._repository / model)
+            await self._contracts.follow(model, str(named.version))
             if named.version != version:
-                await self._contracts.follow(model, str(named.version))
                 self._models[model] = await asyncio.to_thread(self._load, model, named)
                 log.info("model %s now runs version %d", model, named.version)
             self._problem[model] = ""

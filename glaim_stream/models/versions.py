@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 # every call would read a network disk at every call.
 _RETRY_INTERVAL_S = 10.0
 
+# A version whose contract is unusable is out of service when others have answered for so long without it: for a while
+# old and new replicas of Triton answer in turn.
+_OUT_OF_SERVICE_S = 300.0
+
 
 class Contracts(Mapping[str, Contract]):
     """The contracts read at the start, by model name; `of` returns those of other versions."""
@@ -55,6 +59,7 @@ class Contracts(Mapping[str, Contract]):
         self._rejected: dict[tuple[str, str], str] = {}
         self._attempted_s: dict[tuple[str, str], float] = {}
         self._reading = {name: asyncio.Lock() for name in self._at_start}
+        self._unusable: dict[tuple[str, str], tuple[str, float]] = {}  # outcome, and when the version answered last
 
     def __getitem__(self, model: str) -> Contract:
         return self._at_start[model]
@@ -100,13 +105,33 @@ class Contracts(Mapping[str, Contract]):
             ContractError: the version's windows differ from those of the start, so its values must not be used.
         """
         key = (model, version)
-        if self._repository is None or key in self._known or model not in self._at_start:
+        if self._repository is None or model not in self._at_start:
             return
-        async with self._reading[model]:
-            if key not in self._known and key not in self._rejected and self._due(key):
-                await self._read(self._repository, key)
+        if key not in self._known:
+            async with self._reading[model]:
+                if key not in self._known and key not in self._rejected and self._due(key):
+                    await self._read(self._repository, key)
+        self._show_unusable(key)
         if key in self._rejected:
             raise ContractError(self._rejected[key])
+
+    def _show_unusable(self, answered: tuple[str, str]) -> None:
+        """Bring the gauge of a model up to date after one of its versions has answered.
+
+        Without an answer nothing changes: a version that was refused stays unusable while nothing replaces it.
+        """
+        model, _ = answered
+        if answered not in self._known:
+            self._unusable[answered] = ("refused" if answered in self._rejected else "absent", self._now_s())
+        elif not any(name == model for name, _ in self._unusable):
+            return
+        oldest_s = self._now_s() - _OUT_OF_SERVICE_S
+        for key in [key for key, (_, seen_s) in self._unusable.items() if key[0] == model]:
+            if key in self._known or self._unusable[key][1] < oldest_s:
+                del self._unusable[key]
+        for outcome in ("absent", "refused"):
+            count = sum(key[0] == model and found == outcome for key, (found, _) in self._unusable.items())
+            metrics.unusable_contracts.labels(model, outcome).set(count)
 
     def _due(self, key: tuple[str, str]) -> bool:
         return self._now_s() - self._attempted_s.get(key, -_RETRY_INTERVAL_S) >= _RETRY_INTERVAL_S

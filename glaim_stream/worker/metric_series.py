@@ -63,6 +63,8 @@ def create_series(
             metrics.model_info.labels(model.name, str(contracts[model.name].version)).set(1)
             for outcome in ("read", "absent", "refused"):
                 metrics.contract_reads.labels(model.name, outcome)
+            for outcome in ("absent", "refused"):
+                metrics.unusable_contracts.labels(model.name, outcome)
         for place in Place if scored else ():
             _create_score_series(model.name, model.sensor_ids, place.name.lower())
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client import REGISTRY
 
 from glaim_stream.errors import ContractError
 from glaim_stream.imputers.protocol import Imputed, Windows
@@ -89,6 +90,38 @@ async def test_a_version_with_different_windows_is_rejected_on_each_call(
             await contracts.follow("m", "2")
     assert len(caplog.records) == 1
     assert contracts.of("m", "2") is None
+
+
+def unusable(outcome: str) -> float | None:
+    return REGISTRY.get_sample_value("glaim_unusable_contracts", {"model": "m", "outcome": outcome})
+
+
+async def test_an_absent_contract_counts_as_unusable_until_it_is_read(tmp_path: Path) -> None:
+    clock = Clock()
+    contracts = Contracts({"m": version(1, 1.0)}, tmp_path, now_s=clock)
+    for clock.now_s in (0.0, 10.0, 86_400.0, 200_000.0):
+        await contracts.follow("m", "2")
+        assert (unusable("absent"), unusable("refused")) == (1, 0), clock.now_s
+    put(tmp_path, version(2, 2.0), "2")
+    clock.now_s = 200_010.0
+    await contracts.follow("m", "2")
+    assert (unusable("absent"), unusable("refused")) == (0, 0)
+
+
+async def test_a_refused_version_counts_as_unusable_until_others_have_replaced_it(tmp_path: Path) -> None:
+    clock = Clock()
+    contracts = Contracts({"m": contract()}, tmp_path, now_s=clock)
+    put(tmp_path, contract(version=2, window=8), "2")
+    for clock.now_s in (0.0, 86_400.0, 200_000.0):
+        with pytest.raises(ContractError):
+            await contracts.follow("m", "2")
+        assert (unusable("absent"), unusable("refused")) == (0, 1), clock.now_s
+    for clock.now_s in (200_001.0, 200_299.0):  # another replica still serves it, perhaps
+        await contracts.follow("m", "1")
+        assert unusable("refused") == 1
+    clock.now_s = 200_301.0
+    await contracts.follow("m", "1")
+    assert unusable("refused") == 0
 
 
 async def test_without_a_repository_all_versions_share_the_first_contract() -> None:

@@ -47,6 +47,8 @@ LABELS = {
     "triton": TRITON,
     "p0": W0 + ',partition="0"',
     "p1": W1 + ',partition="1"',
+    "p0 of w1": W1 + ',partition="0"',
+    **{f"p{number}": f'{W0},partition="{number}"' for number in range(2, 50)},
     "undecodable": W0 + ',cause="undecodable"',
     "rung": W0 + ',imputer="triton",model="pump"',
     "rung1": W1 + ',imputer="triton",model="pump"',
@@ -68,7 +70,6 @@ LABELS = {
     "unloaded_version": W0 + ',model="pump",version="2",reason="not_loaded"',
     "to_kafka": W0 + ',use="kafka",file="certificate"',
     "ready": W0 + ',page="ready"',
-    "read": W0 + ',model="pump",outcome="read"',
     "served": TRITON + ',model="pump",version="1"',
     "failed": TRITON + ',model="pump",version="1",reason="BACKEND"',
     "first": 'namespace="plant",job_name="line-1-training-1"',
@@ -92,6 +93,18 @@ def _named(series: dict[str, str]) -> dict[str, str]:
         metric, _, labels = name.partition("__")
         out[f"{NAMES.get(metric, metric)}{{{LABELS[labels]}}}"] = values
     return out
+
+
+def _found_by_a_worker(alert: str, counter: str) -> tuple[Case, ...]:
+    """What a worker counts in its first seconds, or when a partition moves to it."""
+    return (
+        fires(
+            alert, "found at the start, before the first scrape", "10m",
+            **{counter: "200x60"}, process_start_time_seconds="-60x60",
+        ),
+        fires(alert, "found later", "200m", **{counter: "0x190 1x60"}, process_start_time_seconds="0x250"),
+        silent(alert, "hours ago", "200m", **{counter: "200x250"}, process_start_time_seconds="0x250"),
+    )  # fmt: skip
 
 
 CASES = (
@@ -148,6 +161,11 @@ CASES = (
         glaim_input_partitions="2x30", glaim_consumer_lag_records__p0="0x30", glaim_consumer_lag_records__p1="0x9 _x20",
     ),
     fires("GlaimPartitionsUnattended", "no partition has a worker", "10m", glaim_input_partitions="2x30"),
+    silent(
+        "GlaimPartitionsUnattended", "a roll-out in which one partition or the other is always on its way", "35m",
+        glaim_input_partitions="2x60", glaim_consumer_lag_records__p0="0x9 " + "stale 0x0 " * 15 + "0x30",
+        glaim_consumer_lag_records__p1="0x9 " + "0x0 stale " * 15 + "0x30",
+    ),
     silent(
         "GlaimPartitionsUnattended", "a rebalance of 2 minutes", "20m",
         glaim_input_partitions="2x30", glaim_consumer_lag_records__p0="0x30",
@@ -256,6 +274,11 @@ CASES = (
         glaim_expected_rows_total="0+600x100 0+600x200", glaim_rows_total__observed="0x3 0+600x97 1800+600x200",
     ),
     silent(
+        "GlaimCompletenessBurn", "the only worker is replaced, and its backlog follows after two minutes", "58m",
+        glaim_expected_rows_total="0+600x54 stale _x1 1800+600x100",
+        glaim_rows_total__observed="0x3 0+600x51 stale _x1 0x1 3000+600x100",
+    ),
+    silent(
         "GlaimCompletenessBurn", "a new installation: the first rows come after three minutes", "30m",
         glaim_expected_rows_total="0+600x60", glaim_rows_total__observed="0x3 0+600x60",
     ),
@@ -286,34 +309,16 @@ CASES = (
     silent("GlaimPublishRetries", "a rolling restart of the broker", "20m", glaim_publish_retries_total="0x9 8x30"),
     fires("GlaimRebuildFailing", "the input cannot be read", "20m", glaim_rebuild_failures_total="0x5 6+6x30"),
     silent("GlaimRebuildFailing", "one broken connection", "20m", glaim_rebuild_failures_total="0x5 1x30"),
-    fires(
-        "GlaimRetentionShort", "found at startup, before the first scrape", "10m",
-        glaim_retention_shortfalls_total="2x60", process_start_time_seconds="-60x60",
-    ),
-    fires(
-        "GlaimRetentionShort", "found when a partition moved", "200m",
-        glaim_retention_shortfalls_total="0x190 1x60", process_start_time_seconds="0x250",
-    ),
-    silent(
-        "GlaimRetentionShort", "hours ago", "200m",
-        glaim_retention_shortfalls_total="2x250", process_start_time_seconds="0x250",
-    ),
-    fires(
-        "GlaimInputLost", "found at the start, before the first scrape", "10m",
-        glaim_lost_offsets_total="200x60", process_start_time_seconds="-60x60",
-    ),
-    fires(
-        "GlaimInputLost", "retention overtook a partition that waits", "200m",
-        glaim_lost_offsets_total="0x190 50x60", process_start_time_seconds="0x250",
-    ),
-    silent(
-        "GlaimInputLost", "hours ago", "200m",
-        glaim_lost_offsets_total="200x250", process_start_time_seconds="0x250",
-    ),
+    *_found_by_a_worker("GlaimRetentionShort", "glaim_retention_shortfalls_total"),
+    *_found_by_a_worker("GlaimInputLost", "glaim_lost_offsets_total"),
     # --- certificates
     fires(
         "GlaimCertificateExpires", "no one renews it: 13 days are left", "1600m",
         glaim_certificate_expires_timestamp_seconds__to_kafka=f"{15 * 86_400}x1700",
+    ),
+    fires(
+        "GlaimCertificateExpires", "13 days are left, and the only worker restarts", "1600m",
+        glaim_certificate_expires_timestamp_seconds__to_kafka=f"{15 * 86_400}x1598 stale _x2 {15 * 86_400}x60",
     ),
     silent(
         "GlaimCertificateExpires", "a month is left", "1600m",
@@ -367,6 +372,11 @@ CASES = (
     fires(
         "GlaimManyGroupsDark", "3,000 of 10,000", "25m",
         glaim_dark_groups__p0="1x9 3001x60", glaim_speaking_groups__p0="9999x9 6999x60",
+    ),
+    fires(
+        "GlaimManyGroupsDark", "a partition of them moves to another worker", "12m",
+        glaim_dark_groups__p0="0x3 4x5 stale", glaim_speaking_groups__p0="8x3 4x5 stale",
+        **{"glaim_dark_groups__p0 of w1": "_x11 4x60", "glaim_speaking_groups__p0 of w1": "_x11 4x60"},
     ),
     silent(
         "GlaimManyGroupsDark", "one of eight pumps", "60m",
@@ -422,8 +432,15 @@ CASES = (
         "GlaimIntervalCoverageLow", "85 of 100 intervals hold", "120m",
         glaim_score_intervals_total__drawn="0+20x200", glaim_score_intervals_holding_total__drawn="0+17x200",
     ),
-    fires("GlaimContractUnusable", "a version is rejected", "20m", glaim_contract_reads_total__refused="0x9 1x60"),
-    silent("GlaimContractUnusable", "a version is read", "20m", glaim_contract_reads_total__read="0x9 1x60"),
+    fires("GlaimContractUnusable", "a version is rejected", "25m", glaim_unusable_contracts__refused="0x9 1x60"),
+    fires(
+        "GlaimContractUnusable", "still after 25 hours, though the worker restarts every hour", "1510m",
+        glaim_unusable_contracts__refused="0x9 " + "1x57 stale 0x1 " * 30,
+    ),
+    silent(
+        "GlaimContractUnusable", "the ConfigMap follows in two minutes", "20m",
+        glaim_unusable_contracts__refused="0x9 1x1 0x60",
+    ),
     fires(
         "GlaimModelVersionRefused", "a version is out of service", "16m",
         glaim_model_version_refused__bad_version="_x9 1x60",
@@ -464,6 +481,9 @@ CASES = (
     fires(
         "GlaimTritonFailures", "one in ten requests fails", "30m",
         nv_inference_request_failure__failed="0+6x60", nv_inference_request_success__served="0+54x60",
+    ),
+    fires(
+        "GlaimTritonFailures", "a version that never succeeded", "30m", nv_inference_request_failure__failed="0+6x60",
     ),
     silent(
         "GlaimTritonFailures", "a few failures in a roll-out", "25m",

@@ -1,15 +1,21 @@
-"""A fault of three hours for each alert: healthy until minute 60, broken until minute 240, mended until the end.
+"""A fault of hours for each alert: healthy until minute 60, broken until minute 240, mended, where it says no other.
 
 An alert must fire within a stated time, keep firing until the fault is mended, and clear within a stated time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tests.monitoring.alert_cases import _named
 
 BEFORE, FAULT = 60, 180
+DAY = 1440
+AFTER = 5000  # minutes that a series goes on once its fault is mended, longer than any alert takes to clear
+
+Shape = Callable[[int, int], str]  # minutes before the fault and of the fault to the values
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,40 +27,77 @@ class Timeline:
     fires_within: int
     clears_within: int
     burn: str = ""
+    before: int = BEFORE
+    fault: int = FAULT
+
+    @property
+    def mended(self) -> int:
+        """The first minute without the fault."""
+        return self.before + self.fault
 
     @property
     def minutes(self) -> int:
-        """Length of the series."""
-        return BEFORE + FAULT + self.clears_within + 10
+        """How long to watch."""
+        return self.mended + self.clears_within + 10
 
 
-def timeline(alert: str, fires_within: int, clears_within: int, *, burn: str = "", **series: str) -> Timeline:
-    """A timeline; `series` as in alert_cases, with the values of `gauge` or `counter`."""
-    return Timeline(alert, _named(series), fires_within, clears_within, burn)
+def timeline(
+    alert: str,
+    fires_within: int,
+    clears_within: int,
+    *,
+    burn: str = "",
+    before: int = BEFORE,
+    fault: int = FAULT,
+    **series: str | Shape,
+) -> Timeline:
+    """A timeline; `series` as in alert_cases, with the values of `gauge`, `counter` or `clock`."""
+    values = {name: each if isinstance(each, str) else each(before, fault) for name, each in series.items()}
+    return Timeline(alert, _named(values), fires_within, clears_within, burn, before, fault)
 
 
-def gauge(healthy: float | str, broken: float | str, mended: float | str | None = None) -> str:
+def gauge(healthy: float | str, broken: float | str, mended: float | str | None = None) -> Shape:
     """A gauge; `_` is a series that ends, as Prometheus marks it when a target vanishes."""
     end = healthy if mended is None else mended
-    if broken == "_":
-        return f"{healthy}x{BEFORE - 1} stale _x{FAULT - 1} {end}x5000"
-    return f"{healthy}x{BEFORE - 1} {broken}x{FAULT - 1} {end}x5000"
+
+    def values(before: int, fault: int) -> str:
+        if broken == "_":
+            return f"{healthy}x{before - 1} stale _x{fault - 1} {end}x{AFTER}"
+        return f"{healthy}x{before - 1} {broken}x{fault - 1} {end}x{AFTER}"
+
+    return values
 
 
-def counter(healthy: float, broken: float, mended: float | None = None) -> str:
+def counter(healthy: float, broken: float, mended: float | None = None) -> Shape:
     """A counter that grows by so much in a minute."""
     end = healthy if mended is None else mended
-    first, second = healthy * BEFORE, healthy * BEFORE + broken * FAULT
-    return f"0+{healthy}x{BEFORE - 1} {first}+{broken}x{FAULT - 1} {second}+{end}x5000"
+
+    def values(before: int, fault: int) -> str:
+        first, second = healthy * before, healthy * before + broken * fault
+        return f"0+{healthy}x{before - 1} {first}+{broken}x{fault - 1} {second}+{end}x{AFTER}"
+
+    return values
 
 
-def clock(*, stops: bool) -> str:
+def clock(*, stops: bool) -> Shape:
     """A time stamp that follows the time of the test, or stands still during the fault."""
-    broken = 0 if stops else 60
-    return f"0+60x{BEFORE - 1} {BEFORE * 60}+{broken}x{FAULT - 1} {(BEFORE + FAULT) * 60}+60x5000"
+    pace = 0 if stops else 60
+
+    def values(before: int, fault: int) -> str:
+        return f"0+60x{before - 1} {before * 60}+{pace}x{fault - 1} {(before + fault) * 60}+60x{AFTER}"
+
+    return values
 
 
 ONE, ALL = "1x9000", "0x9000"
+SLOW: dict[str, Any] = {"before": 7 * 60, "fault": 8 * 60}
+CREEPING: dict[str, Any] = {"before": 3 * DAY, "fault": 2 * DAY}
+
+
+def partitions(number: int) -> dict[str, Any]:
+    """The lag of all partitions of so many, less that of partition 1."""
+    return {f"glaim_consumer_lag_records__p{each}": ALL for each in range(number) if each != 1}
+
 
 TIMELINES = (
     timeline("GlaimWorkersGone", 4, 1, up=gauge(1, "_"), workers_wanted__declared=ONE),
@@ -66,8 +109,15 @@ TIMELINES = (
         process_start_time_seconds=f"0x{BEFORE - 1} 0+60x{FAULT - 1} {FAULT * 60}x5000",
     ),
     timeline("GlaimWorkerNotReady", 12, 1, glaim_health__ready=gauge(1, 0)),
+    # 14 days before its end at the minute at which the fault begins, and replaced by one for 90 days at its end.
     timeline(
-        "GlaimPartitionsUnattended", 7, 1, glaim_input_partitions="2x9000", glaim_consumer_lag_records__p0=ALL,
+        "GlaimCertificateExpires", 1, 1, before=DAY + 60,
+        glaim_certificate_expires_timestamp_seconds__to_kafka=lambda before, fault: (
+            f"{14 * 86_400 + before * 60}x{before + fault - 1} {90 * 86_400}x{AFTER}"
+        ),
+    ),
+    timeline(
+        "GlaimPartitionsUnattended", 9, 1, glaim_input_partitions="2x9000", glaim_consumer_lag_records__p0=ALL,
         glaim_consumer_lag_records__p1=gauge(0, "_"),
     ),
     timeline("GlaimWorkerFaults", 2, 62, glaim_worker_faults_total=counter(0, 1), process_start_time_seconds=ALL),
@@ -94,26 +144,53 @@ TIMELINES = (
         "GlaimTimelinessBurn", 15, 7, burn="fast",
         glaim_timed_rows_total__late=counter(0, 1000), glaim_timed_rows_total__in_time=counter(1000, 0),
     ),
+    # A tenth for hours: ten times as fast as the budget of 1 % allows, which takes six of ten parts of the long range.
     timeline(
-        "GlaimTimelinessBurn", 92, 32, burn="slow",
+        "GlaimTimelinessBurn", 220, 32, burn="slow", **SLOW,
         glaim_timed_rows_total__late=counter(0, 100), glaim_timed_rows_total__in_time=counter(1000, 900),
     ),
+    # Three in a hundred for a day and a half: three times as fast, a third of three days.
     timeline(
-        "GlaimTimelinessBurn", 30, 380, burn="ticket",
-        glaim_timed_rows_total__late=counter(0, 50), glaim_timed_rows_total__in_time=counter(1000, 950),
+        "GlaimTimelinessBurn", DAY + 10, 250, burn="ticket", **CREEPING,
+        glaim_timed_rows_total__late=counter(0, 30), glaim_timed_rows_total__in_time=counter(1000, 970),
     ),
     timeline(
-        "GlaimCompletenessBurn", 15, 12, burn="fast",
+        "GlaimCompletenessBurn", 22, 17, burn="fast",
         glaim_expected_rows_total=counter(1000, 1000), glaim_rows_total__observed=counter(1000, 900),
+    ),
+    timeline(
+        "GlaimCompletenessBurn", 235, 45, burn="slow", **SLOW,
+        glaim_expected_rows_total=counter(1000, 1000), glaim_rows_total__observed=counter(1000, 990),
+    ),
+    timeline(
+        "GlaimCompletenessBurn", DAY + 20, 250, burn="ticket", **CREEPING,
+        glaim_expected_rows_total=counter(1000, 1000), glaim_rows_total__observed=counter(1000, 997),
     ),
     timeline(
         "GlaimAvailabilityBurn", 10, 7, burn="fast", workers_wanted__declared=ONE,
         glaim_input_partitions="2x9000", glaim_consumer_lag_records__p0=ALL,
         glaim_consumer_lag_records__p1=gauge(0, "_"),
     ),
+    # One of 20 partitions: 0.05, ten times the budget of 0.005; one of 50 is four times.
+    timeline(
+        "GlaimAvailabilityBurn", 220, 32, burn="slow", **SLOW, workers_wanted__declared=ONE,
+        glaim_input_partitions="20x9000", **partitions(20), glaim_consumer_lag_records__p1=gauge(0, "_"),
+    ),
+    timeline(
+        "GlaimAvailabilityBurn", 18 * 60 + 10, 290, burn="ticket", **CREEPING, workers_wanted__declared=ONE,
+        glaim_input_partitions="50x9000", **partitions(50), glaim_consumer_lag_records__p1=gauge(0, "_"),
+    ),
     timeline(
         "GlaimModelShareBurn", 60, 7, burn="fast",
         glaim_rows_total__by_model=counter(100, 0), glaim_rows_total__by_interpolation=counter(0, 100),
+    ),
+    timeline(
+        "GlaimModelShareBurn", 220, 32, burn="slow", **SLOW,
+        glaim_rows_total__by_model=counter(100, 50), glaim_rows_total__by_interpolation=counter(0, 50),
+    ),
+    timeline(
+        "GlaimModelShareBurn", DAY + 10, 250, burn="ticket", **CREEPING,
+        glaim_rows_total__by_model=counter(100, 85), glaim_rows_total__by_interpolation=counter(0, 15),
     ),
     timeline(
         "GlaimDeadLetterSeen", 2, 62,
@@ -139,7 +216,7 @@ TIMELINES = (
         "GlaimIntervalCoverageLow", 110, 360,
         glaim_score_intervals_total__drawn=counter(10, 10), glaim_score_intervals_holding_total__drawn=counter(9, 2),
     ),
-    timeline("GlaimContractUnusable", 2, 1442, glaim_contract_reads_total__refused=counter(0, 0.1)),
+    timeline("GlaimContractUnusable", 12, 6, glaim_unusable_contracts__refused=gauge(0, 1)),
     timeline("GlaimModelVersionRefused", 7, 7, glaim_model_version_refused__bad_version=gauge(0, 1)),
     timeline("GlaimTritonDown", 7, 1, up__triton=gauge(1, "_"), tritons_wanted__declared_triton=ONE),
     timeline(

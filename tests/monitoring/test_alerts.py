@@ -105,12 +105,17 @@ def alerts_got(text: str) -> list[tuple[str, int, dict[str, str]]]:
     """Name, minute and labels of each alert that promtool reports instead of none."""
     found = []
     for name, time, block in re.findall(r"alertname: (\w+), time: (\S+),(.*?)(?=alertname: |\Z)", text, re.DOTALL):
-        parts = re.fullmatch(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:0s)?", time)
-        assert parts is not None, time
-        days, hours, minutes = (int(part or 0) for part in parts.groups())
         for labels in re.findall(r"Labels:\{([^}]*)\}", block):
-            found.append((name, days * 1440 + hours * 60 + minutes, dict(re.findall(r'(\w+)="([^"]*)"', labels))))
+            found.append((name, minute_of(time), dict(re.findall(r'(\w+)="([^"]*)"', labels))))
     return found
+
+
+def minute_of(time: str) -> int:
+    """The minute of a time such as 1d2h3m, as promtool prints it."""
+    parts = re.fullmatch(r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:0s)?", time)
+    assert parts is not None, time
+    weeks, days, hours, minutes = (int(part or 0) for part in parts.groups())
+    return weeks * 10_080 + days * 1440 + hours * 60 + minutes
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.situation}")
