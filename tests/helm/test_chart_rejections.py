@@ -90,6 +90,15 @@ def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
         ),
         (merged(IN_A_VOLUME, {"training": {"config": ""}}), "training.config is required if training.enabled"),
         (merged(IN_A_VOLUME, {"training": {"existingConfigMap": "c"}}), "Either training.config or training.existing"),
+        ({"rollback": {"enabled": True, "model": "plant-pump"}}, "rollback.enabled is true but models.source is image"),
+        (
+            {"rollback": {"enabled": True}, "models": {"source": "claim", "subPath": "/"}},
+            "models.subPath is required if rollback.enabled is true",
+        ),
+        (
+            {"rollback": {"enabled": True}, "models": {"source": "claim"}},
+            "rollback.model is required if rollback.enabled is true",
+        ),
         (merged(IN_A_VOLUME, {"training": {"model": ""}}), "training.model is required if training.enabled is"),
         (
             merged(IN_A_VOLUME, {"training": {"data": {"existingClaim": "c"}}}),
