@@ -257,7 +257,13 @@ _CHANGES: dict[str, Values] = {
 }
 # All optional parts in one release.
 _CHANGES["everything at once"] = merged(
-    merged(_CHANGES["scaled by lag"], _CHANGES["models in a bucket, retrained"]), {"triton": {"replicas": 2}}
+    merged(_CHANGES["scaled by lag"], _CHANGES["models in a bucket, retrained"]),
+    {
+        "triton": {
+            "replicas": 2,
+            "autoscaling": {"kind": "keda", "prometheusAddress": "http://prometheus-operated.monitoring:9090"},
+        }
+    },
 )
 
 # Name -> complete values. Those with an entry in APIS are rendered for a cluster that serves these APIs.

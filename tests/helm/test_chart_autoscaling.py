@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from tests.helm.matrix import APIS, KEDA, MATRIX, SMALLEST, merged
 from tests.helm.rendered import environment, of_kind, worker_pod
+from tests.monitoring.test_alerts import promtool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.helm.conftest import Chart
+
+__all__ = ["promtool"]  # fixture
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -79,3 +86,51 @@ def test_kafka_without_secrets_needs_no_authentication(chart: Chart) -> None:
     (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
     assert "authenticationRef" not in trigger
     assert not [item for item in objects if item["kind"] == "TriggerAuthentication"]
+
+
+IN_QUEUES = {"triton": {"autoscaling": {"kind": "keda", "prometheusAddress": "http://prometheus:9090"}}}
+
+
+def test_tritons_are_scaled_by_the_requests_that_wait(chart: Chart) -> None:
+    objects = chart.render(merged(SMALLEST, IN_QUEUES), KEDA)
+    deployment = of_kind(objects, "Deployment", "triton")
+    assert "replicas" not in deployment["spec"], "an upgrade would reset the number that the autoscaler has set"
+    scaler = of_kind(objects, "ScaledObject", "triton")["spec"]
+    assert scaler["scaleTargetRef"] == {
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["metadata"]["name"],
+    }  # fmt: skip
+    assert (scaler["minReplicaCount"], scaler["maxReplicaCount"]) == (1, 4)
+    (trigger,) = scaler["triggers"]
+    assert (trigger["type"], trigger["metricType"]) == ("prometheus", "AverageValue")
+    assert (trigger["metadata"]["serverAddress"], trigger["metadata"]["threshold"]) == ("http://prometheus:9090", "2")
+
+
+def test_the_query_counts_the_waiting_requests_of_its_release(chart: Chart, promtool: Path, tmp_path: Path) -> None:
+    """Three requests wait at two servers of the release, on average, and nine at another release's."""
+    scaler = of_kind(chart.render(merged(SMALLEST, IN_QUEUES), KEDA), "ScaledObject", "triton")["spec"]
+    query = scaler["triggers"][0]["metadata"]["query"]
+    series = [
+        ("demo", "a", 1_000_000), ("demo", "b", 2_000_000), ("other", "c", 9_000_000),
+    ]  # fmt: skip
+    unit = {
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [
+                    {
+                        "series": "nv_inference_queue_duration_us"
+                        f'{{namespace="plant",release="{release}",instance="{instance}",model="pump"}}',
+                        "values": f"0+{60 * per_second}x30",
+                    }
+                    for release, instance, per_second in series
+                ],
+                "promql_expr_test": [
+                    {"expr": query, "eval_time": "20m", "exp_samples": [{"labels": "{}", "value": 3}]}
+                ],
+            }
+        ],
+    }
+    (tmp_path / "queues.yaml").write_text(yaml.safe_dump(unit))
+    done = subprocess.run([promtool, "test", "rules", tmp_path / "queues.yaml"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

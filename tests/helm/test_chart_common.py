@@ -33,7 +33,7 @@ def test_common_labels_are_on_every_object_and_pod_and_in_no_selector(chart: Cha
     templates = [each["spec"]["template"] for each in objects if each["kind"] in ("StatefulSet", "Deployment")]
     jobs = [each["spec"]["jobTemplate"]["spec"]["template"] for each in objects if each["kind"] == "CronJob"]
     assert len(templates) == 2
-    assert len(jobs) == 3
+    assert len(jobs) == 4
     for each in [*templates, *jobs]:
         assert each["metadata"]["labels"]["cost-centre"] == "4711"
         assert each["metadata"]["labels"]["app.kubernetes.io/name"] == "glaim-stream"
@@ -66,7 +66,7 @@ def test_every_pod_has_the_settings_of_its_network_and_its_placement(chart: Char
         for part in ("worker", "triton", "training")
     })  # fmt: skip
     found = pods(chart.render(placed))
-    assert len(found) == 7  # worker, Triton, three CronJobs and two tests
+    assert len(found) == 8  # worker, Triton, four CronJobs and two tests
     for template in found.values():
         spec = template["spec"]
         assert spec["hostAliases"] == VALUES["hostAliases"]

@@ -87,13 +87,39 @@ def test_failure_policy_ignores_drains_and_does_not_retry_rejections(chart: Char
     assert spec["template"]["spec"]["restartPolicy"] == "Never", "required by podFailurePolicy"
 
 
-def test_rollback_is_suspended(chart: Chart) -> None:
+@pytest.mark.parametrize("command", ["rollback", "release"])
+def test_rollback_and_its_release_are_suspended(chart: Chart, command: str) -> None:
     for name, repository in ((VOLUME, "/models/repository"), (BUCKET, "s3://bucket/models?region=eu-central-1")):
         objects = chart.render(MATRIX[name])
-        assert cron_job(objects, "rollback")["spec"]["suspend"] is True
-        assert cron_job(objects, "rollback")["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
-        rollback = commands(job_pod(objects, "rollback"))["rollback"]
-        assert rollback == ["glaim-stream", "models", "rollback", repository, "plant-pump"]
+        assert cron_job(objects, command)["spec"]["suspend"] is True
+        assert cron_job(objects, command)["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
+        asked = commands(job_pod(objects, command))[command]
+        assert asked == ["glaim-stream", "models", command, repository, "plant-pump"]
+
+
+@pytest.mark.parametrize("name", [VOLUME, BUCKET])
+def test_rollback_exists_without_training(chart: Chart, name: str) -> None:
+    trained = chart.render(MATRIX[name])
+    untrained = merged(MATRIX[name], {"training": {"enabled": False}, "rollback": {"enabled": True, "model": "boiler"}})
+    objects = chart.render(untrained)
+    assert {each["metadata"]["name"].rsplit("-", 1)[1] for each in objects if each["kind"] == "CronJob"} == {
+        "rollback", "release",
+    }  # fmt: skip
+    for command in ("rollback", "release"):
+        pod, before = job_pod(objects, command), job_pod(trained, command)
+        assert commands(pod)[command][-1] == "boiler"
+        assert pod["spec"]["serviceAccountName"] == before["spec"]["serviceAccountName"]
+        assert of_kind(objects, "ServiceAccount", "training")["metadata"]["name"] == pod["spec"]["serviceAccountName"]
+        assert pod["spec"]["volumes"] == before["spec"]["volumes"]
+        assert pod["spec"]["securityContext"] == before["spec"]["securityContext"]
+
+
+def test_rollback_reaches_no_kafka(chart: Chart) -> None:
+    values = {"training": {"enabled": False}, "rollback": {"enabled": True}, "networkPolicy": {"enabled": True}}
+    policy = of_kind(chart.render(merged(MATRIX[BUCKET], values)), "NetworkPolicy", "training")
+    ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    assert 443 in ports
+    assert not ports & {9092, 9093, 9094}
 
 
 def test_new_claim_is_filled_by_workers_and_read_by_triton(chart: Chart) -> None:
@@ -219,4 +245,4 @@ def test_the_closed_form_is_not_learned_without_need_or_where_forms_are_signed(
 ) -> None:
     objects = chart.render(merged(MATRIX[VOLUME], values))
     names = {each["metadata"]["name"].rpartition("-")[2] for each in objects if each["kind"] == "CronJob"}
-    assert names == {"training", "rollback"}
+    assert names == {"training", "rollback", "release"}

@@ -90,6 +90,15 @@ def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
         ),
         (merged(IN_A_VOLUME, {"training": {"config": ""}}), "training.config is required if training.enabled"),
         (merged(IN_A_VOLUME, {"training": {"existingConfigMap": "c"}}), "Either training.config or training.existing"),
+        ({"rollback": {"enabled": True, "model": "plant-pump"}}, "rollback.enabled is true but models.source is image"),
+        (
+            {"rollback": {"enabled": True}, "models": {"source": "claim", "subPath": "/"}},
+            "models.subPath is required if rollback.enabled is true",
+        ),
+        (
+            {"rollback": {"enabled": True}, "models": {"source": "claim"}},
+            "rollback.model is required if rollback.enabled is true",
+        ),
         (merged(IN_A_VOLUME, {"training": {"model": ""}}), "training.model is required if training.enabled is"),
         (
             merged(IN_A_VOLUME, {"training": {"data": {"existingClaim": "c"}}}),
@@ -127,6 +136,18 @@ def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
         ({"kafka": {"tls": {"clientCertificate": {"existingSecret": "s"}}}}, "kafka.tls.clientCertificate.existingSec"),
         ({"autoscaling": {"kind": "hpa", "maxReplicas": 9}}, "autoscaling.maxReplicas is 9 but kafka.partitions is 4"),
         ({"autoscaling": {"kind": "hpa", "minReplicas": 5}}, "limits the workers to 4"),
+        (
+            {"triton": {"autoscaling": {"kind": "keda"}}},
+            "triton.autoscaling.kind is keda but this cluster does not serve keda.sh/v1alpha1",
+        ),
+        (
+            {"triton": {"autoscaling": {"kind": "keda"}}},
+            "triton.autoscaling.prometheusAddress is required if triton.autoscaling.kind is keda",
+        ),
+        (
+            {"triton": {"autoscaling": {"kind": "keda", "minReplicas": 5}}},
+            "triton.autoscaling.minReplicas is 5, but triton.autoscaling.maxReplicas is 4",
+        ),
         ({"autoscaling": {"kind": "keda"}}, "this cluster does not serve keda.sh/v1alpha1: install KEDA first"),
         ({"autoscaling": {"kind": "hpa"}, "worker": {"resources": {"requests": {"cpu": None}}}}, "requests.cpu, rela"),
         ({"worker": {"extraEnv": [{"name": "GLAIM_KAFKA", "value": "x:1"}]}}, "extraEnv sets GLAIM_KAFKA"),

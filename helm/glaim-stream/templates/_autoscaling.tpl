@@ -3,6 +3,13 @@
 {{ default (int64 .Values.kafka.partitions) (int64 .Values.autoscaling.maxReplicas) }}
 {{- end }}
 
+{{/* Minimum number of Tritons. */}}
+{{- define "glaim-stream.triton.least" -}}
+{{- with .Values.triton -}}
+{{ ternary .replicas .autoscaling.minReplicas (eq .autoscaling.kind "none") | int64 }}
+{{- end }}
+{{- end }}
+
 {{/* Scaling behavior of the HorizontalPodAutoscaler, of the chart's or of the one that KEDA creates. */}}
 {{- define "glaim-stream.autoscaling.behavior" -}}
 {{- with .Values.autoscaling -}}

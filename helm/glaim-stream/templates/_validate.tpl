@@ -136,6 +136,19 @@ models.contracts.{{ $name }} must be the content of a contract.json, found no JS
 
 {{- define "glaim-stream.validate.triton" -}}
 {{- $imputer := .Values.worker.imputer }}
+{{- with .Values.triton.autoscaling }}
+{{- if and $.Values.triton.enabled (eq .kind "keda") }}
+{{- if not ($.Capabilities.APIVersions.Has "keda.sh/v1alpha1") }}
+triton.autoscaling.kind is keda but this cluster does not serve keda.sh/v1alpha1: install KEDA first, or use none (with helm template, add --api-versions keda.sh/v1alpha1).
+{{- end }}
+{{- if not .prometheusAddress }}
+triton.autoscaling.prometheusAddress is required if triton.autoscaling.kind is keda: the Prometheus that scrapes Triton, such as http://prometheus-operated.monitoring:9090.
+{{- end }}
+{{- if gt (int64 .minReplicas) (int64 .maxReplicas) }}
+triton.autoscaling.minReplicas is {{ int64 .minReplicas }}, but triton.autoscaling.maxReplicas is {{ int64 .maxReplicas }}.
+{{- end }}
+{{- end }}
+{{- end }}
 {{- /* Arguments that the chart sets, and those that the entrypoint of the image sets (deploy/images/triton/serve). */}}
 {{- $set := list "--model-repository" "--strict-readiness" "--exit-on-error" "--disable-auto-complete-config" "--http-restricted-api" "--grpc-restricted-protocol" "--model-control-mode" "--model-config-name" }}
 {{- range regexFindAll "(?m)^- --[a-z-]+" (include "glaim-stream.triton.args" .) -1 }}

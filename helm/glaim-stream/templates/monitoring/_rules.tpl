@@ -95,7 +95,7 @@ groups:
         labels: {{- merge (dict "statefulset" (include "glaim-stream.name" (dict "root" . "component" "worker"))) $labels | toYaml | nindent 10 }}
       {{- if .Values.triton.enabled }}
       - record: glaim:release:tritons_wanted
-        expr: vector({{ .Values.triton.replicas | int64 }})
+        expr: vector({{ include "glaim-stream.triton.least" . }})
         labels: {{- merge (dict "deployment" (include "glaim-stream.name" (dict "root" . "component" "triton"))) $labels | toYaml | nindent 10 }}
       {{- end }}
 {{- end }}

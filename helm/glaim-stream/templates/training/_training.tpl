@@ -164,6 +164,11 @@ volumeMounts:
 {{ toYaml $resources }}
 {{- end }}
 
+{{/* "yes" if there are Jobs that roll a model back, else empty. */}}
+{{- define "glaim-stream.rollback.on" -}}
+{{- if or .Values.training.enabled .Values.rollback.enabled }}yes{{ end -}}
+{{- end }}
+
 {{/* "yes" if the closed form is learned by a schedule, else empty. With a key it is not: its forms have no signature. */}}
 {{- define "glaim-stream.training.learns" -}}
 {{- if and .Values.training.enabled .Values.training.learn.enabled (not .Values.models.trust.key) }}yes{{ end -}}

@@ -1,5 +1,19 @@
 {{- define "glaim-stream.validate.training" -}}
 {{- $models := .Values.models }}
+{{- if and .Values.rollback.enabled (not .Values.training.enabled) }}
+{{- if not (has $models.source (list "claim" "objectStore")) }}
+rollback.enabled is true but models.source is {{ $models.source }}, from which no version can be withdrawn: set it to claim or objectStore.
+{{- end }}
+{{- if and (eq $models.source "claim") (not (trimAll "/" $models.subPath)) }}
+models.subPath is required if rollback.enabled is true: withdrawn versions are kept beside the repository, in the same volume.
+{{- end }}
+{{- if not (or .Values.rollback.model .Values.training.model) }}
+rollback.model is required if rollback.enabled is true: the model to roll back.
+{{- end }}
+{{- if and (not .Values.training.serviceAccount.create) (not .Values.training.serviceAccount.name) }}
+training.serviceAccount.name is required if training.serviceAccount.create is false.
+{{- end }}
+{{- end }}
 {{- with .Values.training }}
 {{- if .enabled }}
 {{- if not (has $models.source (list "claim" "objectStore")) }}
