@@ -8,7 +8,19 @@ from prometheus_client import Counter, Gauge, Histogram
 from glaim_stream import metrics
 
 ALL = {name: metric for name, metric in vars(metrics).items() if isinstance(metric, Counter | Gauge | Histogram)}
-FEW_VALUES = {"cause", "method", "imputer", "partition", "model", "sensor", "position", "kind", "outcome", "page"} | {
+FEW_VALUES = {
+    "cause",
+    "method",
+    "imputer",
+    "partition",
+    "model",
+    "sensor",
+    "position",
+    "kind",
+    "outcome",
+    "page",
+    "reason",
+} | {
     "version",
     "gap_age",
     "use",

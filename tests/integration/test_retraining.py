@@ -146,7 +146,7 @@ def test_a_retrained_model_is_promoted_and_rolled_back_under_load(
             job.run("fit")
             assert read_contract(repository / MODEL).version == 2
             load.until_answered_by("2")
-            assert job.run("rollback").endswith(f"{MODEL}: version 1 is the newest\n")
+            assert f"{MODEL}: version 1 is the newest\n" in job.run("rollback")
             load.until_answered_by("1")
             assert worker.stop() == 0
         log = (tmp_path / "worker.log").read_text()
