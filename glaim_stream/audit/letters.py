@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,27 @@ _MAX_POSITIONS = 1 << 24  # readings of one record: far above what fits into one
 _MOST_WAITING = 1 << 14
 _WHOLE = -(1 << 62)  # stands for all positions of a record
 _BY = ("partition", "offset")
+_NONE = np.empty(0, np.int64)
 _LETTER = np.dtype([("partition", "<i4"), ("offset", "<i8"), ("position", "<i8"), ("cause", "<i4")])
 
 
-@dataclass(slots=True)
 class Letters:
-    """Dead letters of some records of a partition."""
+    """Dead letters of some records of a partition, sorted once: many portions of readings ask the same ones."""
 
-    whole: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # offsets of records that were rejected whole
-    single: tuple[Ints, Ints] = field(default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.int64)))
-    # offsets and positions of readings
+    def __init__(self, whole: Ints = _NONE, single: tuple[Ints, Ints] = (_NONE, _NONE)) -> None:
+        """Sort the letters.
+
+        Args:
+            whole: offsets of records that were rejected whole.
+            single: offsets and positions of readings.
+        """
+        self.whole = np.unique(whole)
+        self._places = np.unique(single[0] * _MAX_POSITIONS + single[1])
+
+    @property
+    def single(self) -> tuple[Ints, Ints]:
+        """Offsets and positions of the readings, ascending, each once."""
+        return self._places // _MAX_POSITIONS, self._places % _MAX_POSITIONS
 
     def holds(self, offset: Ints, position: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Where a reading is a dead letter, by its record or by itself; bool [n].
@@ -40,10 +50,16 @@ class Letters:
             offset: of its record, int64 [n].
             position: of the reading in the record, -1 for a whole record, integer [n].
         """
-        found = np.isin(offset, self.whole)
-        offsets, positions = self.single
-        found |= np.isin(offset * _MAX_POSITIONS + position, offsets * _MAX_POSITIONS + positions)
-        return found
+        return _among(offset, self.whole) | _among(offset * _MAX_POSITIONS + position, self._places)
+
+
+def _among(values: Ints, ordered: Ints) -> NDArray[np.bool_]:
+    """Where values are among ascending ones; bool [n]."""
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    found: NDArray[np.bool_] = ordered[place] == values
+    return found
 
 
 class LetterFile:
@@ -124,7 +140,7 @@ class LetterFile:
             if block is None:
                 break
             self._held = block
-        found = np.unique(np.concatenate(parts))
+        found = np.concatenate(parts)
         whole = found["position"] == _WHOLE
         offset = found["offset"]
         return Letters(offset[whole], (offset[~whole], found["position"][~whole]))
