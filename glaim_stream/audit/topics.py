@@ -129,7 +129,7 @@ class TopicReader:
             await asyncio.sleep(_POLL_S)
 
     async def first_at(self, tps: Sequence[TopicPartition], time_ms: int | None, default: Ends) -> Ends:
-        """Of each partition the first offset that Kafka stamped at or after a time, its end if there is none.
+        """The first offset of each partition that Kafka stamped at or after a time, or its end.
 
         Args:
             tps: the partitions.

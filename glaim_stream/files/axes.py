@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.files.form import NO_TIME
+from glaim_stream.files.numbers import floats_of
 from glaim_stream.files.stamps import Stamps
 from glaim_stream.files.times import Times
 
@@ -25,8 +24,8 @@ def elapsed_column(numbers: Mapping[str, Any]) -> str:
     """The column that counts up from the start of a measurement, by its name and its numbers; "" without one."""
     for column, cells in numbers.items():
         if _ELAPSED.match(column.strip()):
-            values = np.asarray(pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
-            if len(values) > 1 and bool(np.isfinite(values).all()) and bool((np.diff(values) > 0).all()):
+            values = floats_of(cells)
+            if len(values) > 1 and bool((np.diff(values) > 0).all()):  # NaN is above nothing
                 return column
     return ""
 
@@ -37,8 +36,8 @@ def unit_in(column: str) -> str:
     return found[1] if found else ""
 
 
-def along_depth(numbers: Mapping[str, Any], column: str, name: str) -> tuple[Times, Stamps, tuple[float, float]]:
-    """Depths of a well log as times: 0 is the least depth, and a step of d units takes 1000 d milliseconds.
+def along_axis(numbers: Mapping[str, Any], column: str, name: str) -> tuple[Times, Stamps, tuple[float, float]]:
+    """Depths, or elapsed times, as times: 0 is the least one, and a step of d units takes 1000 d milliseconds.
 
     Also returns the depth at time 0, and for each millisecond.
 
@@ -46,7 +45,7 @@ def along_depth(numbers: Mapping[str, Any], column: str, name: str) -> tuple[Tim
         SettingsError: the column holds no two depths.
     """
     cells = numbers.get(column)
-    depth = np.array([] if cells is None else pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    depth = np.empty(0) if cells is None else floats_of(cells)
     known = np.isfinite(depth)
     steps = np.diff(np.unique(depth[known]))
     if not len(steps):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError, listed
 from glaim_stream.files.form import NumberForm
@@ -227,6 +228,13 @@ def _values(cells: Any, form: NumberForm, missing: Sequence[str]) -> Any:
     cells = pc.replace_substring_regex(cells, r"^\+", "")
     whole = pc.all(pc.match_substring_regex(cells, r"^-?\d{1,18}$")).as_py()
     return pc.cast(cells, pa.int64() if whole and cells.null_count < len(cells) else pa.float64())
+
+
+def floats_of(cells: Any) -> NDArray[np.float64]:
+    """An Arrow column of numbers as float64; NaN where there is none, or no finite one."""
+    values = np.array(pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    values[~np.isfinite(values)] = np.nan
+    return values
 
 
 def described(found: Mapping[str, Numbers]) -> list[str]:

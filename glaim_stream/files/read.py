@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError, listed
 from glaim_stream.files import roles
-from glaim_stream.files.axes import along_depth, elapsed_column, unit_in
+from glaim_stream.files.axes import along_axis, elapsed_column, unit_in
 from glaim_stream.files.content import content_of, plain, typed_table
 from glaim_stream.files.form import NO_TIME, FileForm, NumberForm, Reading, TextForm
 from glaim_stream.files.kinds import is_number, is_text
-from glaim_stream.files.numbers import described, number_columns
+from glaim_stream.files.numbers import described, floats_of, number_columns
 from glaim_stream.files.order import order_of
 from glaim_stream.files.sentinels import note as sentinel_note
 from glaim_stream.files.sentinels import sentinels
@@ -80,7 +80,7 @@ def read(
     if whole.log is None and along and candidates({along: table[along]} if time == along else table, numbers):
         along = ""
     if along and time in (None, "", along):
-        times, stamp, axis = along_depth(numbers, along, name)
+        times, stamp, axis = along_axis(numbers, along, name)
         if whole.log is None:
             time_notes = [f"{along!r} holds no dates and counts up: it is taken as the time since a start"]
     else:
@@ -107,7 +107,7 @@ def read(
         raise SettingsError(
             f"{name}: expected columns of numbers beside the time, found {listed(list(table))}; {reasons}"
         )
-    columns = {each: _floats(numbers[each]) for each in measured}
+    columns = {each: floats_of(numbers[each]) for each in measured}
     sensor_names, sensor_of_row = measured, None
     parts = columns
     if sensor:
@@ -269,12 +269,6 @@ def _is_empty(column: Any) -> bool:
     if is_text(column.type):
         return bool(pc.all(pc.equal(pc.fill_null(column, ""), "")).as_py())
     return bool(column.null_count == len(column))
-
-
-def _floats(cells: Any) -> NDArray[np.float64]:
-    values = np.array(pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
-    values[~np.isfinite(values)] = np.nan
-    return values
 
 
 def _groups(

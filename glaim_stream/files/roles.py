@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from glaim_stream.errors import SettingsError, listed
 from glaim_stream.files.clocks import have_own_clocks
+from glaim_stream.files.numbers import floats_of
 
 SENSOR_WORDS = (
     *("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point"),
@@ -67,7 +68,7 @@ def unused_columns(
 
 
 def _reason(column: str, cells: Any, groups: int) -> str:
-    values = np.asarray(pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    values = floats_of(cells)
     known = values[np.isfinite(values)]
     if not len(known):
         return "no value at all"
