@@ -144,15 +144,13 @@ def _recipe(
     )
 
     def step_time(model: Mapping[str, Any], batch: int) -> float:
-        if not network:
-            return 1.0
         wanted = {**model, **stated.get("model", {})}
         batch = stated.get("train", {}).get("batch_size", batch)
         most_s = min(AT_MOST_S, _MEASURED_S * minutes)
         return seconds_per_step(wanted, len(series.sensors), batch, given.train.threads, given.train.device, most_s)
 
     cuda = given.train.device.startswith("cuda")
-    chosen = choose(series.rows, windows, window, step_time, minutes=minutes, cuda=cuda, steps=steps)
+    chosen = choose(series.rows, windows, window, step_time, minutes=minutes, cuda=cuda, steps=steps and network)
     if network:
         say(f"chosen: {chosen.summary}; deployment masks")
     return chosen.tables

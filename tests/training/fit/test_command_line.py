@@ -53,6 +53,11 @@ def test_a_file_of_readings_needs_no_flag(pumps: Path, capsys: pytest.CaptureFix
     assert f'file = "{pumps}"' in stated
 
 
+def test_seconds_suffice_for_the_closed_form_alone(pumps: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--data", str(pumps), "--minutes", "0.05", "--model", "gaussian", "--print-config"]
+    assert command.main(arguments) == 0, capsys.readouterr().err
+
+
 @pytest.mark.parametrize("device", ["cuda", "gpu", "meta", "cpu:3"])
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_device_that_is_not_there_is_one_sentence(
