@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.monitoring.alert_timelines import TIMELINES, Timeline
+from tests.monitoring.rule_tests import run_rules
 from tests.monitoring.test_alerts import alerts, alerts_got, bare_rules, promtool
 
 __all__ = ["bare_rules", "promtool"]  # fixtures
@@ -58,12 +57,7 @@ def _run(
             for minute in range(0, length, pace)
         ],
     }
-    file = rules.with_name("timelines.yaml")
-    file.write_text(json.dumps({"rule_files": [str(rules)], "evaluation_interval": f"{pace}m", "tests": [test]}))
-    done = subprocess.run(
-        [promtool, "test", "rules", str(file)], capture_output=True, text=True, timeout=170, check=False
-    )
-    text = done.stdout + done.stderr
+    text = run_rules(promtool, rules, test, pace)
     got = alerts_got(text)
     assert got or "SUCCESS" in text, text[-2000:]
     for name, minute, labels in got:

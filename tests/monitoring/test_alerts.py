@@ -16,6 +16,7 @@ from deploy.errors import FetchError
 from deploy.gotools import GoUnavailable
 from deploy.prometheus_install import PrometheusUnavailable, find_alertmanager, find_prometheus
 from tests.monitoring.alert_cases import CASES, Case
+from tests.monitoring.rule_tests import run_rules
 
 RULES = CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml"
 RUNBOOK = CHECKOUT / "docs" / "runbook.md"
@@ -64,13 +65,13 @@ def fired(promtool: Path, bare_rules: Path) -> set[Case]:
     numbered = dict(enumerate(CASES))
     long = {number for number, case in numbered.items() if int(case.at.removesuffix("m")) > 60}
     got = {
-        *_fired(promtool, bare_rules, {number: numbered[number] for number in numbered.keys() - long}, "1m"),
-        *_fired(promtool, bare_rules, {number: numbered[number] for number in long}, "5m"),  # these cases last hours
+        *_fired(promtool, bare_rules, {number: numbered[number] for number in numbered.keys() - long}, 1),
+        *_fired(promtool, bare_rules, {number: numbered[number] for number in long}, 5),  # these cases last hours
     }
     return {numbered[number] for number in got}
 
 
-def _fired(promtool: Path, rules: Path, cases: dict[int, Case], evaluated_every: str) -> set[int]:
+def _fired(promtool: Path, rules: Path, cases: dict[int, Case], minutes: int) -> set[int]:
     """One test with all series: each case has a namespace of its own, so the rules are evaluated once for all."""
     test = {
         "interval": "1m",
@@ -84,15 +85,9 @@ def _fired(promtool: Path, rules: Path, cases: dict[int, Case], evaluated_every:
             for alert, at in sorted({(case.alert, case.at) for case in cases.values()})
         ],
     }
-    file = rules.with_name("cases.yaml")
-    file.write_text(
-        yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": evaluated_every, "tests": [test]})
-    )
-    done = subprocess.run(
-        [promtool, "test", "rules", str(file)], capture_output=True, text=True, timeout=170, check=False
-    )
-    got = alerts_got(done.stdout + done.stderr)
-    assert got, done.stdout + done.stderr
+    text = run_rules(promtool, rules, test, minutes)
+    got = alerts_got(text)
+    assert got, text
     return {
         number
         for name, minute, labels in got

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
@@ -22,6 +21,7 @@ import yaml
 from tests.monitoring.alert_cases import TRITON, W0
 from tests.monitoring.alert_timelines import TIMELINES, Timeline, timeline
 from tests.monitoring.notation import Value, compress, expand
+from tests.monitoring.rule_tests import run_rules
 from tests.monitoring.test_alert_timelines import check_timeline, minutes_of
 from tests.monitoring.test_alerts import RULES, bare_rules, promtool
 
@@ -264,14 +264,12 @@ def recorded(promtool: Path, bare_rules: Path) -> dict[tuple[str, str, str, str]
     rules = bare_rules.with_name("records.yaml")
     records = [rule for rule in all_rules() if "record" in rule]
     rules.write_text(json.dumps({"groups": [{"name": "records", "rules": records}]}))
-    file = bare_rules.with_name("recorded.yaml")
-    file.write_text(json.dumps({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]}))
-    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, timeout=100, check=False)
+    text = run_rules(promtool, rules, test, 1)
     found = {}
-    for labels, value in re.findall(r"\{([^}]*)\} ([^\s,]+)", done.stdout + done.stderr):
+    for labels, value in re.findall(r"\{([^}]*)\} ([^\s,]+)", text):
         of = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         found[of["record"], of.get("slo", ""), of.get("method", ""), of["namespace"]] = float(value)
-    assert found, (done.stdout + done.stderr)[-2000:]
+    assert found, text[-2000:]
     return found
 
 
