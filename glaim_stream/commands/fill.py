@@ -91,6 +91,9 @@ def fill(
     max_gap: Annotated[
         int | None, typer.Option(min=1, help="Longest gap in steps to fill. [default: what the readings support]")
     ] = None,
+    no_plausibility: Annotated[
+        bool, typer.Option("--no-plausibility", help="Use readings far from those around them to fill others, too.")
+    ] = False,
 ) -> None:
     """Fill the holes of a file and give the same table back: same rows, columns, order and observed cells.
 
@@ -101,7 +104,10 @@ def fill(
     but none of its holes could be filled; 2: the file cannot be read, filled or written. A file that is written appears
     whole or not at all.
     """
-    fill_file(file, reading, writing, model=model, minutes=minutes, save_model=save_model, max_gap=max_gap)
+    fill_file(
+        file, reading, writing, model=model, minutes=minutes, save_model=save_model, max_gap=max_gap,
+        plausibility=not no_plausibility,
+    )  # fmt: skip
 
 
 def fill_file(
@@ -113,6 +119,7 @@ def fill_file(
     minutes: float | None = None,
     save_model: Path | None = None,
     max_gap: int | None = None,
+    plausibility: bool = True,
 ) -> None:
     """Do what `fill` does with these arguments.
 
@@ -150,14 +157,15 @@ def fill_file(
     say(known)
     with _progress() as progress, _training(minutes) as train:
         outcome = fill_cells(
-            cells, form=form, train=train, max_gap=max_gap, timezone=user_file.form.timezone, progress=progress
-        )
+            cells, form=form, train=train, max_gap=max_gap, timezone=user_file.form.timezone,
+            plausibility=plausibility, progress=progress,
+        )  # fmt: skip
     compress = target.endswith(".gz") or (user_file.gzipped and target in (PIPE, file))
     with _opened(target) as out:
         inserted = write(
             user_file, cells, outcome, out, flags=writing.flags, insert_rows=writing.insert_rows, compress=compress
         )
-    lines = summed(outcome, cells.holes, inserted if writing.insert_rows else None)
+    lines = summed(outcome, cells.holes, inserted if writing.insert_rows else None, user_file.form.moment)
     if train is not None:
         lines.insert(0, train.outcome or "no network was trained: no sensor has a closed form of plain numbers")
     say([*lines, f"wrote {'standard output' if target == PIPE else target}"])
@@ -262,7 +270,7 @@ def _model(folder: Path) -> ClosedForm:
 
 
 def _write_flags(path: Path, cells: Cells, outcome: Outcome, moment: Callable[[int], str]) -> None:
-    """Write method and bounds of the holes: row (from 1), time, group, sensor, method, value, lower, upper."""
+    """Write holes and doubtful readings: row (from 1), time, group, sensor, method, value, lower and upper bound."""
     import csv
     import io
 
@@ -276,9 +284,10 @@ def _write_flags(path: Path, cells: Cells, outcome: Outcome, moment: Callable[[i
         writer.writerow(("row", "time", "group", "sensor", "method", "value", "lower", "upper"))
         for column, done in zip(cells.columns, outcome.columns, strict=True):
             methods = done.methods()
-            for row in np.flatnonzero(column.hole).tolist():
+            for row in np.flatnonzero(column.hole | done.doubted).tolist():
                 time_ms = int(cells.times_ms[row])
-                numbers = (float(each[row]) for each in (done.value, done.lower, done.upper))
+                value = column.value if done.doubted[row] else done.value
+                numbers = (float(each[row]) for each in (value, done.lower, done.upper))
                 writer.writerow(
                     (
                         row + 1,

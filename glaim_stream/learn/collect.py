@@ -19,7 +19,7 @@ from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.stuck import stuck_cells
 from glaim_stream.stray_times import stray_times
 from glaim_stream.vocabulary import Quality
-from glaim_stream.windows.plausibility import doubtful_cells
+from glaim_stream.windows.doubtful_series import doubtful_cells
 
 # What stray times leave may still be long: gridding takes up to 100 bytes a reading, so 1 GB here.
 MOST_CELLS = 10_000_000

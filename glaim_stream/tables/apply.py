@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.imputers.limits import Limits
-from glaim_stream.tables.fit import LONGEST_GAP, Fitted, usable
-from glaim_stream.tables.groups import FilledGroup, Group, Progress
+from glaim_stream.tables.fit import LONGEST_GAP, Fitted
+from glaim_stream.tables.groups import FilledGroup, Group, Progress, usable
 from glaim_stream.tables.lines import gap_lengths, lines
 from glaim_stream.vocabulary import Method
 
@@ -53,10 +53,10 @@ def apply(
 
 
 def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
-    values = usable(group.values)
+    values = group.believed
     observed = ~np.isnan(values)
     holes = np.isnan(group.values)
-    gaps = gap_lengths(~observed)
+    gaps = gap_lengths(np.isnan(usable(group.values)))
     longest = LONGEST_GAP if max_gap is None else max_gap
     short = gaps <= longest
     line = lines(values, observed)
@@ -74,7 +74,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     limits = fitted.limits.widened([values])
     half = np.where(by_form, deviation * fitted.form_width[:, None], 0.0)
     half = np.where(by_line, _times(line.scale, fitted.line_width), half)
-    half = np.where(observed | ~np.isnan(group.values), 0.0, half)
+    half = np.where(holes, half, 0.0)
     filled = limits.keep(np.where(by_form, mean, line.values))
     filled = np.where(filled_cells, filled, group.values)
     lower, upper = _band(filled, half, filled_cells, limits)
@@ -82,7 +82,8 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     method = np.where(by_line, line.method, method)
     method = np.where(by_form, np.where(fitted.by_form, fitted.methods, fitted.form_methods)[:, None], method)
     left = _reasons(holes & ~filled_cells, observed, short, longest, max_gap)
-    return FilledGroup(group.name, filled, lower, upper, method.astype(np.uint8), left)
+    doubted = np.zeros(values.shape, np.bool_) if group.doubted is None else group.doubted
+    return FilledGroup(group.name, filled, lower, upper, method.astype(np.uint8), left, doubted)
 
 
 def _times(scale: Doubles, width: Doubles) -> Doubles:

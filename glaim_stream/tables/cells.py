@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,15 @@ class Cells:
 
 
 @dataclass(frozen=True)
+class Doubts:
+    """Readings of a sensor that stand apart from those around them: their number, and the first of them."""
+
+    count: int
+    value: float
+    time_ms: int
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A filled table.
 
@@ -84,6 +93,7 @@ class Outcome:
     sensors: tuple[str, ...] = ()
     long: bool = False  # a reading a row
     sensor_holes: dict[str, tuple[int, int]] = field(default_factory=dict)  # holes, and how many are filled
+    doubts: dict[str, Doubts] = field(default_factory=dict)  # by sensor that has some
 
     @property
     def even(self) -> bool:
@@ -98,6 +108,7 @@ def fill_cells(
     train: Trainer | None = None,
     max_gap: int | None = None,
     timezone: str = "UTC",
+    plausibility: bool = True,
     progress: Progress | None = None,
 ) -> Outcome:
     """Fill the holes of a table.
@@ -108,6 +119,7 @@ def fill_cells(
         train: trains a network beside the closed form; see fill_groups.
         max_gap: longest gap in steps that is filled; see fill_groups.
         timezone: zone of the habits of the day.
+        plausibility: whether readings that stand apart from those around them are kept out of the fill.
         progress: receives the name of a task, the number of its parts that are done, and of all its parts.
 
     Raises:
@@ -131,8 +143,9 @@ def fill_cells(
         Group(name, grid.times_ms, values) for name, grid, values in zip(cells.groups, grids, series, strict=True)
     ]
     result = fill_groups(
-        groups, sensors=cells.sensors, form=form, train=train, max_gap=max_gap, timezone=timezone, progress=progress
-    )
+        groups, sensors=cells.sensors, form=form, train=train, max_gap=max_gap, timezone=timezone,
+        plausibility=plausibility, progress=progress,
+    )  # fmt: skip
     left: Counter[str] = Counter()
     columns = tuple(_column(each, step, series, result, left) for each in cells.columns)
     methods = Counter[str]()
@@ -149,7 +162,7 @@ def fill_cells(
     shared = sum(grid.shared for grid in grids) if pairs == 1 else 0
     return Outcome(
         columns, result, dict(methods), dict(left), sum(grid.empty for grid in grids), shared, unordered, grids,
-        members, cells.sensors, cells.long, holes,
+        members, cells.sensors, cells.long, holes, _doubts(cells, columns),
     )  # fmt: skip
 
 
@@ -242,6 +255,7 @@ def _column(
     rows = len(column.value)
     value, lower, upper = (np.full(rows, np.nan) for _ in range(3))
     known = np.isfinite(column.value)
+    doubted = np.zeros(rows, np.bool_)
     method = np.where(known, Method.OBSERVED, Method.NONE).astype(np.uint8)
     for code, holes in _by_group(column.group, column.hole):
         at = step[code][holes]
@@ -259,7 +273,24 @@ def _column(
             left[_reason(filled.left)] += empty
     for reason in [reason for reason, count in left.items() if not count]:
         del left[reason]
-    return FilledColumn(column.place, column.name, value, lower, upper, method)
+    for code, seen in _by_group(column.group, known):
+        at, sensor = step[code][seen], column.sensor[seen]
+        # Of rows that share a step, the one whose reading counts is the one that was judged.
+        judged = (at >= 0) & (series[code][sensor, at] == column.value[seen])
+        doubted[seen] = judged & result.groups[code].doubted[sensor, at]
+    return FilledColumn(column.place, column.name, value, lower, upper, method, doubted)
+
+
+def _doubts(cells: Cells, columns: Sequence[FilledColumn]) -> dict[str, Doubts]:
+    """The doubted readings by sensor."""
+    found: dict[str, Doubts] = {}
+    for column, done in zip(cells.columns, columns, strict=True):
+        for sensor, rows in _by_group(column.sensor, done.doubted):
+            name = cells.sensors[sensor]
+            first = Doubts(0, float(column.value[rows[0]]), int(cells.times_ms[rows[0]]))
+            before = found.get(name, first)
+            found[name] = replace(before, count=before.count + len(rows))
+    return found
 
 
 def _reason(left: dict[str, int]) -> str:

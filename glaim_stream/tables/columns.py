@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from glaim_stream.vocabulary import METHODS, Method
 
 BESIDE = ("method", "lower", "upper")
+DOUBTFUL = "doubtful"
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class FilledColumn:
     value: float64, NaN where nothing is filled in; a cell with a number here is replaced.
     lower, upper: float64, bounds of the filled values.
     method: uint8, glaim_stream.vocabulary.Method; NONE in cells that are no reading and remain so.
+    doubted: bool, readings that stand apart from those around them; they are kept, and used for nothing.
     """
 
     place: int
@@ -29,6 +31,7 @@ class FilledColumn:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     method: NDArray[np.uint8]
+    doubted: NDArray[np.bool_]
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -36,9 +39,9 @@ class FilledColumn:
         return np.flatnonzero(np.isfinite(self.value))
 
     def methods(self) -> list[str]:
-        """The name of each row's method; empty where the cell is no reading and no hole of one either."""
+        """The name of each row's method, or `doubtful`."""
         names = np.array(METHODS, object)
-        return list(names[self.method])
+        return list(np.where(self.doubted, DOUBTFUL, names[self.method]))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ def fill_groups(
     train: Trainer | None = None,
     max_gap: int | None = None,
     timezone: str = "UTC",
+    plausibility: bool = True,
     progress: Progress | None = None,
 ) -> Result:
     """Fill the holes of groups that share their sensors.
@@ -36,11 +37,14 @@ def fill_groups(
         max_gap: longest gap in steps that is filled. By default gaps of up to 48 steps are filled, and in longer ones
             the cells about which the other sensors say something.
         timezone: zone of the habits of the day.
+        plausibility: whether readings that stand apart from those around them are kept out of the fill.
         progress: called with the name of the task, the number of its parts that are done, and of all its parts.
 
     Raises:
         SettingsError: the groups have different sensors or steps, or `max_gap` is less than 1.
     """
+    if plausibility:
+        groups = [each.judged() for each in groups]
     fitted = fit(groups, sensors=sensors, form=form, train=train, timezone=timezone, progress=progress)
     only = fitted.forms[0] if fitted.forms else None
     filled = apply(fitted, groups, max_gap=max_gap, progress=progress)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, SettingsError, listed
 from glaim_stream.imputers.gaussian.fit import fit as fit_form
-from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
+from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.phase import DAY_MS, phase_for
 from glaim_stream.imputers.gaussian.report import Report
@@ -176,7 +176,7 @@ def fit(
     step_ms = _step_of(groups, sensors)
     if form is not None:
         _require_fitting(form, sensors, step_ms)
-    series = [usable(each.values) for each in groups]
+    series = [each.believed for each in groups]
     observed = [~np.isnan(each) for each in series]
     hidden = [hidden_cells(each, LONGEST_GAP, number) for number, each in enumerate(observed)]
     report, refused = None, ""
@@ -227,14 +227,8 @@ def _trained(
     places = [place for place, name in enumerate(sensors) if kinds.get(name) in (Kind.NUMBER, Kind.CARRIED)]
     if not places:
         return None
-    series = [replace(group, values=values[places]) for group, values in zip(groups, known, strict=True)]
+    series = [replace(group, values=values[places], doubted=None) for group, values in zip(groups, known, strict=True)]
     return train(series, [sensors[place] for place in places])
-
-
-def usable(values: Doubles) -> Doubles:
-    """Return the readings; NaN for infinite ones, and for those whose squares would be infinite."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.abs(values) < LARGEST, values, np.nan)
 
 
 def window_length(groups: Sequence[Group], sensors: int) -> int:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.report import Report
+from glaim_stream.windows.doubtful_series import doubtful_cells
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.uint8]
+Bools = NDArray[np.bool_]
 
 
 class Form(Protocol):
@@ -62,11 +64,32 @@ class Group:
 
     times_ms: int64 [N], even and ascending.
     values: float64 [C, N], sensor units; NaN = missing.
+    doubted: bool [C, N], readings that are kept and used for nothing; None: there are none.
     """
 
     name: str
     times_ms: Ints
     values: Doubles
+    doubted: Bools | None = None
+
+    @property
+    def believed(self) -> Doubles:
+        """The readings from which others are filled, float64 [C, N]; NaN elsewhere."""
+        values = usable(self.values)
+        return values if self.doubted is None else np.where(self.doubted, np.nan, values)
+
+    def judged(self) -> Self:
+        """Return the group with its doubtful readings marked; see `glaim_stream.windows.doubtful_series`."""
+        values = usable(self.values)
+        observed, every = ~np.isnan(values), np.ones(len(values), np.bool_)
+        (doubted,) = doubtful_cells(values[None], observed[None], every)
+        return replace(self, doubted=doubted)
+
+
+def usable(values: Doubles) -> Doubles:
+    """Return the readings; NaN for infinite ones, and for those whose squares would be infinite."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.abs(values) < LARGEST, values, np.nan)
 
 
 # Trains on groups of the named sensors, which have readings of plain numbers; None where the closed form is better.
@@ -81,6 +104,7 @@ class FilledGroup:
     lower, upper: float64 [C, N], the 90 % band; the value itself where observed, NaN where it is unknown.
     method: uint8 [C, N], codes of `Method`; NONE where left null.
     left: number of holes that were left null, by reason.
+    doubted: bool [C, N], as in Group.
     """
 
     name: str
@@ -89,6 +113,7 @@ class FilledGroup:
     upper: Doubles
     method: Codes
     left: dict[str, int]
+    doubted: Bools
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.tables.apply import apply
 from glaim_stream.tables.fit import Fitted, fit
 from glaim_stream.tables.frame import frame_of
-from glaim_stream.tables.layout import Flags, Layout, Part, fills_of, layout_of, parts_of
+from glaim_stream.tables.groups import Group
+from glaim_stream.tables.layout import Flags, Layout, fills_of, groups_of, layout_of, parts_of
 from glaim_stream.times import zone_of
 
 
@@ -32,6 +33,7 @@ def impute(
     max_gap: int | None = None,
     step_ms: int | None = None,
     timezone: str | None = None,
+    plausibility: bool = True,
 ) -> Any:
     """Return a table with its holes filled, of the same kind; the table itself is unchanged.
 
@@ -46,6 +48,8 @@ def impute(
             the cells about which the other columns say something.
         step_ms: distance of two steps; found from the times by default.
         timezone: zone of the habits of the day. By default that of the times.
+        plausibility: whether readings far from those around them are kept out of the fill of others. They come back as
+            they are in any case.
 
     Warns:
         HolesLeft: some holes were left null.
@@ -58,17 +62,18 @@ def impute(
         return frame.filled({})
     layout = layout_of(frame, Flags(time, group, columns))
     parts = parts_of(frame, layout, step_ms)
-    filled = apply(fit_parts(layout, parts, timezone), [part.group for part in parts], max_gap=max_gap)
+    groups = groups_of(parts, plausibility=plausibility)
+    filled = apply(fit_groups(layout, groups, timezone), groups, max_gap=max_gap)
     fills, left = fills_of(frame, layout, parts, filled)
     out = frame.filled(fills)
     warn_of_holes(left)
     return out
 
 
-def fit_parts(layout: Layout, parts: Sequence[Part], timezone: str | None) -> Fitted:
-    """Find out how to fill the parts of a table; see `impute` for the zone."""
+def fit_groups(layout: Layout, groups: Sequence[Group], timezone: str | None) -> Fitted:
+    """Find out how to fill the groups of a table; see `impute` for the zone."""
     return fit(
-        [part.group for part in parts],
+        groups,
         sensors=[str(name) for name in layout.sensors],
         timezone=_zone(timezone, layout),
     )

@@ -19,8 +19,8 @@ from glaim_stream.tables.errors import TableError, TableTypeError
 from glaim_stream.tables.fit import Fitted
 from glaim_stream.tables.frame import Frame, frame_of
 from glaim_stream.tables.groups import FilledGroup
-from glaim_stream.tables.impute import fit_parts, warn_of_holes
-from glaim_stream.tables.layout import Flags, Layout, Part, columns_of, fills_of, layout_of, parts_of
+from glaim_stream.tables.impute import fit_groups, warn_of_holes
+from glaim_stream.tables.layout import Flags, Layout, Part, columns_of, fills_of, groups_of, layout_of, parts_of
 from glaim_stream.tables.numpy_frame import NumpyFrame
 
 Doubles = NDArray[np.float64]
@@ -32,11 +32,13 @@ class Band:
 
     lower, upper: the 90 % band; the reading itself where observed, NaN where it is unknown.
     method: codes of `glaim_stream.vocabulary.Method`.
+    doubtful: readings far from those around them, which come back as they are and fill nothing.
     """
 
     lower: Doubles
     upper: Doubles
     method: NDArray[np.uint8]
+    doubtful: NDArray[np.bool_]
 
 
 class Imputer(Estimator):
@@ -60,6 +62,7 @@ class Imputer(Estimator):
         max_gap: int | None = None,
         step_ms: int | None = None,
         timezone: str | None = None,
+        plausibility: bool = True,
     ) -> None:
         """Keep the parameters, see `impute`."""
         self.time = time
@@ -68,6 +71,7 @@ class Imputer(Estimator):
         self.max_gap = max_gap
         self.step_ms = step_ms
         self.timezone = timezone
+        self.plausibility = plausibility
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  scikit-learn's name
         """Find out how to fill tables like this one.
@@ -160,7 +164,8 @@ class Imputer(Estimator):
         return Flags(self.time, self.group, self.columns)
 
     def _learn(self, frame: Frame, layout: Layout, parts: Sequence[Part]) -> None:
-        fitted = fit_parts(layout, parts, self.timezone)
+        groups = groups_of(parts, plausibility=self.plausibility)
+        fitted = fit_groups(layout, groups, self.timezone)
         array = isinstance(frame, NumpyFrame)
         self._keep(fitted, frame.names, layout.sensors, timed=layout.times is not None, array=array)
 
@@ -209,7 +214,8 @@ class Imputer(Estimator):
         return layout, parts_of(frame, layout, self._fitted.step_ms or self.step_ms)
 
     def _answers(self, parts: Sequence[Part]) -> tuple[FilledGroup, ...]:
-        return apply(self._fitted, [part.group for part in parts], max_gap=self.max_gap)
+        groups = groups_of(parts, plausibility=self.plausibility)
+        return apply(self._fitted, groups, max_gap=self.max_gap)
 
 
 def _matrix(table: Any) -> Frame:

@@ -233,6 +233,11 @@ def parts_of(frame: Frame, layout: Layout, step_ms: int | None) -> list[Part]:
     return parts
 
 
+def groups_of(parts: Sequence[Part], *, plausibility: bool) -> list[Group]:
+    """Return the groups of a table's parts; with `plausibility`, their doubtful readings are marked."""
+    return [part.group.judged() if plausibility else part.group for part in parts]
+
+
 def _step(times: Times, rows: Sequence[Ints]) -> int:
     """The step of all groups; any will do where no group has two different times."""
     apart = [times.ms[each] for each in rows if len(each) and times.ms[each].min() < times.ms[each].max()]
@@ -266,12 +271,15 @@ def fills_of(
 
 def columns_of(
     frame: Frame, layout: Layout, parts: Sequence[Part], filled: Sequence[FilledGroup]
-) -> Mapping[Any, tuple[Doubles, Doubles, NDArray[np.uint8]]]:
-    """Return each sensor's lower and upper bounds and methods [rows]; NaN and NONE in rows without a time."""
+) -> Mapping[Any, tuple[Doubles, Doubles, NDArray[np.uint8], NDArray[np.bool_]]]:
+    """Return each sensor's lower and upper bounds, methods and doubts [rows]; NaN and NONE in rows without a time."""
     lower, upper = (np.full((frame.rows, len(layout.sensors)), np.nan) for _ in range(2))
     method = np.full((frame.rows, len(layout.sensors)), Method.NONE, np.uint8)
+    doubtful = np.zeros(method.shape, np.bool_)
     for part, group in zip(parts, filled, strict=True):
         lower[part.rows] = part.grid.of_step(group.lower, np.nan)
         upper[part.rows] = part.grid.of_step(group.upper, np.nan)
         method[part.rows] = part.grid.of_step(group.method, np.uint8(Method.NONE))
-    return {name: (lower[:, place], upper[:, place], method[:, place]) for place, name in enumerate(layout.sensors)}
+        doubtful[part.rows] = part.grid.of_step(group.doubted, np.False_)
+    arrays = lower, upper, method, doubtful & (method == Method.OBSERVED)
+    return {name: tuple(each[:, place] for each in arrays) for place, name in enumerate(layout.sensors)}  # type: ignore[misc]

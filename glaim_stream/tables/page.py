@@ -106,11 +106,13 @@ def _pictures(outcome: Outcome, moment: Callable[[int], str]) -> str:
         )
     if not figures:
         return ""
+    sign = '<svg viewBox="0 0 28 12"><circle class="doubtful" cx="14" cy="6" r="3"/></svg>'
+    doubtful = f"<span>{sign}doubtful</span>" if outcome.doubts else ""
     key = (
         '<p class="legend"><span><svg viewBox="0 0 28 12"><path class="observed" d="M1,6L27,6"/></svg>observed</span>'
         '<span><svg viewBox="0 0 28 12"><path class="band" d="M1,1L27,1L27,11L1,11Z"/>'
         '<path class="filled" d="M1,6L27,6"/></svg>filled, with the band that should hold 90 % of the true values'
-        "</span></p>"
+        f"</span>{doubtful}</p>"
     )
     return (
         '<section><h2>Pictures</h2><p class="soft">Of each sensor the part with the most filled holes among '
@@ -124,7 +126,7 @@ def _part(outcome: Outcome, place: int) -> tuple[int, slice] | None:
     for code, group in enumerate(outcome.result.groups):
         method, value = group.method[place], group.values[place]
         filled = np.isfinite(value) & (method != Method.OBSERVED)
-        seen = method == Method.OBSERVED
+        seen = (method == Method.OBSERVED) & ~group.doubted[place]
         length = min(_STEPS, len(value))
         sums = [_sums(each, length) for each in (filled, seen)]
         score = np.minimum(sums[0], length / 4) * (1.0 + np.minimum(sums[1], length / 2))
@@ -147,9 +149,10 @@ def _picture(
     group: FilledGroup, place: int, part: slice, times: NDArray[np.int64], moment: Callable[[int], str]
 ) -> str:
     value, lower, upper = (each[place, part] for each in (group.values, group.lower, group.upper))
-    seen = group.method[place, part] == Method.OBSERVED
-    filled = np.isfinite(value) & ~seen
-    known = np.isfinite(value)
+    doubted = group.doubted[place, part]
+    seen = (group.method[place, part] == Method.OBSERVED) & ~doubted
+    filled = np.isfinite(value) & ~seen & ~doubted
+    known = np.isfinite(value) & ~doubted
     low, high = float(value[known].min()), float(value[known].max())
     span = (high - low) or abs(high) or 1.0
     low, high = low - 0.08 * span, high + 0.08 * span
@@ -187,6 +190,9 @@ def _picture(
         joined = np.array([step for step in range(first, last + 1) if known[step]])
         marks.append(_stroke("filled", list(zip(x[joined], height[joined], strict=True))))
         marks += [f'<circle class="dot" cx="{x[at]:.1f}" cy="{height[at]:.1f}" r="1.7"/>' for at in run]
+    marks += [
+        f'<circle class="doubtful" cx="{x[at]:.1f}" cy="{height[at]:.1f}" r="3"/>' for at in np.flatnonzero(doubted)
+    ]
     size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}"'
     return f'<svg {size} role="img" aria-label="readings and filled values">{"".join(marks)}</svg>'
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from glaim_stream.errors import listed
@@ -27,8 +29,8 @@ def described(name: str, form: FileForm, rows: int, *, gzipped: bool) -> list[st
     return [*lines, f"sensors: {listed(form.sensors)}", *form.notes]
 
 
-def summed(outcome: Outcome, holes: int, inserted: int | None) -> list[str]:
-    """What was filled, what was not, and how well."""
+def summed(outcome: Outcome, holes: int, inserted: int | None, moment: Callable[[int], str]) -> list[str]:
+    """What was filled, what was not, and how well; `moment` writes a time."""
     filled = sum(outcome.filled.values())
     by = ", ".join(f"{count:,} by {method_name(method)}" for method, count in outcome.filled.items())
     lines = [f"holes: {holes:,}, of which {filled:,} are filled" + (f": {by}" if by else "")]
@@ -39,9 +41,24 @@ def summed(outcome: Outcome, holes: int, inserted: int | None) -> list[str]:
     elif outcome.missing_rows and outcome.even:
         hint = "" if outcome.long else "; --insert-rows inserts them where it can"
         lines.append(f"rows missing: {outcome.missing_rows:,} steps have no row{hint}")
+    if outcome.doubts:
+        lines.append(_doubtful(outcome, moment))
     if outcome.shared_rows:
         lines.append(f"rows that share their step with an earlier one: {outcome.shared_rows:,}; each keeps its cells")
     return [*lines, *error_lines(outcome)] if holes else lines
+
+
+def _doubtful(outcome: Outcome, moment: Callable[[int], str]) -> str:
+    """The readings that stand apart, with the first of each sensor."""
+    each = [
+        f"{sensor} {doubts.count:,} ({'first ' if doubts.count > 1 else ''}{doubts.value:.10g} at "
+        f"{moment(doubts.time_ms)})"
+        for sensor, doubts in outcome.doubts.items()
+    ]
+    return (
+        f"readings far from those around them: {listed(each)}: kept as they are, and not used to fill others; "
+        "--no-plausibility uses them"
+    )
 
 
 def error_lines(outcome: Outcome) -> list[str]:

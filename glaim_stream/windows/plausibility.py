@@ -11,7 +11,8 @@ doubted where all of this holds:
 - no other sensor of the group jumped at that step by a similar number of deviations.
 
 Where the range of the training is known, a reading that lies beyond it by more than that range is doubted too, however
-few readings there are, and whatever a dry window says of rain. A shift to there is believed from its third reading on.
+few readings there are, and whatever a dry window says of rain. A shift to there is believed from its third reading on,
+and the jump of another sensor confirms it only if that sensor is as far beyond its own range.
 
 More than half of a sensor's readings must be sound. A sensor that repeats one value in more than half of its window
 (rain, a valve) has no median deviation: the median of its other deviations takes the place. Where there are fewer than
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Range = tuple[Doubles, Doubles]  # least and largest reading of each sensor, [C] each
+Range = tuple[Doubles, Doubles]  # least and largest reading of each sensor, [C] each, or [n, C] for n windows
 
 _FAR, _FAR_LOCALLY = 5.0, 10.0  # robust deviations
 _FAR_OF_REPEATED = 4.0  # times as far, for a sensor that mostly repeats one value: such sensors have heavy tails
@@ -43,7 +44,6 @@ _NEAR = 0.5  # of the reading's distance from the median
 _JUMP, _ALIKE, _TOGETHER = 4.0, 10.0, 100.0  # deviations of another sensor's jump, ratio of two jumps, largest believed
 _FEWEST_READINGS = 12
 _FEWEST = 3
-_SERIES_WINDOW = 96
 # No reading is further from its mean than this many deviations in most windows, and these are not looked at closer. A
 # window of 96 with one spike of any size has one that is 9.7 away; with five spikes of one size they are 4.3 away. Of n
 # readings none is further away than sqrt(n - 1), so with few of them the screen is a share of that.
@@ -55,7 +55,7 @@ class Plausibility:
     """The rule for the sensors of a model.
 
     judged: bool [C], sensors whose readings may be doubted.
-    trained_range: least and largest reading of the training, float64 [C] each; None: they are not known.
+    trained_range: least and largest reading of the training; None: they are not known.
     """
 
     judged: Bools
@@ -70,34 +70,43 @@ class Plausibility:
         """
         doubted = np.zeros(observed.shape, np.bool_)
         excess = self._excess(values)
-        beyond = None if excess is None else (observed & (excess > self._span)).any(axis=2)
+        beyond = None if excess is None else observed & (excess > self._span)
         suspicious = _suspicious(values, observed)
-        place = np.nonzero((suspicious if beyond is None else suspicious | beyond) & self.judged)
+        place = np.nonzero((suspicious if beyond is None else suspicious | beyond.any(axis=2)) & self.judged)
         if not len(place[0]):
             return doubted
         doubted[place] = _far(values[place], observed[place])
         if excess is not None and beyond is not None and beyond.any():
-            place = np.nonzero(beyond & self.judged)
-            doubted[place] |= _beyond(values[place], observed[place], excess[place], self._span[place[1], 0])
+            place = np.nonzero(beyond.any(axis=2) & self.judged)
+            doubted[place] |= _beyond(values[place], observed[place], excess[place], self._spans(len(values))[place])
         windows = np.flatnonzero(doubted.any(axis=(1, 2)))
         if len(windows) and values.shape[1] > 1:
             cells = values[windows].reshape(-1, values.shape[2]), observed[windows].reshape(-1, values.shape[2])
             jump = _Readings(*cells).jumps().reshape(len(windows), *values.shape[1:])
-            doubted[windows] &= ~_confirmed(jump)
+            confirmed = _confirmed(jump)
+            if beyond is not None:
+                far = beyond[windows]
+                confirmed &= ~far | (far.sum(axis=1, keepdims=True) > 1)
+            doubted[windows] &= ~confirmed
         return doubted
 
     @cached_property
     def _span(self) -> Doubles:
-        """The width of the training's range, [C, 1]; infinite where it is not known."""
+        """The width of the training's range, [..., C, 1]; infinite where it is not known."""
         assert self.trained_range is not None
         least, most = self.trained_range
-        return np.where(most > least, most - least, np.inf)[:, None]
+        return np.where(most > least, most - least, np.inf)[..., None]
+
+    def _spans(self, windows: int) -> Doubles:
+        """The width of the training's range for each window and sensor."""
+        span = self._span[..., 0]
+        return np.broadcast_to(span, (windows, span.shape[-1]))
 
     def _excess(self, values: Doubles) -> Doubles | None:
         """How far values [n, C, T] lie beyond the training's range, negative within it; None where it is not known."""
         if self.trained_range is None:
             return None
-        least, most = (end[:, None] for end in self.trained_range)
+        least, most = (end[..., None] for end in self.trained_range)
         with np.errstate(over="ignore"):
             excess: Doubles = np.maximum(least - values, values - most)
         return excess
@@ -108,26 +117,6 @@ class Plausibility:
         if not doubted.any():
             return values, observed
         return np.where(doubted, 0.0, values), observed & ~doubted
-
-
-def doubtful_cells(values: Doubles, observed: Bools, judged: Bools) -> Bools:
-    """Return the doubted cells of series, each judged by the readings on both sides of it, bool [g, C, N].
-
-    Args:
-        values: float64 [g, C, N], sensor units; ignored where not observed.
-        observed: bool [g, C, N].
-        judged: bool [C], sensors whose readings may be doubted.
-    """
-    rule, steps = Plausibility(judged), observed.shape[2]
-    doubted = np.zeros(observed.shape, np.bool_)
-    for start in range(0, max(1, steps - _SERIES_WINDOW // 2), _SERIES_WINDOW // 2):
-        end = min(start + _SERIES_WINDOW, steps)
-        found = rule.doubtful(values[:, :, start:end], observed[:, :, start:end])
-        # Each window judges its middle half; the first and the last one judge what lies at the ends too.
-        first = start + (_SERIES_WINDOW // 4 if start else 0)
-        last = end if end == steps else start + 3 * _SERIES_WINDOW // 4
-        doubted[:, :, first:last] = found[:, :, first - start : last - start]
-    return doubted
 
 
 def _suspicious(values: Doubles, observed: Bools) -> Bools:

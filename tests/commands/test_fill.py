@@ -163,6 +163,35 @@ def test_flags_stand_beside_each_sensor_and_in_a_long_file(tmp_path: Path) -> No
     assert "http" not in page.replace("http-equiv", "")
 
 
+def test_a_doubtful_reading_is_named_kept_and_flagged(tmp_path: Path) -> None:
+    cells = table(".2f")
+    cells[52][1], cells[100][2] = "123456789", "-98765"
+    (tmp_path / "in.csv").write_text(joined(cells, ",", "\n", "time,a,b,note").replace(HOLE, ""))
+
+    done = fill(
+        tmp_path / "in.csv", "--out", tmp_path / "out.csv", "--flags", "--flags-out", tmp_path / "flags.csv",
+        "--report", tmp_path / "page.html",
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    said = (
+        "readings far from those around them: a 1 (123456789 at 2026-03-20T08:40:00Z), b 1 (-98765 at "
+        "2026-03-20T16:40:00Z): kept as they are, and not used to fill others; --no-plausibility uses them"
+    )
+    assert said in done.stdout.splitlines()
+    lines = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()]
+    assert lines[53][1:5] == ["123456789", "doubtful", "", ""]
+    assert all(abs(float(lines[row][1])) < 100 for row in (51, 52, 54))
+    flags = (tmp_path / "flags.csv").read_text().splitlines()
+    assert "53,2026-03-20T08:40:00Z,in,a,doubtful,123456789.0,," in flags
+    assert (tmp_path / "page.html").read_text().count('class="doubtful"') >= 2
+
+    done = fill(tmp_path / "in.csv", "--out", tmp_path / "out2.csv", "--no-plausibility")
+    assert "far from those around them" not in done.stdout
+    lines = [line.split(",") for line in (tmp_path / "out2.csv").read_text().splitlines()]
+    assert abs(float(lines[52][1])) > 1e5
+
+
 def test_a_file_through_pipes_leaves_data_alone_on_standard_output(tmp_path: Path) -> None:
     marked = joined(table(".2f"), ",", "\n", "time,a,b,note") + "\n"
     raw = marked.replace(HOLE, "").encode()

@@ -31,7 +31,8 @@ def written(file: UserFile, cells: Cells, *, fill: bool) -> bytes:
         if fill and np.isfinite(column.value).any():
             value[column.hole] = np.nanmean(column.value)
         method = np.where(np.isfinite(column.value), Method.OBSERVED, Method.NONE).astype(np.uint8)
-        columns.append(FilledColumn(column.place, column.name, value, value, value, method))
+        doubted = np.zeros(len(value), np.bool_)
+        columns.append(FilledColumn(column.place, column.name, value, value, value, method, doubted))
     outcome = Outcome(tuple(columns), Result(None, None, (), {}), {}, {}, 0, 0, 0, (), ())
     out = io.BytesIO()
     write(file, cells, outcome, out)

@@ -96,6 +96,8 @@ def guess_layout(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Gues
         raise DataError(str(error)) from error
     if "units" not in stated and whole.units:
         given = dataclasses.replace(given, units=whole.units)
+    if "plausibility" not in stated:
+        given = dataclasses.replace(given, plausibility=True)
     words = tuple(dict.fromkeys(chain.from_iterable(whole.words.values())))
     if words and "no_value" not in stated:
         given = dataclasses.replace(given, no_value=words)

@@ -33,7 +33,8 @@ class DataSpec:
     `split` are the shares of rows for training, validation and test, in time order; `rows` gives them as numbers
     instead, further rows being left out. Windows of the validation and test parts may start up to `history` rows before
     their part: 0 keeps the parts apart, and the field's convention is a window's length, so that the first row of a
-    part is already seen with a full past.
+    part is already seen with a full past. `plausibility` leaves out readings that stand apart from those around them;
+    it is on for a file without a configuration.
     """
 
     file: str = ""
@@ -59,6 +60,7 @@ class DataSpec:
     split: tuple[float, float, float] = (0.7, 0.1, 0.2)
     rows: tuple[int, ...] = ()
     history: int = 0
+    plausibility: bool = False
 
     def __post_init__(self) -> None:
         if self.layout not in ("wide", "long"):
@@ -94,6 +96,7 @@ class Series:
     source: str
     sha256: str
     stray: int = 0  # rows of the file that were left out because their times lie far from all others
+    doubted: int = 0  # readings that were left out because they stand apart from those around them
 
     @property
     def rows(self) -> int:

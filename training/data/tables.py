@@ -30,6 +30,7 @@ from glaim_stream.files.times import times_of as times_in
 from glaim_stream.files.zones import utc, zone_column
 from glaim_stream.stray_times import stray_times
 from glaim_stream.times import EARLIEST_MS, LATEST_MS
+from glaim_stream.windows.doubtful_series import doubtful_cells
 from training.data.series import DataSpec, Floats, Series
 from training.errors import DataError
 
@@ -63,6 +64,10 @@ def load(spec: DataSpec, path: Path) -> Series:
     else:
         groups, sensors, times_ms, values, step_s = _long(table, times_ms, spec, path)
     observed = np.isfinite(values)
+    doubted = 0
+    if spec.plausibility:
+        apart = doubtful_cells(np.where(observed, values, 0.0), observed, np.ones(len(sensors), np.bool_))
+        doubted, observed = int(apart.sum()), observed & ~apart
     values = np.where(observed, values, np.float32(np.nan))
     if not observed.any():
         raise DataError(f"expected readings in {path.name}, found no observed value in any of {len(sensors)} sensors")
@@ -72,7 +77,9 @@ def load(spec: DataSpec, path: Path) -> Series:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     units = tuple(spec.units.get(name, "") for name in sensors)
-    return Series(tuple(groups), tuple(sensors), units, times_ms, values, step_s, path.name, digest, int(stray.sum()))
+    return Series(
+        tuple(groups), tuple(sensors), units, times_ms, values, step_s, path.name, digest, int(stray.sum()), doubted
+    )
 
 
 def read_table(path: Path, no_value: Sequence[str] = (), decimal: str = "") -> pa.Table:

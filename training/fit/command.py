@@ -140,6 +140,9 @@ def parser() -> argparse.ArgumentParser:
         "--date-order", dest="date_order", choices=ORDERS, help="of dates such as 1/2/2026 (default: detected)"
     )
     data.add_argument("--decimal", choices=[".", ","], help="decimal sign of a text file (default: found out)")
+    data.add_argument(
+        "--no-plausibility", action="store_true", help="keep readings that stand apart from those around them"
+    )
     run = made.add_argument_group("run")
     run.add_argument(
         "--model", choices=["glaim", "gaussian"], default="glaim",
@@ -213,6 +216,8 @@ def read_config(given: argparse.Namespace) -> RunConfig:
     overrides = [f"{key}={value if isinstance(value, str) and value.lstrip('-').isdigit() else json.dumps(value)}"
                  for name, key in SHORTCUTS.items() if (value := getattr(given, name)) is not None]  # fmt: skip
     overrides += [f"{key}={json.dumps(value)}" for key, value in _missing(given.missing).items()]
+    if given.no_plausibility:
+        overrides.append("data.plausibility=false")
     if given.config is None and given.name:
         overrides.append(f"data.group_name={json.dumps(given.name)}")
     overrides += given.set
@@ -289,10 +294,15 @@ def show(report: dict[str, Any], directory: Path, given: argparse.Namespace, com
 
 
 def _read(config: RunConfig) -> Series:
-    """Read the data, and report the rows that were left out because of their times."""
+    """Read the data, and report what was left out."""
     series = load(config.data, configs.data_path(config.data.file))
     if series.stray:
         say(f"left out: {series.stray} rows of {series.source} whose times lie far from all others")
+    if series.doubted:
+        say(
+            f"left out: {series.doubted} readings of {series.source} that stand apart from those around them; "
+            "--no-plausibility keeps them"
+        )
     return series
 
 

@@ -151,3 +151,10 @@ def test_minutes_are_rejected_beside_a_configuration(tmp_path: Path, capsys: pyt
     config.write_text('[data]\nfile = "a.csv"\n')
     assert fit.main([str(config), "--minutes", "3"]) == 2
     assert "a configuration states its own" in capsys.readouterr().err
+
+
+def test_a_file_without_a_configuration_is_read_without_doubtful_readings(plant_csv: Path) -> None:
+    say = list[str]().append
+    for stated, expected in (({}, True), ({"plausibility": False}, False)):
+        made = from_file.configure({"data": {"file": str(plant_csv), **stated}}, say, minutes=1, network=False)
+        assert made.data.plausibility is expected

@@ -273,3 +273,15 @@ def test_without_a_grid_rows_are_taken_in_file_order(tmp_path: Path) -> None:
     ungridded = load(DataSpec(grid=False), tmp_path / "a.csv")
     assert ungridded.values[0, 0].tolist() == [0, 1, 2, 3]
     assert load(DataSpec(step_s=600), tmp_path / "a.csv").rows == 7
+
+
+def test_a_reading_that_stands_apart_is_left_out_on_request(tmp_path: Path) -> None:
+    wave = 50 + 3 * np.sin(np.arange(300) / 15)
+    wave[120] = 123_456_789.0
+    text = "time,a\n" + "".join(f"{row * 1000},{value}\n" for row, value in enumerate(wave))
+    path = csv(tmp_path / "a.csv", text)
+    judged, believed = load(DataSpec(plausibility=True), path), load(DataSpec(), path)
+    assert (judged.doubted, believed.doubted) == (1, 0)
+    assert np.flatnonzero(np.isnan(judged.values[0, 0])).tolist() == [120]
+    assert believed.values[0, 0, 120] == np.float32(123_456_789.0)
+    assert fit_scale(judged).maximum[0] < 60
