@@ -142,7 +142,7 @@ def test_a_triton_that_hangs_longer_than_the_grace_does_not_hold_a_worker(
         triton_deadline_s=3600,
         stop_grace_s=GRACE_S,
     )
-    source = plant_source(groups=4, days=1 / 24, seed=3)
+    source = plant_source(groups=4, days=3 / 24, seed=3)  # for 27 s, so that readings still arrive during the pause
     worker = run.worker()
     with run.replaying(source, speed=400):
         run.wait(additional=len(source) // 10)
