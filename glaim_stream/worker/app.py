@@ -29,7 +29,6 @@ from glaim_stream.worker.health_watch import watch
 from glaim_stream.worker.imputer_metrics import count_failure, count_state
 from glaim_stream.worker.lag import watch_lag
 from glaim_stream.worker.live_learning import learn_live
-from glaim_stream.worker.logs import prepare_logging
 from glaim_stream.worker.lost_offsets import LostOffsets
 from glaim_stream.worker.metric_series import create_series
 from glaim_stream.worker.outlet import AtLeastOnce, ExactlyOnce, Outlet
@@ -165,7 +164,6 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
 
     @app.task  # type: ignore[untyped-decorator]
     async def started() -> None:
-        prepare_logging(settings.log_level)
         app.consumer.commits = not exactly_once
         for rung in ladder.rungs:
             if isinstance(rung, ServedRung):

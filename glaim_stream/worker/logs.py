@@ -28,12 +28,21 @@ def prepare_logging(level: str) -> None:
     for handler in root.handlers:
         handler.addFilter(WaitLines())
         handler.addFilter(LogLimit())
+        handler.addFilter(services_as_libraries)
 
 
 def quieten_libraries(level: str) -> None:
     """Let Faust and the Kafka clients log warnings and worse alone, unless the level is debug."""
     for name in _INNER:
         logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+
+
+def services_as_libraries(record: logging.LogRecord) -> bool:
+    """Whether to log a line: what Faust's services report is subject to the level of the libraries.
+
+    A service logs under the module of its class, which is ours where the class is, so the logger does not tell.
+    """
+    return not str(record.msg).startswith("[^") or logging.getLogger("mode").isEnabledFor(record.levelno)
 
 
 def opening_lines(settings: Settings, catalogue: Catalogue, port: int) -> list[str]:

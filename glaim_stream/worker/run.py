@@ -19,7 +19,7 @@ from glaim_stream.windows.history import history_ms
 from glaim_stream.worker.app import create_app
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_pages import serve_pages
-from glaim_stream.worker.logs import opening_lines, quieten_libraries
+from glaim_stream.worker.logs import opening_lines, prepare_logging
 from glaim_stream.worker.stop_watch import StopWatch
 from glaim_stream.worker.unanswered import unanswered
 
@@ -64,7 +64,7 @@ class WatchedWorker(faust.Worker):
     def on_setup_root_logger(self, logger: logging.Logger, level: int) -> None:
         """Open the log with what an operator needs, once there are handlers and before anything else is logged."""
         super().on_setup_root_logger(logger, level)
-        quieten_libraries(self._level)
+        prepare_logging(self._level)
         for line in self._opening:
             log.info("%s", line)
         for warning in self._warnings:

@@ -14,6 +14,7 @@ import pytest
 from faust.transport.consumer import Consumer
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage, Message
+from mode import Service
 from mode.utils.logging import CompositeLogger
 
 from glaim_stream.catalogue import parse_catalogue
@@ -49,6 +50,21 @@ def lines() -> Iterator[list[str]]:
     quieten_libraries("debug")
     for each, filters in before.items():
         each.filters = filters
+
+
+class OwnService(Service):
+    """A Faust service of a module of ours, as the worker's app and consumer are."""
+
+
+def test_services_of_our_modules_report_warnings_alone(lines: list[str]) -> None:
+    async def run() -> None:
+        service = OwnService()
+        await service.start()
+        service.log.warning("partition 3 is gone")
+        await service.stop()
+
+    asyncio.run(run())
+    assert lines == ["[^OwnService]: partition 3 is gone"]
 
 
 class Waiting:
@@ -101,7 +117,7 @@ def test_without_the_filter_faust_dumps_records_and_tracebacks(caplog: pytest.Lo
 
 
 def test_other_lines_pass_unchanged(lines: list[str]) -> None:
-    logging.getLogger("glaim_stream.worker.transport").info("[^---Consumer]: %s of %d", "partition", 4)
+    logging.getLogger("glaim_stream.worker.transport").warning("[^---Consumer]: %s of %d", "partition", 4)
     assert lines == ["[^---Consumer]: partition of 4"]
 
 
