@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from glaim_stream.completeness.figures import FIGURES, FILLING, Figures, SensorDays, percent, summed
+from glaim_stream.completeness.figures import FIGURES, FILLED_BY, Figures, SensorDays, percent, summed
 from glaim_stream.completeness.report import Report
 from glaim_stream.times import text_of_ms
-from glaim_stream.vocabulary import METHODS
 
 FORMAT = 1  # rises when a name changes its meaning or goes
 
@@ -67,7 +66,7 @@ def _named(report: Report, found: Mapping[str, Any], cell_ms: int | None = None)
         "good": found["good"],
         "late": found["late"] if report.stream else None,
         "too_late": found["too_late"] if report.stream else None,
-        "filled": {METHODS[method]: found[METHODS[method]] for method in FILLING} if report.filled else None,
+        "filled": {method: found[method] for method in FILLED_BY} if report.filled else None,
         "null": found["null"],
         "without_row": found["without_row"],
         "pct_good": percent(found["good"], expected),

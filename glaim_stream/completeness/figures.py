@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.vocabulary import METHODS, Method
 
-FILLING = tuple(method for method in Method if method not in (Method.OBSERVED, Method.NONE))
+FILLED_BY = tuple(METHODS[method] for method in Method if method not in (Method.OBSERVED, Method.NONE))
 
 # Counts are of cells: a sensor's due readings, one a step, or one a cadence. A day of steps of 1 ms fits into 32 bits.
 FIGURES = np.dtype(
@@ -22,7 +22,7 @@ FIGURES = np.dtype(
         ("good", "<i4"),  # of these, with quality good
         ("late", "<i4"),  # the reading came after the step had closed
         ("too_late", "<i4"),  # of these, after the window had passed: the cell did not get it
-        *((METHODS[method], "<i4") for method in FILLING),
+        *((method, "<i4") for method in FILLED_BY),
         ("null", "<i4"),
         ("without_row", "<i4"),  # of these, cells without any row, as of a group that is dark
         ("longest_gap", "<i4"),  # cells in a row without a reading, within the day

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.completeness.days import Days
-from glaim_stream.completeness.figures import FIGURES, FILLING, Figures
+from glaim_stream.completeness.figures import FIGURES, FILLED_BY, Figures
 from glaim_stream.vocabulary import METHODS, Method
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+_NAMES = {Method.OBSERVED: "arrived", Method.NONE: "null"}
+_BY_METHOD = [(_NAMES.get(method, METHODS[method]), int(method)) for method in Method]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Cells:
     good: Bools  # a reading of good quality
     late: Bools
     too_late: Bools
-    has_row: Bools
+    has_row: Bools  # False of a cell that is only known to be late
     delay_ms: NDArray[np.float64]  # NaN where it is unknown
 
     def where(self, keep: Bools) -> Cells:
@@ -84,16 +87,18 @@ class Tally:
             figures[name] += np.bincount(place[chosen], minlength=len(figures)).astype(np.int32)
 
         arrived = cells.method == Method.OBSERVED
-        count("arrived", arrived)
+        with_row = place[cells.has_row] * len(Method) + cells.method[cells.has_row]
+        by_method = np.bincount(with_row, minlength=len(figures) * len(Method)).reshape(-1, len(Method))
+        for name, code in _BY_METHOD:
+            figures[name] += by_method[:, code].astype(np.int32)
         count("good", arrived & cells.good)
-        count("late", cells.late)
-        count("too_late", cells.too_late)
-        for method in FILLING:
-            count(METHODS[method], cells.method == method)
-        count("null", (cells.method == Method.NONE) & cells.has_row)
+        if cells.late.any():
+            count("late", cells.late)
+            count("too_late", cells.too_late)
         known = arrived & ~np.isnan(cells.delay_ms)
-        count("delays", known)
-        figures["delay_ms"] += np.bincount(place[known], cells.delay_ms[known], len(figures))
+        if known.any():
+            count("delays", known)
+            figures["delay_ms"] += np.bincount(place[known], cells.delay_ms[known], len(figures))
         self._gaps(cells.cell[arrived])
 
     def finish(self) -> Figures:
@@ -101,8 +106,8 @@ class Tally:
         self._gaps(np.array([self._span.end], np.int64))
         figures = self._figures
         with_row = figures["arrived"] + figures["null"]
-        for method in FILLING:
-            with_row = with_row + figures[METHODS[method]]
+        for name in FILLED_BY:
+            with_row = with_row + figures[name]
         figures["without_row"] = figures["expected"] - with_row
         figures["null"] += figures["without_row"]
         return figures

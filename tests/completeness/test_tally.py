@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.completeness.days import Days
-from glaim_stream.completeness.figures import FILLING, Figures
+from glaim_stream.completeness.figures import FILLED_BY, Figures
 from glaim_stream.completeness.tally import Cells, Span, Tally
 from glaim_stream.times import moment_ms, zone_of
 from glaim_stream.vocabulary import METHODS, Method
@@ -117,7 +117,7 @@ def test_the_figures_are_those_of_a_count_of_every_cell(seed: int) -> None:
     span = Span.between(first_ms, end_ms, cell_ms, origin_ms=origin_ms)
     days = Days(zone, first_ms, end_ms)
     known = span.first + np.flatnonzero(rng.random(max(0, span.end - span.first)) < 0.8)
-    methods = rng.choice([Method.OBSERVED, *FILLING, Method.NONE], len(known))
+    methods = rng.choice([*Method], len(known))
     tally = Tally(days, span)
     for part in np.array_split(np.arange(len(known)), int(rng.integers(1, 9))):
         tally.add(cells(known[part].tolist(), methods[part].tolist()))
@@ -140,7 +140,7 @@ def test_the_figures_are_those_of_a_count_of_every_cell(seed: int) -> None:
         run, day_run = (0, 0) if method == Method.OBSERVED else (run + 1, day_run + 1)
         longest, gaps[date] = max(longest, run), max(gaps[date], day_run)
     assert [days.names[int(each["day"])] for each in figures] == list(expected)
-    names = ["expected", "arrived", "null", *(METHODS[method] for method in FILLING)]
+    names = ["expected", "arrived", "null", *FILLED_BY]
     for row, (date, counts) in zip(figures, expected.items(), strict=True):
         assert {name: int(row[name]) for name in names} == {name: counts.get(name, 0) for name in names}
         assert int(row["longest_gap"]) == gaps[date]
@@ -150,7 +150,7 @@ def test_the_figures_are_those_of_a_count_of_every_cell(seed: int) -> None:
 
 def require_whole(figures: Figures) -> None:
     """What arrived, was filled and stayed null is what was expected, day by day."""
-    parts = figures["arrived"] + figures["null"] + sum(figures[METHODS[method]] for method in FILLING)
+    parts = figures["arrived"] + figures["null"] + sum(figures[name] for name in FILLED_BY)
     assert (parts == figures["expected"]).all()
     assert (figures["without_row"] <= figures["null"]).all()
 
