@@ -46,7 +46,10 @@ def show(report: Report, out: IO[str], *, worst: int) -> None:
         )
     plain_console(file_width(out), out).print(_table(report, worst))
     if len(report.sensors) > worst:
-        print(f"{len(report.sensors) - worst:,} more sensors are more complete (--worst N, --json, --html)", file=out)
+        print(
+            f"{len(report.sensors) - worst:,} more sensors are at least as complete (--worst N, --json, --html)",
+            file=out,
+        )
 
 
 def _table(report: Report, worst: int) -> Table:
