@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import IO
 
+from rich.cells import cell_len
 from rich.table import Table
 
 from glaim_stream.commands.console import file_width, plain_console
@@ -13,7 +15,9 @@ from glaim_stream.completeness.texts import delay_text, filled, gap_text, method
 from glaim_stream.printable import printable
 
 _SHADES = "▁▂▃▄▅▆▇█"
-_MOST_DAYS = 31
+_MOST_DAYS, _LEAST_DAYS = 31, 12  # as wide as `last 12 days`
+_SPACE = 2  # between columns
+_NAME = 18  # of a group or sensor in a narrow terminal, before it goes on in the next line
 
 
 def show(report: Report, out: IO[str], *, worst: int) -> None:
@@ -44,7 +48,8 @@ def show(report: Report, out: IO[str], *, worst: int) -> None:
             f"{delay_text(total)}",
             file=out,
         )
-    plain_console(file_width(out), out).print(_table(report, worst))
+    console = plain_console(file_width(out), out)
+    console.print(_table(report, worst, console.width))
     if len(report.sensors) > worst:
         print(
             f"{len(report.sensors) - worst:,} more sensors are at least as complete (--worst N, --json, --html)",
@@ -52,33 +57,56 @@ def show(report: Report, out: IO[str], *, worst: int) -> None:
         )
 
 
-def _table(report: Report, worst: int) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    days = min(len(report.days), _MOST_DAYS)
-    strip = "days" if days == len(report.days) else f"last {days} days"
-    table.add_column("group", overflow="fold")
-    table.add_column("sensor", overflow="fold")
-    names = ["good %", "value %"] if report.filled else ["good %"]
-    names += ["expected", "arrived", "null", "longest gap"]
-    names += ["late", "delay"] if report.stream else []
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of text; the ones of a lower rank are left out first where the terminal is narrow."""
+
+    name: str
+    cells: list[str]
+    rank: int
+
+    @property
+    def width(self) -> int:
+        return max(cell_len(text) for text in (self.name, *self.cells)) + _SPACE
+
+
+def _table(report: Report, worst: int, width: int) -> Table:
+    """The table, as wide as the terminal at most: a figure is there whole or not at all."""
+    shown = report.sensors[:worst]
+    totals = [each.total for each in shown]
+    names = [_Column("group", [printable(each.group) for each in shown], 0)]
+    names.append(_Column("sensor", [printable(each.sensor) for each in shown], 0))
+    columns = [_Column("good %", [percent_text(each["good"], each["expected"]) for each in totals], 9)]
     if report.filled:
-        table.add_column("filled")
-    table.add_column(strip, no_wrap=True)
-    for each in report.sensors[:worst]:
-        total = each.total
-        cells = [percent_text(total["good"], total["expected"])]
-        cells += [percent_text(total["expected"] - total["null"], total["expected"])] if report.filled else []
-        cells += [
-            f"{total['expected']:,}",
-            f"{total['arrived']:,}",
-            f"{total['null']:,}",
-            gap_text(each.longest_gap, each.cell_ms),
-        ]
-        cells += [f"{total['late']:,}", delay_text(total)] if report.stream else []
-        cells += [methods_text(total)] if report.filled else []
-        table.add_row(printable(each.group), printable(each.sensor), *cells, _strip(each, len(report.days), days))
+        shares = [percent_text(each["expected"] - each["null"], each["expected"]) for each in totals]
+        columns.append(_Column("value %", shares, 7))
+    for name, rank in (("expected", 3), ("arrived", 4), ("null", 8)):
+        columns.append(_Column(name, [f"{each[name]:,}" for each in totals], rank))
+    columns.append(_Column("longest gap", [gap_text(each.longest_gap, each.cell_ms) for each in shown], 6))
+    if report.stream:
+        columns.append(_Column("late", [f"{each['late']:,}" for each in totals], 5))
+        columns.append(_Column("delay", [delay_text(each) for each in totals], 2))
+    if report.filled:
+        columns.append(_Column("filled", [methods_text(each) for each in totals], 1))
+    widths = [min(column.width, max(_NAME, width // 5)) for column in names]
+    left = width - sum(widths) - (_LEAST_DAYS + _SPACE)
+    kept: set[str] = set()
+    for column in sorted(columns, key=lambda each: -each.rank):
+        if column.width > left and kept:
+            break
+        kept.add(column.name)
+        left -= column.width
+    table = Table(box=None, pad_edge=False, padding=(0, _SPACE, 0, 0))
+    for column, name_width in zip(names, widths, strict=True):
+        table.add_column(column.name, overflow="fold", width=name_width - _SPACE)
+    columns = [column for column in columns if column.name in kept]
+    for column in columns:
+        table.add_column(column.name, justify="left" if column.name == "filled" else "right", no_wrap=True)
+    days = min(len(report.days), _MOST_DAYS, max(_LEAST_DAYS + left, 1))
+    table.add_column("days" if days == len(report.days) else f"last {days} days", no_wrap=True)
+    for place, each in enumerate(shown):
+        cells = [column.cells[place] for column in (*names, *columns)]
+        table.add_row(*cells, _strip(each, len(report.days), days))
     return table
 
 

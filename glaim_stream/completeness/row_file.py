@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue
@@ -17,7 +16,7 @@ from glaim_stream.completeness.tally import Cells, Ints
 from glaim_stream.decode.groups import UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
 from glaim_stream.records import read_rows
 from glaim_stream.sorting import RUN_ROWS, Rows, SortedFile
-from glaim_stream.vocabulary import METHODS, QUALITIES, Method, Quality
+from glaim_stream.vocabulary import METHODS, QUALITIES, Quality
 
 NEVER_MS = int(np.iinfo(np.int64).max)
 _LONGEST = RUN_ROWS  # rows of one sensor that are counted at once
@@ -88,15 +87,13 @@ class RowFile:
         self.rows += int(kept.sum())
         self.earliest_ms = min(self.earliest_ms, int(ts_ms[kept].min()))
         methods = np.array([METHODS.index(name) for name in column["method"].dictionary.to_pylist()], np.int8)
-        method = methods[_numpy(column["method"].indices)]
-        method[_numpy(pc.is_null(column["value"]))] = Method.NONE
         good = np.array([name == QUALITIES[Quality.GOOD] for name in column["quality"].dictionary.to_pylist()])
         event_time_ms = _numpy(column["event_time"].cast(pa.int64()).cast(pa.float64()))  # NaN for null
         rows = np.empty(int(kept.sum()), ROW)
         rows["series"] = (group * self._width + sensor)[kept]
         rows["step"] = (ts_ms // self._step_ms[model])[kept]
         rows["revision"] = _numpy(column["revision"])[kept]
-        rows["method"] = method[kept]
+        rows["method"] = methods[_numpy(column["method"].indices)][kept]
         rows["good"] = good[_numpy(column["quality"].indices)][kept]
         rows["delay_ms"] = published_ms - event_time_ms[kept]
         self._file.add(rows)
@@ -182,4 +179,4 @@ class RowFile:
 
 def _numpy(column: Any) -> NDArray[Any]:
     array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return array.copy() if not array.flags.writeable else array
+    return array

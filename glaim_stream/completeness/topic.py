@@ -77,8 +77,8 @@ def topic_report(settings: Settings, request: Request, *, on_progress: Progress 
     """Report on the rows of the output topic.
 
     Reads without a consumer group, from an hour before `since_ms` to where the topics end now, and changes nothing.
-    Memory holds some 70 bytes for each sensor and day, and does not grow with the rows: these are sorted in a temporary
-    folder, at 26 bytes each, and up to twice that while they are merged.
+    Memory holds some 400 bytes for each sensor and 70 for each of its days, and does not grow with the rows: these are
+    sorted in a temporary folder, at 26 bytes each, and up to twice that while they are merged.
 
     Raises:
         SettingsError: the broker, the output topic or a wanted group is not there, or the temporary folder takes no
@@ -239,7 +239,7 @@ def _notes(settings: Settings, request: Request, file: RowFile, found: _Read, ou
     if file.foreign:
         out.append(f"{file.foreign:,} rows of groups or sensors that {settings.catalogue} does not name do not count")
     if not found.late_topic:
-        out.append(f"there is no topic {late}: readings that came too late for their window do not count as late")
+        out.append(f"there is no topic {late} that this user may read: readings too late for their window do not count")
     if outside:
         out.append(f"{outside:,} late cells lie outside of the time in which their group was expected")
     if found.retained_ms is not None and (request.since_ms is None or found.retained_ms > request.since_ms):

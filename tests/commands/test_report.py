@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from glaim_stream.commands.report_text import show
 from tests.command_line import call
+from tests.completeness.test_page import made
 
 LINES = ["time,pump,flow,temp"] + [
     f"2026-03-{29 + hour // 24:02}T{hour % 24:02}:00:00Z,p{pump},{hour % 7}.5,{'' if 5 <= hour < 9 and pump else 20.5}"
@@ -101,3 +105,18 @@ def test_flags_of_a_file_need_one_and_an_input_is_not_written_over(pumps: Path) 
     done = call("report", str(pumps), "--html", str(pumps), environment={})
     assert done.returncode == 2
     assert pumps.read_bytes() == before
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_a_narrow_terminal_shows_names_and_whole_figures(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glaim_stream.commands.report_text.file_width", lambda file: width)
+    out = io.StringIO()
+    show(made(["flow", "suction_pressure_of_the_pump_in_the_cellar", "\x1b[2J"]), out, worst=3)
+    table = out.getvalue().splitlines()[5:]
+    assert max(map(len, table)) <= width
+    assert "…" not in out.getvalue()
+    assert all(char.isprintable() or char == "\n" for char in out.getvalue())
+    assert "good %" in table[0]
+    assert "suction_pressure" in out.getvalue()
+    columns = [len(re.split(r"\s{2,}", table[0].strip()))]
+    assert columns[0] >= {60: 4, 80: 6, 100: 7, 160: 10}[width]
