@@ -50,23 +50,25 @@ class RowFile:
         self._first_ms = np.empty(0, np.int64)  # by group code, of any row or event that was met
         self._last_ms = np.empty(0, np.int64)  # likewise
         self._in_range = np.empty(0, np.bool_)  # by group code
-        self._newest_end_ms = np.full(len(catalogue.models), -NEVER_MS)
+        self._partition = np.empty(0, np.int32)  # by group code, of its rows; -1 without any
+        self._watermark_ms: dict[int, int] = {}  # by partition, as its newest row shows it
 
-    def add(self, message: bytes, published_ms: int) -> int | None:
+    def add(self, message: bytes, published_ms: int, partition: int = 0) -> int | None:
         """Add the rows of one message; returns the newest step in it, epoch ms, or None without one.
 
         Args:
             message: an Arrow stream.
             published_ms: when Kafka stamped it.
+            partition: where it is.
 
         Raises:
             RecordError: it is in another format.
         """
         table = read_rows(message)
-        newest = [self._add(batch, published_ms) for batch in table.to_batches() if batch.num_rows]
+        newest = [self._add(batch, published_ms, partition) for batch in table.to_batches() if batch.num_rows]
         return max((each for each in newest if each is not None), default=None)
 
-    def _add(self, batch: pa.RecordBatch, published_ms: int) -> int | None:
+    def _add(self, batch: pa.RecordBatch, published_ms: int, partition: int) -> int | None:
         column: dict[str, Any] = {name: batch.column(name) for name in batch.schema.names}
         group = self.index.groups(column["group"].dictionary.to_pylist())[_numpy(column["group"].indices)]
         model = self.index.models(group)
@@ -77,8 +79,10 @@ class RowFile:
         if not known.any():
             return None
         ts_ms = _numpy(column["ts"].cast(pa.int64()))
-        np.maximum.at(self._newest_end_ms, model[known], ts_ms[known] + self._step_ms[model[known]])
         self.met(group[known], ts_ms[known])
+        self._partition[group[known]] = partition
+        closed_at_ms = int((ts_ms + (self._step_ms + self._lateness_ms)[model])[known].max())
+        self._watermark_ms[partition] = max(self._watermark_ms.get(partition, closed_at_ms), closed_at_ms)
         kept = known & self._is_within(ts_ms)
         newest_ms = int(ts_ms[known].max())
         if not kept.any():
@@ -117,6 +121,7 @@ class RowFile:
             more = max(more, len(self._first_ms))
             self._first_ms = np.append(self._first_ms, np.full(more, NEVER_MS))
             self._last_ms = np.append(self._last_ms, np.full(more, -NEVER_MS))
+            self._partition = np.append(self._partition, np.full(more, -1, np.int32))
             self._in_range = np.append(self._in_range, np.zeros(more, np.bool_))
         np.minimum.at(self._first_ms, group, time_ms)
         np.maximum.at(self._last_ms, group, time_ms)
@@ -131,11 +136,19 @@ class RowFile:
         """Whether a group has rows in the range."""
         return group < len(self._in_range) and bool(self._in_range[group])
 
-    def end_ms(self, model: int) -> int:
-        """The moment up to which a model owes rows: where a step closes with the newest row of any model."""
-        watermark_ms = int((self._newest_end_ms + self._lateness_ms)[self._newest_end_ms > -NEVER_MS].max())
-        step_ms = int(self._step_ms[model])
-        return (watermark_ms - int(self._lateness_ms[model])) // step_ms * step_ms
+    def end_ms(self, group: int) -> int:
+        """The moment up to which a group owes rows.
+
+        Each partition has an event time of its own. A step that the group's partition has not closed is not owed yet,
+        unless the partition is behind the others by more than the silence after which a group counts as dark.
+        """
+        code = self.index.model_of_group[group]
+        model = self.catalogue.models[code]
+        newest_ms = max(self._watermark_ms.values())
+        partition = int(self._partition[group]) if group < len(self._partition) else -1
+        own_ms = self._watermark_ms.get(partition, newest_ms)
+        watermark_ms = own_ms if newest_ms - own_ms <= model.max_gap * model.step_ms else newest_ms
+        return (watermark_ms - model.lateness_ms) // model.step_ms * model.step_ms
 
     def series(self) -> Iterator[tuple[int, int, Cells]]:
         """Codes of group and sensor with their cells, ascending; a sensor with many comes several times."""

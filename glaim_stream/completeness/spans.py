@@ -46,7 +46,7 @@ def spans_of(
         ):
             continue
         first_ms = begin_ms if first_ms == NEVER_MS else max(first_ms, begin_ms)
-        end_ms = file.end_ms(file.index.model_of_group[group])
+        end_ms = file.end_ms(group)
         end_ms = end_ms if until_ms is None else min(end_ms, until_ms)
         if first_ms < end_ms:
             yield GroupSpan(group, first_ms, end_ms)

@@ -132,7 +132,7 @@ class _Reading:
             for record in records:
                 messages += 1
                 try:
-                    newest_ms = self._file.add(record.value or b"", record.timestamp)
+                    newest_ms = self._file.add(record.value or b"", record.timestamp, part.partition)
                 except RecordError:
                     self._found.unread_rows += 1
                     continue

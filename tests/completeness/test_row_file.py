@@ -80,6 +80,18 @@ def test_a_model_owes_rows_only_behind_its_own_lateness(tmp_path: Path) -> None:
     assert [each.total["without_row"] for each in sums.values()] == [0, 0]
 
 
+@pytest.mark.parametrize(("hours_behind", "without_row"), [(1, 0), (48, 0), (49, 49)])
+def test_a_partition_that_is_a_little_behind_owes_nothing_yet(
+    tmp_path: Path, hours_behind: int, without_row: int
+) -> None:
+    """48 steps are the silence after which a group counts as dark."""
+    file = RowFile(tmp_path, catalogue())
+    file.add(message(*(Row("p1", step) for step in range(60))), START_MS, 0)
+    file.add(message(*(Row("p2", step) for step in range(60 - hours_behind))), START_MS, 1)
+    sums = sums_of(file)
+    assert [each.total["without_row"] for each in sums.values()] == [0, without_row]
+
+
 @pytest.mark.parametrize(
     ("days_before", "expected"),
     [(None, 6), (3, 24)],  # it was never there before its first row, or it was, three days before the range
