@@ -192,7 +192,7 @@ def _name(each: SensorDays) -> str:
 def _notes(report: Report, without_row: int) -> str:
     notes: Sequence[str] = report.notes
     if without_row:
-        notes = [*notes, f"{without_row:,} of the expected readings have no row at all"]
+        notes = [*notes, f"expected readings without any row: {without_row:,}"]
     if not notes:
         return ""
     return f"<section><h2>Notes</h2><ul>{''.join(f'<li>{shown(note)}</li>' for note in notes)}</ul></section>"

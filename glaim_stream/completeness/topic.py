@@ -233,15 +233,17 @@ def _notes(settings: Settings, request: Request, file: RowFile, found: _Read, ou
     output, late = settings.output_topic, settings.late_topic
     out = []
     if found.unread_rows:
-        out.append(f"{found.unread_rows:,} messages of {output} are not in the schema: their rows do not count")
+        out.append(
+            f"messages of {output} that are not in the schema, so their rows do not count: {found.unread_rows:,}"
+        )
     if found.unread_late:
-        out.append(f"{found.unread_late:,} letters of {late} cannot be read whole: more cells are late")
+        out.append(f"letters of {late} that cannot be read whole, so more cells are late: {found.unread_late:,}")
     if file.foreign:
-        out.append(f"{file.foreign:,} rows of groups or sensors that {settings.catalogue} does not name do not count")
+        out.append(f"rows of groups or sensors that {settings.catalogue} does not name, left out: {file.foreign:,}")
     if not found.late_topic:
         out.append(f"there is no topic {late} that this user may read: readings too late for their window do not count")
     if outside:
-        out.append(f"{outside:,} late cells lie outside of the time in which their group was expected")
+        out.append(f"late readings of times at which their group was not expected, left out: {outside:,}")
     if found.retained_ms is not None and (request.since_ms is None or found.retained_ms > request.since_ms):
         out.append(f"retention has removed rows before {text_of_ms(found.retained_ms)}: the report begins there")
     return out
