@@ -36,6 +36,8 @@ addEventListener("load", () => {{
   const shown = [...page.querySelectorAll("svg.panel")].map(each => each.getBoundingClientRect()).filter(b => b.width);
   document.getElementById("found").textContent = JSON.stringify({{
     page_width: page.documentElement.scrollWidth, beyond: beyond, smallest: sizes[0],
+    tags: [...new Set([...page.querySelectorAll("*")].map(each => each.tagName.toLowerCase()))],
+    text: page.body.innerText,
     panels: shown.map(box => [box.width, box.height])}});
 }});
 </script>
@@ -50,12 +52,16 @@ class Look:
     beyond: elements that reach beyond the right edge of the page or of the card that holds them.
     smallest: the smallest text, its size first.
     panels: width and height of the curves that are shown.
+    tags: names of the elements that are there.
+    text: what a reader sees.
     """
 
     page_width: float
     beyond: list[str]
     smallest: tuple[float, str]
     panels: list[tuple[float, float]]
+    tags: frozenset[str]
+    text: str
 
 
 def look(page: str, width: int, folder: Path) -> Look:
@@ -74,5 +80,6 @@ def look(page: str, width: int, folder: Path) -> Look:
     assert found, done.stderr[-2000:]
     measured = json.loads(html.unescape(found[1]))
     return Look(
-        measured["page_width"], measured["beyond"], tuple(measured["smallest"]), [tuple(b) for b in measured["panels"]]
-    )
+        measured["page_width"], measured["beyond"], tuple(measured["smallest"]),
+        [tuple(b) for b in measured["panels"]], frozenset(measured["tags"]), measured["text"],
+    )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.audit.keys import Ints
-from glaim_stream.audit.sorting import Place, Rows, SortedFile, count_below, place_of
+from glaim_stream.sorting import Place, Rows, SortedFile, count_below, place_of
 
 BY = ("group", "step")
 CHUNK_ROWS = 1 << 15  # of each table

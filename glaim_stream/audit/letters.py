@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from glaim_stream.audit.keys import Ints
 from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.audit.report import Finding, Offence
-from glaim_stream.audit.sorting import RUN_ROWS, Rows, SortedFile, count_below
 from glaim_stream.decode.dead_letters import HEADER_PREFIX, RECEIPT_HEADER, InputRecord, Reject, positions_of
 from glaim_stream.decode.readings import Readings
+from glaim_stream.sorting import RUN_ROWS, Rows, SortedFile, count_below
 
 _MAX_POSITIONS = 1 << 24  # readings of one record: far above what fits into one
 _MOST_WAITING = 1 << 14

@@ -30,7 +30,6 @@ from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.audit.outages import JudgedGroups, OutageEvent, Spoken, check_outages, expected_outages
 from glaim_stream.audit.output_rows import OutputRows
 from glaim_stream.audit.report import Finding, Findings, Offence
-from glaim_stream.audit.sorting import RUN_ROWS, Rows, SortedFile
 from glaim_stream.audit.step_set import StepSet
 from glaim_stream.audit.tables import (
     OUTAGE,
@@ -44,6 +43,7 @@ from glaim_stream.audit.tables import (
 from glaim_stream.audit.values import check_invented, check_presence, check_values
 from glaim_stream.decode.dead_letters import Reject
 from glaim_stream.decode.readings import Readings
+from glaim_stream.sorting import RUN_ROWS, Rows, SortedFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
 
 from aiokafka import TopicPartition
 
@@ -27,6 +26,7 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.ranges import reader
 from glaim_stream.models.contract import CONTRACT_FILE, read_contract
 from glaim_stream.settings import Settings
+from glaim_stream.sorting import temporary_folder
 from glaim_stream.times import text_of_ms
 from glaim_stream.windows.history import HORIZON
 
@@ -101,7 +101,7 @@ async def _audit(settings: Settings, request: Request, on_progress: Progress | N
         begins = await _begins(topics, request, columns, inputs, outputs, oldest)
         records = await _judged_records(topics, request, inputs, begins, input_ends)
 
-        folder = stack.enter_context(_temporary_folder(request.temp_folder))
+        folder = stack.enter_context(temporary_folder(request.temp_folder))
         letters = LetterFile(
             folder, settings.input_topic, {tp.partition: records[tp] for tp in inputs} if _dated(request) else None
         )
@@ -123,7 +123,7 @@ async def _audit(settings: Settings, request: Request, on_progress: Progress | N
                 number, begins[tp], input_ends[tp], whole, commits[tp], judged, records[tp],
                 at_partition(request.until_offset, number),
             )  # fmt: skip
-            with _temporary_folder(folder) as own:
+            with temporary_folder(folder) as own:
                 partition = PartitionAudit(given, columns, own, examples=request.examples)
                 groups_of[number] = set()
                 count = 0
@@ -241,16 +241,6 @@ def _require_something(total: Findings, request: Request, newest_ms: int | None)
     )
     found = "no readings" if newest_ms is None else f"readings up to {text_of_ms(newest_ms)}"
     raise SettingsError(f"expected readings whose time lies {stretch}, found {found}")
-
-
-@contextmanager
-def _temporary_folder(parent: Path | None) -> Iterator[Path]:
-    try:
-        folder = TemporaryDirectory(prefix="glaim-audit-", dir=parent)
-    except OSError as error:
-        raise SettingsError(f"expected a folder for temporary files in {parent or gettempdir()}: {error}") from error
-    with folder as name:
-        yield Path(name)
 
 
 def _model_columns(settings: Settings) -> ModelColumns:

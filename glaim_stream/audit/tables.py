@@ -11,8 +11,8 @@ from glaim_stream.audit.arrivals import Arrivals, arrivals_of
 from glaim_stream.audit.keys import Bools, Ints
 from glaim_stream.audit.model_columns import ModelColumns
 from glaim_stream.audit.output_rows import OutputRows
-from glaim_stream.audit.sorting import Rows
 from glaim_stream.decode.readings import Readings
+from glaim_stream.sorting import Rows
 
 READING = np.dtype(
     [

@@ -111,7 +111,7 @@ def _print(report: AuditReport) -> None:
 
     from glaim_stream.audit.report import PROBLEMS
     from glaim_stream.commands.console import result_console
-    from glaim_stream.dlq.printable import printable
+    from glaim_stream.printable import printable
 
     console = result_console()
     print(f"{report.input_topic} -> {report.output_topic}, consumer group {report.consumer_group}")

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import IO
 
 from rich.console import Console
 
@@ -15,12 +16,17 @@ _LINE_EVERY_S = 5.0
 
 def result_console() -> Console:
     """The console of results: as wide as the terminal, and wide without one."""
-    return plain_console(None if sys.stdout.isatty() else _FILE_COLUMNS)
+    return plain_console(file_width(sys.stdout))
 
 
-def plain_console(width: int | None) -> Console:
+def file_width(file: IO[str]) -> int | None:
+    """The width of what is printed to a file; None for that of the terminal."""
+    return None if file.isatty() else _FILE_COLUMNS
+
+
+def plain_console(width: int | None, file: IO[str] | None = None) -> Console:
     """A console that shows text as it is: a group may be named `pump-[/]` or `:warning:`."""
-    return Console(width=width, markup=False, emoji=False, highlight=False)
+    return Console(width=width, file=file, markup=False, emoji=False, highlight=False)
 
 
 @contextmanager

@@ -171,7 +171,7 @@ def _print_counts(topic: str, found: Survey) -> None:
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
-    from glaim_stream.dlq.printable import printable
+    from glaim_stream.printable import printable
     from glaim_stream.times import text_of_ms
 
     table = Table("cause", "partition", "letters", "readings", "came back", "requeued", "first written", "last written")
@@ -191,8 +191,8 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
 
     from glaim_stream.commands.console import result_console
     from glaim_stream.dlq.letters import Letter
-    from glaim_stream.dlq.printable import printable
     from glaim_stream.dlq.survey import read_letters
+    from glaim_stream.printable import printable
     from glaim_stream.times import text_of_ms
 
     table = Table("letter", "written", "cause", "group", "original", "detail")

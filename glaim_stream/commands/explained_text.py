@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from glaim_stream.catalogue import Model
-from glaim_stream.dlq.printable import printable
 from glaim_stream.explain.explained import Explained
+from glaim_stream.printable import printable
 from glaim_stream.times import text_of_ms
 from glaim_stream.vocabulary import METHODS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.commands.files import PIPE, content_of, opened
 from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.sources import DateOrder
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from glaim_stream.imputers.gaussian.form import ClosedForm
     from glaim_stream.tables.cells import Cells, Outcome
 
-PIPE = "-"
 EXIT_NOTHING_FILLED = 1  # the file has holes, and none of them could be filled
 
 
@@ -143,7 +142,7 @@ def fill_file(
     name = "standard input" if file == PIPE else Path(file).name
     user_file = open_file(
         name,
-        _content(file),
+        content_of(file),
         time=reading.time,
         timezone=reading.timezone,
         date_order=reading.date_order or "",
@@ -155,13 +154,13 @@ def fill_file(
     cells = cells_of(user_file)
     known = described(name, user_file.form, len(cells.times_ms), gzipped=user_file.gzipped)
     say(known)
-    with _progress() as progress, _training(minutes) as train:
+    with task_progress() as progress, _training(minutes) as train:
         outcome = fill_cells(
             cells, form=form, train=train, max_gap=max_gap, timezone=user_file.form.timezone,
             plausibility=plausibility, progress=progress,
         )  # fmt: skip
     compress = target.endswith(".gz") or (user_file.gzipped and target in (PIPE, file))
-    with _opened(target) as out:
+    with opened(target) as out:
         inserted = write(
             user_file, cells, outcome, out, flags=writing.flags, insert_rows=writing.insert_rows, compress=compress
         )
@@ -173,7 +172,7 @@ def fill_file(
         _write_flags(writing.flags_out, cells, outcome, user_file.form.moment)
         say([f"wrote {writing.flags_out}"])
     if writing.report is not None:
-        with _opened(str(writing.report)) as out:
+        with opened(str(writing.report)) as out:
             moment = user_file.form.moment if user_file.form.axis else None
             out.write(page(name, [*known, *lines], outcome, cells.holes, moment).encode())
         say([f"wrote {writing.report}"])
@@ -232,37 +231,6 @@ def _target(file: str, writing: WriteFlags) -> str:
     return target
 
 
-def _content(file: str) -> bytes:
-    from glaim_stream.errors import SettingsError
-
-    if file == PIPE:
-        return sys.stdin.buffer.read()
-    try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        raise SettingsError(f"{file} cannot be read: {error.strerror or error}") from error
-
-
-@contextmanager
-def _opened(target: str) -> Iterator[IO[bytes]]:
-    from glaim_stream.errors import SettingsError
-    from glaim_stream.tables.output_files import whole_file
-
-    if target != PIPE:
-        with whole_file(Path(target)) as file:
-            yield file
-        return
-    try:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        # What is left in the buffer would be written again when Python ends, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SettingsError(f"standard output cannot be written: {error.strerror or error}") from error
-
-
 def _model(folder: Path) -> ClosedForm:
     from glaim_stream.imputers.gaussian.form import ClosedForm
 
@@ -278,7 +246,7 @@ def _write_flags(path: Path, cells: Cells, outcome: Outcome, moment: Callable[[i
 
     from glaim_stream.tables.grid import NO_TIME
 
-    with _opened(str(path)) as out:
+    with opened(str(path)) as out:
         text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(("row", "time", "group", "sensor", "method", "value", "lower", "upper"))
@@ -303,7 +271,7 @@ def _write_flags(path: Path, cells: Cells, outcome: Outcome, moment: Callable[[i
 
 
 def _say(stream: IO[str]) -> Callable[[Sequence[str]], None]:
-    from glaim_stream.dlq.printable import printable
+    from glaim_stream.printable import printable
 
     def say(lines: Sequence[str]) -> None:
         for line in lines:
@@ -314,7 +282,7 @@ def _say(stream: IO[str]) -> Callable[[Sequence[str]], None]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], object]]:
+def task_progress() -> Iterator[Callable[[str, int, int], object]]:
     """Report work that takes long: a line that is overwritten on a terminal, else one every few seconds."""
     every_s = 0.2 if sys.stderr.isatty() else 5.0
     end = "\r" if sys.stderr.isatty() else "\n"

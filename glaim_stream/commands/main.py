@@ -25,14 +25,15 @@ from glaim_stream.commands import (
     models,
     produce,
     replay,
+    report,
     schema,
     settings,
     size,
     tail,
     worker,
 )
-from glaim_stream.dlq.printable import printable
 from glaim_stream.errors import GlaimError
+from glaim_stream.printable import printable
 
 _LINE_END = "\n"
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")  # the first takes precedence
@@ -97,6 +98,7 @@ app.command(context_settings=fit.PASSED_ON)(fit.fit)
 app.command()(learn.learn)
 app.command()(explain.explain)
 app.command()(audit.audit)
+app.command()(report.report)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(contract.app, name="contract")

@@ -91,10 +91,10 @@ def tail(
 
     Exit code 1 when --timeout ended it and no row had come.
     """
-    from glaim_stream.dlq.printable import printable
     from glaim_stream.errors import SettingsError
     from glaim_stream.kafka.tail import Filter, Start, follow
     from glaim_stream.output.row_files import RowFile
+    from glaim_stream.printable import printable
 
     if newest_only and out is None:
         raise SettingsError("--newest-only folds rows at the end and needs --out")
@@ -199,7 +199,7 @@ def _shown(table: pa.Table) -> pa.Table:
     """The table with its texts as a terminal may get them."""
     import pyarrow as pa
 
-    from glaim_stream.dlq.printable import printable
+    from glaim_stream.printable import printable
 
     for number, column in enumerate(table.schema):
         if pa.types.is_string(column.type):
@@ -246,7 +246,7 @@ class _TablePrinter:
     def __call__(self, table: pa.Table) -> None:
         from rich.table import Table
 
-        from glaim_stream.dlq.printable import printable
+        from glaim_stream.printable import printable
         from glaim_stream.times import text_of_ms
 
         shown = Table(box=None, show_header=self._first, padding=(0, 2, 0, 0), pad_edge=False)

@@ -12,7 +12,7 @@ from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.decode.arrow_streams import read_bounded
 from glaim_stream.decode.positions import shown
 from glaim_stream.dlq.letters import Letter
-from glaim_stream.dlq.printable import printable
+from glaim_stream.printable import printable
 from glaim_stream.times import text_of_ms
 
 _MAX_HEX_BYTES = 512

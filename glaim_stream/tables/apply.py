@@ -82,8 +82,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     method = np.where(by_line, line.method, method)
     method = np.where(by_form, np.where(fitted.by_form, fitted.methods, fitted.form_methods)[:, None], method)
     left = _reasons(holes & ~filled_cells, observed, short, longest, max_gap)
-    doubted = np.zeros(values.shape, np.bool_) if group.doubted is None else group.doubted
-    return FilledGroup(group.name, filled, lower, upper, method.astype(np.uint8), left, doubted)
+    return FilledGroup(group.name, filled, lower, upper, method.astype(np.uint8), left, group.doubts)
 
 
 def _times(scale: Doubles, width: Doubles) -> Doubles:

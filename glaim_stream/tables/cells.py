@@ -69,6 +69,23 @@ class Doubts:
 
 
 @dataclass(frozen=True)
+class Series:
+    """The readings of a table on even grids.
+
+    members: of each group, its rows in the table.
+    grids: of each group, through the times of its rows.
+    step: of each group int64 [rows of the table], the step of each of its rows, -1 elsewhere.
+    values: of each group float64 [sensors, steps], NaN where no row has a reading.
+    """
+
+    step_ms: int
+    members: tuple[Ints, ...]
+    grids: tuple[Grid, ...]
+    step: tuple[Ints, ...]
+    values: tuple[Doubles, ...]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A filled table.
 
@@ -126,19 +143,10 @@ def fill_cells(
         SettingsError: the table has no readings, its times show no grid, or the model is one of another step.
         ModelError: there are too few rows for a fit.
     """
-    if not any(np.isfinite(each.value).any() for each in cells.columns):
-        raise SettingsError(f"expected readings, found none in {len(cells.times_ms):,} rows")
-    members = _members(cells)
-    step_ms = step_of(_clocks(cells, members))
-    if form is not None and form.step_ms != step_ms:
-        raise SettingsError(f"the model has a step of {form.step_ms:,} ms, and the file one of {step_ms:,} ms")
-    grids = tuple(_grid(cells.times_ms[rows], step_ms) for rows in members)
-    step = [_steps(len(cells.times_ms), rows, grid) for rows, grid in zip(members, grids, strict=True)]
-    series = [np.full((len(cells.sensors), grid.steps), np.nan) for grid in grids]
-    for column in cells.columns:
-        for code, known in _by_group(column.group, np.isfinite(column.value)):
-            known = known[step[code][known] >= 0]
-            series[code][column.sensor[known], step[code][known]] = column.value[known]
+    found = series_of(cells)
+    if form is not None and form.step_ms != found.step_ms:
+        raise SettingsError(f"the model has a step of {form.step_ms:,} ms, and the file one of {found.step_ms:,} ms")
+    members, grids, step, series = found.members, found.grids, found.step, found.values
     groups = [
         Group(name, grid.times_ms, values) for name, grid, values in zip(cells.groups, grids, series, strict=True)
     ]
@@ -164,6 +172,30 @@ def fill_cells(
         columns, result, dict(methods), dict(left), sum(grid.empty for grid in grids), shared, unordered, grids,
         members, cells.sensors, cells.long, holes, _doubts(cells, columns),
     )  # fmt: skip
+
+
+def series_of(cells: Cells, *, step_ms: int | None = None) -> Series:
+    """Place the readings of a table in even series.
+
+    Args:
+        cells: of the table.
+        step_ms: distance of two steps; found from the times by default.
+
+    Raises:
+        SettingsError: the table has no readings, or its times show no grid.
+    """
+    if not any(np.isfinite(each.value).any() for each in cells.columns):
+        raise SettingsError(f"expected readings, found none in {len(cells.times_ms):,} rows")
+    members = _members(cells)
+    step_ms = step_ms or step_of(_clocks(cells, members))
+    grids = tuple(_grid(cells.times_ms[rows], step_ms) for rows in members)
+    step = tuple(_steps(len(cells.times_ms), rows, grid) for rows, grid in zip(members, grids, strict=True))
+    values = tuple(np.full((len(cells.sensors), grid.steps), np.nan) for grid in grids)
+    for column in cells.columns:
+        for code, known in _by_group(column.group, np.isfinite(column.value)):
+            known = known[step[code][known] >= 0]
+            values[code][column.sensor[known], step[code][known]] = column.value[known]
+    return Series(step_ms, members, grids, step, values)
 
 
 def new_rows(cells: Cells, outcome: Outcome) -> tuple[NewRows, Ints]:
@@ -250,7 +282,7 @@ def _steps(rows: int, members: Ints, grid: Grid) -> Ints:
 
 
 def _column(
-    column: ReadingColumn, step: list[Ints], series: list[Doubles], result: Result, left: Counter[str]
+    column: ReadingColumn, step: Sequence[Ints], series: Sequence[Doubles], result: Result, left: Counter[str]
 ) -> FilledColumn:
     rows = len(column.value)
     value, lower, upper = (np.full(rows, np.nan) for _ in range(3))

@@ -73,10 +73,14 @@ class Group:
     doubted: Bools | None = None
 
     @property
+    def doubts(self) -> Bools:
+        """Readings that are used for nothing, bool [C, N]."""
+        return np.zeros(self.values.shape, np.bool_) if self.doubted is None else self.doubted
+
+    @property
     def believed(self) -> Doubles:
         """The readings from which others are filled, float64 [C, N]; NaN elsewhere."""
-        values = usable(self.values)
-        return values if self.doubted is None else np.where(self.doubted, np.nan, values)
+        return np.where(self.doubts, np.nan, usable(self.values))
 
     def judged(self) -> Self:
         """Return the group with its doubtful readings marked; see `glaim_stream.windows.doubtful_series`."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from html import escape
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.tables.cells import Outcome
+from glaim_stream.tables.document import cards, document, shown
 from glaim_stream.tables.fill import FilledGroup
 from glaim_stream.tables.summary import gain_percent, method_name
 from glaim_stream.vocabulary import Method
 
-_CSS = Path(__file__).with_name("page.css")
 _WIDTH, _HEIGHT = 360, 150  # of a picture: as wide as a phone's text, so that its letters are as large
 _LEFT, _BOTTOM, _TOP, _RIGHT = 44, 18, 8, 6
 _STEPS = 96  # in a picture
@@ -38,45 +36,36 @@ def page(
         holes: number of them.
         moment: writes what stands for a time; by default day and minute.
     """
-    notes = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    notes = "".join(f"<li>{shown(line)}</li>" for line in lines)
     body = (
-        f"<header><p class=name>glaim-stream</p><h1>{escape(name)}, filled</h1></header>"
+        f"<header><p class=name>glaim-stream</p><h1>{shown(name)}, filled</h1></header>"
         f"{_numbers(outcome, holes)}<section><h2>Sensors</h2>{_table(outcome)}</section>"
         f"{_pictures(outcome, moment or _minute)}"
         f"<section><h2>What was found and done</h2><ul>{notes}</ul></section>"
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(name)}, filled</title><style>{_CSS.read_text()}</style></head>"
-        f"<body><main>{body}</main></body></html>\n"
-    )
+    return document(f"{name}, filled", body)
 
 
 def _numbers(outcome: Outcome, holes: int) -> str:
     filled = sum(outcome.filled.values())
     by = ", ".join(f"{count:,} by {method_name(method)}" for method, count in outcome.filled.items())
     left = sum(outcome.left.values())
-    cards = [
+    numbers = [
         (f"{filled:,}", f"of {holes:,} holes filled" + (f": {by}" if by else "")),
         (f"{left:,}", "cells left as they are" + "".join(f"; {count:,}: {why}" for why, count in outcome.left.items())),
     ]
     percent = gain_percent(outcome)
     if percent is not None:
-        cards.append((f"{-percent:+.0f} %", "error against interpolation, on readings that were hidden on purpose"))
+        numbers.append((f"{-percent:+.0f} %", "error against interpolation, on readings that were hidden on purpose"))
     if outcome.missing_rows and outcome.even:
-        cards.append((f"{outcome.missing_rows:,}", "steps have no row in the file"))
-    return (
-        '<section class="numbers">'
-        + "".join(f"<div><b>{number}</b><small>{escape(label)}</small></div>" for number, label in cards)
-        + "</section>"
-    )
+        numbers.append((f"{outcome.missing_rows:,}", "steps have no row in the file"))
+    return cards(numbers)
 
 
 def _table(outcome: Outcome) -> str:
     ours, line = outcome.result.expected_error, outcome.result.line_error
     rows = "".join(
-        f"<tr><td>{escape(sensor)}</td><td>{holes:,}</td><td>{filled:,}</td>"
+        f"<tr><td>{shown(sensor)}</td><td>{holes:,}</td><td>{filled:,}</td>"
         f"<td>{_error(ours.get(sensor))}</td><td>{_error(line.get(sensor))}</td></tr>"
         for sensor, (holes, filled) in outcome.sensor_holes.items()
     )
@@ -101,7 +90,7 @@ def _pictures(outcome: Outcome, moment: Callable[[int], str]) -> str:
         times = outcome.grids[group].times_ms[part]
         label = f"{filled.name}, " if len(outcome.result.groups) > 1 else ""
         figures.append(
-            f"<figure><figcaption>{escape(sensor)} <span>{escape(label + moment(int(times[0])))}</span></figcaption>"
+            f"<figure><figcaption>{shown(sensor)} <span>{shown(label + moment(int(times[0])))}</span></figcaption>"
             f"{_picture(filled, place, part, times, moment)}</figure>"
         )
     if not figures:
@@ -171,7 +160,7 @@ def _picture(
         marks.append(f'<text x="{_LEFT - 5}" y="{place_y + 4:.1f}" text-anchor="end">{_short(float(at))}</text>')
     for at, anchor in ((0, "start"), (len(value) - 1, "end")):
         marks.append(
-            f'<text x="{x[at]:.1f}" y="{_HEIGHT - 4}" text-anchor="{anchor}">{escape(moment(int(times[at])))}</text>'
+            f'<text x="{x[at]:.1f}" y="{_HEIGHT - 4}" text-anchor="{anchor}">{shown(moment(int(times[at])))}</text>'
         )
     for run in _runs(filled):
         bounded = run[np.isfinite(lower[run]) & np.isfinite(upper[run])]

@@ -171,6 +171,7 @@ def test_every_role_can_do_its_work(guarded: GuardedKafka, tmp_path: Path, deliv
         audited = call_command(as_role(guarded, role, tmp_path), "audit")
         assert "uthoriz" not in audited.stdout + audited.stderr
         assert "readings" in audited.stdout, audited.stderr
+        assert "pump-1" in call(as_role(guarded, role, tmp_path), "report")
     call(as_role(guarded, "glaim-operator", tmp_path), "dlq", "list")
     call(as_role(guarded, "glaim-operator", tmp_path), "dlq", "requeue", "--yes")
 

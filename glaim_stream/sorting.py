@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import numpy as np
@@ -159,3 +161,21 @@ def count_below(rows: Rows, place: Place, by: tuple[str, str]) -> int:
     start, stop = np.searchsorted(major, [place[0], place[0] + 1]).tolist()
     within: int = np.searchsorted(rows[by[1]][start:stop], place[1]).item()
     return int(start) + within
+
+
+@contextmanager
+def temporary_folder(parent: Path | None) -> Iterator[Path]:
+    """A folder for sorted files, removed at the end.
+
+    Args:
+        parent: the folder to make it in; None for the system's.
+
+    Raises:
+        SettingsError: there is no such folder, or it cannot be written.
+    """
+    try:
+        folder = TemporaryDirectory(prefix="glaim-", dir=parent)
+    except OSError as error:
+        raise SettingsError(f"expected a folder for temporary files in {parent or gettempdir()}: {error}") from error
+    with folder as name:
+        yield Path(name)
