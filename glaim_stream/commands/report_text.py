@@ -20,12 +20,16 @@ _SPACE = 2  # between columns
 _NAME = 18  # of a group or sensor in a narrow terminal, before it goes on in the next line
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def show(report: Report, out: IO[str], *, worst: int) -> None:
     """Print the sums of all sensors, and a line for each of the `worst` least complete ones."""
     total = summed(report.by_day)
     print(
         printable(
-            f"{report.title}: {report.groups:,} groups, {len(report.sensors):,} sensors, "
+            f"{report.title}: {_counted(report.groups, 'group')}, {_counted(len(report.sensors), 'sensor')}, "
             f"{stretch_text(report.begin_ms, report.end_ms, report.timezone)}"
         ),
         file=out,

@@ -26,9 +26,9 @@ def percent_text(part: float, whole: float) -> str:
 
 
 def duration_text(milliseconds: float) -> str:
-    """A duration in a unit of which it has at least two, in two or three digits."""
+    """A duration in a unit of which it has exactly one or at least two, in two or three digits."""
     for length, unit in _UNITS:
-        if abs(milliseconds) >= 2 * length:
+        if abs(milliseconds) == length or abs(milliseconds) >= 2 * length:
             return f"{milliseconds / length:.3g} {unit}"
     return f"{milliseconds:.3g} ms"
 

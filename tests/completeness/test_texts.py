@@ -19,7 +19,7 @@ def test_percentages(part: int, whole: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
-    [(250, "250 ms"), (2_500, "2.5 s"), (90_000, "90 s"), (3_600_000, "60 min"), (5_400_000, "90 min"),
+    [(250, "250 ms"), (2_500, "2.5 s"), (90_000, "90 s"), (3_600_000, "1 h"), (5_400_000, "90 min"),
      (90_000_000, "25 h"), (31 * 86_400_000, "31 d"), (-3_000, "-3 s")],
 )  # fmt: skip
 def test_durations(milliseconds: float, text: str) -> None:
