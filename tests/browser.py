@@ -84,8 +84,10 @@ class Browser:
         return json.loads(message)  # type: ignore[no-any-return]
 
     def open(self, address: str) -> None:
-        """Go to an address."""
+        """Go to an address, and wait for its document."""
+        self.run("window.before = true")
         self.call("Page.navigate", url=address)
+        self.until("(window.before === undefined || location.hash) && document.readyState !== 'loading'")
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page; promises are awaited."""

@@ -49,6 +49,15 @@ class _Watch:
     seen_s: float
     end_ms: int = 0  # end of the newest closed step
 
+    @property
+    def shown_to_ms(self) -> int:
+        """End of the newest step with a row, while rows follow the closed steps: these wait for their values first."""
+        if self.rows.newest_ms is None:
+            return self.end_ms
+        newest_ms = self.rows.newest_ms + int(self.head["step_ms"])
+        recent = self.end_ms - newest_ms < self.head["window"] // 2 * self.head["step_ms"]
+        return newest_ms if recent else self.end_ms
+
 
 @dataclass
 class Viewer:
@@ -163,7 +172,7 @@ class Board:
         head = {"group": viewer.group} if viewer.rows >= 0 else {**watch.head, "full": True}
         lines = watch.rows.since(viewer.rows)
         viewer.rows = watch.rows.known_to
-        text = json.dumps({**head, "end_ms": watch.end_ms})
+        text = json.dumps({**head, "end_ms": watch.shown_to_ms})
         return [("group", f'{text[:-1]}, "rows": [{",".join(lines)}]}}'.encode())]
 
     def _run(self) -> None:

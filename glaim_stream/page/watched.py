@@ -114,6 +114,11 @@ class WatchedGroup:
         found = self._rows.get((ts_ms, sensor, int(kind)))
         return None if found is None else list(json.loads(found[2]))
 
+    @property
+    def newest_ms(self) -> int | None:
+        """Start of the newest step with a row, None before the first row."""
+        return self._newest_ms
+
     def __len__(self) -> int:
         return len(self._rows)
 

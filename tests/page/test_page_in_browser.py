@@ -223,6 +223,9 @@ async def test_a_hidden_tab_holds_no_stream_and_a_cut_one_comes_back(tab: Tab) -
         await tab.run("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
         await it.send(readings(range(12, 13)))
         await tab.until("document.querySelector('#group-about').textContent.endsWith('00:00:12 UTC')")
+        await asyncio.to_thread(it.server.shutdown)
+        it.server.server_close()
+        await tab.until("document.querySelector('#health').textContent === 'no connection to the worker'")
 
 
 async def test_ten_thousand_groups_are_a_few_elements_and_short_frames(tab: Tab) -> None:

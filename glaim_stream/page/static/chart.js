@@ -166,7 +166,7 @@ export class Chart {
     pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
     pen.textBaseline = "middle";
     pen.textAlign = "left";
-    for (const value of ticks(low, high, 3)) {
+    for (const value of ticks(low, high, 2)) {
       const at = Math.round(y(value)) + 0.5;
       pen.beginPath();
       pen.moveTo(LEFT, at);
@@ -243,7 +243,7 @@ export class Chart {
   }
 
   describe() {
-    const newest = best(this.cells.get(this.window.endMs - this.window.head.step_ms));
+    const newest = best(this.cells.get(Math.max(...this.cells.keys())));
     this.now.textContent = has(newest) ? `${number(newest.value)}${isReading(newest) ? "" : " " + how(newest)}` : "–";
     const cell = this.cursor === null ? null : this.cells.get(this.cursor);
     this.line.textContent = this.cursor === null ? "" : `${moment(this.cursor)}  ${told(cell)}`;
@@ -305,8 +305,9 @@ function diamond(pen, x, y, size, colour) {
 }
 
 function ticks(low, high, wanted) {
-  const rough = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map(each => each * power).find(each => each >= rough) || rough;
+  const power = 10 ** Math.floor(Math.log10(high - low));
+  const lines = step => Math.floor(high / step) - Math.ceil(low / step) + 1;
+  const step = [5, 2, 1, 0.5, 0.2, 0.1].map(each => each * power).find(each => lines(each) >= wanted) || power / 10;
   const found = [];
   for (let at = Math.ceil(low / step) * step; at <= high && found.length < 9; at += step) found.push(at);
   return found;
