@@ -94,6 +94,12 @@ def create_pipeline(
     ), ladder
 
 
+def closed_forms_of(pipeline: Pipeline, ladder: Ladder) -> ClosedFormImputer | None:
+    """The imputer of the closed forms in a pipeline, an expert of the blend or a rung; None where there is none."""
+    found = [pipeline.form_expert.rung] if pipeline.form_expert is not None else ladder.rungs
+    return next((rung for rung in found if isinstance(rung, ClosedFormImputer)), None)
+
+
 def create_ladder(
     settings: Settings,
     contracts: Mapping[str, Contract],

@@ -6,6 +6,7 @@ in each direction.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import Literal
@@ -297,6 +298,34 @@ class Settings(BaseSettings):
         default=9464, ge=0, le=65535, description="HTTP port of /metrics and /health; 0 chooses a free port"
     )
     metrics_host: str = Field(default="0.0.0.0", description="address to listen on; scrapers run on other hosts")  # noqa: S104
+    page_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="HTTP port of the page that shows the groups while they are filled; none: no page; 0 chooses a "
+        "free port",
+    )
+    page_host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="address on which the page listens; beyond this machine it needs page_token or page_token_file, "
+        "and something in front of it that speaks TLS",
+    )
+    page_names: str = Field(
+        default="",
+        description="host names under which the page is opened, separated by commas, beside localhost and addresses; "
+        "a request by another name is refused, so that no web site can reach the page by a name of its own",
+    )
+    page_token: SecretStr | None = Field(
+        default=None,
+        description="token that a viewer of the page must know, at least 16 characters; page_token_file keeps it out "
+        "of the environment",
+    )
+    page_token_file: Path | None = Field(
+        default=None,
+        validate_default=True,
+        description="file with the page's token, instead of page_token; it is read at the start",
+    )
     timeliness_target_s: float = Field(
         default=10,
         gt=0,
@@ -381,6 +410,16 @@ class Settings(BaseSettings):
             raise ValueError("expected one of sasl_password and sasl_password_file")
         return file
 
+    @field_validator("page_token_file")
+    @classmethod
+    def _page_beyond_loopback_has_a_token(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        token, host = info.data.get("page_token"), info.data.get("page_host", "")
+        if file is not None and token is not None:
+            raise ValueError("expected one of page_token and page_token_file")
+        if info.data.get("page_port") is not None and file is None and token is None and not is_loopback(host):
+            raise ValueError(f"page_host {host} can be reached from other machines, so the page needs a token")
+        return file
+
     @property
     def kafka_tls_files(self) -> TlsFiles | None:
         """Files for TLS to Kafka; None for a protocol without TLS."""
@@ -435,6 +474,16 @@ class Settings(BaseSettings):
     def topics(self) -> tuple[str, ...]:
         """All topics that a worker reads or writes, the input first."""
         return (self.input_topic, self.output_topic, self.dlq_topic, self.late_topic, self.outage_topic)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a listener on this address can be reached from its own machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def read_settings(**overrides: object) -> Settings:

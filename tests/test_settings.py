@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from pydantic import SecretStr
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.settings import Settings, read_settings
@@ -72,3 +75,21 @@ def test_every_setting_has_a_description_unless_its_name_suffices() -> None:
     }  # fmt: skip
     undescribed = {name for name, field in Settings.model_fields.items() if not field.description}
     assert undescribed <= self_explanatory
+
+
+def test_a_page_beyond_this_machine_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().page_port is None, "off by default"
+    for host in ("127.0.0.1", "::1", "localhost", "127.8.0.1"):
+        assert Settings(page_port=0, page_host=host).page_token is None
+    monkeypatch.setenv("GLAIM_PAGE_PORT", "9465")
+    for host in ("0.0.0.0", "::", "10.0.0.7", "plant.example"):  # the last may resolve to anything
+        with pytest.raises(SettingsError, match=r"GLAIM_PAGE_TOKEN_FILE: .*reached from other machines"):
+            read_settings(page_host=host)
+        assert read_settings(page_host=host, page_token="0123456789abcdef").page_host == host
+        assert read_settings(page_host=host, page_token_file=Path("token")).page_host == host
+    with pytest.raises(SettingsError, match="one of page_token and page_token_file"):
+        read_settings(page_token="0123456789abcdef", page_token_file=Path("token"))
+
+
+def test_the_pages_token_is_not_shown() -> None:
+    assert "0123456789abcdef" not in repr(Settings(page_port=1, page_token=SecretStr("0123456789abcdef")))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.cache import CHECKOUT
+from deploy.demo.open_page import has_screen
 from deploy.demo.scenario import BEIJING_FILE
 
 _EPILOG = f"""\
@@ -33,6 +35,7 @@ class Options:
     out: Path
     model_repository: Path
     data: Path | None
+    open: bool
 
 
 def parse(arguments: list[str] | None = None) -> Options:
@@ -70,6 +73,12 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument("--out", type=Path, default=Path("demo-output"), help="default: %(default)s")
     parser.add_argument(
         "--model-repository", type=Path, default=CHECKOUT / "model_repo", help="default: model_repo of the checkout"
+    )
+    parser.add_argument(
+        "--open",
+        action=argparse.BooleanOptionalAction,
+        default=has_screen(os.environ) and sys.stdout.isatty(),
+        help="open the worker's page in a browser while it streams (default: where a terminal and a screen are there)",
     )
     given = parser.parse_args(arguments)
     for name, low, high in (("hours", 1, 24 * 365), ("groups", 1, 1000), ("speed", 0, 1e9)):

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from deploy.demo import measure
 from deploy.demo.grid import holes_by_method
+from deploy.demo.open_page import open_page
 from deploy.demo.options import Options
 from deploy.demo.report import write_report
 from deploy.demo.scenario import BEIJING_FILE, Scenario, beijing, plant
@@ -72,6 +73,9 @@ def run(options: Options, screen: Screen, command: str) -> Summary:
         for note in stage.notes:
             screen.warn(note)
         settings = stage.settings
+        screen.info(f"watch it live: {stage.page}")
+        if options.open:
+            open_page(stage.page)
         with Watcher(settings) as watcher:
             screen.phase("streaming")
             with _counting(screen, watcher.seen, len(visible)) as on_progress:

@@ -154,6 +154,10 @@ class ModelScores:
                 self._experts.learn(weights, *key, errors[probe], (of_leader[count:], leader[count:]))
         return of_hole, of_probe
 
+    def table(self) -> Doubles:
+        """The experts' weights after the newest step seen, [sensors, ages, places, experts]."""
+        return self.weights(self._next).table()
+
     def latest(self, cells: Answers) -> Doubles:
         """The experts' weights of cells that are filled after the newest step seen, whatever their own steps."""
         self._begin_if_other(cells)

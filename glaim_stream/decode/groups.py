@@ -68,6 +68,10 @@ class GroupIndex:
         """
         return self._group_code[name]
 
+    def known(self, name: str) -> int | None:
+        """Code of a group that has one; no other gets one."""
+        return self._group_code.get(name)
+
     def groups(self, names: Sequence[str | None]) -> Codes:
         """`group` of each name, int64 [n]; NO_GROUP for None. Known names are looked up without Python code."""
         return np.fromiter(map(self._group_code.__getitem__, names), np.int64, len(names))

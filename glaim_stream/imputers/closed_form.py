@@ -132,6 +132,11 @@ class ClosedFormImputer:
                 raise ImputerAbsent(f"no closed form of model {windows.model}")
             return await asyncio.to_thread(_imputed, watched.form, windows)
 
+    def form_of(self, model: str) -> ClosedForm | None:
+        """The closed form of a model that is in use, None where it has none."""
+        watched = self._watched.get(model)
+        return None if watched is None else watched.form
+
     def require_forms(self) -> None:
         """Require a closed form of every model.
 

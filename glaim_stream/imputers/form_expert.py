@@ -25,7 +25,7 @@ class FormExpert:
             rung: answers with method GAUSSIAN.
             on_failure: called with the names of the rung and of the model of every batch that it could not answer.
         """
-        self._rung, self._on_failure = rung, on_failure
+        self.rung, self._on_failure = rung, on_failure
         self.name = rung.name
 
     async def answer(self, windows: Windows) -> Imputed | None:
@@ -34,7 +34,7 @@ class FormExpert:
         A failure is an answer without values, because the number of experts must not follow from it.
         """
         try:
-            found = await self._rung.impute(windows)
+            found = await self.rung.impute(windows)
         except ImputerAbsent:
             return None
         except ImputerError as error:

@@ -107,6 +107,11 @@ class PartitionEngine:
         self._origin = Origin(-1, 0)
         self._queries: set[Query] = set()
 
+    @property
+    def scores(self) -> Scores:
+        """Of the windows at hand."""
+        return self._scores
+
     def drop_windows(self) -> None:
         """Forget windows and scores, so that the next batch restores them."""
         self.windows, self._scores = None, self._pipeline.scores()

@@ -106,6 +106,11 @@ class PartitionWindows:
         self._clock_closes = ClockCloses()
 
     @property
+    def models(self) -> Sequence[ModelWindows]:
+        """The windows of each model, in the order of the catalogue."""
+        return self._models
+
+    @property
     def rebuilding(self) -> bool:
         """Whether the rows of closing steps were published before, so that none are made; initially False."""
         return any(windows.rebuilding for windows in self._models)

@@ -69,16 +69,8 @@ def _upgraded(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) ->
     count = cells.shape[1]
     if count == 0:
         return None
-    assert rings.closable is not None
     (ends, rows), window = _unique(step + rules.revise_after, row)
-    steps = ends[:, None] + np.arange(1 - rules.window, 1)
-    held = steps >= rings.closable - rules.window
-    slots = rings.slots(steps)
-    observed = (rings.observed[rows[:, None], :, slots] & held[:, :, None]).transpose(0, 2, 1)
-    values = rings.values[rows[:, None], :, slots].transpose(0, 2, 1)
-    values, observed = np.where(observed, values, 0.0), np.ascontiguousarray(observed)
-    if rules.plausibility is not None:
-        values, observed = rules.plausibility.sound(values, observed)
+    values, observed = past_windows(rings, rules, ends, rows)
     return Closed(
         rules.model_index,
         cells[0].astype(np.int32),
@@ -97,6 +89,25 @@ def _upgraded(cells: Ints, row: Ints, step: Ints, rings: Rings, rules: Rules) ->
         values,
         observed,
     )
+
+
+def past_windows(rings: Rings, rules: Rules, ends: Ints, rows: Ints) -> tuple[NDArray[np.float64], Bools]:
+    """The windows of rows [w] that ended at closed steps [w], as far as they are held, without doubted readings.
+
+    Returns:
+        Values, 0 where not observed, and observed cells, each [w, C, window]. Steps that have gone count as not
+        observed.
+    """
+    assert rings.closable is not None
+    steps = ends[:, None] + np.arange(1 - rules.window, 1)
+    held = steps >= rings.closable - rules.window
+    slots = rings.slots(steps)
+    observed = (rings.observed[rows[:, None], :, slots] & held[:, :, None]).transpose(0, 2, 1)
+    values = rings.values[rows[:, None], :, slots].transpose(0, 2, 1)
+    values, observed = np.where(observed, values, 0.0), np.ascontiguousarray(observed)
+    if rules.plausibility is not None:
+        values, observed = rules.plausibility.sound(values, observed)
+    return values, observed
 
 
 def _unique(ends: Ints, rows: Ints) -> tuple[Ints, Ints]:

@@ -13,13 +13,14 @@ from faust.exceptions import NotReady
 from faust.types import TP
 
 from glaim_stream import metrics
-from glaim_stream.build import ServedRung, create_pipeline
+from glaim_stream.build import ServedRung, closed_forms_of, create_pipeline
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.kafka.left_open import end_open_transactions
 from glaim_stream.kafka.publish import KafkaPublisher
 from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.kafka.unreadable import read_every_record
+from glaim_stream.page.page import Page
 from glaim_stream.settings import Settings
 from glaim_stream.worker.batches import Batch, BatchSchema
 from glaim_stream.worker.expiry import show_expiry
@@ -53,13 +54,16 @@ class WorkerApp(faust.App):
         """Create nothing: Faust's directories, by default below the working directory, are for tables on disk."""
 
 
-def create_app(settings: Settings, health: Health | None = None, catalogue: Catalogue | None = None) -> faust.App:
+def create_app(
+    settings: Settings, health: Health | None = None, catalogue: Catalogue | None = None, page: Page | None = None
+) -> faust.App:
     """Build the worker.
 
     Args:
         settings: of the worker.
         health: records the worker's state for the health pages; None where there are no pages.
         catalogue: the settings' one, where it has been read already.
+        page: shows the worker; None where there is no page.
 
     Raises:
         GlaimError: the settings, the catalogue or a contract cannot be used; nothing has been started.
@@ -118,6 +122,7 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
                 timeliness_target_s=settings.timeliness_target_s,
                 on_crash=crash,
                 confirm=partial(confirm, tp, recently=True),
+                on_published=None if page is None else page.recent.add,
             )
         return workers[tp]
 
@@ -199,6 +204,19 @@ def create_app(settings: Settings, health: Health | None = None, catalogue: Cata
             return max((each for each in found if each is not None), default=None)
 
         await learn_live(settings, pipeline.catalogue, newest_ms)
+
+    if page is not None:
+        shown = page
+        shown.show(
+            pipeline,
+            lambda: {tp.partition: worker.engine for tp, worker in workers.items()},
+            lambda: health.document,
+            closed_forms_of(pipeline, ladder),
+        )
+
+        @app.task  # type: ignore[untyped-decorator]
+        async def show_page() -> None:
+            shown.runs_in(asyncio.get_running_loop())
 
     @app.task  # type: ignore[untyped-decorator]
     async def lost() -> None:

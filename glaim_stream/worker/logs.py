@@ -45,13 +45,14 @@ def services_as_libraries(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("[^") or logging.getLogger("mode").isEnabledFor(record.levelno)
 
 
-def opening_lines(settings: Settings, catalogue: Catalogue, port: int) -> list[str]:
-    """The five lines with which a worker's log begins: what it is, reads, writes, fills with, and where to look.
+def opening_lines(settings: Settings, catalogue: Catalogue, port: int, page: str | None = None) -> list[str]:
+    """The lines with which a worker's log begins: what it is, reads, writes, fills with, and where to look.
 
     Args:
         settings: of the worker.
         catalogue: its models.
         port: of the pages.
+        page: address of the page that shows the groups, None where there is none.
     """
     models = listed([f"{model.name} ({len(model.sensors)} sensors)" for model in catalogue.models])
     used = {
@@ -70,6 +71,7 @@ def opening_lines(settings: Settings, catalogue: Catalogue, port: int) -> list[s
         f"delivery: {'exactly once, for readers of committed records' if once else 'at least once'}; commits every "
         f"{settings.commit_interval_s:g} s",
         f"pages: http://{settings.metrics_host}:{port}/metrics and /health; log level {settings.log_level}",
+        *([] if page is None else [f"page: {page} shows the groups while they are filled"]),
     ]
 
 

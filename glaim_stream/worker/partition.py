@@ -65,6 +65,7 @@ class PartitionWorker:
         on_crash: Callable[[BaseException], None] = lambda error: None,
         confirm: Callable[[], Awaitable[bool | None]] = _always,
         now_ms: Callable[[], int] = steady_ms,
+        on_published: Callable[[Sequence[Output]], None] | None = None,
     ) -> None:
         """Start the tasks.
 
@@ -80,7 +81,9 @@ class PartitionWorker:
             confirm: whether a broker says that the partition is still ours; None when no broker answers. The wall
                 clock closes no step without it.
             now_ms: wall time without its jumps, epoch milliseconds.
+            on_published: called with outputs that the broker has acknowledged; it must only take note of them.
         """
+        self._on_published = on_published
         self._topic, self._partition = topic, partition
         self._pipeline, self._outlet, self._confirm = pipeline, outlet, confirm
         self._now_ms = now_ms
@@ -102,6 +105,11 @@ class PartitionWorker:
         self._on_crash = on_crash
         self._task = asyncio.create_task(self._run())
         self._task.add_done_callback(self._report_crash)
+
+    @property
+    def engine(self) -> PartitionEngine:
+        """Its windows and scores, to be read in the event loop alone."""
+        return self._engine
 
     @property
     def rebuilding(self) -> bool:
@@ -278,6 +286,8 @@ class PartitionWorker:
             commits = [applied.commit for applied in together if applied.commit is not None]
             if outputs:
                 await self._outlet.publish(outputs, commits[-1] if commits else None)
+                if self._on_published is not None:
+                    self._on_published(outputs)
             self._count_rows(together, outputs)
             for applied in together:
                 self._answer(applied)

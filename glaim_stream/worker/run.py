@@ -14,6 +14,7 @@ from glaim_stream.catalogue import read_catalogue
 from glaim_stream.check.broker import notable_topics
 from glaim_stream.check.transactions import require_transactions
 from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.page.page import page_of
 from glaim_stream.settings import Settings, read_settings
 from glaim_stream.windows.history import history_ms
 from glaim_stream.worker.app import create_app
@@ -102,14 +103,16 @@ def _prepared(settings: Settings) -> faust.App:
     try:
         health = Health(silence_s=settings.loop_silence_s)
         catalogue = read_catalogue(settings.catalogue)
-        app = create_app(settings, health, catalogue)
+        page = page_of(settings)
+        app = create_app(settings, health, catalogue, page)
         port = serve_pages(health, settings.metrics_host, settings.metrics_port)
+        address = None if page is None else page.open()
         ensure_topics(settings)
         require_transactions(settings)
         health.topics_are_there()
         history = history_ms(catalogue, scored=settings.scored, judged=settings.judged)
         warnings = [str(finding) for finding in notable_topics(settings, history)]
-        opening = opening_lines(settings, catalogue, port)
+        opening = opening_lines(settings, catalogue, port, address)
         # Also for Faust's own command. It logs them, because there are no handlers yet.
         app.conf.Worker = partial(WatchedWorker, watch, settings.log_level, opening, warnings)
     except BaseException:

@@ -220,6 +220,10 @@ _CHANGES: dict[str, Values] = {
         "worker": {"imputer": "local", "image": {"repository": "glaim-stream/training"}},
     },
     "no model": {"triton": {"enabled": False}, "worker": {"imputer": "interpolation"}},
+    "the page": {
+        "page": {"enabled": True, "existingSecret": "page", "tokenKey": "viewers", "names": ["plant.example", "page"]},
+        "networkPolicy": {"pageFrom": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
+    },
     "settings of every object": {
         "commonLabels": {"cost-centre": "4711", "app.kubernetes.io/name": "not ours"},
         "commonAnnotations": {"owner": "plant@example.org", "helm.sh/hook-output-log-policy": "not ours"},

@@ -26,7 +26,9 @@ def test_ports_and_probes_match_the_metrics_port_of_the_worker(chart: Chart, nam
     objects = chart.render(MATRIX[name], APIS.get(name, ()))
     container = worker_pod(objects)["spec"]["containers"][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"metrics": int(environment(container)["GLAIM_METRICS_PORT"]["value"])}
+    given = environment(container)
+    assert ports.pop("page", None) == (int(given["GLAIM_PAGE_PORT"]["value"]) if "GLAIM_PAGE_PORT" in given else None)
+    assert ports == {"metrics": int(given["GLAIM_METRICS_PORT"]["value"])}
     pages = {probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")}
     assert pages == {
         "startupProbe": "/health/started",
@@ -34,8 +36,8 @@ def test_ports_and_probes_match_the_metrics_port_of_the_worker(chart: Chart, nam
         "readinessProbe": "/health/ready",
     }
     assert {container[probe]["httpGet"]["port"] for probe in pages} == {"metrics"}
-    (service_port,) = of_kind(objects, "Service", "worker")["spec"]["ports"]
-    assert (service_port["targetPort"], service_port["port"]) == ("metrics", ports["metrics"])
+    served = {port["targetPort"]: port["port"] for port in of_kind(objects, "Service", "worker")["spec"]["ports"]}
+    assert served == {port["name"]: port["containerPort"] for port in container["ports"]}
 
 
 def test_new_image_or_catalogue_changes_the_pods_but_not_the_selectors(chart: Chart) -> None:

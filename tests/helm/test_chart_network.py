@@ -43,6 +43,15 @@ def test_workers_can_connect_to_the_port_of_an_external_triton(chart: Chart) -> 
     assert ports(policy(chart.render(values), "worker")["egress"]) == {53, 5353, 9092, 18001}
 
 
+def test_viewers_reach_the_page_and_nothing_else(chart: Chart) -> None:
+    assert ports(policy(chart.render(SMALLEST), "worker")["ingress"]) == {9464}
+    shown = MATRIX["the page"]
+    rules = [rule for rule in policy(chart.render(shown), "worker")["ingress"] if 9465 in ports([rule])]
+    assert [(ports([rule]), rule["from"]) for rule in rules] == [({9465}, shown["networkPolicy"]["pageFrom"])]
+    hidden = chart.render(merged(shown, {"networkPolicy": {"pageFrom": []}}))
+    assert ports(policy(hidden, "worker")["ingress"]) == {9464}, "an empty list of peers would admit everybody"
+
+
 def test_triton_has_no_egress_and_admits_only_workers_and_tests(chart: Chart) -> None:
     spec = policy(chart.render(SMALLEST), "triton")
     assert "egress" not in spec

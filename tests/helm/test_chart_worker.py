@@ -60,8 +60,10 @@ def test_every_variable_is_a_setting_of_the_worker(chart: Chart, name: str, monk
 def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> None:
     names = set(variables_of(chart.render(merged(MATRIX["mutual TLS"], SECURED))))
     names |= set(variables_of(chart.render(ALL_SECURED_BY_TOKEN)))
-    # A password is a file in the chart, which is read again when it changes.
-    missing = {f"GLAIM_{field.upper()}" for field in Settings.model_fields} - names - {"GLAIM_SASL_PASSWORD"}
+    names |= set(variables_of(chart.render(MATRIX["the page"])))
+    # Secrets are files in the chart.
+    secrets = {"GLAIM_SASL_PASSWORD", "GLAIM_PAGE_TOKEN"}
+    missing = {f"GLAIM_{field.upper()}" for field in Settings.model_fields} - names - secrets
     assert not missing, "give it a value in values.yaml and a line in _environment.tpl"
 
 
@@ -95,6 +97,16 @@ def test_values_reach_the_worker(chart: Chart, monkeypatch: pytest.MonkeyPatch) 
     assert variables["GLAIM_SASL_USERNAME"]["valueFrom"] == {"secretKeyRef": {"name": "kafka-login", "key": "username"}}
     assert secret_of(objects, variables["GLAIM_SASL_PASSWORD_FILE"]["value"]) == ("kafka-login", "password")
     assert variables["GLAIM_INSTANCE_ID"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def test_the_page_needs_a_token_in_the_cluster(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert from_pod(chart.render(SMALLEST), monkeypatch).page_port is None, "off by default"
+    objects = chart.render(MATRIX["the page"])
+    settings = from_pod(objects, monkeypatch)
+    assert (settings.page_port, settings.page_host, settings.page_names) == (9465, "0.0.0.0", "plant.example,page")
+    assert secret_of(objects, str(settings.page_token_file)) == ("page", "viewers")
+    ports = worker_pod(objects)["spec"]["containers"][0]["ports"]
+    assert {"name": "page", "containerPort": 9465, "protocol": "TCP"} in ports
 
 
 def test_secrets_for_triton_and_a_token_for_kafka_are_files_of_the_worker(chart: Chart) -> None:

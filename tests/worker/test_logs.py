@@ -154,6 +154,8 @@ def test_the_log_opens_with_what_an_operator_needs() -> None:
     assert models == "models: pump (2 sensors) of groups.yaml; imputed by Triton at gpu:8001"
     assert delivery == "delivery: at least once; commits every 0.5 s"
     assert pages == "pages: http://127.0.0.1:9464/metrics and /health; log level info"
+    paged = opening_lines(settings, catalogue, 9464, "http://127.0.0.1:9465/")
+    assert paged[5:] == ["page: http://127.0.0.1:9465/ shows the groups while they are filled"]
     exact = opening_lines(
         settings.model_copy(update={"delivery": "exactly_once", "imputer": "last_value"}), catalogue, 1
     )

@@ -83,6 +83,20 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.worker.logLevel }}
 {{- end }}
 
+{{/* The page, of the workers alone. */}}
+{{- define "glaim-stream.page.env" -}}
+{{- if .Values.page.enabled }}
+- name: GLAIM_PAGE_PORT
+  value: {{ .Values.page.port | int64 | quote }}
+- name: GLAIM_PAGE_HOST
+  value: {{ .Values.metrics.host | quote }}
+- name: GLAIM_PAGE_NAMES
+  value: {{ join "," .Values.page.names | quote }}
+- name: GLAIM_PAGE_TOKEN_FILE
+  value: /etc/glaim/page/token
+{{- end }}
+{{- end }}
+
 {{/* Catalogue, contracts and imputer. */}}
 {{- define "glaim-stream.model.env" -}}
 - name: GLAIM_CATALOGUE

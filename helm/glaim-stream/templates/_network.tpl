@@ -92,6 +92,15 @@ credentials come from endpoints on the node.
 {{- end -}}
 {{- end }}
 
+{{/* Viewers of the page. Without peers there is no rule, as for scrapes. */}}
+{{- define "glaim-stream.ingress.page" -}}
+{{- if and .Values.page.enabled .Values.networkPolicy.pageFrom -}}
+- ports:
+    - {port: {{ .Values.page.port | int64 }}, protocol: TCP}
+  from: {{- toYaml .Values.networkPolicy.pageFrom | nindent 4 }}
+{{- end -}}
+{{- end }}
+
 {{/*
 A NetworkPolicy. "root" is $, "component" its name; "ingress" and "egress" are YAML text. An empty one denies all
 traffic.

@@ -5,7 +5,7 @@ sentence per problem and line, and nothing else; its name must be in the list be
 */}}
 {{- define "glaim-stream.validate" -}}
 {{- $problems := list -}}
-{{- range list "images" "availability" "kafka" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
+{{- range list "images" "availability" "kafka" "page" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
 {{- range splitList "\n" (include (printf "glaim-stream.validate.%s" .) $) -}}
 {{- with trim . }}{{ $problems = append $problems (printf "- %s" .) }}{{ end -}}
 {{- end -}}
@@ -66,6 +66,20 @@ kafka.tls.existingSecret is set but kafka.tls.enabled is false: enable it, or re
 {{- end }}
 {{- if and .tls.clientCertificate.existingSecret (not .tls.enabled) }}
 kafka.tls.clientCertificate.existingSecret is set but kafka.tls.enabled is false: enable it, or remove the Secret.
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "glaim-stream.validate.page" -}}
+{{- with .Values.page }}
+{{- if and .enabled (not .existingSecret) }}
+page.existingSecret is required if page.enabled is true: the name of a Secret with a token of at least 16 characters, for which the page asks.
+{{- end }}
+{{- if and .existingSecret (not .enabled) }}
+page.existingSecret is set but page.enabled is false: enable it, or remove the Secret.
+{{- end }}
+{{- if eq (int64 .port) (int64 $.Values.metrics.port) }}
+page.port and metrics.port are both {{ int64 .port }}: choose another port for one of them.
 {{- end }}
 {{- end }}
 {{- end }}

@@ -1,0 +1,76 @@
+"""The page of one worker: what it keeps while the worker runs, and how it is started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from glaim_stream.connections.secret_files import secret_file
+from glaim_stream.imputers.closed_form import ClosedFormImputer
+from glaim_stream.page.access import Access
+from glaim_stream.page.board import Board
+from glaim_stream.page.recent import RecentMessages
+from glaim_stream.page.server import PageServer
+from glaim_stream.page.sources import Sources
+from glaim_stream.pipeline.engine import PartitionEngine
+from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.settings import Settings
+
+
+class Page:
+    """A page that is served once `open` is called."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Read what the page needs of the settings.
+
+        Raises:
+            SettingsError: the token cannot be used.
+        """
+        self._host, self._port = settings.page_host, settings.page_port or 0
+        self._access = Access(_token(settings), settings.page_names.split(","))
+        self.recent = RecentMessages()
+        self._sources: Sources | None = None
+
+    def show(
+        self,
+        pipeline: Pipeline,
+        engines: Callable[[], Mapping[int, PartitionEngine]],
+        health: Callable[[], dict[str, Any]],
+        forms: ClosedFormImputer | None,
+    ) -> None:
+        """Set what it shows; see Sources."""
+        self._sources = Sources(pipeline, engines, self.recent, health, forms)
+
+    def runs_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Set the event loop, once it runs."""
+        assert self._sources is not None
+        self._sources.loop = loop
+
+    def open(self) -> str:
+        """Start serving; return the address.
+
+        Raises:
+            SettingsError: it cannot listen on the address.
+        """
+        assert self._sources is not None
+        board = Board(self._sources)
+        server = PageServer(board, self._access, self._host, self._port)
+        board.start()
+        server.start()
+        return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{server.port}/"
+
+
+def page_of(settings: Settings) -> Page | None:
+    """The page that the settings ask for, None where they ask for none.
+
+    Raises:
+        SettingsError: its token cannot be used.
+    """
+    return None if settings.page_port is None else Page(settings)
+
+
+def _token(settings: Settings) -> str | None:
+    if settings.page_token_file is not None:
+        return secret_file(settings.page_token_file).text()
+    return None if settings.page_token is None else settings.page_token.get_secret_value()

@@ -1,0 +1,72 @@
+"""The newest published messages, which the page decodes when somebody looks at a group.
+
+The worker's part is one append for each message that the broker has acknowledged: the bytes exist already, and only
+keeping them costs. What a page shows of a group's rows is therefore what was published, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from glaim_stream.output.messages import Output
+
+MOST_BYTES = 2_000_000  # some 130,000 rows
+_MOST_OUTAGES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A message of rows that the broker has acknowledged; numbers ascend."""
+
+    number: int
+    partition: int
+    value: bytes
+
+
+class RecentMessages:
+    """The newest messages of a worker, up to a number of bytes. The event loop adds, another thread reads."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._messages: deque[Published] = deque()
+        self._bytes = 0
+        self._number = 0
+        self._outages: deque[bytes] = deque(maxlen=_MOST_OUTAGES)
+        self._lock = Lock()
+
+    def add(self, outputs: Sequence[Output]) -> None:
+        """Keep the messages of outputs that were acknowledged, and forget the oldest ones beyond the limit."""
+        with self._lock:
+            for output in outputs:
+                self._outages.extend(each.value for each in output.announcements)
+                for message in output.messages:
+                    self._number += 1
+                    self._messages.append(Published(self._number, output.partition, message.value))
+                    self._bytes += len(message.value)
+            while self._bytes > self._most_bytes and len(self._messages) > 1:
+                self._bytes -= len(self._messages.popleft().value)
+
+    def since(self, number: int, partitions: Collection[int]) -> list[Published]:
+        """The kept messages of some partitions with a higher number, the oldest first."""
+        found: list[Published] = []
+        with self._lock:
+            for message in reversed(self._messages):
+                if message.number <= number:
+                    break
+                if message.partition in partitions:
+                    found.append(message)
+        return found[::-1]
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest message; 0 before the first."""
+        return self._number
+
+    @property
+    def outages(self) -> list[bytes]:
+        """The newest messages for the outage topic, the newest last."""
+        with self._lock:
+            return list(self._outages)

@@ -1,0 +1,110 @@
+// Accuracy, weights of the experts, and versions of a group's model.
+
+import { number } from "./chart.js";
+
+const EXPERTS = ["model", "gaussian", "baseline"];
+const FEWEST = 20; // hidden readings of a sensor, below which its error says little
+
+export class ModelPanel {
+  constructor() {
+    this.place = "first";
+    this.event = null;
+    for (const place of ["first", "final"]) {
+      document.getElementById(`show-${place}`).addEventListener("click", () => {
+        this.place = place;
+        for (const each of ["first", "final"])
+          document.getElementById(`show-${each}`).setAttribute("aria-pressed", String(each === place));
+        this.draw();
+      });
+    }
+  }
+
+  set(event) {
+    this.event = event;
+    this.draw();
+  }
+
+  draw() {
+    const event = this.event;
+    if (!event) return;
+    const errors = event.errors[this.place], weights = event.weights;
+    document.getElementById("model-about").textContent = event.model;
+    const figures = [];
+    if (event.coverage !== null) figures.push(["inside the 90 % band", percent(event.coverage)]);
+    const gain = this.gain(errors);
+    if (gain !== null) figures.push(["error beside the baseline's", `${gain > 0 ? "−" : "+"}${percent(Math.abs(gain))}`]);
+    const judged = Object.values(errors).reduce((sum, each) => sum + each.count, 0);
+    figures.push([event.since_start ? "hidden readings since the start" : "hidden readings, 10 min", judged.toLocaleString("en")]);
+    if (event.versions.length) figures.push(["version", event.versions.join(", ")]);
+    if (event.refused.length) figures.push(["out of service", event.refused.join(", ")]);
+    list("model-figures", figures);
+    const body = document.getElementById("model-rows");
+    while (body.rows.length > event.sensors.length) body.deleteRow(-1);
+    event.sensors.forEach((sensor, at) => {
+      const row = body.rows[at] || newRow(body), found = errors[sensor.id] || {};
+      row.cells[0].firstChild.textContent = sensor.id;
+      row.cells[0].lastChild.textContent = sensor.unit ? ` ${sensor.unit}` : "";
+      const own = weights ? weights[this.place][at] : [];
+      const told = [];
+      for (const [place, expert] of EXPERTS.entries()) {
+        const share = weights ? own[weights.experts.indexOf(expert)] || 0 : 0;
+        row.cells[1].firstChild.children[place].style.width = `${100 * share}%`;
+        if (share > 0.005) told.push(`${expert === "gaussian" ? "closed form" : expert} ${percent(share)}`);
+      }
+      row.cells[1].firstChild.title = told.join(", ");
+      row.cells[1].firstChild.setAttribute("aria-label", told.join(", ") || "no weights yet");
+      ["blend", ...EXPERTS].forEach((method, place) => {
+        const cell = row.cells[2 + place], value = found[method];
+        cell.textContent = value === undefined ? "–" : number(value);
+        cell.className = found.count < FEWEST ? "n soft" : "n";
+      });
+    });
+  }
+
+  /** By how much the published errors are below the baseline's: one less the geometric mean of the sensors' ratios. */
+  gain(errors) {
+    const ratios = Object.values(errors)
+      .filter(each => each.count >= FEWEST && each.blend > 0 && each.baseline > 0)
+      .map(each => Math.log(each.blend / each.baseline));
+    return ratios.length ? 1 - Math.exp(ratios.reduce((sum, each) => sum + each, 0) / ratios.length) : null;
+  }
+}
+
+function newRow(body) {
+  const row = body.insertRow(), head = document.createElement("th"), unit = document.createElement("span");
+  const stack = document.createElement("div");
+  head.scope = "row";
+  unit.className = "soft small";
+  head.append(document.createElement("span"), unit);
+  row.append(head);
+  stack.className = "stack";
+  stack.setAttribute("role", "img");
+  for (const name of EXPERTS) {
+    const part = document.createElement("i");
+    part.className = name;
+    stack.append(part);
+  }
+  row.insertCell().append(stack);
+  for (let at = 0; at < 4; at++) row.insertCell();
+  return row;
+}
+
+export function percent(share) {
+  return `${(100 * share).toFixed(share > 0.1 ? 0 : 1)} %`;
+}
+
+/** Names and values as a list of definitions, changed in place. */
+export function list(id, figures) {
+  const box = document.getElementById(id);
+  while (box.children.length > figures.length) box.lastChild.remove();
+  figures.forEach(([name, value], at) => {
+    if (!box.children[at]) {
+      const pair = document.createElement("div");
+      pair.append(document.createElement("dt"), document.createElement("dd"));
+      box.append(pair);
+    }
+    const [term, text] = box.children[at].children;
+    if (term.textContent !== name) term.textContent = name;
+    if (text.textContent !== value) text.textContent = value;
+  });
+}

@@ -1,0 +1,162 @@
+"""The published rows of a group that somebody looks at, cell by cell, as long as its window.
+
+Of each cell up to four rows are kept, one of each `Kind`, so that a viewer sees the first estimate beside the final
+value and the late reading that replaced both.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from glaim_stream.records import SCHEMA
+from glaim_stream.vocabulary import FINAL, FIRST_CORRECTION, METHODS, PROVISIONAL
+
+_COLUMNS = (
+    "group", "sensor", "ts", "value", "observed", "method", "lower", "upper", "gap_age", "revision", "model_version",
+)  # fmt: skip
+_OPTIONS = pa.ipc.IpcReadOptions(included_fields=[SCHEMA.get_field_index(name) for name in _COLUMNS], use_threads=False)
+
+# A row as JSON: sensor, start of the step in ms, kind, value, lower, upper, method, revision, gap age, version. Text
+# takes a fifth of the memory of a list, and is what viewers get.
+Line = str
+
+
+class Kind(IntEnum):
+    """What a row says of its cell."""
+
+    OBSERVED = 0
+    PROVISIONAL = 1  # the first estimate of a hole
+    FINAL = 2  # its final value
+    LATE = 3  # a reading that came after the cell was published
+
+
+def read_message(value: bytes) -> pa.RecordBatch:
+    """Decode the columns that the page shows of a message that this worker published."""
+    with pa.ipc.open_stream(value, options=_OPTIONS) as reader:
+        return reader.read_next_batch()
+
+
+class WatchedGroup:
+    """The newest rows of one group."""
+
+    def __init__(self, name: str, partition: int, sensors: Sequence[str], span_ms: int) -> None:
+        """Start without rows.
+
+        Args:
+            name: of the group.
+            partition: that the group is in.
+            sensors: of its model, whose places become the rows' sensors.
+            span_ms: rows this much older than the newest one are forgotten.
+        """
+        self.name, self.partition = name, partition
+        self.known_to = 0  # number of the newest message that was looked at
+        self._place = {sensor: place for place, sensor in enumerate(sensors)}
+        self._span_ms = span_ms
+        self._newest_ms: int | None = None
+        # Number of the message, revision and row, by time, sensor and kind; the newest message last.
+        self._rows: dict[tuple[int, int, int], tuple[int, int, Line]] = {}
+
+    def add(self, batch: pa.RecordBatch, number: int) -> None:
+        """Take the group's rows of a decoded message."""
+        self.known_to = max(self.known_to, number)
+        groups = batch.column("group")
+        code = groups.dictionary.index(self.name).as_py()
+        if code < 0:
+            return
+        at = np.flatnonzero(groups.indices.to_numpy() == code)
+        if len(at):
+            own = batch.take(pa.array(at))
+            self._fold(number, zip(*(_plain(own.column(name)) for name in _COLUMNS[1:]), strict=True))
+
+    def hold(self, first_ms: int, step_ms: int, values: NDArray[np.float64], observed: NDArray[np.bool_],
+             corrections: NDArray[np.int16]) -> None:  # fmt: skip
+        """Take the readings that the worker holds, for the steps whose messages are no longer kept.
+
+        Args:
+            first_ms: start of the first step.
+            step_ms: length of a step.
+            values: float64 [C, T], sensor units.
+            observed: bool [C, T].
+            corrections: int16 [C, T], how often a late reading changed the cell.
+        """
+        held = {}
+        for sensor, step in np.argwhere(observed).tolist():
+            ts_ms, count = first_ms + step * step_ms, int(corrections[sensor, step])
+            kind = Kind.LATE if count else Kind.OBSERVED
+            if (ts_ms, sensor, Kind.OBSERVED) in self._rows or (ts_ms, sensor, Kind.LATE) in self._rows:
+                continue
+            revision = FIRST_CORRECTION + count - 1 if count else PROVISIONAL
+            value = float(values[sensor, step])
+            line = _line(sensor, ts_ms, kind, value, None, None, METHODS[0], revision, 0, "")
+            held[ts_ms, sensor, int(kind)] = (0, revision, line)
+            self._newest_ms = ts_ms if self._newest_ms is None else max(self._newest_ms, ts_ms)
+        self._rows = held | self._rows
+
+    def since(self, number: int) -> list[Line]:
+        """The rows of messages with a higher number, the oldest first."""
+        found: list[Line] = []
+        for of_message, _, line in reversed(self._rows.values()):
+            if of_message <= number:
+                break
+            found.append(line)
+        return found[::-1]
+
+    def row(self, sensor: int, ts_ms: int, kind: Kind) -> list[Any] | None:
+        """The fields of the row of a cell, None where there is none."""
+        found = self._rows.get((ts_ms, sensor, int(kind)))
+        return None if found is None else list(json.loads(found[2]))
+
+    @property
+    def newest_ms(self) -> int | None:
+        """Start of the newest step with a row, None before the first row."""
+        return self._newest_ms
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _fold(self, number: int, rows: Iterable[tuple[Any, ...]]) -> None:
+        for sensor, ts_ms, value, observed, method, lower, upper, gap_age, revision, version in rows:
+            place = self._place.get(sensor)
+            if place is None:  # the catalogue has changed since
+                continue
+            kind = _kind_of(observed, revision)
+            key = (ts_ms, place, int(kind))
+            before = self._rows.get(key)
+            if before is not None and before[1] > revision:
+                continue
+            self._rows.pop(key, None)  # so that it is the newest one
+            line = _line(place, ts_ms, kind, value, lower, upper, method, revision, gap_age, version)
+            self._rows[key] = (number, revision, line)
+            self._newest_ms = ts_ms if self._newest_ms is None else max(self._newest_ms, ts_ms)
+        if self._newest_ms is not None:
+            oldest_ms = self._newest_ms - self._span_ms
+            for key in [key for key in self._rows if key[0] <= oldest_ms]:
+                del self._rows[key]
+
+
+def _kind_of(observed: bool, revision: int) -> Kind:
+    if revision >= FIRST_CORRECTION:
+        return Kind.LATE
+    if observed:
+        return Kind.OBSERVED
+    return Kind.FINAL if revision >= FINAL else Kind.PROVISIONAL
+
+
+def _line(sensor: int, ts_ms: int, kind: Kind, *fields: Any) -> Line:
+    shown = [None if isinstance(each, float) and not math.isfinite(each) else each for each in fields]
+    return json.dumps([sensor, ts_ms, int(kind), *shown], separators=(",", ":"))
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    plain: list[Any] = column.to_pylist()
+    return plain

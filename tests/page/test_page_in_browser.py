@@ -1,0 +1,259 @@
+"""The page in a real Chromium, with a real pipeline behind it: panels have data, names are text, keys work."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.page.conftest import Tab
+from tests.page.plant import SENSORS, plant, plant_readings
+from tests.page.worker import paged_worker, readings
+from tests.support import Neighbours, catalogue
+
+FIGURES, TILES, BARS = "#charts figure", ".tile:not([hidden])", "#carried-list .bar"
+TITLE = "document.querySelector('#group-title').textContent"
+TOKEN = "0123456789abcdef-token"
+
+# Which of the chart's colours occur in the pixels of any chart; a band lies over lines of the grid.
+COLOURS = """(() => {
+  const style = getComputedStyle(document.documentElement), found = new Set();
+  const rgb = text => {
+    const pen = document.createElement('canvas').getContext('2d');
+    pen.fillStyle = text;
+    pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data];
+  };
+  const wanted = ['observed', 'filled', 'late', 'band'].map(name =>
+    [name, rgb(style.getPropertyValue('--' + name)), name === 'band' ? 10 : 4]);
+  for (const canvas of document.querySelectorAll('figure canvas')) {
+    if (!canvas.width) continue;
+    const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    for (let at = 0; at < data.length; at += 4)
+      for (const [name, colour, off] of wanted)
+        if ([0, 1, 2, 3].every(each => Math.abs(data[at + each] - colour[each]) < off)) found.add(name);
+  }
+  return [...found].sort();
+})()"""
+
+
+async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
+    async with plant() as it:
+        await it.send(plant_readings(0, 150))
+        await tab.open(it.address)
+        await tab.has(SENSORS, FIGURES)
+        await tab.until("document.querySelector('#health').textContent === 'live'")
+        for step in range(150, 156):
+            await it.send(plant_readings(step, step + 1))
+            await asyncio.sleep(0.4)
+        await it.send([{**each, "value": each["value"] + 1} for each in plant_readings(154, 155, hidden=1e-9)])  # late
+        await tab.until(f"{COLOURS}.length === 4")
+        assert await tab.run(COLOURS) == ["band", "filled", "late", "observed"]
+        assert "plant-pump" in await tab.text("#group-about")
+        assert await tab.count(TILES) == 4
+        assert "missing" in await tab.text("#tiles")
+        await tab.until("!document.querySelector('#figures').textContent.includes('…')")
+        figures = await tab.text("#figures")
+        for name in ("readings a second", "rows a second", "latency", "records waiting", "holes filled"):
+            assert name in figures
+        assert tab.problems == []
+
+
+async def test_errors_and_weights_are_shown_where_readings_are_hidden_to_measure_them(tab: Tab) -> None:
+    from glaim_stream.pipeline.pipeline import Pipeline
+
+    pipeline = Pipeline(catalogue(lateness_s=0), {}, Neighbours(), score_share=1.0)
+    async with paged_worker(pipeline=pipeline) as it:
+        for start in range(0, 90, 10):
+            await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
+        await tab.open(it.address)
+        await tab.has(2, "#model-rows tr")
+        await tab.until("document.querySelector('#model-rows td.n').textContent !== '–'")
+        widths = (
+            "[...document.querySelectorAll('#model-rows tr:first-child .stack i')].map(i => parseFloat(i.style.width))"
+        )
+        assert 99 < sum(await tab.run(widths)) < 101
+        assert "hidden readings" in await tab.text("#model-figures")
+        first = await tab.text("#model-rows")
+        await tab.run("document.querySelector('#show-final').click()")
+        assert await tab.text("#model-rows") != first
+        assert tab.problems == []
+
+
+async def test_a_filled_value_says_which_sensors_carried_it(tab: Tab) -> None:
+    async with plant() as it:
+        await it.send(plant_readings(0, 120))
+        await tab.open(it.address + "/#pump-2")
+        await tab.has(SENSORS, FIGURES)
+        await tab.until("document.querySelector('#group-note').textContent === ''")
+        await tab.run("document.querySelector('#charts canvas').focus()")
+        for _ in range(60):  # to the left until a hole is chosen
+            await tab.press("ArrowLeft")
+            if "provisional" in await tab.text("#charts output"):
+                break
+        await tab.press("Enter")
+        await tab.until(f"document.querySelectorAll('{BARS}').length > 1")
+        assert (await tab.text("#carried-about")).startswith("pump-2 · ")
+        assert await tab.count("figure.carrier") >= 1
+        shares = "[...document.querySelectorAll('.share')].map(e => parseFloat(e.textContent.slice(8)) || 0)"
+        assert 95 < sum(await tab.run(shares)) < 105
+        await tab.press("Escape")
+        assert await tab.count(BARS) == 0
+        assert tab.problems == []
+
+
+CANARIES = [
+    "<img src=x onerror=\"window.canary='img'\">", "</script><script>window.canary='script'</script>",
+    "\u202egnp.evil", "a\nb\u2028c", "'\"><svg onload=window.canary='svg'>", "x" * 249, "javascript:alert(1)",
+]  # fmt: skip
+
+
+async def test_names_are_text_wherever_they_are_shown(tab: Tab) -> None:
+    sensors: list[dict[str, Any]] = [{"id": name, "unit": "<b>x</b>"} for name in CANARIES[:3]]
+    async with paged_worker(catalogue(sensors=sensors, groups="*", lateness_s=0, max_gap=1, revise_after=1)) as it:
+        for step in range(9):
+            await it.send(
+                [
+                    {"group": group, "sensor": sensor["id"], "ts": step * 1000, "value": float(step % 4)}
+                    for group in CANARIES
+                    for sensor in sensors
+                    if step != 6 or sensor is not sensors[0]
+                ]
+            )
+        for step in range(9, 13):  # all but one go dark
+            await it.send([{"group": CANARIES[0], "sensor": sensors[1]["id"], "ts": step * 1000, "value": 1.0}])
+        await tab.open(it.address)
+        await tab.has(len(CANARIES), TILES)
+        shown = await tab.run(f"[...document.querySelectorAll('{TILES} b')].map(b => b.textContent)")
+        assert sorted(shown) == sorted(CANARIES)
+        for at, name in enumerate(shown):
+            await tab.run(f"document.querySelectorAll('{TILES}')[{at}].click()")
+            await tab.until(f"{TITLE} === document.querySelectorAll('{TILES} b')[{at}].textContent")
+            await tab.has(3, FIGURES)
+            assert await tab.text("#group-title") == name
+        captions = await tab.run("[...document.querySelectorAll('figcaption b')].map(b => b.textContent)")
+        assert captions == CANARIES[:3]
+        assert CANARIES[1] in await tab.text("#outage-list")
+        assert await tab.run("window.canary ?? null") is None
+        assert await tab.count("img, svg, figcaption b b") == 0
+        assert tab.problems == []
+
+
+async def test_an_inline_script_that_got_in_would_not_run(tab: Tab) -> None:
+    """The policy is the second wall: even markup in the page runs nothing."""
+    async with paged_worker() as it:
+        await tab.open(it.address)
+        await tab.until("document.querySelector('#tiles') !== null")
+        await tab.run("document.body.insertAdjacentHTML('beforeend', `<img src=x onerror='window.canary=1'>`)")
+        await asyncio.sleep(0.5)
+        assert await tab.run("window.canary ?? null") is None
+
+
+async def test_the_token_is_given_once_and_leaves_the_address(tab: Tab) -> None:
+    async with paged_worker(token=TOKEN) as it:
+        await it.send(readings(range(5)))
+        await tab.open(it.address)
+        await tab.until("document.querySelector('input[type=password]') !== null")
+        await tab.write("wrong")
+        await tab.press("Enter")
+        await tab.until("location.pathname === '/login' && document.querySelector('input[type=password]') !== null")
+        await tab.run("document.querySelector('input').focus()")
+        await tab.write(TOKEN)
+        await tab.press("Enter")
+        await tab.has(2, FIGURES)
+        assert TOKEN not in await tab.run("location.href + document.cookie + document.referrer")
+        await tab.open(it.address + f"/?token={TOKEN}")
+        await tab.has(2, FIGURES)
+        assert TOKEN not in await tab.run(
+            "location.href + document.referrer + performance.getEntries().map(e => e.name)"
+        )
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 640), (768, 1024), (1440, 900)])
+async def test_the_page_is_as_wide_as_the_window_and_its_text_is_readable(tab: Tab, width: int, height: int) -> None:
+    async with plant() as it:
+        await it.send(plant_readings(0, 110))
+        await tab.open(it.address, width, height)
+        await tab.has(SENSORS, FIGURES)
+        assert await tab.run("document.documentElement.scrollWidth") <= width
+        beyond = f"""[...document.querySelectorAll('body *')].filter(each => !each.closest('.table, .hidden') &&
+            each.getBoundingClientRect().right > {width} + 0.5).map(each => each.outerHTML.slice(0, 80))"""
+        assert await tab.run(beyond) == []
+        small = """[...document.querySelectorAll('body *')].filter(each =>
+            [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim()) &&
+            parseFloat(getComputedStyle(each).fontSize) < 12).map(each => each.textContent.slice(0, 40))"""
+        assert await tab.run(small) == []
+
+
+async def test_keys_find_and_open_a_group(tab: Tab) -> None:
+    async with paged_worker() as it:
+        await it.send(readings(range(8), [f"g{number}" for number in range(30)], holes=[5]))
+        await tab.open(it.address)
+        await tab.until(f"{TITLE} === 'g0'")
+        await tab.press("/")
+        await tab.write("g2")
+        await tab.has(11, TILES)
+        await tab.press("Enter")
+        await tab.until(f"{TITLE} === 'g2'")
+        await tab.press("Escape", "Escape")  # clears the search, then goes to the groups
+        assert await tab.run("document.activeElement.id") == "tiles"
+        await tab.press("Home", "ArrowRight", "Enter")
+        await tab.until(f"{TITLE} === 'g1'")
+        await tab.press("End", "Enter")
+        await tab.until(f"{TITLE} === 'g29'")
+        assert await tab.run("location.hash") == "#g29"
+        assert tab.problems == []
+
+
+async def test_a_hidden_tab_holds_no_stream_and_a_cut_one_comes_back(tab: Tab) -> None:
+    async with paged_worker(stream_s=1.0) as it:
+        await it.send(readings(range(8)))
+        await tab.open(it.address)
+        await tab.has(2, FIGURES)
+        for step in range(8, 12):  # each arrives by another stream
+            await it.send(readings(range(step, step + 1)))
+            await tab.until(f"document.querySelector('#group-about').textContent.endsWith('00:00:{step:02} UTC')")
+        await tab.run(
+            "Object.defineProperty(document, 'hidden', { value: true, configurable: true });"
+            "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+        await asyncio.sleep(1.5)
+        assert it.board._viewers == []
+        await tab.run("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+        await it.send(readings(range(12, 13)))
+        await tab.until("document.querySelector('#group-about').textContent.endsWith('00:00:12 UTC')")
+        await asyncio.to_thread(it.server.shutdown)
+        it.server.server_close()
+        await tab.until("document.querySelector('#health').textContent === 'no connection to the worker'")
+
+
+async def test_ten_thousand_groups_are_a_few_elements_and_short_frames(tab: Tab) -> None:
+    async with paged_worker(catalogue(sensors=1)) as it:
+        names = [f"g{number:05}" for number in range(10_000)]
+        for step in range(3):
+            await it.send([{"group": name, "sensor": "s0", "ts": step * 1000, "value": 1.0} for name in names])
+        await tab.open(it.address)
+        await tab.until("document.querySelector('#count').textContent === '10,000'")
+        assert await tab.count(".tile") < 100
+        await tab.run("document.querySelector('#tiles').scrollTop = 1e9")
+        await tab.until(f"[...document.querySelectorAll('{TILES} b')].some(b => b.textContent === 'g09999')")
+        # Drawing ten times as many groups takes at most ten times as long, with room for a busy machine.
+        many, few = await tab.run("""(async () => {
+            const { Groups } = await import('/groups.js');
+            document.querySelector('#tiles').replaceChildren();
+            const groups = new Groups(() => {});
+            const took = (count, version) => {
+                groups.setNames({ names: Array.from({ length: count }, (_, n) => 'g' + n), version });
+                const state = btoa('\\x00'.repeat(count)), behind_s = btoa('\\x00'.repeat(4 * count));
+                const times = Array.from({ length: 7 }, () => {
+                    const start = performance.now();
+                    groups.setStates({ version, state, missing: state, behind_s });
+                    groups.draw();
+                    return performance.now() - start;
+                });
+                return Math.min(...times);
+            };
+            return [took(10000, 1), took(1000, 2)];
+        })()""")
+        assert many < 30 * max(few, 1.0), (many, few)

@@ -1,0 +1,105 @@
+"""The rows of a watched group are the published ones, and the windows' readings before them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from glaim_stream.output.messages import Message, Origin, Output
+from glaim_stream.page.recent import RecentMessages
+from glaim_stream.page.watched import Kind, WatchedGroup, read_message
+from glaim_stream.records import METHODS, Method, Rows, encode
+from glaim_stream.vocabulary import FINAL, FIRST_CORRECTION
+
+STEP_MS = 1000
+
+
+def message(*rows: tuple[int, int, int, float, int], names: tuple[str, ...] = ("a", "b")) -> bytes:
+    """Rows (group, sensor, step, value, revision); a value of revision 0 or 1 was filled, -1 stands for observed."""
+    count = len(rows)
+    group, sensor, step, value, revision = (np.array(column) for column in zip(*rows, strict=True))
+    observed = (revision < 0) | (revision >= FIRST_CORRECTION)
+    filled = Rows(
+        group.astype(np.int32), sensor.astype(np.int32), step * STEP_MS, step * STEP_MS, value.astype(float), observed,
+        np.where(observed, Method.OBSERVED, Method.MODEL).astype(np.int8), np.zeros(count, np.uint32),
+        np.where(observed, np.nan, value - 1.0), np.where(observed, np.nan, value + 1.0),
+        np.where(observed, 0, 1).astype(np.int32), np.maximum(revision, 0).astype(np.int16), revision >= FINAL,
+        np.where(observed, 0, 1).astype(np.int32),
+    )  # fmt: skip
+    ((value_, _),) = encode(filled, group_names=names, sensor_names=["s0", "s1"], version_names=["", "7"])
+    return value_
+
+
+def watched(*messages: bytes, window: int = 6) -> WatchedGroup:
+    group = WatchedGroup("b", 3, ["s0", "s1"], window * STEP_MS)
+    for number, each in enumerate(messages, 1):
+        group.add(read_message(each), number)
+    return group
+
+
+def lines(group: WatchedGroup, number: int = -1) -> list[list[Any]]:
+    return [json.loads(line) for line in group.since(number)]
+
+
+def test_a_cell_keeps_its_estimates_beside_the_late_reading() -> None:
+    group = watched(
+        message((1, 0, 5, 2.0, 0), (0, 0, 5, 9.0, 0)),
+        message((1, 0, 5, 3.0, FINAL)),
+        message((1, 0, 5, 4.0, FIRST_CORRECTION)),
+    )  # fmt: skip
+    assert [(line[2], line[3]) for line in lines(group)] == [
+        (Kind.PROVISIONAL, 2.0),
+        (Kind.FINAL, 3.0),
+        (Kind.LATE, 4.0),
+    ]
+    assert lines(group)[0] == [0, 5000, Kind.PROVISIONAL, 2.0, 1.0, 3.0, METHODS[Method.MODEL], 0, 1, "7"]
+    assert group.row(0, 5000, Kind.FINAL) == lines(group)[1]
+    assert group.row(1, 5000, Kind.FINAL) is None
+
+
+def test_a_viewer_gets_what_is_newer_than_its_position() -> None:
+    group = watched(message((1, 0, 5, 2.0, -1)), message((0, 0, 6, 1.0, -1)), message((1, 0, 6, 3.0, -1)))
+    assert [line[3] for line in lines(group, 0)] == [2.0, 3.0]
+    assert [line[3] for line in lines(group, 1)] == [3.0]
+    assert lines(group, 3) == []
+    assert group.known_to == 3
+
+
+def test_a_message_published_twice_is_shown_once_and_an_older_revision_replaces_nothing() -> None:
+    group = watched(message((1, 0, 5, 2.5, 2)), message((1, 0, 5, 2.0, 1)), message((1, 0, 5, 2.5, 2)))
+    assert [line[3] for line in lines(group)] == [2.5]
+
+
+def test_rows_older_than_the_window_are_forgotten() -> None:
+    group = watched(*(message((1, 0, step, 1.0, -1)) for step in range(50)))
+    assert [line[1] for line in lines(group)] == [step * STEP_MS for step in range(44, 50)]
+
+
+def test_readings_of_the_windows_come_before_what_was_published() -> None:
+    group = watched(message((1, 0, 12, 2.0, -1)))
+    values, observed, corrections = np.full((2, 6), 7.0), np.zeros((2, 6), np.bool_), np.zeros((2, 6), np.int16)
+    observed[0, 4:] = True  # steps 11 and 12
+    observed[1, 0] = corrections[1, 0] = True  # step 7, which a late reading filled
+    group.hold(7 * STEP_MS, STEP_MS, values, observed, corrections)
+    assert [(line[0], line[1] // STEP_MS, line[2], line[3]) for line in lines(group)] == [
+        (0, 11, Kind.OBSERVED, 7.0), (1, 7, Kind.LATE, 7.0), (0, 12, Kind.OBSERVED, 2.0),
+    ]  # fmt: skip
+    assert lines(group, 0)[0][3] == 2.0, "readings of the windows belong to no message"
+
+
+def test_values_that_are_not_there_are_null() -> None:
+    group = watched(message((1, 0, 5, np.nan, 0)))
+    assert lines(group)[0][3:6] == [None, None, None]
+
+
+def test_the_newest_messages_are_kept_up_to_a_number_of_bytes() -> None:
+    recent = RecentMessages(most_bytes=100)
+    for number in range(10):
+        recent.add([Output(number % 2, Origin(0, 0), [Message(bytes(30), 1, "m")])])
+    assert [each.number for each in recent.since(0, {0, 1})] == [8, 9, 10]
+    assert [each.number for each in recent.since(8, {0})] == [9]
+    recent.add([Output(0, Origin(0, 0), [Message(bytes(1000), 1, "m")])])
+    assert [each.number for each in recent.since(0, {0, 1})] == [11], "one that is larger is kept alone"
+    assert recent.newest == 11
