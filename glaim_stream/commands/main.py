@@ -21,6 +21,7 @@ from glaim_stream.commands import (
     explain,
     fill,
     fit,
+    health,
     learn,
     models,
     produce,
@@ -96,6 +97,7 @@ app.command()(dump.dump)
 app.command(context_settings=fit.PASSED_ON)(fit.fit)
 app.command()(learn.learn)
 app.command()(explain.explain)
+app.command()(health.health)
 app.command()(audit.audit)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(catalogue.app, name="catalogue")
