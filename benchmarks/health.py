@@ -3,8 +3,8 @@
     GLAIM_DATA=... python -m benchmarks.health
 
 Habits and thresholds are learned from the first half of each set, and the second half is scored: the simulated plant,
-and, where GLAIM_DATA names a folder that holds them, twelve stations of Beijing's air, ETTh1, ETTm1, and Weather. Half of
-Beijing's stations and of the pumps are learned from, the other half is scored with its own levels alone.
+and, where GLAIM_DATA names a folder that holds them, twelve stations of Beijing's air, ETTh1, ETTm1, and Weather. Every
+other station and pump is learned from; the others are scored, and only their levels are learned.
 
 False alarms are all events in the second half as it is. Real readings have faults of their own, so real sets give an
 upper bound. Faults are injected one at a time into a random sensor, like those of the Numenta Anomaly Benchmark and of

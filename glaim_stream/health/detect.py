@@ -48,7 +48,7 @@ def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
         raise ValueError(f"expected one of the groups {sorted(habits.levels)}, found {series.group!r}")
     judged = habits.judged[series.group][:, None]
     alarm = {name: (habits.scores(name, series) > 1.0) & judged for name in ("runs", "spiking", "chatter")}
-    found = [*_stuck(habits, series, alarm["runs"]), *_silent(habits, series, judged)]
+    found = [*_stuck(habits, series, alarm["runs"], judged), *_silent(habits, series, judged)]
     found += _drifts(habits, series, np.logical_or.reduce(list(alarm.values())), judged)
     found += _jumps(habits, series, judged)
     for detector, kind in (("clock", Fault.CLOCK), ("gaps", Fault.MISSINGNESS)):
@@ -58,7 +58,7 @@ def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
     return sorted((each for each in found if each.ts_ms >= from_ms), key=lambda each: (each.ts_ms, each.kind))
 
 
-def _stuck(habits: Habits, series: Series, stuck: Bools) -> Iterator[Event]:
+def _stuck(habits: Habits, series: Series, stuck: Bools, judged: Bools) -> Iterator[Event]:
     """Runs that are too long, those that began together as one event.
 
     Sensors that came to rest together, at values at which they usually rest or at their limits, are no event: a valve
@@ -70,7 +70,7 @@ def _stuck(habits: Habits, series: Series, stuck: Bools) -> Iterator[Event]:
     begins = onsets(stuck, QUIET)
     for step in np.flatnonzero(begins.any(axis=0)).tolist():
         # Runs that are half as long as is too long have begun too; they may exceed the threshold later.
-        for members in runs.began_together(found.start[:, step], score[:, step] > 0.5):
+        for members in runs.began_together(found.start[:, step], (score[:, step] > 0.5) & judged[:, 0]):
             if not begins[members, step].any() or _alarmed_before(stuck, members, step):
                 continue
             if len(members) > 1 and at_rest[members, step].all():

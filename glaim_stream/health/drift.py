@@ -29,6 +29,7 @@ BASELINE = 96  # blocks before these, whose mean the residuals are compared with
 MEMORY = (RECENT + BASELINE) * BLOCK  # steps
 SHARED = 3  # sensors at fault at once, or half of the group's if that is less: no single one is
 _ZEROS = 12  # blocks without a deviation that the mean begins with
+_MOST_CANDIDATES = 8  # with the highest scores: each costs the residuals of all sensors
 _SUSPECT = 0.25  # limits; a neighbour may alarm before the sensor that is at fault
 _ALLOWANCE, _MOST = 0.5, 20.0  # units of a residual
 
@@ -105,7 +106,9 @@ def _explained(deviation: Doubles, doubted: Bools, estimates: Estimates, habits:
         score = _calmer(deviation, estimates, habits, removed)
     while score.max() > 1.0 and (removed & ~doubted).sum() < shared_by(len(removed)):
         best, least, calmer = -1, np.inf, score
-        for candidate in np.flatnonzero(score > _SUSPECT):
+        for candidate in np.argsort(-score, kind="stable")[:_MOST_CANDIDATES]:
+            if score[candidate] <= _SUSPECT:
+                break
             without = removed.copy()
             without[candidate] = True
             rest = _calmer(deviation, estimates, habits, without)

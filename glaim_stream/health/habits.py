@@ -235,9 +235,11 @@ def _joined(groups: Sequence[Series]) -> Series:
 
 
 def _levels(series: Series) -> Doubles:
+    """Means of a group's readings [C]; NaN without one, and where they are too large to be summed."""
     readings = series.observed.sum(axis=1)
-    total = np.where(series.observed, series.values, 0.0).sum(axis=1)
-    return np.where(readings > 0, total / np.maximum(readings, 1), np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        level = np.where(series.observed, series.values, 0.0).sum(axis=1) / np.maximum(readings, 1)
+    return np.where((readings > 0) & np.isfinite(level), level, np.nan)
 
 
 def _judged(series: Series) -> Bools:
