@@ -50,10 +50,10 @@ _RULES_REPEATED = _RULES_SILENT = 12
 _RULES_BEYOND = 0.1  # of the range
 _QUIET = 48
 _REAL = {
-    "beijing-air": "beijing_multisite.parquet",
     "ETTh1": "ETTh1.csv",
-    "ETTm1": "ETTm1.csv",
     "weather": "weather.csv",
+    "beijing-air": "beijing_multisite.parquet",
+    "ETTm1": "ETTm1.csv",
 }
 
 # Kinds of event that are right about a fault: a stuck sensor leaves its estimate too.
@@ -331,14 +331,15 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     data = os.environ.get("GLAIM_DATA")
     command = f"python -m benchmarks.health --injections {given.injections} --seed {given.seed}"
+    described = machine.describe(command)
     lines = []
     for each in sets(Path(data) if data else None):
         if given.set and each.name not in given.set:
             continue
-        lines += measure(each, given.injections, given.seed)
-    described = machine.describe(command)
-    for line in lines:
-        machine.append("health", described | line)
+        found = measure(each, given.injections, given.seed)
+        for line in found:
+            machine.append("health", described | line)
+        lines += found
     console = Console()
     console.print(_table(command, lines))
     for line in lines[:: max(1, len(_RIGHT))]:
