@@ -60,8 +60,8 @@ def health(
     """Report faulty sensors: frozen, at a limit, spiking, drifting, chattering, stuttering, silent, or full of gaps.
 
     What is usual of each sensor is learned from the first part of the file, and the rest is judged by it. A sensor that
-    drifts away from its estimate by the others is named, its neighbours are not; what happens to several sensors at
-    once is one event.
+    drifts away from its estimate by the others is named without its neighbours as a rule; what happens to several
+    sensors at once is one event.
     """
     from glaim_stream.commands.moments import bounds_ms
 
