@@ -21,6 +21,7 @@ from glaim_stream.commands import (
     explain,
     fill,
     fit,
+    health,
     learn,
     models,
     produce,
@@ -97,6 +98,7 @@ app.command()(dump.dump)
 app.command(context_settings=fit.PASSED_ON)(fit.fit)
 app.command()(learn.learn)
 app.command()(explain.explain)
+app.command()(health.health)
 app.command()(audit.audit)
 app.command()(report.report)
 app.add_typer(dlq.app, name="dlq")

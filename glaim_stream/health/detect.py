@@ -1,0 +1,162 @@
+"""Events in the readings of a group, by the habits of its sensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.health import drift, runs
+from glaim_stream.health.estimates import BLOCK
+from glaim_stream.health.events import Event, Fault
+from glaim_stream.health.habits import GAPS_WINDOW, Habits
+from glaim_stream.health.series import Series, onsets, sliding_count
+from glaim_stream.health.statistics import spike_share
+
+Doubles = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+QUIET = 48  # steps without an alarm of a sensor, before its next one is an event
+_WAIT = 6  # blocks after the first one at fault, in which others may join
+_LASTING = 4  # of these, at fault too
+# Steps before a step that decide whether it has an event: a CUSUM without readings in runs, and both quiet times.
+MEMORY = drift.MEMORY + runs.LONGEST + drift.RECENT * BLOCK + _WAIT * BLOCK + 2 * QUIET
+_DENSE = 0.5  # share of the steps with a spike, from which spikes are chatter
+
+
+def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
+    """Return the events of a group in the order of time.
+
+    Args:
+        habits: of its sensors.
+        series: its readings.
+        warm_up: number of first steps that only serve to look back; MEMORY of them give the events that a longer
+            series gives.
+
+    Raises:
+        ValueError: the series has other sensors or another step than the habits, or its group is unknown.
+    """
+    expected = (len(habits.sensors), habits.step_ms)
+    if (len(series.values), series.step_ms) != expected:
+        raise ValueError(
+            f"expected {expected[0]} sensors in steps of {expected[1]} ms, found {len(series.values)} sensors in steps "
+            f"of {series.step_ms} ms"
+        )
+    if series.group not in habits.levels:
+        raise ValueError(f"expected one of the groups {sorted(habits.levels)}, found {series.group!r}")
+    judged = habits.judged[series.group][:, None]
+    alarm = {name: (habits.scores(name, series) > 1.0) & judged for name in ("runs", "spiking", "chatter")}
+    found = [*_stuck(habits, series, alarm["runs"], judged), *_silent(habits, series, judged)]
+    found += _drifts(habits, series, np.logical_or.reduce(list(alarm.values())), judged)
+    found += _jumps(habits, series, judged)
+    for detector, kind in (("clock", Fault.CLOCK), ("gaps", Fault.MISSINGNESS)):
+        for members, since, step, score in _windowed(habits.scores(detector, series), series, judged):
+            found.append(_event(habits, series, kind, members, since, step, score))
+    from_ms = (series.first + warm_up) * series.step_ms
+    return sorted((each for each in found if each.ts_ms >= from_ms), key=lambda each: (each.ts_ms, each.kind))
+
+
+def _stuck(habits: Habits, series: Series, stuck: Bools, judged: Bools) -> Iterator[Event]:
+    """Runs that are too long, those that began together as one event.
+
+    Sensors that came to rest together, at values at which they usually rest or at their limits, are no event: a valve
+    was shut, or the air is saturated.
+    """
+    found, score = runs.runs_of(series), habits.scores("runs", series)
+    at_limit = (found.value <= habits.lowest[:, None]) | (found.value >= habits.highest[:, None])
+    at_rest = habits.at_rest(found.value) | at_limit
+    begins = onsets(stuck, QUIET)
+    for step in np.flatnonzero(begins.any(axis=0)).tolist():
+        # Runs that are half as long as is too long have begun too; they may exceed the threshold later.
+        for members in runs.began_together(found.start[:, step], (score[:, step] > 0.5) & judged[:, 0]):
+            if not begins[members, step].any() or _alarmed_before(stuck, members, step):
+                continue
+            if len(members) > 1 and at_rest[members, step].all():
+                continue
+            since = int(found.start[members, step].min())
+            kind = Fault.LIMIT if at_limit[members, step].all() else Fault.FROZEN
+            yield _event(habits, series, kind, members, since, step, score[members, step].max())
+
+
+def _silent(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
+    """Silences that are too long, those that began together as one event."""
+    age, score = runs.silence(series), habits.scores("silence", series)
+    alarm = (score > 1.0) & judged
+    begins = onsets(alarm, QUIET)
+    for step in np.flatnonzero(begins.any(axis=0)).tolist():
+        start = step - age[:, step]
+        for members in runs.began_together(start, (age[:, step] > 0) & judged[:, 0]):
+            if not begins[members, step].any() or _alarmed_before(alarm, members, step):
+                continue
+            kind = Fault.OUTAGE if len(members) > 1 else Fault.SILENT
+            since = int(start[members].min()) + 1
+            yield _event(habits, series, kind, members, since, step, score[members, step].max())
+
+
+def _alarmed_before(alarm: Bools, members: Ints, step: int) -> bool:
+    """Whether one of the members alarmed within the quiet time before a step: the event has been reported."""
+    return bool(alarm[members, max(0, step - QUIET) : step].any())
+
+
+def _jumps(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
+    """Spikes and chatter, which alarm together: what is dense is chatter."""
+    spiking = habits.scores("spiking", series)
+    score = np.maximum(spiking, habits.scores("chatter", series))
+    share = spike_share(series, habits.units, BLOCK)
+    for members, since, step, highest in _windowed(score, series, judged):
+        dense = share[members, step].max() >= _DENSE or spiking[members, step].max() <= 1.0
+        yield _event(habits, series, Fault.CHATTER if dense else Fault.SPIKING, members, since, step, highest)
+
+
+def _windowed(score: Doubles, series: Series, judged: Bools) -> Iterator[tuple[Ints, int, int, float]]:
+    """Alarms of statistics of a window: sensors, first and last step, and score; a stretch of BLOCK steps has one."""
+    begins = onsets((score > 1.0) & judged, QUIET)
+    stretch = (series.first + np.arange(series.steps)) // BLOCK
+    steps = np.flatnonzero(begins.any(axis=0))
+    for number in np.unique(stretch[steps]):
+        mine = steps[stretch[steps] == number]
+        last = int((number + 1) * BLOCK - 1 - series.first)
+        if last >= series.steps:
+            continue  # not over yet
+        members = np.flatnonzero(begins[:, mine].any(axis=1))
+        since = max(0, int(mine[0]) - GAPS_WINDOW + 1)
+        yield members, since, last, float(score[members][:, mine].max())
+
+
+def _drifts(habits: Habits, series: Series, doubted: Bools, judged: Bools) -> Iterator[Event]:
+    """Sensors at fault, some blocks after the first one; several at fault within these blocks are a shift."""
+    if habits.estimates is None:
+        return
+    deviation, first = habits.deviation(series, doubted)
+    count = deviation.shape[1]
+    if not count:
+        return
+    of_block = doubted[:, first : first + count * BLOCK].reshape(len(doubted), count, BLOCK)
+    blocks: Bools = np.logical_or.reduce(of_block, axis=2)
+    fault, score = drift.at_fault(np.where(judged, deviation, np.nan), blocks, habits.estimates, habits.drift)
+    quiet = QUIET // BLOCK
+    recent, alarmed = sliding_count(fault, _WAIT), sliding_count(score > 1.0, _WAIT)
+    several = ((recent > 0).sum(axis=0) >= drift.shared_by(len(fault)))[None]
+    shifts = onsets(several, quiet + _WAIT)[0]
+    begun = np.zeros(fault.shape, np.bool_)
+    begun[:, _WAIT - 1 :] = onsets(fault, quiet)[:, : max(0, count - _WAIT + 1)]
+    alone = begun & (recent >= _LASTING) & (sliding_count(several, quiet + _WAIT) == 0)
+    for block in np.flatnonzero(shifts | alone.any(axis=0)):
+        members = np.flatnonzero((recent + alarmed)[:, block] > 0 if shifts[block] else alone[:, block])
+        last = first + (int(block) + 1) * BLOCK - 1
+        since = max(0, last + 1 - (drift.RECENT + _WAIT) * BLOCK)
+        kind = Fault.SHIFT if shifts[block] else Fault.DRIFT
+        yield _event(habits, series, kind, members, since, last, score[:, max(0, block - _WAIT + 1) : block + 1].max())
+
+
+def _event(habits: Habits, series: Series, kind: Fault, members: Ints, since: int, step: int, score: float) -> Event:
+    return Event(
+        kind,
+        series.group,
+        tuple(habits.sensors[place] for place in members),
+        (series.first + since) * series.step_ms,
+        (series.first + int(step)) * series.step_ms,
+        float(score),
+    )

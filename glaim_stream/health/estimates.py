@@ -1,0 +1,121 @@
+"""Leave-one-out estimates by the closed form: each sensor's slow course, given the courses of the others alone.
+
+The closed form knows how the cells of a window vary around the sensors' levels, and how the levels vary from window to
+window. Together they give the covariance [C, C] of means over a block of steps. With its inverse P, the residual of
+sensor c is (P z)_c / P_cc, where z are deviations from the group's levels: the difference from the mean given all
+others (Whittaker, 1990, Graphical models in applied multivariate statistics, section 5.8). A sensor's own past is no
+part of it, because a drift would take its estimate along.
+
+The probes of the stream give no such residuals: they hide a sensor's newest steps, and its older ones remain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.health.series import Series
+from glaim_stream.imputers.gaussian.form import ClosedForm
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+BLOCK = 8  # steps
+_FEWEST = 3  # readings of a block that has a mean
+_MOST = 1e6  # scales; a residual counts as no larger
+_RIDGE = 0.01  # of a variance: that much of each sensor no other explains
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The covariance of block means.
+
+    scale: float64 [C], deviation of a block mean from the group's level.
+    correlation: float64 [C, C], positive definite.
+    """
+
+    scale: Doubles
+    correlation: Doubles
+
+    def residuals(self, deviation: Doubles, left_out: Bools | None = None) -> Doubles:
+        """Return residuals [C, n] in scales; NaN where a block has no mean.
+
+        Where sensors are missing, estimates are less certain: their residuals are scaled down to the deviation that
+        they have where all sensors are known.
+
+        Args:
+            deviation: float64 [C, n], block means less the group's levels, sensor units; NaN where there is none.
+            left_out: bool [C], sensors that estimate no other one.
+        """
+        known = np.isfinite(deviation)
+        feeds = known if left_out is None else known & ~left_out[:, None]
+        scaled = np.where(known, deviation, 0.0) / self.scale[:, None]
+        out = np.full(deviation.shape, np.nan)
+        patterns, which = np.unique(feeds.T, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            blocks = np.flatnonzero(which.reshape(-1) == number)
+            weights, share = self._weights(pattern)
+            estimate = np.zeros((len(scaled), len(blocks)))
+            for sensor in np.flatnonzero(pattern):  # not a product of matrices, whose bits depend on its shape
+                estimate += weights[:, sensor, None] * scaled[sensor, blocks]
+            out[:, blocks] = (scaled[:, blocks] - estimate) * share[:, None]
+        return np.clip(np.where(known, out, np.nan), -_MOST, _MOST)
+
+    def _weights(self, pattern: Bools) -> tuple[Doubles, Doubles]:
+        """The estimates of all sensors by those of a pattern.
+
+        Returns:
+            Weights [C, C] of the sensors of the pattern, none of their own; and the deviation of each residual [C] when
+            all sensors are known, as a share of that with this pattern.
+        """
+        weights, variance = np.zeros(self.correlation.shape), np.diagonal(self.correlation).copy()
+        inside, outside = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+        if len(inside):
+            precision = np.linalg.inv(self.correlation[np.ix_(inside, inside)])
+            own = np.diagonal(precision)
+            weights[np.ix_(inside, inside)] = np.eye(len(inside)) - precision / own[:, None]
+            variance[inside] = 1.0 / own
+            across = self.correlation[np.ix_(outside, inside)]
+            weights[np.ix_(outside, inside)] = across @ precision
+            variance[outside] -= (weights[np.ix_(outside, inside)] * across).sum(axis=1)
+        return weights, np.sqrt(np.minimum(self._least_variance / variance, 1.0))
+
+    @cached_property
+    def _least_variance(self) -> Doubles:
+        """Variance of each residual [C] when all sensors are known."""
+        return 1.0 / np.diagonal(np.linalg.inv(self.correlation))
+
+
+def estimates_of(form: ClosedForm) -> Estimates:
+    """Return the covariance of block means that a closed form implies."""
+    variant = next(each for each in form.variants if not each.transform.logarithm.any())
+    sensors, span = len(form.sensors), form.span
+    block = min(BLOCK, span)
+    within = variant.covariance.reshape(sensors, span, sensors, span)[:, -block:, :, -block:].mean(axis=(1, 3))
+    covariance = within + variant.levels.covariance
+    deviation = np.sqrt(np.diagonal(covariance))
+    correlation = covariance / deviation[:, None] / deviation
+    correlation = (correlation + correlation.T) / 2 + _RIDGE * np.eye(sensors)
+    return Estimates(deviation * variant.transform.scale, correlation)
+
+
+def block_means(series: Series, left_out: Bools | None = None) -> tuple[Doubles, int]:
+    """Return means of whole blocks [C, n], NaN with few readings, and the index of the first block's first step.
+
+    Args:
+        series: blocks begin at the steps whose number is a multiple of BLOCK.
+        left_out: bool [C, N], readings that do not count.
+    """
+    first = -series.first % BLOCK
+    count = max(0, (series.steps - first) // BLOCK)
+    cut = slice(first, first + count * BLOCK)
+    seen = series.observed if left_out is None else series.observed & ~left_out
+    shape = (len(seen), count, BLOCK)
+    used = seen[:, cut].reshape(shape)
+    with np.errstate(over="ignore", invalid="ignore"):  # a mean that is not finite counts as missing
+        total = np.where(used, series.values[:, cut].reshape(shape), 0.0).sum(axis=2)
+    readings = used.sum(axis=2)
+    return np.where(readings >= _FEWEST, total / np.maximum(readings, 1), np.nan), first

@@ -1,0 +1,56 @@
+"""Events about sensors of one group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from glaim_stream.times import text_of_ms
+
+
+class Fault(StrEnum):
+    """What is unusual."""
+
+    FROZEN = "frozen"  # repeats a value that it does not usually repeat
+    LIMIT = "limit"  # repeats the least or the largest value that it ever had
+    SPIKING = "spiking"
+    DRIFT = "drift"  # leaves its estimate by the other sensors
+    SHIFT = (
+        "shift"  # half of the group's sensors and more leave their estimates: the habits, or a model, are out of date
+    )
+    CHATTER = "chatter"  # jumps to and fro
+    CLOCK = "clock"  # its stamps jump within their steps
+    SILENT = "silent"
+    OUTAGE = "outage"  # several sensors fell silent together
+    MISSINGNESS = "missingness"  # gaps begin more often than they used to
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to one sensor, or to several at once.
+
+    Its key is (group, kind, ts_ms, sensors): the same readings give the same key, also after a restart.
+
+    sensors: ids in the order of the group's sensors; those of a drift name the sensors at fault, not their neighbours.
+    since_ms: start of the first step that is part of what happened, at most `runs.LONGEST` steps before `ts_ms`.
+    ts_ms: start of the step whose readings made it an event.
+    score: the highest statistic in units of its threshold, above 1; of a drift, that of any sensor of the group.
+    """
+
+    kind: Fault
+    group: str
+    sensors: tuple[str, ...]
+    since_ms: int
+    ts_ms: int
+    score: float
+
+    def document(self) -> dict[str, object]:
+        """Return the event as a JSON document."""
+        return {
+            "group": self.group,
+            "kind": str(self.kind),
+            "sensors": list(self.sensors),
+            "since": text_of_ms(self.since_ms),
+            "ts": text_of_ms(self.ts_ms),
+            "score": round(self.score, 2),
+        }

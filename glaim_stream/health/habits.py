@@ -1,0 +1,268 @@
+"""What is usual of the sensors of some groups, and the thresholds of their detectors.
+
+The learned readings are cut in time. The first part shows what is usual of each sensor (units); the second one how
+often that is exceeded (thresholds), so that no threshold is judged by the readings that made its unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.errors import ModelError
+from glaim_stream.health import calibration, drift, runs, statistics
+from glaim_stream.health.estimates import BLOCK, Estimates, block_means, estimates_of
+from glaim_stream.health.series import Series
+from glaim_stream.imputers.gaussian.fit import fit as fit_form
+from glaim_stream.imputers.gaussian.form import ClosedForm
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+RATE = 10.0  # false alarms in 1,000 sensor-days
+DETECTORS = ("runs", "silence", "gaps", "spiking", "chatter", "clock", "drift")
+FORM_STEPS = 24  # of the windows of a closed form that is fitted here: block means need no longer ones
+FEWEST_STEPS = 16 * FORM_STEPS  # of a group that is learned from
+GAPS_WINDOW = 96  # steps
+_APART = 48  # steps between two episodes
+_FEWEST_READINGS = 64  # of a sensor that is judged
+_USUAL = 0.5  # share of the learned steps that makes the units
+_NORMAL = 1.4826  # median absolute deviations in a deviation
+_LEAST = {"runs": 4.0, "silence": 8.0, "gaps": 3.0, "spiking": 1.0, "chatter": 0.25, "clock": 0.02}
+_MOST_REST = 2.0  # longest usual runs at a resting value that are usual too: nights, droughts and repairs differ
+_LEAST_UNIT = 1e-3  # of a residual, in scales
+_LEAST_CUSUM = 4.0  # units
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What `learn` found out about C sensors.
+
+    levels: of each group, float64 [C], means of its readings; NaN without one.
+    judged: of each group, bool [C], sensors with enough readings.
+    resting: values at which each sensor rests, by sensor.
+    longest_rest: float64 [C], readings of the longest usual run at one of them.
+    lowest, highest: float64 [C].
+    units: of spikes and chatter.
+    unit: float64 [C], of the statistic of each detector, by its name.
+    threshold: of each detector, float64 [C] in units.
+    """
+
+    sensors: tuple[str, ...]
+    step_ms: int
+    levels: Mapping[str, Doubles]
+    judged: Mapping[str, Bools]
+    resting: Sequence[Doubles]
+    longest_rest: Doubles
+    lowest: Doubles
+    highest: Doubles
+    units: statistics.Units
+    estimates: Estimates | None
+    residual_unit: Doubles
+    unit: Mapping[str, Doubles] = field(default_factory=dict)
+    threshold: Mapping[str, Doubles] = field(default_factory=dict)
+
+    @property
+    def drift(self) -> drift.Habits:
+        """Those of residuals."""
+        return drift.Habits(self.residual_unit, self.unit["drift"] * self.threshold["drift"])
+
+    def scores(self, detector: str, series: Series) -> Doubles:
+        """Return the statistic of a detector in units of its threshold, float64 [C, N]; above 1 it alarms."""
+        return self.statistic(detector, series) / (self.unit[detector] * self.threshold[detector])[:, None]
+
+    def statistic(self, detector: str, series: Series) -> Doubles:
+        """Return the statistic of a detector of single sensors, float64 [C, N]."""
+        match detector:
+            case "runs":
+                return self._runs(series)
+            case "silence":
+                return runs.silence(series).astype(np.float64)
+            case "gaps":
+                return runs.gaps_begun(series, GAPS_WINDOW).astype(np.float64)
+            case "spiking":
+                return statistics.spiking(series, self.units)
+            case "chatter":
+                return statistics.chatter(series, self.units)
+            case "clock":
+                return statistics.clock(series)
+            case _:
+                raise ValueError(f"expected one of {DETECTORS[:-1]}, found {detector!r}")
+
+    def at_rest(self, values: Doubles) -> Bools:
+        """Return whether values [C, N] are some at which their sensors rest."""
+        return np.stack([np.isin(row, rest) for row, rest in zip(values, self.resting, strict=True)])
+
+    def deviation(self, series: Series, left_out: Bools | None = None) -> tuple[Doubles, int]:
+        """Return block means less the group's levels [C, n], and the index of the first block's first step."""
+        means, first = block_means(series, left_out)
+        return means - self.levels[series.group][:, None], first
+
+    def with_groups(self, groups: Sequence[Series]) -> Self:
+        """Return habits that know the levels of further groups of the same sensors."""
+        return replace(
+            self,
+            levels={**self.levels, **{each.group: _levels(each) for each in groups}},
+            judged={**self.judged, **{each.group: _judged(each) for each in groups}},
+        )
+
+    def _runs(self, series: Series) -> Doubles:
+        """Lengths of runs; those at a resting value count as parts of the longest usual one there."""
+        found = runs.runs_of(series)
+        unit = self.unit.get("runs", np.full(len(self.sensors), _LEAST["runs"]))
+        length = found.length.astype(np.float64)
+        rest = np.maximum(_MOST_REST * self.longest_rest / unit, 1.0)[:, None]
+        return np.where(self.at_rest(found.value), length / rest, length)
+
+
+def learn(
+    groups: Sequence[Series], sensors: Sequence[str], *, form: ClosedForm | None = None, rate: float = RATE
+) -> Habits:
+    """Learn the habits of sensors.
+
+    Args:
+        groups: readings without known faults; every group has the same sensors and step.
+        sensors: ids of the C sensors.
+        form: a closed form of these sensors; None fits one, where there are two sensors and more.
+        rate: false alarms in 1,000 sensor-days, of all detectors together.
+
+    Raises:
+        ModelError: there are too few steps, or a closed form has other sensors.
+        ValueError: the rate is not above 0.
+    """
+    if not rate > 0:
+        raise ValueError(f"expected a rate above 0, found {rate}")
+    longest = max((each.steps for each in groups), default=0)
+    if longest < FEWEST_STEPS:
+        raise ModelError(f"habits need {FEWEST_STEPS} steps of a group, found {longest}")
+    if form is not None and form.sensors != tuple(sensors):
+        raise ModelError(f"expected a closed form of {tuple(sensors)}, found one of {form.sensors}")
+    usual = [each.part(0, int(_USUAL * each.steps)) for each in groups]
+    habits = _usual(usual, tuple(sensors), _form(usual, sensors) if form is None else form)
+    # Statistics of the second part look back into the first.
+    allowed = rate / len(DETECTORS) / 1000.0 * sum(each.sensor_days * (1.0 - _USUAL) for each in groups)
+    unit, threshold = dict(habits.unit), dict[str, Doubles]()
+    for detector in DETECTORS:
+        parts = [_second(_measured(habits, detector, each), each, detector) for each in groups]
+        parts = [part / unit[detector][:, None] for part in parts]
+        parts = [
+            np.where(habits.judged[each.group][:, None], part, 0.0) for part, each in zip(parts, groups, strict=True)
+        ]
+        apart = _APART // BLOCK if detector == "drift" else _APART
+        threshold[detector] = calibration.thresholds(parts, apart, allowed)
+    return _with(habits, unit, threshold)
+
+
+def _usual(groups: Sequence[Series], sensors: tuple[str, ...], form: ClosedForm | None) -> Habits:
+    """Everything but the thresholds."""
+    count = len(sensors)
+    joined = _joined(groups)
+    all_runs = runs.runs_of(joined)
+    resting = runs.resting_values(joined.values, all_runs)
+    seen = joined.observed
+    rest = np.stack([np.isin(row, each) for row, each in zip(all_runs.value, resting, strict=True)])
+    estimates = None if form is None else estimates_of(form)
+    habits = Habits(
+        sensors=sensors,
+        step_ms=groups[0].step_ms,
+        levels={each.group: _levels(each) for each in groups},
+        judged={each.group: _judged(each) for each in groups},
+        resting=resting,
+        longest_rest=np.where(rest, all_runs.length, 0).max(axis=1, initial=0).astype(np.float64),
+        lowest=np.where(seen, joined.values, np.inf).min(axis=1, initial=np.inf),
+        highest=np.where(seen, joined.values, -np.inf).max(axis=1, initial=-np.inf),
+        units=statistics.units_of(list(groups)),
+        estimates=estimates,
+        residual_unit=np.full(count, np.inf),
+    )
+    unit = {}
+    for detector, least in _LEAST.items():
+        measured = [habits.statistic(detector, each) for each in groups]
+        if detector == "runs":  # runs at resting values have a unit of their own
+            found = [runs.runs_of(each) for each in groups]
+            measured = [np.where(habits.at_rest(each.value), 0, each.length).astype(np.float64) for each in found]
+        unit[detector] = calibration.units(measured, _APART, least)
+    if estimates is None:
+        unit["drift"] = np.full(count, _LEAST_CUSUM)
+        return _with(habits, unit, {})
+    away = [drift.away(estimates.residuals(habits.deviation(each)[0])) for each in groups]
+    habits = _with(habits, unit, {}, _robust(np.concatenate(away, axis=1)))
+    measured = [_measured(habits, "drift", each) for each in groups]
+    unit["drift"] = calibration.units(measured, _APART // BLOCK, _LEAST_CUSUM)
+    return _with(habits, unit, {}, habits.residual_unit)
+
+
+def _measured(habits: Habits, detector: str, series: Series) -> Doubles:
+    """The statistic of any detector, [C, N] or [C, blocks]."""
+    if detector != "drift":
+        return habits.statistic(detector, series)
+    if habits.estimates is None:
+        return np.zeros((len(habits.sensors), series.steps // BLOCK))
+    return drift.cusum(habits.estimates.residuals(habits.deviation(series)[0]), habits.residual_unit)
+
+
+def _second(statistic: Doubles, series: Series, detector: str) -> Doubles:
+    start = int(_USUAL * series.steps) // (BLOCK if detector == "drift" else 1)
+    return statistic[:, start:]
+
+
+def _form(groups: Sequence[Series], sensors: Sequence[str]) -> ClosedForm | None:
+    if len(sensors) < 2:
+        return None
+    steps = max(each.steps for each in groups)
+    values = np.zeros((len(groups), len(sensors), steps))
+    observed = np.zeros(values.shape, np.bool_)
+    for place, each in enumerate(groups):
+        values[place, :, : each.steps], observed[place, :, : each.steps] = each.values, each.observed
+    try:
+        return fit_form(
+            values, observed, start_ms=groups[0].first * groups[0].step_ms, step_ms=groups[0].step_ms,
+            sensors=sensors, steps=FORM_STEPS,
+        ).form  # fmt: skip
+    except ModelError:  # too few readings: the other detectors judge alone
+        return None
+
+
+def _joined(groups: Sequence[Series]) -> Series:
+    """All groups one after the other, for what is learned of single readings and runs."""
+    values = np.concatenate([each.values for each in groups], axis=1)
+    observed = np.concatenate([each.observed for each in groups], axis=1)
+    return Series("", 0, groups[0].step_ms, values, observed)
+
+
+def _levels(series: Series) -> Doubles:
+    """Means of a group's readings [C]; NaN without one, and where they are too large to be summed."""
+    readings = series.observed.sum(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        level = np.where(series.observed, series.values, 0.0).sum(axis=1) / np.maximum(readings, 1)
+    return np.where((readings > 0) & np.isfinite(level), level, np.nan)
+
+
+def _judged(series: Series) -> Bools:
+    enough: Bools = series.observed.sum(axis=1) >= _FEWEST_READINGS
+    return enough
+
+
+def _robust(residual: Doubles) -> Doubles:
+    """A robust deviation of residuals [C]; infinite where there are none."""
+    out = np.full(len(residual), np.inf)
+    for sensor, row in enumerate(residual):
+        seen = np.abs(row[np.isfinite(row)])
+        if len(seen):
+            out[sensor] = max(_NORMAL * float(np.median(seen)), _LEAST_UNIT)
+    return out
+
+
+def _with(
+    habits: Habits, unit: Mapping[str, Doubles], threshold: Mapping[str, Doubles], residual_unit: Doubles | None = None
+) -> Habits:
+    return replace(
+        habits,
+        unit=unit,
+        threshold=threshold,
+        residual_unit=habits.residual_unit if residual_unit is None else residual_unit,
+    )

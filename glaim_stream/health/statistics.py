@@ -1,0 +1,118 @@
+"""Statistics of single sensors that grow with a fault: spikes, chatter, and stamps that jump.
+
+Each depends on `WINDOW + 2 * NEAR` steps at most. A reading is compared with the two before it, as long as no more than
+NEAR steps lie between two of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.health.series import NEVER, Series, before, last_reading, sliding_count, sliding_sum
+
+Doubles = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+WINDOW = 48  # steps
+NEAR = 8  # steps between two readings that are compared
+_FEWEST = WINDOW // 4  # readings
+_MOST_OF_SPIKE, _MOST_OF_JUMP = 3.0, 3.0  # units that one reading counts at most
+_QUANTILE_OF_SPIKES, _QUANTILE_OF_JUMPS = 0.999, 0.95
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is usual of each sensor, float64 [C].
+
+    peak: height of a reading above both its neighbours, or below both, that one reading in a thousand exceeds.
+    bend: distance of a reading from the middle of its neighbours that one reading in twenty exceeds.
+    """
+
+    peak: Doubles
+    bend: Doubles
+
+
+def units_of(parts: list[Series]) -> Units:
+    """Learn the units from the readings of all groups."""
+    peaks, bends = zip(*(_peaks_and_bends(part) for part in parts), strict=True)
+    return Units(_quantiles(peaks, _QUANTILE_OF_SPIKES), _quantiles(bends, _QUANTILE_OF_JUMPS))
+
+
+def spiking(series: Series, units: Units) -> Doubles:
+    """Return the sum of the spikes of the last WINDOW steps [C, N], each less a unit and at most `_MOST_OF_SPIKE`.
+
+    A spike that half of the other sensors show too is none.
+    """
+    peak, _ = _peaks_and_bends(series)
+    size = np.nan_to_num(peak) / units.peak[:, None] - 1.0
+    spike = size > 0
+    others = spike.sum(axis=0) - spike
+    shared = others >= np.maximum(len(size) - 1, 2) / 2
+    return sliding_sum(np.where(shared, 0.0, np.clip(size, 0.0, _MOST_OF_SPIKE)), WINDOW)
+
+
+def spike_share(series: Series, units: Units, steps: int) -> Doubles:
+    """Return the share of the last `steps` steps whose readings show a spike, [C, N]."""
+    peak, _ = _peaks_and_bends(series)
+    return sliding_count(np.nan_to_num(peak) > units.peak[:, None], steps) / steps
+
+
+def chatter(series: Series, units: Units) -> Doubles:
+    """Return the mean bend of the last WINDOW steps [C, N], in units; 0 with few readings."""
+    _, bend = _peaks_and_bends(series)
+    known = np.isfinite(bend)
+    size = np.where(known, np.minimum(np.nan_to_num(bend) / units.bend[:, None], _MOST_OF_JUMP), 0.0)
+    return _mean(size, known)
+
+
+def clock(series: Series) -> Doubles:
+    """Return how far stamps moved within their steps from one reading to the next, mean of the last WINDOW steps."""
+    if series.offset is None:
+        return np.zeros(series.values.shape)
+    last = last_reading(series.observed)
+    previous = before(last, series.observed)
+    known = series.observed & _near(np.arange(series.steps), previous)
+    moved = np.abs(series.offset - np.take_along_axis(series.offset, np.maximum(previous, 0), axis=1))
+    moved = np.where(known, np.minimum(moved, 1.0 - np.minimum(moved, 1.0)), 0.0)
+    return _mean(moved, known)
+
+
+def _peaks_and_bends(series: Series) -> tuple[Doubles, Doubles]:
+    """Of the reading before the last one, at each step with a reading, [C, N]; NaN where it has no near neighbours."""
+    values, observed = series.values, series.observed
+    last = last_reading(observed)
+    middle = before(last, observed)
+    first = np.where(middle == NEVER, NEVER, before(np.maximum(middle, 0), observed))
+    first = np.where(middle == NEVER, NEVER, np.take_along_axis(before(last, observed), np.maximum(middle, 0), axis=1))
+    known = observed & _near(np.arange(series.steps), middle) & (first != NEVER) & (middle - first <= NEAR)
+    before_it, at_it = (np.take_along_axis(values, np.maximum(each, 0), axis=1) for each in (first, middle))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rise, fall = at_it - before_it, at_it - values
+        peak = np.where(rise * np.sign(fall) > 0, np.minimum(np.abs(rise), np.abs(fall)), 0.0)
+        bend = np.abs(rise + fall) / 2
+    return np.where(known, peak, np.nan), np.where(known, bend, np.nan)
+
+
+def _near(steps: Ints, previous: Ints) -> Bools:
+    near: Bools = (previous != NEVER) & (steps - previous <= NEAR)
+    return near
+
+
+def _mean(size: Doubles, known: Bools) -> Doubles:
+    count = sliding_count(known, WINDOW)
+    return np.where(count >= _FEWEST, sliding_sum(size, WINDOW) / np.maximum(count, 1), 0.0)
+
+
+def _quantiles(parts: tuple[Doubles, ...], share: float) -> Doubles:
+    """A quantile over all groups of what is above 0, float64 [C]; infinite where there is nothing."""
+    out = np.full(len(parts[0]), np.inf)
+    for sensor in range(len(out)):
+        seen = np.concatenate([part[sensor] for part in parts])
+        seen = seen[np.isfinite(seen) & (seen > 0)]
+        if len(seen):
+            out[sensor] = np.quantile(seen, share)
+    return out
