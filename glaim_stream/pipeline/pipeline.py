@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from glaim_stream import metrics
 from glaim_stream.blend.mixture import blend
-from glaim_stream.blend.scores import Answers, Scores
+from glaim_stream.blend.scores import Answers, Reaching, Scores
 from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
@@ -31,11 +31,19 @@ from glaim_stream.output.messages import Message
 from glaim_stream.output.repair import publishable, repair
 from glaim_stream.output.sensor_tables import SensorTables
 from glaim_stream.pipeline.accuracy import count_accuracy
-from glaim_stream.pipeline.answers import blended, form_deviation, hole_answers, holes_of, probe_answers
+from glaim_stream.pipeline.answers import (
+    HoleAnswers,
+    blended,
+    form_deviation,
+    hole_answers,
+    holes_of,
+    probe_answers,
+)
 from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unapplied
 from glaim_stream.pipeline.held_codes import HeldCodes
 from glaim_stream.pipeline.resting import windows_to_call, with_form
 from glaim_stream.pipeline.row_counts import count_rows
+from glaim_stream.pipeline.widths import NO_WIDTHS, HalfWidths, half_widths, scores_of
 from glaim_stream.records import Rows, encode
 from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import Closed, concatenate
@@ -44,6 +52,8 @@ from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, joined
 from glaim_stream.windows.upgrades import Upgrades
+
+Ints = NDArray[np.int64] | NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,7 @@ class Pipeline:
         upgrades: bool = False,
         clock_kept: bool = False,
         plausibility: bool = False,
+        adaptive_intervals: bool = False,
         budget: Budget = DEFAULT,
     ) -> None:
         """Build the pipeline.
@@ -101,6 +112,8 @@ class Pipeline:
             clock_kept: commits record what the wall clock has published (glaim_stream.windows.clock_closes).
             plausibility: readings that stand apart from their window are uncertain and fill nothing
                 (glaim_stream.windows.plausibility).
+            adaptive_intervals: make the intervals wider or narrower by the recent errors on the probes
+                (glaim_stream.blend.reach), and give interpolated values one; not used where `score_share` is 0.
             budget: limits of decoding.
 
         Raises:
@@ -119,6 +132,7 @@ class Pipeline:
         self._upgrades, self._clock_kept, self._plausibility = upgrades, clock_kept, plausibility
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index, budget)
+        self._adaptive = adaptive_intervals
         self._budget = budget
         self.codes = HeldCodes(self.index)
         self._tables = SensorTables(catalogue, contracts)
@@ -343,8 +357,9 @@ class Pipeline:
         table = self._tables[answer.model_index]
         table_of = partial(self._tables.for_version, answer.model_index)
         imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
+        half = None
         if self._score_share > 0:
-            holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form)
+            holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form, every=self._adaptive)
             questions, truth = Answers.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = (
@@ -357,6 +372,18 @@ class Pipeline:
             hole_weight, probe_weight = of_model.walk(cells, questions, truth)
             if imputed is not None:
                 imputed = blended(imputed, holes, hole_weight, answer.form)
+            probe_half = None
+            if self._adaptive:
+                of_holes, of_probes = self._hole_widths(answer, holes), self._probe_widths(answer, questions)
+                ratios, levels = scores_of(of_model.reach.mixtures, questions, truth, of_probes, table.resolution)
+                factors = of_model.reached(
+                    Reaching(cells.step, cells.sensor, hole_weight, of_holes.levels(hole_weight)),
+                    Reaching(questions.step, questions.sensor, probe_weight, of_probes.levels(probe_weight)),
+                    ratios,
+                    levels,
+                )
+                half = _by_row(answer.closed, holes, of_holes.adapted(hole_weight, factors[0]))
+                probe_half = of_probes.adapted(probe_weight, factors[1])
             if probes is not None and probe_imputed is not None and not again:
                 mixed = publishable(blend(questions.values, probe_weight), questions.sensor, table)
                 version = next(iter(probe_imputed.versions_of(Method.MODEL)), "")
@@ -364,26 +391,85 @@ class Pipeline:
                 if answer.probe_form is not None:
                     at = probe_imputed.values.shape[2] - 1 - probes.lag
                     deviation = form_deviation(answer.probe_form, questions, probe_weight, probes.window, at)
-                count_accuracy(model.name, model.sensor_ids, table_of(version), probes, questions, mixed, deviation)
+                count_accuracy(
+                    model.name, model.sensor_ids, table_of(version), probes, questions, mixed, deviation, probe_half
+                )
         if self._upgrades:
             _note_for_upgrades(scores.upgrades[answer.model_index], answer)
         if answer.closed is None:
             return None
-        return answer.model_index, repair(answer.closed, imputed, table, self._versions, table_of, answer.limits)
+        return answer.model_index, repair(answer.closed, imputed, table, self._versions, table_of, answer.limits, half)
 
     def _settle_upgrade(self, scores: Scores, answer: Answer) -> tuple[int, Rows] | None:
         closed, imputed = answer.closed, answer.imputed
         assert closed is not None
         assert imputed is not None
         _note_for_upgrades(scores.upgrades[answer.model_index], answer)
+        half = None
         if self._score_share > 0:
-            holes = hole_answers(closed, imputed, self.catalogue.models[answer.model_index].step_ms, answer.form)
-            imputed = blended(imputed, holes, scores.models[answer.model_index].latest(holes.cells), answer.form)
+            step_ms = self.catalogue.models[answer.model_index].step_ms
+            holes = hole_answers(closed, imputed, step_ms, answer.form, every=self._adaptive)
+            of_model = scores.models[answer.model_index]
+            weights = of_model.latest(holes.cells)
+            imputed = blended(imputed, holes, weights, answer.form)
+            if self._adaptive:
+                widths = self._hole_widths(answer, holes)
+                factors = of_model.reach.latest(weights, holes.cells.sensor, widths.levels(weights))
+                half = _by_row(closed, holes, widths.adapted(weights, factors))
         table_of = partial(self._tables.for_version, answer.model_index)
-        rows = repair(closed, imputed, self._tables[answer.model_index], self._versions, table_of, answer.limits)
+        table = self._tables[answer.model_index]
+        rows = repair(closed, imputed, table, self._versions, table_of, answer.limits, half)
         better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null
         metrics.upgraded_rows.inc(int(better.sum()))
         return (answer.model_index, rows.where(better)) if better.any() else None
+
+    def _hole_widths(self, answer: Answer, holes: HoleAnswers) -> HalfWidths:
+        """The half-widths of the intervals of holes, before any factor."""
+        closed, imputed, form = answer.closed, answer.imputed, answer.form
+        if closed is None or imputed is None:
+            return NO_WIDTHS
+        gap_age, lag = closed.gap_age[holes.row], closed.lag[holes.row]
+        return self._widths(answer.model_index, imputed, form, holes.window, holes.cells.sensor, gap_age, lag)
+
+    def _probe_widths(self, answer: Answer, cells: Answers) -> HalfWidths:
+        """The half-widths of the intervals of probe cells, before any factor."""
+        probes, imputed, form = answer.probes, answer.probe_imputed, answer.probe_form
+        if probes is None or imputed is None:
+            return NO_WIDTHS
+        return self._widths(answer.model_index, imputed, form, probes.window, cells.sensor, probes.gap_age, probes.lag)
+
+    def _widths(
+        self,
+        model_index: int,
+        imputed: Imputed,
+        form: Imputed | None,
+        window: Ints,
+        sensor: Ints,
+        gap_age: Ints,
+        lag: Ints,
+    ) -> HalfWidths:
+        deviation = None
+        if form is not None and form.deviation is not None:
+            deviation = form.deviation[window, sensor, form.values.shape[2] - 1 - lag]
+        return half_widths(
+            sensor,
+            gap_age,
+            lag == 0,
+            self._tables[model_index],
+            partial(self._tables.for_version, model_index),
+            version=[imputed.version[each] for each in window.tolist()],
+            deviation=deviation,
+            form_range=None if form is None else form.trained_range,
+        )
+
+
+def _by_row(closed: Closed | None, holes: HoleAnswers, half: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Half-widths [holes, 2] as those of rows, [rows, 2], NaN elsewhere."""
+    if closed is None or len(half) == 0:
+        return None
+    of_row = np.full((len(closed), 2), np.nan)
+    of_row[holes.row] = half
+    return of_row
 
 
 def _note_for_upgrades(upgrades: Upgrades, answer: Answer) -> None:
