@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend.experts import Experts, Weights
 from glaim_stream.blend.hedge import published
-from glaim_stream.blend.reach import BLOCK, Reach
+from glaim_stream.blend.reach import BLOCK, Reach, Scored
 from glaim_stream.blend.worth import Worth, judged
 from glaim_stream.windows.probes import AGES, Place
 from glaim_stream.windows.upgrades import Upgrades
@@ -43,7 +43,7 @@ class Reaching:
     step: Ints
     sensor: Ints
     weights: Doubles  # [n, experts]
-    level: Ints  # of the half-widths, see Reach
+    level: Ints  # of the half-widths (blend.reach)
 
 
 WITHOUT_FORM = 2  # number of experts of a model without a closed form
@@ -166,27 +166,26 @@ class ModelScores:
                 self._experts.learn(weights, *key, errors[probe], (of_leader[count:], leader[count:]))
         return of_hole, of_probe
 
-    def reached(self, holes: Reaching, probes: Reaching, scores: Doubles, levels: Ints) -> tuple[Doubles, Doubles]:
-        """Process the steps in order: the factors of each step's intervals, then its probes' scores.
+    def reached(self, holes: Reaching, probes: Reaching, scored: Scored) -> tuple[Doubles, Doubles]:
+        """Process the steps in order: the factors of each step's intervals, then the errors of its probes.
 
         Args:
             holes: cells to fill, as `walk` weighted them.
             probes: probe cells, likewise.
-            scores: [probes, mixtures], see Reach.
-            levels: [probes, mixtures], see Reach.
+            scored: the same probe cells.
 
         Returns:
             The factors of each hole [holes] and of each probe cell [probes].
         """
         factors = np.ones(len(holes.step)), np.ones(len(probes.step))
-        for block in np.union1d(holes.step // BLOCK, probes.step // BLOCK).tolist():
+        for block in sorted({*(holes.step // BLOCK).tolist(), *(probes.step // BLOCK).tolist()}):
             ends = [block * BLOCK, (block + 1) * BLOCK]
             for cells, found in zip((holes, probes), factors, strict=True):
                 at = slice(*np.searchsorted(cells.step, ends).tolist())
                 if at.stop > at.start:
                     found[at] = self.reach.factors(ends[0], cells.weights[at], cells.sensor[at], cells.level[at])
             if at.stop > at.start:
-                self.reach.learn(ends[0], scores[at], probes.sensor[at], levels[at])
+                self.reach.learn(ends[0], scored.where(at))
         return factors
 
     def latest(self, cells: Answers) -> Doubles:

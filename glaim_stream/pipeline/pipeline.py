@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from glaim_stream import metrics
 from glaim_stream.blend.mixture import blend
-from glaim_stream.blend.scores import Answers, Reaching, Scores
+from glaim_stream.blend.reach import Scored
+from glaim_stream.blend.scores import Answers, ModelScores, Reaching, Scores
 from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
@@ -43,7 +44,7 @@ from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unappl
 from glaim_stream.pipeline.held_codes import HeldCodes
 from glaim_stream.pipeline.resting import windows_to_call, with_form
 from glaim_stream.pipeline.row_counts import count_rows
-from glaim_stream.pipeline.widths import NO_WIDTHS, HalfWidths, half_widths, scores_of
+from glaim_stream.pipeline.widths import NO_WIDTHS, HalfWidths, half_widths
 from glaim_stream.records import Rows, encode
 from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import Closed, concatenate
@@ -54,6 +55,7 @@ from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, joined
 from glaim_stream.windows.upgrades import Upgrades
 
 Ints = NDArray[np.int64] | NDArray[np.int32]
+Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,16 +376,7 @@ class Pipeline:
                 imputed = blended(imputed, holes, hole_weight, answer.form)
             probe_half = None
             if self._adaptive:
-                of_holes, of_probes = self._hole_widths(answer, holes), self._probe_widths(answer, questions)
-                ratios, levels = scores_of(of_model.reach.mixtures, questions, truth, of_probes, table.resolution)
-                factors = of_model.reached(
-                    Reaching(cells.step, cells.sensor, hole_weight, of_holes.levels(hole_weight)),
-                    Reaching(questions.step, questions.sensor, probe_weight, of_probes.levels(probe_weight)),
-                    ratios,
-                    levels,
-                )
-                half = _by_row(answer.closed, holes, of_holes.adapted(hole_weight, factors[0]))
-                probe_half = of_probes.adapted(probe_weight, factors[1])
+                half, probe_half = self._adapted(of_model, answer, holes, hole_weight, questions, probe_weight, truth)
             if probes is not None and probe_imputed is not None and not again:
                 mixed = publishable(blend(questions.values, probe_weight), questions.sensor, table)
                 version = next(iter(probe_imputed.versions_of(Method.MODEL)), "")
@@ -413,9 +406,10 @@ class Pipeline:
             weights = of_model.latest(holes.cells)
             imputed = blended(imputed, holes, weights, answer.form)
             if self._adaptive:
-                widths = self._hole_widths(answer, holes)
-                factors = of_model.reach.latest(weights, holes.cells.sensor, widths.levels(weights))
-                half = _by_row(closed, holes, widths.adapted(weights, factors))
+                widths = self._half_widths(answer, holes.cells, holes.row, holes.window, Answers.none())[0]
+                half, level = widths.published(weights)
+                factors = of_model.reach.latest(weights, holes.cells.sensor, level)
+                half = _by_row(closed, holes.row, half * factors[:, None])
         table_of = partial(self._tables.for_version, answer.model_index)
         table = self._tables[answer.model_index]
         rows = repair(closed, imputed, table, self._versions, table_of, answer.limits, half)
@@ -423,52 +417,88 @@ class Pipeline:
         metrics.upgraded_rows.inc(int(better.sum()))
         return (answer.model_index, rows.where(better)) if better.any() else None
 
-    def _hole_widths(self, answer: Answer, holes: HoleAnswers) -> HalfWidths:
-        """The half-widths of the intervals of holes, before any factor."""
-        closed, imputed, form = answer.closed, answer.imputed, answer.form
-        if closed is None or imputed is None:
-            return NO_WIDTHS
-        gap_age, lag = closed.gap_age[holes.row], closed.lag[holes.row]
-        return self._widths(answer.model_index, imputed, form, holes.window, holes.cells.sensor, gap_age, lag)
-
-    def _probe_widths(self, answer: Answer, cells: Answers) -> HalfWidths:
-        """The half-widths of the intervals of probe cells, before any factor."""
-        probes, imputed, form = answer.probes, answer.probe_imputed, answer.probe_form
-        if probes is None or imputed is None:
-            return NO_WIDTHS
-        return self._widths(answer.model_index, imputed, form, probes.window, cells.sensor, probes.gap_age, probes.lag)
-
-    def _widths(
+    def _adapted(
         self,
-        model_index: int,
-        imputed: Imputed,
-        form: Imputed | None,
-        window: Ints,
-        sensor: Ints,
-        gap_age: Ints,
-        lag: Ints,
-    ) -> HalfWidths:
-        deviation = None
-        if form is not None and form.deviation is not None:
-            deviation = form.deviation[window, sensor, form.values.shape[2] - 1 - lag]
-        return half_widths(
+        of_model: ModelScores,
+        answer: Answer,
+        holes: HoleAnswers,
+        hole_weight: Doubles,
+        probed: Answers,
+        probe_weight: Doubles,
+        truth: Doubles,
+    ) -> tuple[Doubles | None, Doubles]:
+        """Half-widths [n, 2] of the closed steps' rows and of the probe cells, times the factors of recent errors."""
+        cells, table = holes.cells, self._tables[answer.model_index]
+        of_holes, of_probes = self._half_widths(answer, cells, holes.row, holes.window, probed)
+        (half, level), (probe_half, probe_level) = of_holes.published(hole_weight), of_probes.published(probe_weight)
+        with np.errstate(over="ignore"):
+            errors = probed.values - truth[:, None]
+        slack = table.resolution[probed.sensor] / 2
+        factors = of_model.reached(
+            Reaching(cells.step, cells.sensor, hole_weight, level),
+            Reaching(probed.step, probed.sensor, probe_weight, probe_level),
+            Scored(probed.sensor, errors, of_probes.half, of_probes.level, slack),
+        )
+        return _by_row(answer.closed, holes.row, half * factors[0][:, None]), probe_half * factors[1][:, None]
+
+    def _half_widths(
+        self, answer: Answer, cells: Answers, row: Ints, window: Ints, probed: Answers
+    ) -> tuple[HalfWidths, HalfWidths]:
+        """The half-widths of the intervals of holes and of probe cells, before any factor.
+
+        Args:
+            answer: for both.
+            cells: the holes, with their rows and windows.
+            row: [holes], of the answer's closed steps.
+            window: [holes], of the answer.
+            probed: all probe cells of the answer, or none.
+        """
+        parts: list[tuple[Ints, Ints, Ints, list[str], Doubles]] = []
+        form_range = None
+        for imputed, form, at, sensor, gap_age, lag in (
+            (answer.imputed, answer.form, window, cells.sensor, *_columns(answer.closed, row)),
+            (answer.probe_imputed, answer.probe_form, *_probe_columns(answer.probes, probed)),
+        ):
+            if len(at) and imputed is not None:
+                deviation = np.full(len(at), np.nan)
+                if form is not None and form.deviation is not None:
+                    deviation = form.deviation[at, sensor, form.values.shape[2] - 1 - lag]
+                    form_range = form.trained_range
+                parts.append((sensor, gap_age, lag, [imputed.version[each] for each in at.tolist()], deviation))
+        if not parts:
+            return NO_WIDTHS, NO_WIDTHS
+        sensor, gap_age, lag, deviation = (np.concatenate([part[place] for part in parts]) for place in (0, 1, 2, 4))
+        found = half_widths(
             sensor,
             gap_age,
             lag == 0,
-            self._tables[model_index],
-            partial(self._tables.for_version, model_index),
-            version=[imputed.version[each] for each in window.tolist()],
+            self._tables[answer.model_index],
+            partial(self._tables.for_version, answer.model_index),
+            version=[each for part in parts for each in part[3]],
             deviation=deviation,
-            form_range=None if form is None else form.trained_range,
+            form_range=form_range,
         )
+        return found.where(slice(0, len(cells))), found.where(slice(len(cells), None))
 
 
-def _by_row(closed: Closed | None, holes: HoleAnswers, half: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Half-widths [holes, 2] as those of rows, [rows, 2], NaN elsewhere."""
+def _columns(closed: Closed | None, row: Ints) -> tuple[Ints, Ints]:
+    """Gap age and lag of some rows."""
+    return (row, row) if closed is None else (closed.gap_age[row], closed.lag[row])
+
+
+def _probe_columns(probes: Probes | None, cells: Answers) -> tuple[Ints, Ints, Ints, Ints]:
+    """Window, sensor, gap age and lag of the probe cells, or of none."""
+    if probes is None or len(cells) == 0:
+        return (cells.sensor[:0],) * 4
+    return probes.window, cells.sensor, probes.gap_age, probes.lag
+
+
+def _by_row(closed: Closed | None, row: Ints, half: Doubles) -> Doubles | None:
+    """Half-widths [n, 2] of some rows as those of all, [rows, 2], NaN elsewhere."""
     if closed is None or len(half) == 0:
         return None
     of_row = np.full((len(closed), 2), np.nan)
-    of_row[holes.row] = half
+    of_row[row] = half
     return of_row
 
 

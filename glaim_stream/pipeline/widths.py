@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.leader import awake_mixtures, mixture_errors
 from glaim_stream.blend.reach import levels
-from glaim_stream.blend.scores import Answers, Expert
+from glaim_stream.blend.scores import Expert
 from glaim_stream.output.repair import BAND, residuals_at
 from glaim_stream.output.sensor_tables import SensorTable
 
@@ -23,29 +22,34 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class HalfWidths:
-    """Half-widths [n, 2] of the 90 % intervals of n cells, NaN where they are not known."""
+    """Half-widths of the 90 % intervals of n cells, NaN where they are not known.
 
-    of_model: Doubles  # of values in which the model has a part: the residuals of its validation
-    of_form: Doubles  # of the others: the closed form's deviation
-    span: Doubles  # [n] from the least to the largest reading of the training, infinite where they are not known
+    A value in which the model has a part has the residuals of its validation, any other the closed form's deviation;
+    where one of them is not known, the other stands in.
+    """
 
-    def of(self, weights: Doubles) -> Doubles:
-        """Half-widths [n, 2] of the values that are mixed by weights of the experts, [n, experts] or [experts]."""
-        by_model = (weights[..., Expert.MODEL] > 0)[..., None]
-        own, other = np.where(by_model, (self.of_model, self.of_form), (self.of_form, self.of_model))
-        found: Doubles = np.where(np.isfinite(own), own, other)
-        return found
+    half: Doubles  # [n, 2, 2] of values with a part of the model, and of the others; below and above the value
+    level: Ints  # [n, 2] (blend.reach)
 
-    def levels(self, weights: Doubles) -> Ints:
-        """The levels [n] of the same half-widths (blend.reach)."""
-        return levels(self.of(weights), self.span)
+    @classmethod
+    def of(cls, by_model: Doubles, by_form: Doubles, span: Doubles) -> HalfWidths:
+        """From half-widths [n, 2] of both kinds, and the spans [n] of the sensors' readings in training."""
+        half = np.stack([by_model, by_form], axis=1)
+        if np.isnan(half).any():
+            half = np.where(np.isnan(half), half[:, ::-1], half)
+        return cls(half, levels(half, span))
 
-    def adapted(self, weights: Doubles, factors: Doubles) -> Doubles:
-        """The same half-widths times the factors [n]."""
-        return self.of(weights) * factors[:, None]
+    def where(self, rows: slice) -> HalfWidths:
+        """Some of the cells."""
+        return HalfWidths(self.half[rows], self.level[rows])
+
+    def published(self, weights: Doubles) -> tuple[Doubles, Ints]:
+        """Half-widths [n, 2] and levels [n] of the values that are mixed by weights of the experts [n, experts]."""
+        at = np.arange(len(weights)), (weights[:, Expert.MODEL] == 0).astype(np.int64)
+        return self.half[at], self.level[at]
 
 
-NO_WIDTHS = HalfWidths(np.empty((0, 2)), np.empty((0, 2)), np.empty(0))  # of no cell
+NO_WIDTHS = HalfWidths.of(np.empty((0, 2)), np.empty((0, 2)), np.empty(0))  # of no cell
 
 
 def half_widths(
@@ -71,46 +75,14 @@ def half_widths(
         deviation: [n], the closed form's; None: the model has none.
         form_range: least and largest reading that the closed form was fitted to, [C].
     """
-    of_model, of_form = np.full((2, len(sensor), 2), np.nan)
+    by_model, by_form = np.full((2, len(sensor), 2), np.nan)
     versions = set(version)
     for name in versions:
-        rows = np.arange(len(sensor)) if len(versions) == 1 else np.flatnonzero([each == name for each in version])
+        rows = slice(None) if len(versions) == 1 else np.flatnonzero([each == name for each in version])
         below, above = residuals_at(sensor[rows], gap_age[rows], newest[rows], table_of(name) if name else table)
-        of_model[rows] = np.maximum(np.stack([-below, above], axis=1), 0.0)
+        by_model[rows, 0], by_model[rows, 1] = np.maximum(-below, 0.0), np.maximum(above, 0.0)
     if deviation is not None:
-        of_form[:] = BAND * deviation[:, None]
+        by_form[:] = BAND * deviation[:, None]
     ranges = [each for each in (table.trained_range, form_range) if each is not None]
     span = np.max([most - least for least, most in ranges], axis=0)[sensor] if ranges else np.full(len(sensor), np.inf)
-    return HalfWidths(of_model, of_form, span)
-
-
-def scores_of(
-    mixtures: Doubles, cells: Answers, truth: Doubles, widths: HalfWidths, resolution: Doubles
-) -> tuple[Doubles, Ints]:
-    """Errors of probe cells [n] in shares of their half-widths, and the levels of these, both [n, mixtures].
-
-    Half a resolution is taken off an error, because the bounds are rounded as the values are. A score is NaN where an
-    expert of the mixture gave no value or the half-width is not known.
-
-    Args:
-        mixtures: [mixtures, experts].
-        cells: the experts' answers for the probes.
-        truth: [n], the hidden values.
-        widths: of the cells.
-        resolution: [C].
-    """
-    if len(cells) == 0:
-        return np.empty((0, len(mixtures))), np.empty((0, len(mixtures)), np.int64)
-    with np.errstate(over="ignore"):
-        errors = cells.values - truth[:, None]
-    awake = np.isfinite(errors)
-    errors = mixture_errors(np.where(awake, errors, 0.0), mixtures)
-    size = np.maximum(np.abs(errors) - resolution[cells.sensor][:, None] / 2, 0.0)
-    side = (errors < 0).astype(np.int64)  # 1: the truth lies above the value
-    kind = (mixtures[:, Expert.MODEL] == 0).astype(np.int64)
-    kinds = np.eye(mixtures.shape[1])[[Expert.MODEL, Expert.BASELINE]]  # with the model, and without it
-    half = np.stack([widths.of(each) for each in kinds])[kind, np.arange(len(cells))[:, None], side]
-    known = awake_mixtures(mixtures, awake) & np.isfinite(half)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        scores = np.where(known, np.where(size > 0, size / half, 0.0), np.nan)
-    return scores, np.stack([widths.levels(each) for each in kinds], axis=1)[:, kind]
+    return HalfWidths.of(by_model, by_form, span)

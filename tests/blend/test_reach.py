@@ -9,20 +9,23 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from glaim_stream.blend.leader import mixtures
-from glaim_stream.blend.reach import BLOCK, HORIZON, LEAST, LEVELS, MOST, Reach, levels
+from glaim_stream.blend.reach import BLOCK, HORIZON, LEAST, LEVELS, MOST, Reach, Scored, levels
 from glaim_stream.windows.history import HORIZON as STEPS
 
 Doubles = NDArray[np.float64]
-MIXTURES = len(mixtures(2))
-ALONE = int(np.flatnonzero((mixtures(2) == [0.0, 1.0]).all(axis=1))[0])  # the second expert
 SENSORS, LEVEL = 3, 4
 
 
+def scored(scores: list[float] | Doubles, *, sensor: int = 0, level: int = LEVEL) -> Scored:
+    """Probes whose second expert has these scores, while the first one is asleep."""
+    count = len(scores)
+    errors = np.full((count, 2), np.nan)
+    errors[:, 1] = scores
+    return Scored(np.full(count, sensor), errors, np.ones((count, 2, 2)), np.full((count, 2), level), np.zeros(count))
+
+
 def learn(reach: Reach, step: int, scores: list[float] | Doubles, *, sensor: int = 0, level: int = LEVEL) -> None:
-    """Scores of the second expert alone."""
-    every = np.full((len(scores), MIXTURES), np.nan)
-    every[:, ALONE] = scores
-    reach.learn(step, every, np.full(len(scores), sensor), np.full(every.shape, level))
+    reach.learn(step, scored(scores, sensor=sensor, level=level))
 
 
 def factor(reach: Reach, step: int, *, sensor: int = 0, level: int = LEVEL) -> float:
@@ -59,7 +62,7 @@ def test_one_miss_among_the_first_scores_moves_the_factor_little() -> None:
     assert 1.0 < factor(reach, BLOCK) < 1.7
 
 
-@pytest.mark.parametrize(("score", "limit"), [(np.inf, MOST), (1e300, MOST), (0.0, LEAST), (1e-300, LEAST)])
+@pytest.mark.parametrize(("score", "limit"), [(1e300, MOST), (0.0, LEAST), (1e-300, LEAST)])
 def test_the_factor_has_limits(score: float, limit: float) -> None:
     reach = Reach(2, SENSORS)
     learn(reach, 0, [score] * 5000)
@@ -98,15 +101,15 @@ def test_a_score_that_is_not_known_does_not_count() -> None:
     assert factor(reach, BLOCK) == pytest.approx(1.0, abs=1e-9)
 
 
-def test_a_jump_is_followed_within_a_dozen_steps_and_forgotten_after_the_horizon() -> None:
+def test_a_jump_is_followed_within_two_blocks_and_forgotten_after_the_horizon() -> None:
     reach = Reach(2, SENSORS)
     for step in range(200):
-        learn(reach, step, normal(5.0 if 100 <= step < 120 else 1.0, 4, seed=step))
+        learn(reach, step, normal(5.0 if 96 <= step < 104 else 1.0, 4, seed=step))
     assert factor(reach, 200) == pytest.approx(1.0, rel=0.3)
     reach = Reach(2, SENSORS)
-    for step in range(112):
+    for step in range(100 + 2 * BLOCK):
         learn(reach, step, normal(5.0 if step >= 100 else 1.0, 4, seed=step))
-    assert factor(reach, 112) > 2.0
+    assert factor(reach, 100 + 2 * BLOCK) > 2.0
 
 
 def test_nothing_older_than_the_horizon_of_a_rebuild_counts() -> None:
@@ -140,7 +143,7 @@ def test_a_state_that_knows_the_last_steps_alone_is_the_same_to_the_bit(
 def test_an_earlier_block_is_refused() -> None:
     reach = Reach(2, SENSORS)
     learn(reach, 8, [1.0])
-    with pytest.raises(ValueError, match="expected a step of block 2 or later, found 7, of block 1"):
+    with pytest.raises(ValueError, match="expected a step of block 1 or later, found 7, of block 0"):
         factor(reach, 7)
 
 
@@ -148,7 +151,27 @@ def test_the_memory_does_not_grow() -> None:
     reach = Reach(2, SENSORS)
     for step in range(0, 4000, 2):
         learn(reach, step, [1.0])
-    assert len(reach._places) <= HORIZON + 1
+    assert len(reach._places) <= HORIZON
+
+
+def test_scores_are_errors_in_shares_of_the_side_on_which_the_truth_lies() -> None:
+    every = mixtures(2)
+    half = np.repeat([[[1.0, 2.0], [4.0, 4.0]]], 4, axis=0)
+    errors = np.array([[2.0, -2.0], [-4.0, -6.0], [np.nan, 0.0], [1.0, 0.1]])
+    probes = Scored(np.zeros(4, np.int64), errors, half, np.tile([2, 5], (4, 1)), np.full(4, 0.1))
+    scores, level = probes.scores(every)
+    model, baseline, mean = (int(np.flatnonzero((every == row).all(axis=1))[0]) for row in ([1, 0], [0, 1], [0.5, 0.5]))
+    np.testing.assert_allclose(scores[:, model], [1.9 / 1.0, 3.9 / 2.0, np.nan, 0.9 / 1.0])
+    np.testing.assert_allclose(scores[:, baseline], [1.9 / 4.0, 5.9 / 4.0, 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(scores[:, mean], [0.0, 4.9 / 2.0, np.nan, 0.45 / 1.0], atol=1e-12)
+    assert (level[0, model], level[0, baseline], level[0, mean]) == (2, 5, 2)
+
+
+def test_a_half_width_of_zero_holds_an_exact_value_alone_and_one_that_is_not_known_nothing() -> None:
+    half = np.array([[[0.0, 0.0], [np.nan, np.nan]]] * 2)
+    probes = Scored(np.zeros(2, np.int64), np.array([[0.0, 0.0], [3.0, 0.0]]), half, np.zeros((2, 2), int), np.zeros(2))
+    scores = probes.scores(np.eye(2))[0]
+    np.testing.assert_array_equal(scores, [[0.0, np.nan], [np.inf, np.nan]])
 
 
 def test_levels_are_octaves_of_the_span() -> None:

@@ -74,6 +74,14 @@ async def test_every_filled_value_has_an_interval_while_the_model_is_away(form: 
     assert np.isfinite(rows.upper[filled]).all()
 
 
+@pytest.mark.parametrize("form", [None, Form(Offset(-60.0))])
+async def test_while_the_model_is_away_the_values_and_methods_are_the_same(form: Form | None) -> None:
+    topic = records(120)
+    fixed, adapted = [await rows_of(pipeline_of(AWAY, form, adaptive=each), topic) for each in (False, True)]
+    for name in set(Rows.__slots__) - {"lower", "upper"}:
+        np.testing.assert_array_equal(getattr(fixed, name), getattr(adapted, name), name)
+
+
 async def test_interpolated_values_have_intervals_as_wide_as_their_errors() -> None:
     """Sensors jump by about 100 from step to step, of which the contract knows nothing."""
     rows = await rows_of(pipeline_of(AWAY, None), records(300))
