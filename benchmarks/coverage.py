@@ -362,7 +362,16 @@ def line(stream: Stream, fixed: Found, adapted: Found, unit: Floats) -> dict[str
             ],
         }
     ratio = width(adapted)[both].mean() / width(fixed)[both].mean()
-    return out | {"width_ratio": round(float(ratio), 4)}
+    stretch = stretched(fixed.where(both), float(adapted.where(both).holding.mean()))
+    return out | {"width_ratio": round(float(ratio), 4), "width_ratio_stretched": round(float(ratio / stretch), 4)}
+
+
+def stretched(found: Found, coverage: float) -> float:
+    """The one factor on all widths with which intervals would have held this share."""
+    error = np.abs(found.truth - found.value)
+    room = np.where(found.truth > found.value, found.upper - found.value, found.value - found.lower)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.quantile(np.where(error > 0, error / room, 0.0), coverage, method="higher"))
 
 
 def network(name: str) -> Imputer:
@@ -386,11 +395,12 @@ def measured(stream: Stream, *, without_model: bool) -> tuple[dict[str, object],
 def shown(lines: Sequence[Mapping[str, object]], title: str) -> Table:
     """The results as a table."""
     names = ("coverage", "coverage_min_500", "coverage_max_500", "coverage_calm", "coverage_after_jump")
-    table = Table("stream", "cells", *names, "width_ratio", "with_interval", "p50", "p99", title=title)
+    table = Table("stream", "cells", *names, "width_ratio", "stretched", "with_interval", "p50", "p99", title=title)
     for each in lines:
         numbers = [f"{each[name]} ({each[f'fixed_{name}']})" for name in (*names,)]
+        ratios = [str(each[name]) for name in ("width_ratio", "width_ratio_stretched")]
         rest = [f"{each[name]} ({each[f'fixed_{name}']})" for name in ("with_interval", "width_p50", "width_p99")]
-        table.add_row(str(each["stream"]), str(each["cells"]), *numbers, str(each["width_ratio"]), *rest)
+        table.add_row(str(each["stream"]), str(each["cells"]), *numbers, *ratios, *rest)
     return table
 
 

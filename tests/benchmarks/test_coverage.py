@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.coverage import STRETCH, WARM_UP, Found, problems, stretches
+from benchmarks.coverage import STRETCH, WARM_UP, Found, problems, stretched, stretches
 
 LOW, HIGH = np.array([0.0]), np.array([100.0])
 
@@ -54,3 +54,13 @@ def test_every_stretch_counts_from_any_step_on() -> None:
     assert len(coverage) == STRETCH + 1
     assert (cells == STRETCH).all()
     assert (coverage[0], coverage[50], coverage[100], coverage[-1]) == (0.8, 0.9, 1.0, 1.0)
+
+
+def test_the_stretch_that_holds_a_share_follows_from_the_side_on_which_the_truth_lies() -> None:
+    """The truth lies 1 above the value; the intervals reach 0.5, 1, 2 and 4 above it, and 9 below."""
+    reach = np.array([0.5, 1.0, 2.0, 4.0])
+    cells = found(np.full(4, 41.0), 50.0 + reach)
+    assert stretched(cells, 1.0) == 2.0
+    assert stretched(cells, 0.5) == pytest.approx(1.0)
+    wider = found(50.0 - 2.0 * 9.0 * np.ones(4), 50.0 + 2.0 * reach)
+    assert wider.holding.all()
