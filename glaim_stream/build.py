@@ -90,6 +90,7 @@ def create_pipeline(
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
         plausibility=settings.plausibility,
+        adaptive_intervals=settings.adaptive_intervals,
         budget=settings.budget,
     ), ladder
 

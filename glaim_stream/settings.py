@@ -201,6 +201,13 @@ class Settings(BaseSettings):
         "always. A larger share saves more calls and costs some accuracy. It needs a closed form and score_share",
     )
 
+    adaptive_intervals: bool = Field(
+        default=True,
+        description="widen and narrow the intervals of filled values by the errors of the last 95 steps, so that they "
+        "hold the truth in 90 % of the cases also after a drift, and give interpolated values one. Without it they are "
+        "those of the contract and the closed form. It needs score_share",
+    )
+
     poll_records: int = Field(
         default=20_000,
         ge=1,

@@ -56,14 +56,19 @@ def mixtures(experts: int) -> Doubles:
 
 
 def mixture_losses(errors: Doubles, mixed: Doubles) -> Doubles:
-    """Absolute errors [n, mixtures] of mixtures [mixtures, experts] of errors [n, experts], without NaN.
+    """Absolute errors [n, mixtures] of mixtures [mixtures, experts] of errors [n, experts], without NaN."""
+    return np.abs(mixture_errors(errors, mixed))
+
+
+def mixture_errors(errors: Doubles, mixed: Doubles) -> Doubles:
+    """Errors [n, mixtures] of mixtures [mixtures, experts] of errors [n, experts], without NaN.
 
     The sums run in the order of the experts. A product of matrices would add them in an order that depends on n.
     """
     total = errors[:, :1] * mixed[:, 0]
     for expert in range(1, mixed.shape[1]):
         total = total + errors[:, expert, None] * mixed[:, expert]
-    return np.abs(total)
+    return total
 
 
 def awake_mixtures(mixed: Doubles | Bools, awake: Bools) -> Bools:

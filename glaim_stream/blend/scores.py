@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend.experts import Experts, Weights
 from glaim_stream.blend.hedge import published
+from glaim_stream.blend.reach import BLOCK, Reach, Scored
 from glaim_stream.blend.worth import Worth, judged
 from glaim_stream.windows.probes import AGES, Place
 from glaim_stream.windows.upgrades import Upgrades
@@ -33,6 +34,16 @@ class Expert(IntEnum):
     MODEL = 0
     BASELINE = 1  # interpolation, or the last value where no reading follows
     GAUSSIAN = 2  # the closed form; a model without one has the first two columns only
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching:
+    """Cells [n] whose intervals get a factor, in the order of their steps."""
+
+    step: Ints
+    sensor: Ints
+    weights: Doubles  # [n, experts]
+    level: Ints  # of the half-widths (blend.reach)
 
 
 WITHOUT_FORM = 2  # number of experts of a model without a closed form
@@ -83,6 +94,7 @@ class ModelScores:
     def _begin(self, experts: int) -> None:
         self._count = experts
         self._experts = Experts(experts, self._sensors, len(AGES), len(Place))
+        self.reach = Reach(experts, self._sensors)
 
     def _begin_if_other(self, answers: Answers) -> None:
         experts = answers.values.shape[1]
@@ -157,6 +169,28 @@ class ModelScores:
     def table(self) -> Doubles:
         """The experts' weights after the newest step seen, [sensors, ages, places, experts]."""
         return self.weights(self._next).table()
+
+    def reached(self, holes: Reaching, probes: Reaching, scored: Scored) -> tuple[Doubles, Doubles]:
+        """Process the steps in order: the factors of each step's intervals, then the errors of its probes.
+
+        Args:
+            holes: cells to fill, as `walk` weighted them.
+            probes: probe cells, likewise.
+            scored: the same probe cells.
+
+        Returns:
+            The factors of each hole [holes] and of each probe cell [probes].
+        """
+        factors = np.ones(len(holes.step)), np.ones(len(probes.step))
+        for block in sorted({*(holes.step // BLOCK).tolist(), *(probes.step // BLOCK).tolist()}):
+            ends = [block * BLOCK, (block + 1) * BLOCK]
+            for cells, found in zip((holes, probes), factors, strict=True):
+                at = slice(*np.searchsorted(cells.step, ends).tolist())
+                if at.stop > at.start:
+                    found[at] = self.reach.factors(ends[0], cells.weights[at], cells.sensor[at], cells.level[at])
+            if at.stop > at.start:
+                self.reach.learn(ends[0], scored.where(at))
+        return factors
 
     def latest(self, cells: Answers) -> Doubles:
         """The experts' weights of cells that are filled after the newest step seen, whatever their own steps."""

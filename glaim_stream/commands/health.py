@@ -169,8 +169,8 @@ def _print_table(outcome: Outcome) -> None:
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
-    from glaim_stream.printable import printable
     from glaim_stream.errors import listed
+    from glaim_stream.printable import printable
     from glaim_stream.times import text_of_ms
 
     if outcome.events:

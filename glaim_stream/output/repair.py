@@ -15,7 +15,7 @@ from glaim_stream.vocabulary import Method, Quality, Status
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 
 Floats = NDArray[np.float64]
-_BAND = 1.6448536269514722  # deviations on either side of a normal distribution's mean that hold 90 %
+BAND = 1.6448536269514722  # deviations on either side of a normal distribution's mean that hold 90 %
 _MOST_STEPS = 2.0**52  # from there on, neighbouring floats are at least a resolution apart
 TableOf = Callable[[str], SensorTable]  # by model version
 
@@ -27,6 +27,7 @@ def repair(
     version_names: list[str],
     table_of: TableOf | None = None,
     limits: Limits | None = None,
+    half_widths: Floats | None = None,
 ) -> Rows:
     """Fill the holes of closed steps.
 
@@ -37,6 +38,8 @@ def repair(
         version_names: model versions seen so far; new ones are appended, and rows contain the index. Entry 0 is "".
         table_of: the sensors with the intervals of a version; None: `table` for every version.
         limits: of the windows [n, C], which imputed values and their intervals do not cross; None: there are none.
+        half_widths: of the rows' intervals, below and above the value, [rows, 2]; NaN, or None for all: as the contract
+            or the closed form's deviation has them.
 
     Returns:
         Rows whose sensor codes are row indices of the model.
@@ -72,6 +75,9 @@ def repair(
             value[rows], closed.sensor[rows], closed.gap_age[rows], closed.lag[rows] == 0, version_table
         )
     lower[by_form], upper[by_form] = bands(value[by_form], deviation[by_form], closed.sensor[by_form], table)
+    if half_widths is not None:
+        known = np.isfinite(half_widths).all(axis=1) & np.isfinite(value) & ~closed.observed
+        lower[known], upper[known] = reaching(value[known], half_widths[known], closed.sensor[known], table)
     if limits is not None and len(holes):
         lowest, highest = limits.lowest[window, sensor], limits.highest[window, sensor]
         lower[holes] = np.minimum(np.maximum(lower[holes], lowest), value[holes])
@@ -153,25 +159,45 @@ def intervals(
     Returns:
         Lower and upper, float64 [n]; NaN without measured residuals.
     """
-    lower = np.full(len(value), np.nan)
-    upper = lower.copy()
+    lower, upper = residuals_at(sensor, gap_age, newest, table)
+    low, high = table.low[sensor], table.high[sensor]
+    # The residuals of a biased model may exclude its own value: the interval is widened to contain it.
+    return np.clip(np.minimum(value + lower, value), low, high), np.clip(np.maximum(value + upper, value), low, high)
+
+
+def residuals_at(
+    sensor: NDArray[np.int32] | NDArray[np.int64],
+    gap_age: NDArray[np.int32] | NDArray[np.int64],
+    newest: NDArray[np.bool_],
+    table: SensorTable,
+) -> tuple[Floats, Floats]:
+    """The residuals, true minus imputed, between which 90 % lay in validation; arguments and result as `intervals`."""
+    lower, upper = np.full((2, len(sensor)), np.nan)
     if table.gap_ages is None:
         return lower, upper
+    # The first measured age at or above the row's: an interval may be too wide, but not that of a younger gap.
+    age = np.minimum(np.searchsorted(table.gap_ages, gap_age), len(table.gap_ages) - 1)
     for edge in (True, False):
         rows = np.flatnonzero(newest == edge)
-        if len(rows) == 0:
-            continue
-        # The first measured age at or above the row's: an interval may be too wide, but not that of a younger gap.
-        age = np.minimum(np.searchsorted(table.gap_ages, gap_age[rows]), len(table.gap_ages) - 1)
-        own = sensor[rows]
-        for side, residuals, keep in (
-            (lower, table.residuals[edge][0], np.minimum),
-            (upper, table.residuals[edge][1], np.maximum),
-        ):
-            # The residuals of a biased model may exclude its own value: the interval is widened to contain it.
-            bound = keep(value[rows] + residuals[own, age], value[rows])
-            side[rows] = np.clip(bound, table.low[own], table.high[own])
+        if len(rows):
+            lower[rows], upper[rows] = (each[sensor[rows], age[rows]] for each in table.residuals[edge])
     return lower, upper
+
+
+def reaching(
+    value: NDArray[np.float64],
+    half_widths: Floats,
+    sensor: NDArray[np.int32] | NDArray[np.int64],
+    table: SensorTable,
+) -> tuple[Floats, Floats]:
+    """The intervals that reach half-widths [n, 2] below and above values [n], rounded and limited as the values are.
+
+    None is narrower than the sensor's resolution: a frozen sensor has errors that it cannot show.
+    """
+    half = np.clip(half_widths, table.resolution[sensor][:, None], np.finfo(np.float64).max / 4)
+    lower = publishable(value - half[:, 0], sensor, table)
+    upper = publishable(value + half[:, 1], sensor, table)
+    return np.minimum(lower, value), np.maximum(upper, value)
 
 
 def bands(
@@ -196,7 +222,7 @@ def bands(
     Returns:
         Lower and upper, float64 [n]; NaN where the deviation is not known.
     """
-    half = _BAND * deviation
+    half = BAND * deviation
     lower = publishable(value - half, sensor, table)
     upper = publishable(value + half, sensor, table)
     return np.minimum(lower, value), np.maximum(upper, value)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from glaim_stream import metrics
 from glaim_stream.blend.scores import Answers, Expert
-from glaim_stream.output.repair import bands, intervals
+from glaim_stream.output.repair import bands, intervals, reaching
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.windows.probes import Place, Probes
 
@@ -22,6 +22,7 @@ def count_accuracy(
     answers: Answers,
     blended: NDArray[np.float64],
     deviation: NDArray[np.float64] | None = None,
+    half_widths: NDArray[np.float64] | None = None,
 ) -> None:
     """Add the errors on probes that the model answered, and count the intervals that hold the true value.
 
@@ -33,6 +34,8 @@ def count_accuracy(
         answers: of the experts.
         blended: [probe] the values that would have been published.
         deviation: [probe] of the closed form where its band would have been published, NaN elsewhere; None: nowhere.
+        half_widths: [probe, 2] of the intervals that would have been published; NaN, or None for all: as the contract
+            or the deviation has them.
     """
     experts = list(Expert)[: answers.values.shape[1]]
     answered = np.isfinite(answers.values[:, Expert.MODEL])
@@ -66,6 +69,10 @@ def count_accuracy(
         lower[of_form], upper[of_form] = bands(
             blended[known][of_form], deviation[known][of_form], answers.sensor[known][of_form], table
         )
+    if half_widths is not None:
+        adapted = np.flatnonzero(np.isfinite(half_widths[known]).all(axis=1))
+        cell = known[adapted]
+        lower[adapted], upper[adapted] = reaching(blended[cell], half_widths[cell], answers.sensor[cell], table)
     drawn = np.isfinite(lower)
     for place in Place:
         here = drawn & (answers.place[known] == place)

@@ -30,6 +30,7 @@ class HoleAnswers:
     cells: Answers
     window: Ints
     step: Ints  # index on the answer's last axis
+    row: Ints  # of the closed steps
 
 
 def holes_of(
@@ -44,22 +45,31 @@ def holes_of(
 
 
 def hole_answers(
-    closed: Closed | None, imputed: Imputed | None, step_ms: int, form: Imputed | None = None
+    closed: Closed | None,
+    imputed: Imputed | None,
+    step_ms: int,
+    form: Imputed | None = None,
+    *,
+    every: bool = False,
 ) -> HoleAnswers:
-    """Return the holes that the model or the closed form filled; a hole that only a baseline fills is not blended.
+    """Return the holes that the model or the closed form filled; one that only a baseline fills has nothing to blend.
 
     Args:
         closed: rows, some of which are holes.
         imputed: the imputer's answer for them.
         step_ms: of the model.
         form: the closed form's answer; None: the model has none, and so one expert less.
+        every: also the holes that only a baseline filled, because their intervals need recent errors too.
     """
-    nothing = HoleAnswers(Answers.none(), np.empty(0, np.int64), np.empty(0, np.int64))
+    nothing = HoleAnswers(Answers.none(), *[np.empty(0, np.int64)] * 3)
     if closed is None or imputed is None:
         return nothing
     holes, filled = holes_of(closed, imputed)
     if form is not None:
         filled = filled | holes_of(closed, form, Method.GAUSSIAN)[1]
+    if every:
+        for method in (Method.INTERPOLATION, Method.LAST_VALUE):
+            filled = filled | holes_of(closed, imputed, method)[1]
     if not filled.any():
         return nothing
     holes = holes[filled]
@@ -76,7 +86,7 @@ def hole_answers(
             None if form is None else _by(Method.GAUSSIAN, form, window, sensor, at),
         ),
     )
-    return HoleAnswers(cells, window, at)
+    return HoleAnswers(cells, window, at, holes)
 
 
 def probe_answers(

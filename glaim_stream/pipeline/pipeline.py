@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from glaim_stream import metrics
 from glaim_stream.blend.mixture import blend
-from glaim_stream.blend.scores import Answers, Scores
+from glaim_stream.blend.reach import Scored
+from glaim_stream.blend.scores import Answers, ModelScores, Reaching, Scores
 from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
@@ -31,11 +32,19 @@ from glaim_stream.output.messages import Message
 from glaim_stream.output.repair import publishable, repair
 from glaim_stream.output.sensor_tables import SensorTables
 from glaim_stream.pipeline.accuracy import count_accuracy
-from glaim_stream.pipeline.answers import blended, form_deviation, hole_answers, holes_of, probe_answers
+from glaim_stream.pipeline.answers import (
+    HoleAnswers,
+    blended,
+    form_deviation,
+    hole_answers,
+    holes_of,
+    probe_answers,
+)
 from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unapplied
 from glaim_stream.pipeline.held_codes import HeldCodes
 from glaim_stream.pipeline.resting import windows_to_call, with_form
 from glaim_stream.pipeline.row_counts import count_rows
+from glaim_stream.pipeline.widths import NO_WIDTHS, HalfWidths, half_widths
 from glaim_stream.records import Rows, encode
 from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import Closed, concatenate
@@ -44,6 +53,9 @@ from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, joined
 from glaim_stream.windows.upgrades import Upgrades
+
+Ints = NDArray[np.int64] | NDArray[np.int32]
+Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,7 @@ class Pipeline:
         upgrades: bool = False,
         clock_kept: bool = False,
         plausibility: bool = False,
+        adaptive_intervals: bool = False,
         budget: Budget = DEFAULT,
     ) -> None:
         """Build the pipeline.
@@ -101,6 +114,8 @@ class Pipeline:
             clock_kept: commits record what the wall clock has published (glaim_stream.windows.clock_closes).
             plausibility: readings that stand apart from their window are uncertain and fill nothing
                 (glaim_stream.windows.plausibility).
+            adaptive_intervals: make the intervals wider or narrower by the recent errors on the probes
+                (glaim_stream.blend.reach), and give interpolated values one; not used where `score_share` is 0.
             budget: limits of decoding.
 
         Raises:
@@ -119,6 +134,7 @@ class Pipeline:
         self._upgrades, self._clock_kept, self._plausibility = upgrades, clock_kept, plausibility
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index, budget)
+        self._adaptive = adaptive_intervals
         self._budget = budget
         self.codes = HeldCodes(self.index)
         self._tables = SensorTables(catalogue, contracts)
@@ -343,8 +359,9 @@ class Pipeline:
         table = self._tables[answer.model_index]
         table_of = partial(self._tables.for_version, answer.model_index)
         imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
+        half = None
         if self._score_share > 0:
-            holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form)
+            holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form, every=self._adaptive)
             questions, truth = Answers.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = (
@@ -357,6 +374,9 @@ class Pipeline:
             hole_weight, probe_weight = of_model.walk(cells, questions, truth)
             if imputed is not None:
                 imputed = blended(imputed, holes, hole_weight, answer.form)
+            probe_half = None
+            if self._adaptive:
+                half, probe_half = self._adapted(of_model, answer, holes, hole_weight, questions, probe_weight, truth)
             if probes is not None and probe_imputed is not None and not again:
                 mixed = publishable(blend(questions.values, probe_weight), questions.sensor, table)
                 version = next(iter(probe_imputed.versions_of(Method.MODEL)), "")
@@ -364,26 +384,122 @@ class Pipeline:
                 if answer.probe_form is not None:
                     at = probe_imputed.values.shape[2] - 1 - probes.lag
                     deviation = form_deviation(answer.probe_form, questions, probe_weight, probes.window, at)
-                count_accuracy(model.name, model.sensor_ids, table_of(version), probes, questions, mixed, deviation)
+                count_accuracy(
+                    model.name, model.sensor_ids, table_of(version), probes, questions, mixed, deviation, probe_half
+                )
         if self._upgrades:
             _note_for_upgrades(scores.upgrades[answer.model_index], answer)
         if answer.closed is None:
             return None
-        return answer.model_index, repair(answer.closed, imputed, table, self._versions, table_of, answer.limits)
+        return answer.model_index, repair(answer.closed, imputed, table, self._versions, table_of, answer.limits, half)
 
     def _settle_upgrade(self, scores: Scores, answer: Answer) -> tuple[int, Rows] | None:
         closed, imputed = answer.closed, answer.imputed
         assert closed is not None
         assert imputed is not None
         _note_for_upgrades(scores.upgrades[answer.model_index], answer)
+        half = None
         if self._score_share > 0:
-            holes = hole_answers(closed, imputed, self.catalogue.models[answer.model_index].step_ms, answer.form)
-            imputed = blended(imputed, holes, scores.models[answer.model_index].latest(holes.cells), answer.form)
+            step_ms = self.catalogue.models[answer.model_index].step_ms
+            holes = hole_answers(closed, imputed, step_ms, answer.form, every=self._adaptive)
+            of_model = scores.models[answer.model_index]
+            weights = of_model.latest(holes.cells)
+            imputed = blended(imputed, holes, weights, answer.form)
+            if self._adaptive:
+                widths = self._half_widths(answer, holes.cells, holes.row, holes.window, Answers.none())[0]
+                half, level = widths.published(weights)
+                factors = of_model.reach.latest(weights, holes.cells.sensor, level)
+                half = _by_row(closed, holes.row, half * factors[:, None])
         table_of = partial(self._tables.for_version, answer.model_index)
-        rows = repair(closed, imputed, self._tables[answer.model_index], self._versions, table_of, answer.limits)
+        table = self._tables[answer.model_index]
+        rows = repair(closed, imputed, table, self._versions, table_of, answer.limits, half)
         better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null
         metrics.upgraded_rows.inc(int(better.sum()))
         return (answer.model_index, rows.where(better)) if better.any() else None
+
+    def _adapted(
+        self,
+        of_model: ModelScores,
+        answer: Answer,
+        holes: HoleAnswers,
+        hole_weight: Doubles,
+        probed: Answers,
+        probe_weight: Doubles,
+        truth: Doubles,
+    ) -> tuple[Doubles | None, Doubles]:
+        """Half-widths [n, 2] of the closed steps' rows and of the probe cells, times the factors of recent errors."""
+        cells, table = holes.cells, self._tables[answer.model_index]
+        of_holes, of_probes = self._half_widths(answer, cells, holes.row, holes.window, probed)
+        (half, level), (probe_half, probe_level) = of_holes.published(hole_weight), of_probes.published(probe_weight)
+        with np.errstate(over="ignore"):
+            errors = probed.values - truth[:, None]
+        slack = table.resolution[probed.sensor] / 2
+        factors = of_model.reached(
+            Reaching(cells.step, cells.sensor, hole_weight, level),
+            Reaching(probed.step, probed.sensor, probe_weight, probe_level),
+            Scored(probed.sensor, errors, of_probes.half, of_probes.level, slack),
+        )
+        return _by_row(answer.closed, holes.row, half * factors[0][:, None]), probe_half * factors[1][:, None]
+
+    def _half_widths(
+        self, answer: Answer, cells: Answers, row: Ints, window: Ints, probed: Answers
+    ) -> tuple[HalfWidths, HalfWidths]:
+        """The half-widths of the intervals of holes and of probe cells, before any factor.
+
+        Args:
+            answer: for both.
+            cells: the holes, with their rows and windows.
+            row: [holes], of the answer's closed steps.
+            window: [holes], of the answer.
+            probed: all probe cells of the answer, or none.
+        """
+        parts: list[tuple[Ints, Ints, Ints, list[str], Doubles]] = []
+        form_range = None
+        for imputed, form, at, sensor, gap_age, lag in (
+            (answer.imputed, answer.form, window, cells.sensor, *_columns(answer.closed, row)),
+            (answer.probe_imputed, answer.probe_form, *_probe_columns(answer.probes, probed)),
+        ):
+            if len(at) and imputed is not None:
+                deviation = np.full(len(at), np.nan)
+                if form is not None and form.deviation is not None:
+                    deviation = form.deviation[at, sensor, form.values.shape[2] - 1 - lag]
+                    form_range = form.trained_range
+                parts.append((sensor, gap_age, lag, [imputed.version[each] for each in at.tolist()], deviation))
+        if not parts:
+            return NO_WIDTHS, NO_WIDTHS
+        sensor, gap_age, lag, deviation = (np.concatenate([part[place] for part in parts]) for place in (0, 1, 2, 4))
+        found = half_widths(
+            sensor,
+            gap_age,
+            lag == 0,
+            self._tables[answer.model_index],
+            partial(self._tables.for_version, answer.model_index),
+            version=[each for part in parts for each in part[3]],
+            deviation=deviation,
+            form_range=form_range,
+        )
+        return found.where(slice(0, len(cells))), found.where(slice(len(cells), None))
+
+
+def _columns(closed: Closed | None, row: Ints) -> tuple[Ints, Ints]:
+    """Gap age and lag of some rows."""
+    return (row, row) if closed is None else (closed.gap_age[row], closed.lag[row])
+
+
+def _probe_columns(probes: Probes | None, cells: Answers) -> tuple[Ints, Ints, Ints, Ints]:
+    """Window, sensor, gap age and lag of the probe cells, or of none."""
+    if probes is None or len(cells) == 0:
+        return (cells.sensor[:0],) * 4
+    return probes.window, cells.sensor, probes.gap_age, probes.lag
+
+
+def _by_row(closed: Closed | None, row: Ints, half: Doubles) -> Doubles | None:
+    """Half-widths [n, 2] of some rows as those of all, [rows, 2], NaN elsewhere."""
+    if closed is None or len(half) == 0:
+        return None
+    of_row = np.full((len(closed), 2), np.nan)
+    of_row[row] = half
+    return of_row
 
 
 def _note_for_upgrades(upgrades: Upgrades, answer: Answer) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.repair import repair
 from glaim_stream.output.sensor_tables import SensorTable
@@ -270,3 +271,48 @@ def test_a_doubted_reading_is_uncertain_unless_it_reported_more() -> None:
     rows = repair(part, None, SensorTable.of(catalogue(sensors=2).models[0], None), [""])
     assert rows.value.tolist() == [5.0, 5.0, 5.0]
     assert rows.status.tolist() == [Status.GOOD, Status.UNCERTAIN_SENSOR_NOT_ACCURATE, Status.UNCERTAIN]
+
+
+@given(
+    method=st.sampled_from(FILLING_METHODS),
+    value=st.floats(-20, 20) | st.sampled_from([0.0, 10.0, 1e300, -1e300, np.inf, np.nan]),
+    below=st.floats(0, 30) | st.sampled_from([1e308, np.nan, np.inf]),
+    above=st.floats(0, 30) | st.sampled_from([1e308, np.nan, np.inf]),
+    max_interval=st.none() | st.floats(0.5, 40),
+    lag=st.sampled_from([0, 2]),
+    known=st.booleans(),
+)
+@settings(max_examples=300)
+def test_whatever_the_half_widths_an_interval_holds_its_value_within_the_limits(
+    method: Method, value: float, below: float, above: float, max_interval: float | None, lag: int, known: bool
+) -> None:
+    """Of every method; a withheld row has neither value nor interval."""
+    sensors = [{**LIMITED[0], **({} if max_interval is None else {"max_interval": max_interval})}, {"id": "s1"}]
+    table = SensorTable.of(catalogue(sensors=sensors).models[0], contract(residual_quantiles=QUANTILES))
+    floor = Limits(np.array([[2.0, -np.inf]]), np.array([[np.inf, np.inf]])) if known else None
+    half = np.array([[below, above]])
+    rows = repair(closed({"lag": lag}), answer(value, method), table, [""], limits=floor, half_widths=half)
+    found, lower, upper = float(rows.value[0]), float(rows.lower[0]), float(rows.upper[0])
+    if np.isnan(found):
+        assert np.isnan([lower, upper]).all()
+        return
+    least = 2.0 if known else 0.0
+    assert least <= found <= 10
+    if np.isfinite([below, above]).all():
+        assert least <= lower <= found <= upper <= 10
+        assert upper - lower >= 0.5, "the resolution"
+    else:
+        assert np.isnan([lower, upper]).all() == (method not in (Method.MODEL, Method.BLEND))
+    if max_interval is not None and np.isfinite(lower):
+        assert upper - lower <= max_interval
+
+
+def test_half_widths_replace_the_intervals_of_the_contract() -> None:
+    rules = catalogue(sensors=2).models[0]
+    table = SensorTable.of(rules, contract(residual_quantiles=QUANTILES))
+    half = np.array([[3.0, 4.0], [np.nan, np.nan]])
+    rows = repair(closed({}, {"sensor": 1}), answer(5.0), table, [""], half_widths=half)
+    assert (rows.lower.tolist(), rows.upper.tolist()) == ([2.0, 4.0], [9.0, 6.0])
+    observed = closed({"observed": True, "value": 3.0, "window": NO_WINDOW})
+    rows = repair(observed, None, table, [""], half_widths=np.ones((1, 2)))
+    assert np.isnan([rows.lower[0], rows.upper[0]]).all()

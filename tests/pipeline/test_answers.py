@@ -193,6 +193,6 @@ def test_the_baseline_s_method_follows_from_the_place_of_the_cell() -> None:
     place = np.array([Place.EDGE, Place.INTERIOR, Place.ROW_EDGE, Place.ROW_INTERIOR])
     cells = Answers(ints, ints, ints, place, np.array([[8.0, 2.0]] * 4))
     imputed = Imputed(np.full((4, 1, 1), 8, np.float64), np.full((4, 1, 1), MODEL), [""] * 4)
-    mixed = blended(imputed, HoleAnswers(cells, np.arange(4), ints), baseline_alone(4))
+    mixed = blended(imputed, HoleAnswers(cells, np.arange(4), ints, np.arange(4)), baseline_alone(4))
     last_value, line = Method.LAST_VALUE, Method.INTERPOLATION
     assert mixed.method.ravel().tolist() == [last_value, line, last_value, line]

@@ -36,7 +36,7 @@ def test_a_cell_names_the_method_that_made_its_value(
     cell = np.zeros(1, np.int64)
     cells = Answers(cell, cell, cell, np.array([place], np.int64), np.array([[model, baseline]]))
     imputed = Imputed(np.full((1, 1, 1), model, np.float64), np.full((1, 1, 1), Method.MODEL, np.int8), ["1"])
-    found = blended(imputed, HoleAnswers(cells, cell, cell), np.array([[weight, 1 - weight]]))
+    found = blended(imputed, HoleAnswers(cells, cell, cell, cell), np.array([[weight, 1 - weight]]))
     assert (found.values.item(), found.method.item(), found.version) == (value, method, ["1"])
 
 
@@ -67,7 +67,7 @@ def test_the_closed_form_gives_its_deviation_where_the_model_has_no_part(
     form = Imputed(
         np.full(shape, values[2]), np.full(shape, Method.GAUSSIAN, np.int8), [FORM], np.full(shape, 0.5), FORM
     )
-    found = blended(imputed, HoleAnswers(cells, cell, cell), np.array([weights]), form)
+    found = blended(imputed, HoleAnswers(cells, cell, cell, cell), np.array([weights]), form)
     assert (found.values.item(), found.method.item()) == (value, method)
     assert (found.version, found.form_version) == (["1"], FORM)
     assert found.deviation is not None

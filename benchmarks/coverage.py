@@ -1,0 +1,448 @@
+"""How often the intervals of filled values hold the truth, on streams that drift: `python -m benchmarks.coverage`.
+
+Readings of six drifting plants, and with GLAIM_DATA of stations in Beijing, are withheld and go through the worker's
+pipeline with the model in this process, twice: with the intervals of the contract and the closed form ("fixed"), and
+with those adapted to recent errors. Both estimates of each withheld cell count, the first and the final one.
+
+A stretch is `STRETCH` consecutive steps, from any step on; its coverage is the share of all its withheld cells, of all
+groups and sensors, whose interval holds the truth. Steps count from the WARM_UP-th on.
+
+    python -m benchmarks.coverage --steps 2400
+    python -m benchmarks.coverage --without-model     # the closed form and interpolation alone
+    python -m benchmarks.coverage --development       # the streams on which the constants were chosen
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from benchmarks.record import Record
+from deploy.cache import CHECKOUT
+from glaim_stream.catalogue import Catalogue, Model, read_catalogue
+from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed.plant import SENSORS, simulate
+from glaim_stream.feed.sources import Source, read_source
+from glaim_stream.imputers.closed_form import ClosedFormImputer
+from glaim_stream.imputers.form_expert import FormExpert
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.models.contract import read_contract
+from glaim_stream.pipeline.pipeline import Pipeline
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64] | NDArray[np.int32]
+
+STRETCH, WARM_UP = 500, 100  # steps
+AROUND = 50  # steps after a sudden change that count as its neighbourhood
+MOST_EVERYTHING = 0.01  # share of intervals that may say nothing but the sensor's limits
+AGES = (1, 2, 4, 8, 16, 48)  # upper bounds of the classes of gap ages in the results
+DROPPED, TRIPLES, TRIPLE_STEPS = 0.10, 0.0015, 40  # share withheld; rate at which three sensors fall silent; steps
+_REPOSITORY, _CATALOGUES = CHECKOUT / "model_repo", CHECKOUT / "deploy" / "catalogues"
+_BATCH_STEPS = 8
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Readings float64 [G, C, T], NaN where there is none; `hidden` are withheld; `jumps` are sudden changes' steps."""
+
+    name: str
+    catalogue: Path
+    groups: Sequence[str]
+    values: Floats
+    hidden: Bools
+    start_ms: int
+    jumps: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """Cells [n] that were withheld and filled, and their intervals; NaN without one."""
+
+    step: Ints
+    sensor: Ints
+    age: Ints
+    truth: Floats
+    value: Floats
+    lower: Floats
+    upper: Floats
+
+    def where(self, keep: Bools) -> Found:
+        """The chosen cells."""
+        return Found(*(getattr(self, each.name)[keep] for each in fields(self)))
+
+    @property
+    def holding(self) -> Bools:
+        """Whether the interval holds the truth."""
+        return (self.lower <= self.truth) & (self.truth <= self.upper)
+
+
+# Streams --------------------------------------------------------------------------------------------------------------
+
+Change = Callable[[Floats, NDArray[np.int64], Floats, np.random.Generator], Sequence[int]]
+
+
+def level_shift(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
+    """Three times, two sensors of every pump move by two deviations, up or down."""
+    jumps = [int(len(at) * share) for share in (0.25, 0.5, 0.75)]
+    for jump in jumps:
+        for sensor in rng.choice(len(unit), 2, replace=False):
+            values[:, sensor, jump:] += rng.choice([-2.0, 2.0]) * unit[sensor]
+    return jumps
+
+
+def growing_noise(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
+    """The noise of all sensors grows from nothing to half a deviation."""
+    values += rng.normal(size=values.shape) * 0.5 * unit[:, None] * (at / len(at))
+    return ()
+
+
+def scale_change(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
+    """A third into the stream, motor and flow meter are replaced: their readings swing by 1.6 and 0.6 of the former."""
+    jump = len(at) // 3
+    for sensor, factor in ((4, 1.6), (0, 0.6)):
+        mean = values[:, sensor].mean(axis=1, keepdims=True)
+        values[:, sensor, jump:] = mean + factor * (values[:, sensor, jump:] - mean)
+    return (jump,)
+
+
+def seasonal_drift(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
+    """All sensors get a swing of 12 hours, whose height grows to one deviation, each at its own hour."""
+    for sensor in range(len(unit)):
+        phase = rng.uniform(0, 2 * np.pi)
+        values[:, sensor] += unit[sensor] * (at / len(at)) * np.sin(2 * np.pi * at / 720 + phase)
+    return ()
+
+
+def sensor_drift(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
+    """From a quarter on, one sensor of every pump drifts by five deviations."""
+    drift = 5.0 * np.clip((at / len(at) - 0.25) / 0.75, 0.0, 1.0)
+    for group in range(len(values)):
+        sensor = int(rng.integers(len(unit)))
+        values[group, sensor] += unit[sensor] * drift
+    return ()
+
+
+def regime_switching(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
+    """Calm and rough stretches of 100 to 400 steps take turns; rough ones add noise of 0.4 deviations to all."""
+    jumps, step = [], 0
+    while (step := step + int(rng.integers(100, 400))) < len(at):
+        jumps.append(step)
+    for start, end in zip(jumps[::2], [*jumps[1::2], len(at)][: len(jumps[::2])], strict=True):
+        values[:, :, start:end] += rng.normal(size=values[:, :, start:end].shape) * 0.4 * unit[:, None]
+    return jumps
+
+
+def replaced_parts(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
+    """Development: a new motor, a transmitter that drifts, a room that heats up and cools, a pump that vibrates."""
+    share = at / len(at)
+    values[:, 4] *= np.where(share > 0.5, 1.5, 1.0)
+    values[:, 3] += 6.0 * share
+    values[:, 5] += 25.0 * ((at // 300) % 2)
+    values[:, 6] += 8.0 * ((share > 0.4) & (share < 0.8))
+    return (int(0.5 * len(at)), int(0.4 * len(at)), int(0.8 * len(at)), *range(300, len(at), 300))
+
+
+def heavy_tails(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
+    """Development: noise with heavy tails whose size wanders by a factor of four, the same for all sensors."""
+    size = np.exp(np.cumsum(rng.normal(size=len(at)) * 0.05))
+    size = np.clip(size / np.median(size), 0.5, 2.0)
+    values += rng.standard_t(3, values.shape) * 0.15 * unit[:, None] * size
+    return ()
+
+
+def untouched(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
+    """Development: the plant as it was in training."""
+    return ()
+
+
+SCORED: tuple[Change, ...] = (
+    level_shift, growing_noise, scale_change, seasonal_drift, sensor_drift, regime_switching
+)  # fmt: skip
+DEVELOPMENT: tuple[Change, ...] = (untouched, replaced_parts, heavy_tails)
+
+
+def plant(change: Change, steps: int, groups: int, seed: int) -> Stream:
+    """The simulated plant with one change."""
+    found = simulate(steps / 1440, groups=groups, seed=seed)
+    values = found.values.astype(np.float64)
+    unit = values.std(axis=2).mean(axis=0)
+    jumps = change(values, np.arange(steps), unit, np.random.default_rng(seed))
+    low, high = ([[getattr(sensor, name)] for sensor in SENSORS] for name in ("minimum", "maximum"))
+    values = np.clip(values, low, high)
+    hidden = gaps(found.groups, found.sensor_ids, values, seed)
+    start_ms = int(found.times_ms[0])
+    return Stream(change.__name__, _CATALOGUES / "plant.yaml", found.groups, values, hidden, start_ms, jumps)
+
+
+def beijing(folder: Path, steps: int, groups: int, seed: int, *, before: int = 0) -> Stream:
+    """The last hours of some stations, which training has not seen; `before` leaves out that many at the end."""
+    catalogue = _CATALOGUES / "beijing.yaml"
+    model = read_catalogue(catalogue).models[0]
+    source = read_source(folder / "beijing_multisite.parquet")
+    names = source.groups[:groups]
+    last = int(source.time_ms[-1]) - before * model.step_ms
+    start_ms = last - (steps - 1) * model.step_ms
+    source = source.between(start_ms, last + 1)
+    values = np.full((groups, len(model.sensors), steps), np.nan)
+    place = [
+        (names.index(group), model.sensor_ids.index(sensor)) if group in names and sensor in model.sensor_ids else None
+        for group, sensor in source.cells
+    ]
+    for code, cell in enumerate(place):
+        if cell is not None:
+            rows = source.cell == code
+            values[*cell, (source.time_ms[rows] - start_ms) // model.step_ms] = source.value[rows]
+    name = "beijing" if not before else "beijing_before"
+    return Stream(name, catalogue, names, values, gaps(names, model.sensor_ids, values, seed), start_ms)
+
+
+def gaps(groups: Sequence[str], sensors: Sequence[str], values: Floats, seed: int) -> Bools:
+    """Withheld cells as `produce --drop` chooses them, and now and then three sensors at once for 40 steps."""
+    steps = values.shape[2]
+    cells = [(group, sensor) for group in groups for sensor in sensors]
+    code = np.tile(np.arange(len(cells), dtype=np.int32), steps)
+    source = Source(cells, code, np.repeat(np.arange(steps), len(cells)), np.zeros(len(code)))
+    hidden = hide(source, DROPPED, seed=seed).mask.reshape(steps, len(groups), len(sensors)).transpose(1, 2, 0).copy()
+    rng = np.random.default_rng([seed, 3])
+    for group, step in np.argwhere(rng.random((len(groups), steps)) < TRIPLES).tolist():
+        hidden[group, rng.choice(len(sensors), 3, replace=False), step : step + TRIPLE_STEPS] = True
+    hidden[:, :, :8] = False
+    return hidden & np.isfinite(values)
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+class Remembering:
+    """An imputer that answers the windows of the last batches from memory, because both runs ask the same."""
+
+    def __init__(self, imputer: Imputer) -> None:
+        self._imputer, self._known = imputer, dict[bytes, Imputed]()
+
+    async def impute(self, windows: Windows) -> Imputed:
+        """See Imputer."""
+        key = hashlib.blake2b(windows.values.tobytes() + windows.observed.tobytes()).digest()
+        if key not in self._known:
+            self._known[key] = await self._imputer.impute(windows)
+        return self._known[key]
+
+
+def records(stream: Stream, model: Model) -> list[list[Record]]:
+    """One record per group and step, in batches of `_BATCH_STEPS` steps."""
+    shown = np.isfinite(stream.values) & ~stream.hidden
+    out: list[list[Record]] = []
+    offset = 0
+    for step in range(stream.values.shape[2]):
+        if step % _BATCH_STEPS == 0:
+            out.append([])
+        for row, group in enumerate(stream.groups):
+            values = {
+                sensor: float(stream.values[row, place, step])
+                for place, sensor in enumerate(model.sensor_ids)
+                if shown[row, place, step]
+            }
+            if values:
+                ts = stream.start_ms + step * model.step_ms
+                out[-1].append(Record(json.dumps({"group": group, "ts": ts, "values": values}).encode(), offset, ts))
+                offset += 1
+    return [batch for batch in out if batch]
+
+
+async def filled(stream: Stream, imputer: Imputer, *, adaptive: bool) -> Found:
+    """Stream the readings through a pipeline and collect the withheld cells."""
+    catalogue: Catalogue = read_catalogue(stream.catalogue)
+    model = catalogue.models[0]
+    contracts = {model.name: read_contract(_REPOSITORY / model.name)}
+    form = FormExpert(ClosedFormImputer(_REPOSITORY, catalogue.models))
+    pipeline = Pipeline(
+        catalogue, contracts, imputer, form_expert=form, score_share=0.05, adaptive_intervals=adaptive
+    )  # fmt: skip
+    windows, scores = pipeline.windows(), pipeline.scores()
+    places = {name: row for row, name in enumerate(stream.groups)}
+    parts: list[Found] = []
+    for batch in records(stream, model):
+        applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
+        for _, rows in pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes)):
+            group = np.array([places[pipeline.index.names[code]] for code in rows.group.tolist()], np.int64)
+            step = (rows.ts_ms - stream.start_ms) // model.step_ms
+            keep = ~rows.observed & stream.hidden[group, rows.sensor, step] & np.isfinite(rows.value)
+            truth = stream.values[group, rows.sensor, step]
+            cells = Found(step, rows.sensor, rows.gap_age, truth, rows.value, rows.lower, rows.upper)
+            parts.append(cells.where(keep & (step >= WARM_UP)))
+    return Found(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Found)))
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def problems(found: Found, low: Floats, high: Floats) -> list[str]:
+    """What is wrong with intervals, whatever they cover: infinite, empty, wider than the range of their sensor.
+
+    Args:
+        found: the cells.
+        low: least possible value of each sensor, [C].
+        high: the largest one.
+    """
+    drawn = found.where(~(np.isnan(found.lower) & np.isnan(found.upper)))
+    checks = {
+        "not finite": ~np.isfinite(drawn.lower) | ~np.isfinite(drawn.upper),
+        "empty": ~(drawn.lower <= drawn.upper),
+        "without their own value": ~((drawn.lower <= drawn.value) & (drawn.value <= drawn.upper)),
+        "of no width": drawn.lower == drawn.upper,
+        "outside the sensor's limits": (drawn.lower < low[drawn.sensor]) | (drawn.upper > high[drawn.sensor]),
+        "wider than the sensor's limits": (drawn.upper - drawn.lower) > (high - low)[drawn.sensor],
+    }
+    everything = (drawn.upper - drawn.lower) >= (high - low)[drawn.sensor]
+    if everything.mean() > MOST_EVERYTHING:
+        checks["as wide as the sensor's limits"] = everything
+    return [
+        f"{int(wrong.sum())} of {len(drawn.step)} intervals are {what}" for what, wrong in checks.items() if wrong.any()
+    ]
+
+
+def stretches(found: Found) -> tuple[Floats, NDArray[np.int64]]:
+    """The coverage of every stretch, and its number of cells."""
+    steps = np.arange(WARM_UP, int(found.step.max()) + 2)
+    count, holding = (
+        np.concatenate([[0], np.cumsum(np.bincount(found.step - WARM_UP, each, minlength=len(steps) - 1))])
+        for each in (None, found.holding)
+    )
+    cells = (count[STRETCH:] - count[:-STRETCH]).astype(np.int64)
+    return (holding[STRETCH:] - holding[:-STRETCH]) / np.maximum(cells, 1), cells
+
+
+def line(stream: Stream, fixed: Found, adapted: Found, unit: Floats) -> dict[str, object]:
+    """The line of one stream; `unit` is each sensor's deviation in training, [C]."""
+
+    def width(found: Found) -> Floats:
+        return (found.upper - found.lower) / unit[found.sensor]
+
+    both = np.isfinite(fixed.lower) & np.isfinite(adapted.lower)
+    out: dict[str, object] = {"stream": stream.name, "cells": len(adapted.step)}
+    for name, found in (("", adapted), ("fixed_", fixed)):
+        drawn = np.isfinite(found.lower)
+        known = found.where(drawn)
+        of_stretch, cells = stretches(known)
+        wide = width(known)
+        near = np.zeros(len(known.step), np.bool_)
+        for jump in stream.jumps:
+            near |= (known.step >= jump) & (known.step < jump + AROUND)
+        age = np.searchsorted(AGES, known.age)
+        out |= {
+            f"{name}coverage": round(float(known.holding.mean()), 4),
+            f"{name}coverage_min_500": round(float(of_stretch.min()), 4),
+            f"{name}coverage_max_500": round(float(of_stretch.max()), 4),
+            f"{name}cells_min_500": int(cells.min()),
+            f"{name}with_interval": round(float(drawn.mean()), 4),
+            f"{name}width_p50": round(float(np.median(wide)), 4),
+            f"{name}width_p99": round(float(np.quantile(wide, 0.99)), 4),
+            f"{name}coverage_calm": round(float(known.holding[~near].mean()), 4),
+            f"{name}coverage_after_jump": round(float(known.holding[near].mean()), 4) if near.any() else None,
+            f"{name}coverage_by_age": {
+                str(AGES[each]): round(float(known.holding[age == each].mean()), 4) for each in np.unique(age).tolist()
+            },
+            f"{name}coverage_by_sensor": [
+                round(float(known.holding[known.sensor == each].mean()), 4) for each in range(len(unit))
+            ],
+        }
+    ratio = width(adapted)[both].mean() / width(fixed)[both].mean()
+    stretch = stretched(fixed.where(both), float(adapted.where(both).holding.mean()))
+    return out | {"width_ratio": round(float(ratio), 4), "width_ratio_stretched": round(float(ratio / stretch), 4)}
+
+
+def stretched(found: Found, coverage: float) -> float:
+    """The one factor on all widths with which intervals would have held this share."""
+    error = np.abs(found.truth - found.value)
+    room = np.where(found.truth > found.value, found.upper - found.value, found.value - found.lower)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.quantile(np.where(error > 0, error / room, 0.0), coverage, method="higher"))
+
+
+def network(name: str) -> Imputer:
+    """The shipped network, in this process."""
+    from glaim_stream.imputers.local import LocalImputer
+
+    local = LocalImputer(_REPOSITORY, {name: read_contract(_REPOSITORY / name)})
+    return Remembering(Ladder([local, Interpolation()], batch=64))
+
+
+def measured(stream: Stream, *, without_model: bool) -> tuple[dict[str, object], list[str]]:
+    """The line of a stream, and what is wrong with its adapted intervals."""
+    model = read_catalogue(stream.catalogue).models[0]
+    imputer = Ladder([Interpolation()]) if without_model else network(model.name)
+    fixed, adapted = (asyncio.run(filled(stream, imputer, adaptive=each)) for each in (False, True))
+    unit = np.array([sensor.std for sensor in read_contract(_REPOSITORY / model.name).sensors])
+    low, high = np.array([sensor.limits for sensor in model.sensors]).T
+    return line(stream, fixed, adapted, unit), problems(adapted, low, high)
+
+
+def shown(lines: Sequence[Mapping[str, object]], title: str) -> Table:
+    """The results as a table."""
+    names = ("coverage", "coverage_min_500", "coverage_max_500", "coverage_calm", "coverage_after_jump")
+    table = Table("stream", "cells", *names, "width_ratio", "stretched", "with_interval", "p50", "p99", title=title)
+    for each in lines:
+        numbers = [f"{each[name]} ({each[f'fixed_{name}']})" for name in (*names,)]
+        ratios = [str(each[name]) for name in ("width_ratio", "width_ratio_stretched")]
+        rest = [f"{each[name]} ({each[f'fixed_{name}']})" for name in ("with_interval", "width_p50", "width_p99")]
+        table.add_row(str(each["stream"]), str(each["cells"]), *numbers, *ratios, *rest)
+    return table
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure every stream and print a table; fail where intervals are nonsense."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--steps", type=int, default=2400, help="steps of each stream (default: %(default)s)")
+    parser.add_argument("--groups", type=int, default=4, help="pumps, or stations (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=21, help="of plant, drift and gaps (default: %(default)s)")
+    parser.add_argument("--without-model", action="store_true", help="closed form and interpolation alone")
+    parser.add_argument("--development", action="store_true", help="the streams on which the constants were chosen")
+    parser.add_argument("--only", nargs="+", help="names of streams")
+    parser.add_argument("--look", action="store_true", help="do not append to the results")
+    given = parser.parse_args(arguments)
+    seed = given.seed + 1000 if given.development else given.seed
+    makers: dict[str, Callable[[], Stream]] = {
+        change.__name__: lambda change=change: plant(change, given.steps, given.groups, seed)  # type: ignore[misc]
+        for change in (DEVELOPMENT if given.development else SCORED)
+    }
+    if "GLAIM_DATA" in os.environ:
+        before = given.steps if given.development else 0
+        folder = Path(os.environ["GLAIM_DATA"])
+        makers["beijing_before" if before else "beijing"] = lambda: beijing(
+            folder, given.steps, given.groups, seed, before=before
+        )
+    lines, wrong = [], []
+    flags = [f"--steps {given.steps} --groups {given.groups} --seed {given.seed}"]
+    flags += ["--without-model"] * given.without_model + ["--development"] * given.development
+    command = f"python -m benchmarks.coverage {' '.join(flags)}"
+    for name, make in makers.items():
+        if given.only is None or name in given.only:
+            start_s = time.monotonic()
+            found, problem = measured(make(), without_model=given.without_model)
+            found["seconds"] = round(time.monotonic() - start_s)
+            lines.append(found)
+            wrong += [f"{name}: {each}" for each in problem]
+            if not given.look:
+                machine.append("coverage", machine.describe(command) | found)
+    Console(width=200).print(shown(lines, f"{command}: adapted (fixed)"))
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()
