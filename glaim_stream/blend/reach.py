@@ -40,7 +40,7 @@ Doubles = NDArray[np.float64]
 # Of the scores; measured by benchmarks.coverage --development, as the other constants are: the point of few scores, and
 # of scores of the past, holds about one per cent less of those to come.
 COVERAGE = 0.91
-BLOCK = 8  # steps with the same factors, whose scores are computed together: at every step it would cost seven times more
+BLOCK = 8  # steps with the same factors, whose scores are computed together; each step alone costs seven times more
 HORIZON = 11  # blocks: the oldest step lies 11 * 8 + 7 = 95 steps before the newest, within windows.history.HORIZON
 MEMORY = 0.8  # factor per block
 PRIOR = 60.0  # number of scores as which the normal distribution counts towards all levels
