@@ -117,7 +117,7 @@ INCIDENTS = (
     ),
     Incident(
         "slow burn of completeness", at(21), 36 * HOUR,
-        # While the load falls in the evening, the readings of some minutes ago exceed those of now by more than are lost.
+        # While the load falls in the evening, the readings of minutes ago exceed those of now by more than are lost.
         {"GlaimCompletenessBurn:ticket": Expected("warning", 26 * HOUR, 370, pauses=True)},
     ),
     Incident(
