@@ -68,12 +68,17 @@ def streams(source: Source, deviation: Doubles, seed: int) -> Streams:
     random = np.random.default_rng(seed)
     mask = hide(source, _HIDDEN, seed=seed).mask
     clean = source.where(~mask)
-    spikes = random.random(len(clean)) < _SPIKES
-    size = np.exp(random.uniform(np.log(_SMALLEST), np.log(_LARGEST), len(clean)))
-    jump = np.where(random.random(len(clean)) < 0.5, -1.0, 1.0) * size * deviation[clean.cell]
-    value = clean.value + np.where(spikes, jump, 0.0)
+    spikes, jump = draw_spikes(random, (len(clean),))
+    value = clean.value + np.where(spikes, jump, 0.0) * deviation[clean.cell]
     spiked = Source(clean.cells, clean.cell, clean.time_ms, value)
     return Streams(clean, spiked, spikes, source.where(mask))
+
+
+def draw_spikes(random: np.random.Generator, shape: tuple[int, ...]) -> tuple[Bools, Doubles]:
+    """Draw which readings are spikes, and how many deviations away each would be."""
+    spikes = random.random(shape) < _SPIKES
+    size = np.exp(random.uniform(np.log(_SMALLEST), np.log(_LARGEST), shape))
+    return spikes, np.where(random.random(shape) < 0.5, -1.0, 1.0) * size
 
 
 def records(source: Source) -> list[Record]:
