@@ -14,7 +14,7 @@ from glaim_stream.windows.plausibility import Bools, Doubles, Plausibility, Rang
 _WINDOW = 96  # steps
 _TAIL = 0.01  # of a sensor's readings, which may be doubtful
 _TAIL_OF_REPEATED = 0.05  # of those that differ from a value that most repeat, among which the doubtful ones are more
-_ROOM = 2.0  # widths between the tails, on either side: rain has heavy tails
+_ROOM = 0.5  # widths between the tails, on either side, before the same again is far: rain has heavy tails
 _FEWEST = 50  # readings that show where a sensor's readings usually lie
 _ROUNDS = 10
 
