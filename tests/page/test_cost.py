@@ -29,23 +29,23 @@ def step_of(step: int, groups: Sequence[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("groups", "steps"), [(8, 200), (4_000, 4)])
 async def test_keeping_messages_takes_less_than_a_hundredth_of_the_work(groups: int, steps: int) -> None:
-    """Small batches and large ones, and without Kafka: with it the share is smaller still."""
+    """Small batches and large ones, and without Kafka: with it the share is smaller still. Waits do not count."""
     async with paged_worker(RULES, board_runs=False) as it:
         keep, spent_s = it.sources.recent.add, 0.0
 
         def timed(outputs: Sequence[Output]) -> None:
             nonlocal spent_s
-            start_s = time.perf_counter()
+            start_s = time.thread_time()
             keep(outputs)
-            spent_s += time.perf_counter() - start_s
+            spent_s += time.thread_time() - start_s
 
         it.worker._on_published = timed
         names = [f"g{number}" for number in range(groups)]
-        start_s = time.perf_counter()
+        start_s = time.thread_time()
         for step in range(steps):
             await it.send(step_of(step, names))
         assert it.sources.recent.newest > 0
-        assert 0 < spent_s < 0.01 * (time.perf_counter() - start_s)
+        assert 0 < spent_s < 0.01 * (time.thread_time() - start_s)
 
 
 async def test_a_viewer_of_ten_thousand_groups_takes_less_than_five_megabytes() -> None:

@@ -206,6 +206,7 @@ async def test_keys_find_and_open_a_group(tab: Tab) -> None:
         assert tab.problems == []
 
 
+@pytest.mark.slow  # quicker: test_server.py cuts and resumes a stream without a browser
 async def test_a_hidden_tab_holds_no_stream_and_a_cut_one_comes_back(tab: Tab) -> None:
     async with paged_worker(stream_s=1.0) as it:
         await it.send(readings(range(8)))
