@@ -111,8 +111,7 @@ def tail(
         foreign += 1
         print(f"not in the schema: {printable(reason)}", file=sys.stderr)
 
-    # On SIGTERM from a service manager the file must be finished, too, as on Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    end_on_sigterm()
     tables = follow(
         settings,
         Filter(group or (), sensor or (), only_imputed),
@@ -135,6 +134,22 @@ def tail(
     if not rows:
         print(f"error: {settings.output_topic}: expected rows, found none within {timeout:g} s", file=sys.stderr)
         raise typer.Exit(ANSWER_IS_NO)
+
+
+def end_on_sigterm() -> None:
+    """Take a service manager's SIGTERM for Ctrl-C, at which the file is finished too.
+
+    It becomes a SIGINT, which asyncio answers by cancelling what runs. An exception raised by the handler itself would end
+    whichever of the client's tasks it met, and be logged with a traceback. A shell starts jobs in the background with
+    SIGINT ignored: these are ended by the exception.
+    """
+
+    def interrupt(*_: object) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 def _require_known(settings: Settings, groups: list[str], sensors: list[str], start: Start) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from datetime import UTC, datetime
 
@@ -60,3 +61,33 @@ def test_a_table_shows_the_last_digits_of_a_meter(value: float, shown: str, caps
     table = table.set_column(table.column_names.index("value"), "value", pa.array([value]))
     _printer(TextFormat.TABLE)(table)
     assert shown in capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_sigterm_within_a_task_of_the_client_ends_in_order(ignored: bool) -> None:
+    script = """
+import asyncio, os, signal, sys
+if len(sys.argv) > 1:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+from glaim_stream.commands.tail import end_on_sigterm
+
+async def client():
+    os.kill(os.getpid(), signal.SIGTERM)
+    for _ in range(1000):
+        await asyncio.sleep(0.01)
+
+async def main():
+    task = asyncio.create_task(client())
+    await asyncio.sleep(60)
+
+end_on_sigterm()
+try:
+    with asyncio.Runner() as runner:
+        runner.run(main())
+except KeyboardInterrupt:
+    print("ended")
+"""
+    command = [sys.executable, "-c", script, *(["ignored"] if ignored else [])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert done.stdout == "ended\n"
+    assert ignored or not done.stderr
