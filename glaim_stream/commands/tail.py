@@ -139,9 +139,9 @@ def tail(
 def end_on_sigterm() -> None:
     """Take a service manager's SIGTERM for Ctrl-C, at which the file is finished too.
 
-    It becomes a SIGINT, which asyncio answers by cancelling what runs. An exception raised by the handler itself would end
-    whichever of the client's tasks it met, and be logged with a traceback. A shell starts jobs in the background with
-    SIGINT ignored: these are ended by the exception.
+    It becomes a SIGINT, which asyncio answers by cancelling what runs. An exception raised by the handler itself would
+    end whichever of the client's tasks it met, and be logged with a traceback. A shell starts jobs in the background
+    with SIGINT ignored: these are ended by the exception.
     """
 
     def interrupt(*_: object) -> None:
