@@ -7,6 +7,7 @@ from deploy.cluster.manifest import Object
 from tests.cluster.release import Release, until
 
 _SECRETS = {
+    "page": ["viewers"],
     "kafka-ca": ["ca.crt", "root.pem"],
     "kafka-login": ["username", "password"],
     "plant-user": ["user.crt", "user.key"],

@@ -136,7 +136,7 @@ async def test_weights_and_errors_are_those_of_the_blend() -> None:
         assert np.allclose(np.sum(weights["final"], axis=1), 1, atol=1e-3)
         errors = model["errors"]["first"]
         assert {"s0", "s1"} <= set(errors)  # other tests of this process may have scored a sensor of this model too
-        assert {"blend", "model", "baseline", "count"} == set(errors["s0"])
+        assert {"blend", "model", "baseline", "count"} <= set(errors["s0"])
 
 
 async def test_a_group_that_is_not_here_is_said_to_be_absent_and_gets_no_code() -> None:
