@@ -181,16 +181,16 @@ class ModelScores:
         Returns:
             The factors of each hole [holes] and of each probe cell [probes].
         """
-        factors = np.ones(len(holes.step)), np.ones(len(probes.step))
-        for block in sorted({*(holes.step // BLOCK).tolist(), *(probes.step // BLOCK).tolist()}):
+        of_hole, of_probe = np.ones(len(holes.step)), np.ones(len(probes.step))
+        for block in np.union1d(holes.step // BLOCK, probes.step // BLOCK).tolist():
             ends = [block * BLOCK, (block + 1) * BLOCK]
-            for cells, found in zip((holes, probes), factors, strict=True):
-                at = slice(*np.searchsorted(cells.step, ends).tolist())
+            hole, probe = (slice(*np.searchsorted(cells.step, ends).tolist()) for cells in (holes, probes))
+            for cells, at, found in ((holes, hole, of_hole), (probes, probe, of_probe)):
                 if at.stop > at.start:
                     found[at] = self.reach.factors(ends[0], cells.weights[at], cells.sensor[at], cells.level[at])
-            if at.stop > at.start:
-                self.reach.learn(ends[0], scored.where(at))
-        return factors
+            if probe.stop > probe.start:
+                self.reach.learn(ends[0], scored.where(probe))
+        return of_hole, of_probe
 
     def latest(self, cells: Answers) -> Doubles:
         """The experts' weights of cells that are filled after the newest step seen, whatever their own steps."""

@@ -106,14 +106,13 @@ def _sensors(
     cells: Cells, series: Series, methods: Sequence[Methods], wanted: Bools, days: Days, first_ms: int, end_ms: int
 ) -> Sequence[SensorDays]:
     out = []
-    doubted = [
-        Group(name, grid.times_ms, values).judged().doubts
-        for name, grid, values in zip(cells.groups, series.grids, series.values, strict=True)
-    ]
+    doubted: dict[int, Bools] = {}
     for group, sensor in _pairs(cells):
         if not wanted[group]:
             continue
         grid = series.grids[group]
+        if group not in doubted:
+            doubted[group] = Group(cells.groups[group], grid.times_ms, series.values[group]).judged().doubts
         # In the grid's own steps: where stamps jitter it drifts apart from the times of the rows.
         origin_ms = grid.start_ms
         span = Span.between(max(first_ms, origin_ms), max(end_ms, origin_ms), series.step_ms, origin_ms=origin_ms)

@@ -195,8 +195,18 @@ def reaching(
     None is narrower than the sensor's resolution: a frozen sensor has errors that it cannot show.
     """
     half = np.clip(half_widths, table.resolution[sensor][:, None], np.finfo(np.float64).max / 4)
-    lower = publishable(value - half[:, 0], sensor, table)
-    upper = publishable(value + half[:, 1], sensor, table)
+    return _around(value, half[:, 0], half[:, 1], sensor, table)
+
+
+def _around(
+    value: NDArray[np.float64],
+    below: NDArray[np.float64],
+    above: NDArray[np.float64],
+    sensor: NDArray[np.int32] | NDArray[np.int64],
+    table: SensorTable,
+) -> tuple[Floats, Floats]:
+    lower = publishable(value - below, sensor, table)
+    upper = publishable(value + above, sensor, table)
     return np.minimum(lower, value), np.maximum(upper, value)
 
 
@@ -223,9 +233,7 @@ def bands(
         Lower and upper, float64 [n]; NaN where the deviation is not known.
     """
     half = BAND * deviation
-    lower = publishable(value - half, sensor, table)
-    upper = publishable(value + half, sensor, table)
-    return np.minimum(lower, value), np.maximum(upper, value)
+    return _around(value, half, half, sensor, table)
 
 
 def _codes(versions: Sequence[str], names: list[str]) -> NDArray[np.int32]:
