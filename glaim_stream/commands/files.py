@@ -1,4 +1,4 @@
-"""Files that a command reads and writes, of which one may be a pipe."""
+"""Files that a command reads and writes, of which one may be a pipe, and the flags that say what they are."""
 
 from __future__ import annotations
 
@@ -6,10 +6,46 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated, Any
+
+import typer
+
+from glaim_stream.commands.sources import DateOrder
 
 PIPE = "-"
+
+
+@dataclass(frozen=True)
+class FoundOut:
+    """What is found out about a file where the user does not state it."""
+
+    time: Annotated[str | None, typer.Option(help="Time column, or several as `Date+Clock`. [default: found out]")] = (
+        None
+    )
+    date_order: Annotated[
+        DateOrder | None, typer.Option(help="Order of dates such as 1/2/2026. [default: found out]")
+    ] = None
+    decimal: Annotated[str, typer.Option(help="Decimal sign, `.` or `,`. [default: found out]")] = ""
+    sensor: Annotated[
+        list[str] | None, typer.Option(help="Column that is a sensor; repeatable. [default: found out]")
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="A number or text (`-200`, `Bad`) that means no reading; repeatable. [default: found out]"),
+    ] = None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The keywords of `files.read.read` for these flags."""
+        return {
+            "time": self.time,
+            "date_order": self.date_order or "",
+            "decimal": self.decimal,
+            "sensors": tuple(self.sensor or ()),
+            "missing": tuple(self.missing or ()),
+        }
 
 
 def content_of(file: str) -> bytes:

@@ -12,9 +12,8 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from glaim_stream.commands.files import PIPE, content_of, opened
+from glaim_stream.commands.files import PIPE, FoundOut, content_of, opened
 from glaim_stream.commands.flags import expand_flags
-from glaim_stream.commands.sources import DateOrder
 
 if TYPE_CHECKING:
     from glaim_stream.commands.train_process import Training
@@ -25,25 +24,11 @@ EXIT_NOTHING_FILLED = 1  # the file has holes, and none of them could be filled
 
 
 @dataclass(frozen=True)
-class ReadFlags:
+class ReadFlags(FoundOut):
     """Flags that state what would otherwise be found out about the file."""
 
-    time: Annotated[str | None, typer.Option(help="Time column, or several as `Date+Clock`. [default: found out]")] = (
-        None
-    )
     timezone: Annotated[str | None, typer.Option(help="Time zone of stamps that carry none. [default: UTC]")] = None
-    date_order: Annotated[
-        DateOrder | None, typer.Option(help="Order of dates such as 1/2/2026. [default: found out]")
-    ] = None
-    decimal: Annotated[str, typer.Option(help="Decimal sign, `.` or `,`. [default: found out]")] = ""
     group: Annotated[str | None, typer.Option(help="Column that names the group of a row. [default: found out]")] = None
-    sensor: Annotated[
-        list[str] | None, typer.Option(help="Column that is a sensor; repeatable. [default: found out]")
-    ] = None
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(help="A number or text (`-200`, `Bad`) that means no reading; repeatable. [default: found out]"),
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -143,13 +128,9 @@ def fill_file(
     user_file = open_file(
         name,
         content_of(file),
-        time=reading.time,
         timezone=reading.timezone,
-        date_order=reading.date_order or "",
-        decimal=reading.decimal,
         group=reading.group,
-        sensors=tuple(reading.sensor or ()),
-        missing=tuple(reading.missing or ()),
+        **reading.stated,
     )
     cells = cells_of(user_file)
     known = described(name, user_file.form, len(cells.times_ms), gzipped=user_file.gzipped)

@@ -11,11 +11,10 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.exit_codes import ANSWER_IS_NO
-from glaim_stream.commands.files import PIPE, content_of, opened
+from glaim_stream.commands.files import PIPE, FoundOut, content_of, opened
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import Catalogue, Kafka, LateTopic, OutageTopic, OutputTopic
-from glaim_stream.commands.sources import DateOrder
 
 if TYPE_CHECKING:
     from glaim_stream.completeness.report import Report
@@ -33,28 +32,14 @@ class TopicFlags(SettingsFlags):
 
 
 @dataclass(frozen=True)
-class FileFlags:
-    """Flags that state what would otherwise be found out about a file."""
+class FileFlags(FoundOut):
+    """Flags of a file."""
 
-    time: Annotated[str | None, typer.Option(help="Time column, or several as `Date+Clock`. [default: found out]")] = (
-        None
-    )
     file_timezone: Annotated[
         str | None, typer.Option(help="Zone of the file's times that name none. [default: --timezone]")
     ] = None
-    date_order: Annotated[
-        DateOrder | None, typer.Option(help="Order of dates such as 1/2/2026. [default: found out]")
-    ] = None
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign, `.` or `,`. [default: found out]")] = None
     group_column: Annotated[
         str | None, typer.Option(help="Column that names the group of a row. [default: found out]")
-    ] = None
-    sensor: Annotated[
-        list[str] | None, typer.Option(help="Column that is a sensor; repeatable. [default: found out]")
-    ] = None
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(help="A number or text (`-200`, `Bad`) that means no reading; repeatable. [default: found out]"),
     ] = None
     step: Annotated[
         float | None, typer.Option(help="Seconds from one reading to the next. [default: found from the times]")
@@ -153,13 +138,9 @@ def _of_file(
             content_of(file),
             request,
             progress=progress,
-            time=reading.time,
             timezone=reading.file_timezone or timezone,
-            date_order=reading.date_order or "",
-            decimal=reading.decimal or "",
             group=reading.group_column,
-            sensors=tuple(reading.sensor or ()),
-            missing=tuple(reading.missing or ()),
+            **reading.stated,
         )
 
 
