@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections import defaultdict
@@ -16,6 +15,7 @@ import yaml
 
 from tests.monitoring.month_plan import INCIDENTS, MINUTES, TICKETS, Incident
 from tests.monitoring.month_plant import series
+from tests.monitoring.rule_tests import write_test
 from tests.monitoring.test_alerts import bare_rules, minute_of, promtool
 
 __all__ = ["bare_rules", "promtool"]  # fixtures
@@ -72,22 +72,18 @@ def _needed(alert: dict[str, Any], rules: Rules) -> Rules:
 @pytest.fixture(scope="module")
 def firing(promtool: Path, bare_rules: Path) -> list[Spell]:
     """When each alert fired in the month."""
-    inputs = "".join(f"  - series: {json.dumps(name)}\n    values: {values}\n" for name, values in series(SEED).items())
+    inputs = [{"series": name, "values": values} for name, values in series(SEED).items()]
     found: list[Spell] = []
     running: dict[int, subprocess.Popen[str]] = {}
     for every, groups in parts(yaml.safe_load(bare_rules.read_text())["groups"]).items():
-        rules = bare_rules.with_name(f"month-{every}-rules.yaml")
+        rules = bare_rules.with_name(f"month-{every}.yaml")
         rules.write_text(yaml.safe_dump({"groups": groups}))
-        ask = json.dumps('ALERTS{alertstate="firing"}')
-        asked = "".join(
-            f"  - {{expr: {ask}, eval_time: {minute}m, exp_samples: []}}\n" for minute in range(0, MINUTES, every)
-        )
-        file = bare_rules.with_name(f"month-{every}.yaml")
-        file.write_text(
-            f"rule_files: [{rules}]\nevaluation_interval: {every}m\n"
-            f"group_eval_order: {json.dumps([group['name'] for group in groups])}\n"  # any order otherwise
-            f"tests:\n- interval: 1m\n  input_series:\n{inputs}  promql_expr_test:\n{asked}"
-        )
+        asked = [
+            {"expr": 'ALERTS{alertstate="firing"}', "eval_time": f"{minute}m", "exp_samples": []}
+            for minute in range(0, MINUTES, every)
+        ]
+        test = {"interval": "1m", "input_series": inputs, "promql_expr_test": asked}
+        file = write_test(rules, test, every)
         running[every] = subprocess.Popen(
             [promtool, "test", "rules", file], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
