@@ -52,9 +52,9 @@ class Bench:
         finally:
             self._move(self.broker_core)
 
-    def fill(self, load: Load) -> tuple[str, Filled]:
-        """Create a topic with the load."""
-        topic = f"{self.name}-{load.model}-{load.shape}"
+    def fill(self, load: Load, name: str = "") -> tuple[str, Filled]:
+        """Create a topic with the load, named by it or by `name`."""
+        topic = f"{self.name}-{name or f'{load.model}-{load.shape}'}"
         with self.on_engine_core():
             filled = fill_topic(self.servers, topic, load)
         size = filled.size_bytes / filled.readings

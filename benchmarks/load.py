@@ -13,6 +13,7 @@ FIRST_STEP_MS = 1_700_006_400_000  # a whole hour
 Shape = Literal["single", "batch", "step", "arrow", "wide"]
 ARROW_HEADERS = [("content-type", b"application/vnd.apache.arrow.stream")]
 Columns = dict[str, Sequence[str | int | float | None]]
+Step = tuple[int, int, list[tuple[str, list[tuple[str, float]]]]]  # number, time in ms, [(group, [(sensor, value)])]
 BATCH = 50
 ARROW_ROWS = 1000
 
@@ -76,8 +77,8 @@ class Load:
             if sent >= self.readings:
                 return
 
-    def _steps(self) -> Iterator[tuple[int, int, list[tuple[str, list[tuple[str, float]]]]]]:
-        """Yield (step, its time, [(group, [(sensor, value)])]) with the readings that are not missing."""
+    def _steps(self) -> Iterator[Step]:
+        """Yield the steps with the readings that are not missing."""
         random = np.random.default_rng(7)
         names = [f"station-{group:04d}" for group in range(self.groups)]
         middle = np.array(self.means)

@@ -24,15 +24,14 @@ from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.bench import Bench, Plan, Result, prepared
-from benchmarks.delays import delay_of, delays
+from benchmarks.delays import delays
 from benchmarks.engines import Engine
 from benchmarks.engines.glaim import EXACTLY_ONCE, Glaim
 from benchmarks.engines.programs import AIOKAFKA, BYTEWAX, FAUST, QUIX
 from benchmarks.load import Load, Shape
 from benchmarks.measure import EngineFailed, Rate, run
-from benchmarks.whole import MODEL, whole_load
+from benchmarks.whole import whole
 from deploy.errors import DeployError
-from deploy.triton import triton_from_environment
 
 # Determines the size of the topics: an engine that is faster reaches the end and is measured over less time.
 _EXPECTED_PER_S: dict[Shape, int] = {"single": 600_000, "batch": 1_000_000, "arrow": 1_300_000, "wide": 1_300_000}
@@ -66,7 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--poll-records", type=int, default=20_000, help="largest poll of the worker, in records (default: %(default)s)"
     )
-    parser.add_argument("--without-model", action="store_true", help="skip the run with Triton")
+    parts = parser.add_mutually_exclusive_group()
+    parts.add_argument("--without-model", action="store_true", help="skip the runs with a model")
+    parts.add_argument("--model-only", action="store_true", help="only the runs with a model")
     options = parser.parse_args(arguments)
     plan = Plan(options.seconds, 2, options.rounds, 10, options.latency_rounds, not options.without_model)
     if options.quick:
@@ -74,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console()
     try:
         with prepared(console) as bench:
-            result = measure(bench, plan, options.poll_records)
+            part = of_whole if options.model_only else measure
+            result = part(bench, plan, options.poll_records)
     except EngineFailed as error:
         console.print(f"error: {error}", style="red", markup=False)
         return 1
@@ -104,18 +106,25 @@ def measure(bench: Bench, plan: Plan, poll_records: int) -> Result:
     per_s = statistics.median(rate.per_s for rate in rates["single"])
     result |= delays(bench, plan, poll_records, per_s)
     state = state_of(bench)
-    result |= {
-        **{name: round(value, 2) for name, value in state.items()},
-        "whole_per_s": None,
-        "whole_latency_ms_p50": None,
-        "whole_latency_ms_p99": None,
-    }
+    result |= {name: round(value, 2) for name, value in state.items()}
     if plan.whole:
-        result |= whole(bench, plan, poll_records)
-    for name in ("latency", "recovery", "mb", "whole"):
+        result |= of_whole(bench, plan, poll_records)
+    for name in ("latency", "recovery", "mb"):
         for column in [column for column in result if column.startswith(name)]:
             bench.console.print(f"{column}: {result[column]}")
     return result
+
+
+def of_whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
+    """Measure the worker with its model, unless Triton is missing."""
+    try:
+        found = whole(bench, plan, poll_records)
+    except DeployError as error:
+        bench.console.print(f"whole: skipped, {error}")
+        return {}
+    for column, value in found.items():
+        bench.console.print(f"{column}: {value}")
+    return found
 
 
 def rates_of(bench: Bench, plan: Plan, shape: Shape, engines: Sequence[Engine]) -> dict[str, list[Rate]]:
@@ -144,35 +153,6 @@ def state_of(bench: Bench) -> dict[str, float]:
         raise EngineFailed(f"benchmarks.state ended with status {done.returncode}\n{done.stderr[-2000:]}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
-    """Measure the worker with the demo's model behind Triton, which shares the broker's core."""
-    repository = Path(__file__).parent.parent / "model_repo"
-    load = whole_load(repository)
-    try:
-        with triton_from_environment(repository, models=[MODEL], environment={"OMP_NUM_THREADS": "1"}) as triton:
-            settings = {
-                "GLAIM_IMPUTER": "triton",
-                "GLAIM_TRITON": triton.grpc_url,
-                "GLAIM_MODEL_REPOSITORY": str(repository),
-                "GLAIM_TRITON_DEADLINE_S": "60",  # no fallback, to measure the rate of the model
-            }
-            engine = Glaim("whole", min(poll_records, 2000), settings)
-            topic, filled = bench.fill(load)
-            job = bench.job(load, filled, topic, "whole-0")
-            rate = run(engine, job, cores=bench.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds)
-            delay = delay_of(bench, plan, engine, load, rate.per_s / 2, "whole-latency")
-    except DeployError as error:
-        bench.console.print(f"whole: skipped, {error}")
-        return {}
-    return {
-        "whole_model": MODEL,
-        "whole_per_s": round(rate.per_s),
-        "whole_latency_ms_p50": delay.p50_ms,
-        "whole_latency_ms_p99": delay.p99_ms,
-        "whole_latency_at_per_s": round(delay.per_s),
-    }
 
 
 def columns(rates: dict[str, list[Rate]], console: Console) -> Result:

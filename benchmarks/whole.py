@@ -1,25 +1,93 @@
-"""The load for the run with a real model: groups with the sensors of the model's contract."""
+"""The worker with the demo's model: the network asked always, asked where it pays, and the closed form alone.
+
+The readings are those of the simulated plant, because how often the network pays depends on them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.load import Load
-from glaim_stream.models.contract import read_contract
+import numpy as np
+
+from benchmarks.bench import Bench, Plan, Result
+from benchmarks.delays import delay_of
+from benchmarks.engines.glaim import Glaim
+from benchmarks.load import FIRST_STEP_MS, Load, Step
+from benchmarks.measure import run
+from deploy.triton import triton_from_environment
+from glaim_stream.feed.plant import SENSORS, STEP_MS, STEPS_PER_DAY, simulate
 
 MODEL = "plant-pump"
-_READINGS = 150_000
-_GROUPS = 40
+GAIN = 0.1
+PLANTS = 40
+REPOSITORY = Path(__file__).parent.parent / "model_repo"
+_NETWORK = {"GLAIM_IMPUTER": "triton", "GLAIM_TRITON_DEADLINE_S": "60"}  # no rung below it
 
 
-def whole_load(repository: Path) -> Load:
-    """Single readings around the mean of each sensor."""
-    contract = read_contract(repository / MODEL)
-    return Load(
-        _READINGS,
-        groups=_GROUPS,
-        sensors=tuple(sensor.id for sensor in contract.sensors),
-        means=tuple(sensor.mean for sensor in contract.sensors),
-        model=MODEL,
-        step_ms=round(contract.step_s * 1000),
-    )
+class Way(NamedTuple):
+    """How the worker is set, and the readings per second for which its topic is filled."""
+
+    settings: Mapping[str, str]
+    expected_per_s: int
+    most_records: int = 2_000  # of a poll; a larger one only waits longer for the network
+
+
+WAYS = {
+    "whole": Way(_NETWORK, 30_000),
+    "whole_gain": Way({**_NETWORK, "GLAIM_MODEL_GAIN": str(GAIN)}, 120_000),
+    "whole_closed_form": Way({"GLAIM_IMPUTER": "gaussian"}, 160_000, most_records=20_000),
+}
+
+
+@dataclass(frozen=True)
+class PlantLoad(Load):
+    """Readings of the simulated plant."""
+
+    groups: int = PLANTS
+    sensors: tuple[str, ...] = tuple(sensor.id for sensor in SENSORS)
+    model: str = MODEL
+    step_ms: int = STEP_MS
+
+    def _steps(self) -> Iterator[Step]:
+        random = np.random.default_rng(7)
+        steps = int(self.readings / self.readings_per_step * 1.02) + 8  # by chance fewer may be missing
+        names = [f"station-{group:04d}" for group in range(self.groups)]
+        plant = simulate(steps / STEPS_PER_DAY, groups=self.groups, seed=7)
+        for step in range(steps):
+            values = plant.values[:, :, step].astype(np.float64)
+            present = (random.random(values.shape) >= self.missing).tolist()
+            rows = [
+                (name, list(compress(zip(self.sensors, row, strict=True), seen)))
+                for name, row, seen in zip(names, values.round(3).tolist(), present, strict=True)
+            ]
+            yield step, FIRST_STEP_MS + step * self.step_ms, rows
+
+
+def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
+    """Measure the rate that the worker sustains, each way, and the delay at half of it.
+
+    Triton shares the broker's core.
+    """
+    result: Result = {"whole_model": MODEL}
+    with triton_from_environment(REPOSITORY, models=[MODEL], environment={"OMP_NUM_THREADS": "1"}) as triton:
+        for name, way in WAYS.items():
+            settings = {"GLAIM_TRITON": triton.grpc_url, "GLAIM_MODEL_REPOSITORY": str(REPOSITORY), **way.settings}
+            engine = Glaim(name, min(poll_records, way.most_records), settings)
+            load = PlantLoad(int((plan.seconds + plan.warm_up_s) * way.expected_per_s))
+            topic, filled = bench.fill(load, f"{name}-readings")
+            rate = run(engine, bench.job(load, filled, topic, name), cores=bench.engine_core,
+                       warm_up_s=plan.warm_up_s, seconds=plan.seconds)  # fmt: skip
+            bench.console.print(f"{name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
+            delay = delay_of(bench, plan, engine, load, rate.per_s / 2, f"{name}-latency")
+            result |= {
+                f"{name}_per_s": round(rate.per_s),
+                f"{name}_per_cpu_s": round(rate.per_cpu_s),
+                f"{name}_latency_ms_p50": delay.p50_ms,
+                f"{name}_latency_ms_p99": delay.p99_ms,
+                f"{name}_latency_at_per_s": round(delay.per_s),
+            }
+    return result
