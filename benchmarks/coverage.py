@@ -53,19 +53,24 @@ AROUND = 50  # steps after a sudden change that count as its neighbourhood
 MOST_EVERYTHING = 0.01  # share of intervals that may say nothing but the sensor's limits
 AGES = (1, 2, 4, 8, 16, 48)  # upper bounds of the classes of gap ages in the results
 DROPPED, TRIPLES, TRIPLE_STEPS = 0.10, 0.0015, 40  # share withheld; rate at which three sensors fall silent; steps
+LATE = 1 / 3  # of the stretches of withheld readings arrive after all
 _REPOSITORY, _CATALOGUES = CHECKOUT / "model_repo", CHECKOUT / "deploy" / "catalogues"
 _BATCH_STEPS = 8
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Readings float64 [G, C, T], NaN where there is none; `hidden` are withheld; `jumps` are sudden changes' steps."""
+    """Readings float64 [G, C, T], NaN where there is none; `hidden` are withheld; `jumps` are sudden changes' steps.
+
+    Of the withheld ones `late` arrive after all: those of a stretch together, when it is over.
+    """
 
     name: str
     catalogue: Path
     groups: Sequence[str]
     values: Floats
     hidden: Bools
+    late: Bools
     start_ms: int
     jumps: Sequence[int] = ()
 
@@ -81,6 +86,7 @@ class Found:
     value: Floats
     lower: Floats
     upper: Floats
+    late: Bools
 
     def where(self, keep: Bools) -> Found:
         """The chosen cells."""
@@ -186,8 +192,8 @@ def plant(change: Change, steps: int, groups: int, seed: int) -> Stream:
     low, high = ([[getattr(sensor, name)] for sensor in SENSORS] for name in ("minimum", "maximum"))
     values = np.clip(values, low, high)
     hidden = gaps(found.groups, found.sensor_ids, values, seed)
-    start_ms = int(found.times_ms[0])
-    return Stream(change.__name__, _CATALOGUES / "plant.yaml", found.groups, values, hidden, start_ms, jumps)
+    late, start_ms = some_stretches(hidden, seed), int(found.times_ms[0])
+    return Stream(change.__name__, _CATALOGUES / "plant.yaml", found.groups, values, hidden, late, start_ms, jumps)
 
 
 def beijing(folder: Path, steps: int, groups: int, seed: int, *, before: int = 0) -> Stream:
@@ -209,7 +215,8 @@ def beijing(folder: Path, steps: int, groups: int, seed: int, *, before: int = 0
             rows = source.cell == code
             values[*cell, (source.time_ms[rows] - start_ms) // model.step_ms] = source.value[rows]
     name = "beijing" if not before else "beijing_before"
-    return Stream(name, catalogue, names, values, gaps(names, model.sensor_ids, values, seed), start_ms)
+    hidden = gaps(names, model.sensor_ids, values, seed)
+    return Stream(name, catalogue, names, values, hidden, some_stretches(hidden, seed), start_ms)
 
 
 def gaps(groups: Sequence[str], sensors: Sequence[str], values: Floats, seed: int) -> Bools:
@@ -224,6 +231,15 @@ def gaps(groups: Sequence[str], sensors: Sequence[str], values: Floats, seed: in
         hidden[group, rng.choice(len(sensors), 3, replace=False), step : step + TRIPLE_STEPS] = True
     hidden[:, :, :8] = False
     return hidden & np.isfinite(values)
+
+
+def some_stretches(hidden: Bools, seed: int) -> Bools:
+    """A share `LATE` of the stretches of withheld cells [G, C, T], whole ones."""
+    first = hidden & ~np.pad(hidden, ((0, 0), (0, 0), (1, 0)))[:, :, :-1]
+    number = first.reshape(-1).cumsum().reshape(hidden.shape)
+    chosen = np.random.default_rng([seed, 4]).random(int(number.max()) + 1) < LATE
+    late: Bools = hidden & chosen[number]
+    return late
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -244,24 +260,34 @@ class Remembering:
 
 
 def records(stream: Stream, model: Model) -> list[list[Record]]:
-    """One record per group and step, in batches of `_BATCH_STEPS` steps."""
-    shown = np.isfinite(stream.values) & ~stream.hidden
+    """One record for each group and step, in batches of `_BATCH_STEPS` steps; late readings have their own."""
+    arrives = arrivals(stream)
     out: list[list[Record]] = []
     offset = 0
     for step in range(stream.values.shape[2]):
         if step % _BATCH_STEPS == 0:
             out.append([])
-        for row, group in enumerate(stream.groups):
-            values = {
-                sensor: float(stream.values[row, place, step])
-                for place, sensor in enumerate(model.sensor_ids)
-                if shown[row, place, step]
-            }
-            if values:
-                ts = stream.start_ms + step * model.step_ms
-                out[-1].append(Record(json.dumps({"group": group, "ts": ts, "values": values}).encode(), offset, ts))
-                offset += 1
+        now_ms = stream.start_ms + step * model.step_ms
+        for of in np.flatnonzero((arrives == step).any(axis=(0, 1))).tolist():
+            for row, group in enumerate(stream.groups):
+                places = np.flatnonzero(arrives[row, :, of] == step).tolist()
+                if places:
+                    values = {model.sensor_ids[place]: float(stream.values[row, place, of]) for place in places}
+                    ts = stream.start_ms + of * model.step_ms
+                    value = json.dumps({"group": group, "ts": ts, "values": values}).encode()
+                    out[-1].append(Record(value, offset, now_ms))
+                    offset += 1
     return [batch for batch in out if batch]
+
+
+def arrivals(stream: Stream) -> NDArray[np.int64]:
+    """The step at which each reading [G, C, T] arrives: its own, the first after its stretch, or -1."""
+    steps = stream.values.shape[2]
+    after = np.full((*stream.values.shape[:2], steps + 1), steps)
+    for step in reversed(range(steps)):
+        after[:, :, step] = np.where(stream.late[:, :, step], after[:, :, step + 1], step)
+    shown = np.isfinite(stream.values) & (~stream.hidden | stream.late)
+    return np.where(shown & (after[:, :, :-1] < steps), after[:, :, :-1], -1)
 
 
 async def filled(stream: Stream, imputer: Imputer, *, adaptive: bool) -> Found:
@@ -283,7 +309,8 @@ async def filled(stream: Stream, imputer: Imputer, *, adaptive: bool) -> Found:
             step = (rows.ts_ms - stream.start_ms) // model.step_ms
             keep = ~rows.observed & stream.hidden[group, rows.sensor, step] & np.isfinite(rows.value)
             truth = stream.values[group, rows.sensor, step]
-            cells = Found(step, rows.sensor, rows.gap_age, truth, rows.value, rows.lower, rows.upper)
+            late = stream.late[group, rows.sensor, step]
+            cells = Found(step, rows.sensor, rows.gap_age, truth, rows.value, rows.lower, rows.upper, late)
             parts.append(cells.where(keep & (step >= WARM_UP)))
     return Found(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Found)))
 
@@ -354,6 +381,8 @@ def line(stream: Stream, fixed: Found, adapted: Found, unit: Floats) -> dict[str
             f"{name}width_p99": round(float(np.quantile(wide, 0.99)), 4),
             f"{name}coverage_calm": round(float(known.holding[~near].mean()), 4),
             f"{name}coverage_after_jump": round(float(known.holding[near].mean()), 4) if near.any() else None,
+            f"{name}cells_late": int(known.late.sum()),
+            f"{name}coverage_late": round(float(known.holding[known.late].mean()), 4),
             f"{name}coverage_by_age": {
                 str(AGES[each]): round(float(known.holding[age == each].mean()), 4) for each in np.unique(age).tolist()
             },
@@ -394,7 +423,14 @@ def measured(stream: Stream, *, without_model: bool) -> tuple[dict[str, object],
 
 def shown(lines: Sequence[Mapping[str, object]], title: str) -> Table:
     """The results as a table."""
-    names = ("coverage", "coverage_min_500", "coverage_max_500", "coverage_calm", "coverage_after_jump")
+    names = (
+        "coverage",
+        "coverage_min_500",
+        "coverage_max_500",
+        "coverage_calm",
+        "coverage_after_jump",
+        "coverage_late",
+    )
     table = Table("stream", "cells", *names, "width_ratio", "stretched", "with_interval", "p50", "p99", title=title)
     for each in lines:
         numbers = [f"{each[name]} ({each[f'fixed_{name}']})" for name in (*names,)]

@@ -24,8 +24,9 @@ Doubles = NDArray[np.float64]
 class HalfWidths:
     """Half-widths of the 90 % intervals of n cells, NaN where they are not known.
 
-    A value in which the model has a part has the residuals of its validation, any other the closed form's deviation;
-    where one of them is not known, the other stands in.
+    A value in which the model has a part has the geometric mean of the residuals of its validation and of the closed
+    form's deviation: only the former knows the model, and only the latter which cells around the hole are missing.
+    Any other value has the deviation. Where one of them is not known, the other stands in.
     """
 
     half: Doubles  # [n, 2, 2] of values with a part of the model, and of the others; below and above the value
@@ -34,9 +35,9 @@ class HalfWidths:
     @classmethod
     def of(cls, by_model: Doubles, by_form: Doubles, span: Doubles) -> HalfWidths:
         """From half-widths [n, 2] of both kinds, and the spans [n] of the sensors' readings in training."""
-        half = np.stack([by_model, by_form], axis=1)
-        if np.isnan(half).any():
-            half = np.where(np.isnan(half), half[:, ::-1], half)
+        of_form = np.where(np.isnan(by_form), by_model, by_form)
+        of_model = np.sqrt(np.where(np.isnan(by_model), by_form, by_model)) * np.sqrt(of_form)
+        half = np.stack([of_model, of_form], axis=1)
         return cls(half, levels(half, span))
 
     def where(self, rows: slice) -> HalfWidths:

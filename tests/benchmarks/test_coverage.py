@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.coverage import STRETCH, WARM_UP, Found, problems, stretched, stretches
+from benchmarks.coverage import STRETCH, WARM_UP, Found, arrivals, plant, problems, stretched, stretches, untouched
 
 LOW, HIGH = np.array([0.0]), np.array([100.0])
 
@@ -14,7 +14,9 @@ def found(lower: np.ndarray, upper: np.ndarray) -> Found:
     """Cells of one sensor whose value and truth are 50 and 51, one a step."""
     count = len(lower)
     ints = np.zeros(count, np.int64)
-    return Found(WARM_UP + np.arange(count), ints, ints, np.full(count, 51.0), np.full(count, 50.0), lower, upper)
+    return Found(
+        WARM_UP + np.arange(count), ints, ints, np.full(count, 51.0), np.full(count, 50.0), lower, upper, ints > 0
+    )
 
 
 def test_a_predictor_of_nonsense_covers_nine_in_ten_and_is_refused() -> None:
@@ -64,3 +66,17 @@ def test_the_stretch_that_holds_a_share_follows_from_the_side_on_which_the_truth
     assert stretched(cells, 0.5) == pytest.approx(1.0)
     wider = found(50.0 - 2.0 * 9.0 * np.ones(4), 50.0 + 2.0 * reach)
     assert wider.holding.all()
+
+
+def test_a_late_stretch_arrives_whole_when_it_is_over_and_other_withheld_readings_never() -> None:
+    stream = plant(untouched, 300, 2, 5)
+    arrives, steps = arrivals(stream), np.arange(300)
+    shown = ~stream.hidden
+    assert (arrives[shown] == np.broadcast_to(steps, shown.shape)[shown]).all()
+    assert (arrives[stream.hidden & ~stream.late] == -1).all()
+    assert 0.1 < stream.late.sum() / stream.hidden.sum() < 0.6
+    group, sensor, step = np.argwhere(stream.late & (arrives >= 0)).T
+    at = arrives[group, sensor, step]
+    assert (at > step).all()
+    assert shown[group, sensor, at].all()
+    assert not any(shown[g, c, s:e].any() for g, c, s, e in zip(group, sensor, step, at, strict=True))
