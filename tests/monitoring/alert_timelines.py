@@ -156,15 +156,24 @@ TIMELINES = (
     ),
     timeline(
         "GlaimCompletenessBurn", 22, 17, burn="fast",
-        glaim_expected_rows_total=counter(1000, 1000), glaim_rows_total__observed=counter(1000, 900),
+        glaim_due_rows_total__published=counter(1000, 900), glaim_due_rows_total__missing=counter(0, 100),
+        glaim_overdue_rows__p0=ALL,
     ),
     timeline(
         "GlaimCompletenessBurn", 235, 45, burn="slow", **SLOW,
-        glaim_expected_rows_total=counter(1000, 1000), glaim_rows_total__observed=counter(1000, 990),
+        glaim_due_rows_total__published=counter(1000, 990), glaim_due_rows_total__missing=counter(0, 10),
+        glaim_overdue_rows__p0=ALL,
     ),
     timeline(
         "GlaimCompletenessBurn", DAY + 20, 250, burn="ticket", **CREEPING,
-        glaim_expected_rows_total=counter(1000, 1000), glaim_rows_total__observed=counter(1000, 997),
+        glaim_due_rows_total__published=counter(1000, 997), glaim_due_rows_total__missing=counter(0, 3),
+        glaim_overdue_rows__p0=ALL,
+    ),
+    # A broker acknowledges nothing: the rows of the batches in flight are overdue, and none of them is counted.
+    timeline(
+        "GlaimCompletenessBurn", 13, 2, burn="fast",
+        glaim_due_rows_total__published=counter(1000, 0), glaim_due_rows_total__missing=ALL,
+        glaim_overdue_rows__p0=gauge(0, 3000),
     ),
     timeline(
         "GlaimAvailabilityBurn", 10, 7, burn="fast", workers_wanted__declared=ONE,
