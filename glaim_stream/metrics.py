@@ -63,6 +63,11 @@ model_version_refused = Gauge(
     "1 for a version of a model that is out of service: error, shape, not_finite, contract or not_loaded",
     ["model", "version", "reason"],
 )
+model_held_seconds = Gauge(
+    "glaim_model_held_timestamp_seconds",
+    "Since when a model takes no new version because one was rolled back, seconds since the epoch",
+    ["model"],
+)
 contract_reads = Counter(
     "glaim_contract_reads",
     "Lookups of the contract of an unknown model version: read, absent or refused",

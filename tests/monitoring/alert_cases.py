@@ -67,6 +67,8 @@ LABELS = {
     "slow_asked": W0 + ',model="pump",sensor="level",position="edge"',
     "drawn": W0 + ',model="pump",position="edge"',
     "refused": W0 + ',model="pump",outcome="refused"',
+    "bad_model": W0 + ',model="pump"',
+    "bad_model_w1": W1 + ',model="pump"',
     "bad_version": W0 + ',model="pump",version="2",reason="not_finite"',
     "bad_version_w1": W1 + ',model="pump",version="2",reason="not_finite"',
     "unloaded_version": W0 + ',model="pump",version="2",reason="not_loaded"',
@@ -451,6 +453,23 @@ CASES = (
     silent(
         "GlaimContractUnusable", "the ConfigMap follows in two minutes", "20m",
         glaim_unusable_contracts__refused="0x9 1x1 0x60",
+    ),
+    fires(
+        "GlaimModelHeld", "rolled back eight days ago", "10m",
+        glaim_model_held_timestamp_seconds__bad_model="-691200x60",
+    ),
+    silent(
+        "GlaimModelHeld", "rolled back six days ago", "10m",
+        glaim_model_held_timestamp_seconds__bad_model="-518400x60",
+    ),
+    fires(
+        "GlaimModelHeld", "the worker that reported it restarts", "13m",
+        glaim_model_held_timestamp_seconds__bad_model="-691200x10 stale _x2 -691200x60",
+    ),
+    silent(
+        "GlaimModelHeld", "released ten minutes ago", "20m",
+        glaim_model_held_timestamp_seconds__bad_model="-691200x10 stale",
+        glaim_model_held_timestamp_seconds__bad_model_w1="-691200x10 stale",
     ),
     fires(
         "GlaimModelVersionRefused", "a version is out of service", "16m",

@@ -227,6 +227,13 @@ TIMELINES = (
     ),
     timeline("GlaimContractUnusable", 12, 6, glaim_unusable_contracts__refused=gauge(0, 1)),
     timeline("GlaimModelVersionRefused", 7, 7, glaim_model_version_refused__bad_version=gauge(0, 1)),
+    # Since the minute that is a week before the fault, released at its end.
+    timeline(
+        "GlaimModelHeld", 1, 7, fault=26 * 60,
+        glaim_model_held_timestamp_seconds__bad_model=lambda before, fault: (
+            f"{before * 60 - 7 * 86_400}x{before + fault - 1} stale"
+        ),
+    ),
     timeline("GlaimTritonDown", 7, 1, up__triton=gauge(1, "_"), tritons_wanted__declared_triton=ONE),
     timeline(
         "GlaimTritonQueueing", 16, 6, nv_inference_queue_duration_us__served=counter(120_000, 60_000_000),
