@@ -9,9 +9,6 @@ _WORK_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 
 records = Counter("glaim_records", "Kafka records taken from the input topic")
 readings = Counter("glaim_readings", "Decoded readings that went into windows")
-expected_rows = Counter(
-    "glaim_expected_rows", "Observed rows that the readings must cause, now or when their step closes"
-)
 dropouts = Counter("glaim_dropouts", "Readings without a value: null, NaN or bad quality")
 skewed = Counter("glaim_skewed_readings", "Readings with a time after their record's, within the accepted limit")
 superseded = Counter("glaim_superseded_readings", "Readings replaced by another reading of the same sensor and step")
@@ -66,6 +63,11 @@ model_version_refused = Gauge(
     "1 for a version of a model that is out of service: error, shape, not_finite, contract or not_loaded",
     ["model", "version", "reason"],
 )
+model_held_seconds = Gauge(
+    "glaim_model_held_timestamp_seconds",
+    "Since when a model takes no new version because one was rolled back, seconds since the epoch",
+    ["model"],
+)
 contract_reads = Counter(
     "glaim_contract_reads",
     "Lookups of the contract of an unknown model version: read, absent or refused",
@@ -109,6 +111,17 @@ timed_rows = Counter(
     "glaim_timed_rows",
     "Rows published within GLAIM_TIMELINESS_TARGET_S of the record that closed their step (in_time), or later (late)",
     ["outcome"],
+)
+due_rows = Counter(
+    "glaim_due_rows",
+    "Observed rows that the readings of closed steps must cause, once the broker has acknowledged their batch: "
+    "published with it, or missing",
+    ["outcome"],
+)
+overdue_rows = Gauge(
+    "glaim_overdue_rows",
+    "Observed rows of a partition due for longer than GLAIM_TIMELINESS_TARGET_S and a minute, and not acknowledged",
+    ["partition"],
 )
 watermark_lag_seconds = Gauge(
     "glaim_watermark_lag_seconds",
@@ -178,6 +191,7 @@ OF_PARTITIONS = (
     groups,
     dark_groups,
     speaking_groups,
+    overdue_rows,
     watermark_lag_seconds,
     watermark_updated_seconds,
     newest_event_seconds,

@@ -1,7 +1,8 @@
 """Deletes old weights; the contracts stay, and version numbers are never reused.
 
 Without pruning, a repository with a new version every week grows without end. Pruning deletes the weights of versions
-older than the newest `keep`, including rolled-back versions of that age. Each contract is kept with the withdrawn
+older than the newest `keep`, including rolled-back versions of that age. The version at which a rollback holds a model
+stays, and the one before it. Each contract is kept with the withdrawn
 versions, so that the `model_version` of an old row still leads to the sensors, data and intervals of its model.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from glaim_stream.errors import ModelError
 from glaim_stream.models.contract import CONTRACT_FILE
 from glaim_stream.models.fetch import SERVED
+from glaim_stream.models.hold import held
 from glaim_stream.models.local import move
 from glaim_stream.models.local import withdrawn as withdrawn_folder
 from glaim_stream.models.store import Store, copy, local_path
@@ -38,7 +40,7 @@ def prune(
         The models and versions whose weights are deleted.
 
     Raises:
-        ModelError: there is no such model, or `keep` is too small.
+        ModelError: there is no such model, its hold cannot be read, or `keep` is too small.
     """
     if keep < SERVED:
         raise ModelError(f"expected {SERVED} versions or more to keep, because Triton serves that many, found {keep}")
@@ -50,8 +52,7 @@ def prune(
         )
     pruned = []
     for name in models or available:
-        kept = store.versions(name)[-keep:]
-        for version in _old(store, name, min(kept, default=0)):
+        for version in _old(store, name, _oldest_kept(store, name, keep)):
             if not dry_run:
                 _withdraw(store, name, version)
                 for path in _beside_contract(store.aside, name, version):
@@ -59,6 +60,19 @@ def prune(
             say(f"{name}: the weights of version {version} {'would be' if dry_run else 'are'} deleted")
             pruned.append((name, version))
     return pruned
+
+
+def _oldest_kept(store: Store, name: str, keep: int) -> int:
+    """The oldest version that stays: of the newest `keep`, and of the two that a hold needs.
+
+    A rollback holds a model at a version, and the next rollback would go to the one before.
+    """
+    available = store.versions(name)
+    kept = available[-keep:]
+    hold = held(store, name)
+    if hold is not None:
+        kept += [version for version in available if version <= hold.newest][-SERVED:]
+    return min(kept, default=0)
 
 
 def _old(store: Store, name: str, oldest: int) -> list[int]:

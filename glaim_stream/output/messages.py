@@ -17,6 +17,7 @@ class Message:
     value: bytes
     rows: int
     model: str
+    observed: int = 0  # rows that hold a reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Output:
     messages: Sequence[Message] = ()  # rows
     letters: Sequence[DeadLetter] = ()  # rejected readings, and those that are too late
     announcements: Sequence[Announcement] = ()  # outages
+    due_rows: int = 0  # rows with a reading that the messages must hold, counted as the readings came
 
 
 class Publisher(Protocol):

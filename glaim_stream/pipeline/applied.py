@@ -31,7 +31,7 @@ class Applied:
     probes: list[Probes] = field(default_factory=list)  # known values that are hidden to score the experts
     outages: list[Outage] = field(default_factory=list)
     skewed: int = 0  # readings stamped ahead of their record's time
-    expected_rows: int = 0  # observed rows that the readings must cause, now or when their step closes
+    due_rows: int = 0  # observed rows that must be among those of `closed`, counted as the readings came
     until: int = 0  # number of the batch's records that are applied completely; the last slice of a batch has all
 
     def group_codes(self) -> list[NDArray[np.int32]]:

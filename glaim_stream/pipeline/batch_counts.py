@@ -14,7 +14,6 @@ def count_applied(records: int, applied: Applied) -> None:
     """Count the records of a batch or slice, and their readings."""
     metrics.records.inc(records)
     metrics.readings.inc(applied.readings)
-    metrics.expected_rows.inc(applied.expected_rows)
     metrics.dropouts.inc(applied.dropouts)
     metrics.superseded.inc(applied.superseded)
     metrics.skewed.inc(applied.skewed)

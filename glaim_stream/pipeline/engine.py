@@ -211,7 +211,9 @@ class PartitionEngine:
             metrics.outages.labels(outage.kind).inc()
         letters = dead_letters(records, rejects, topic=self._topic, partition=self._partition)
         announcements = self._or_nothing(len(records), partial(self._pipeline.announcements, outages))
-        return Finished(Output(self._partition, pending.origin, messages, letters, announcements), rejects)
+        due_rows = pending.applied.due_rows
+        output = Output(self._partition, pending.origin, messages, letters, announcements, due_rows)
+        return Finished(output, rejects)
 
     async def learn(self, pending: Pending) -> None:
         """Take in the errors of a batch whose output is not wanted."""
@@ -249,9 +251,9 @@ class PartitionEngine:
             self._fault(0, error)
             self.drop_windows()  # some of the steps may be closed and others not
             return None
-        if not fed.closed and not fed.outages:
+        if not fed.closed and not fed.outages and not fed.due_rows:
             return None
-        applied = self._pipeline.codes.hold(Applied(fed.closed, [], outages=fed.outages))
+        applied = self._pipeline.codes.hold(Applied(fed.closed, [], outages=fed.outages, due_rows=fed.due_rows))
         return Pending([], applied, self._start(fed.closed), None, self._scores, self._origin)
 
     def _start(self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()) -> Query:

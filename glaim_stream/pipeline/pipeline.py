@@ -195,7 +195,7 @@ class Pipeline:
                         fed.probes,
                         fed.outages,
                         fed.skewed,
-                        fed.expected_rows if fed.last else 0,
+                        fed.due_rows,
                         part.until if fed.last else done,
                     )
                 )
@@ -264,16 +264,17 @@ class Pipeline:
         out = []
         for model_index, rows in filled:
             model = self.catalogue.models[model_index]
-            out += [
-                Message(value, count, model.name)
-                for value, count in encode(
-                    rows,
-                    group_names=self.index.names,
-                    sensor_names=model.sensor_ids,
-                    version_names=self._versions,
-                    max_bytes=self._max_message_bytes,
-                )
-            ]
+            encoded = 0
+            for value, count in encode(
+                rows,
+                group_names=self.index.names,
+                sensor_names=model.sensor_ids,
+                version_names=self._versions,
+                max_bytes=self._max_message_bytes,
+            ):
+                observed = int((rows.method[encoded : encoded + count] == Method.OBSERVED).sum())
+                out.append(Message(value, count, model.name, observed))
+                encoded += count
             count_rows(rows)
         return out
 

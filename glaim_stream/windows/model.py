@@ -16,6 +16,7 @@ from glaim_stream.windows.closing import Closed, close_step, concatenate, correc
 from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.outages import Outage, OutageTracker
+from glaim_stream.windows.owed import OwedRows
 from glaim_stream.windows.plausibility import Plausibility, Range
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
@@ -91,7 +92,7 @@ class ModelWindows:
         self._prober = None if sampling is None else Prober(self.rings, self.rules, sampling)
         self._probes: list[Probes] = []
         self._outages: list[Outage] = []
-        self._expected_rows = 0
+        self._owed = OwedRows()
 
     def take_probes(self) -> list[Probes]:
         """Return the probe windows made since the last call."""
@@ -103,10 +104,13 @@ class ModelWindows:
         outages, self._outages = self._outages, []
         return outages
 
-    def take_expected_rows(self) -> int:
-        """Return how many observed rows the readings since the last call must cause, now or when their step closes."""
-        expected, self._expected_rows = self._expected_rows, 0
-        return expected
+    def take_due_rows(self) -> int:
+        """Return how many observed rows were due since the last call: their step closed, or they are corrections."""
+        return self._owed.take_due()
+
+    def owed_rows(self, newest_ms: int, idle_ms: int) -> int:
+        """Observed rows of open steps that the wall clock should have closed; arguments as of `close_open`."""
+        return self._owed.of_steps_through(self._passed_by_clock(newest_ms, idle_ms))
 
     def dark_groups(self) -> list[int]:
         """Codes of the groups that have windows and are dark."""
@@ -164,8 +168,7 @@ class ModelWindows:
             return None
         first, last = self._unpublished(rings.closable), newest_ms // model.step_ms
         if idle_ms is not None:
-            passed_ms = newest_ms + idle_ms - model.lateness_ms - round(model.idle_timeout_s * 1000)
-            last = max(last, passed_ms // model.step_ms - 1)
+            last = max(last, self._passed_by_clock(newest_ms, idle_ms))
             if last < first:
                 return None
         observed = rings.newest_observed()
@@ -191,6 +194,11 @@ class ModelWindows:
         else:
             self.published_through = max(last, first - 1)
         return self._slice(parts)
+
+    def _passed_by_clock(self, newest_ms: int, idle_ms: int) -> int:
+        """Newest step that is over by the wall clock."""
+        passed_ms = newest_ms + idle_ms - self.model.lateness_ms - round(self.model.idle_timeout_s * 1000)
+        return passed_ms // self.model.step_ms - 1
 
     @property
     def ahead_of_event_time(self) -> bool:
@@ -238,6 +246,7 @@ class ModelWindows:
 
     def _close(self, step: int, *, published: bool, by_clock: bool) -> Closed | None:
         rings = self.rings
+        self._owed.close(step)
         lookback = look_back(rings, self.rules, step)
         tracker = self._outage_tracker
         self._outages += tracker.close_by_clock(lookback) if by_clock else tracker.close(lookback)
@@ -276,7 +285,7 @@ class ModelWindows:
         superseded = len(chosen)
         open_cells = self._put(readings, step, chosen[~late])
         superseded -= open_cells.taken
-        self._expected_rows += open_cells.filled
+        self._owed.add(open_cells.filled)
         corrections: list[Closed | None] = []
         # A cell that is corrected twice gets two rows, whether or not both readings arrived in one batch.
         for part in self._without_repeats(readings, step, chosen[late]):
@@ -285,7 +294,7 @@ class ModelWindows:
             # A worker that starts with a corrected catalogue rebuilds its windows with readings that were rejected
             # before and appear in no row. When these are requeued they change nothing but have to be published.
             corrected = cells.where(cells.changed | readings.requeued[part])
-            self._expected_rows += len(corrected.row)
+            self._owed.correct(len(corrected.row))
             corrections.append(correct(rings, self.rules, corrected))
         return corrections, superseded
 

@@ -40,7 +40,7 @@ class FeedResult:
     late_by_ms: NDArray[np.int64]  # [too_late] behind the watermark when each arrived
     dropouts: int = 0  # readings that hold no value
     superseded: int = 0  # readings that changed nothing: repeated, or older than the one that the step holds
-    expected_rows: int = 0  # observed rows that the readings must cause, now or when their step closes
+    due_rows: int = 0  # observed rows that must be among those of `closed`, counted as the readings came
     probes: list[Probes] = field(default_factory=list)  # one per model and step
     outages: list[Outage] = field(default_factory=list)  # model by model, in the order of steps
     refused: Readings = field(default_factory=no_readings)  # of new groups beyond the budget, and therefore not applied
@@ -165,10 +165,10 @@ class PartitionWindows:
                     closed, too_late, superseded = end.value
                     break
                 yield _taken(windows, early, result)
-                result.closed, result.probes, result.outages = [], [], []
+                result.closed, result.probes, result.outages, result.due_rows = [], [], [], 0
             late[mine[too_late]] = True
             result.superseded += superseded
-            result.expected_rows += windows.take_expected_rows()
+            result.due_rows += windows.take_due_rows()
             if closed is not None:
                 result.closed.append(closed)
             result.probes += windows.take_probes()
@@ -206,6 +206,13 @@ class PartitionWindows:
         idle_ms = self.clock.idle_ms(now_ms)
         return any(idle_ms >= windows.model.idle_timeout_s * 1000 for windows in self._models)
 
+    def owed_rows(self, now_ms: int) -> int:
+        """Observed rows of open steps that `close_idle` should have closed by then."""
+        if self.clock.newest_event_ms == NEVER_MS:
+            return 0
+        idle_ms = self.clock.idle_ms(now_ms)
+        return sum(windows.owed_rows(self.clock.newest_event_ms, idle_ms) for windows in self._models)
+
     def close_idle(self, now_ms: int, next_offset: int = 0) -> FeedResult:
         """Close steps provisionally when nothing has arrived for a model's idle timeout.
 
@@ -241,6 +248,7 @@ class PartitionWindows:
                 while windows.published_through is None or windows.published_through < close.through:
                     windows.publish_through(close.through)  # a slice, whose rows were published before
                 windows.take_outages()
+                windows.take_due_rows()
                 self._clock_closes.add(close.offset, close.model, close.through)
 
     def close_end(self) -> FeedResult:
@@ -256,6 +264,7 @@ class PartitionWindows:
             if closed is not None:
                 result.closed.append(closed)
             result.outages += windows.take_outages()
+            result.due_rows += windows.take_due_rows()
         return result
 
     def due_upgrades(self, upgrades: Sequence[Upgrades]) -> list[Closed]:
@@ -285,5 +294,6 @@ def _taken(windows: ModelWindows, closed: Closed | None, before: FeedResult) -> 
         np.empty(0, np.int64),
         probes=[*before.probes, *windows.take_probes()],
         outages=[*before.outages, *windows.take_outages()],
+        due_rows=before.due_rows + windows.take_due_rows(),
         last=False,
     )

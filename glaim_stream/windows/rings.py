@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -27,7 +27,7 @@ class Cells:
     sensor: Ints
     step: Ints
     changed: NDArray[np.bool_]  # the step now holds this reading, and the cell differs from before
-    filled: int = 0  # number of cells that held no observation before
+    filled: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # steps of the cells that were empty
 
     def where(self, keep: NDArray[np.bool_]) -> Self:
         """The chosen cells."""
@@ -249,8 +249,9 @@ class Rings:
         changed = ~seen | ~_same_bits(value_before, values[flat]) | (stamp_before != stamps_ms[flat])
         if self.flagged:
             changed |= (Quality.GOOD if quality_before is None else quality_before) != qualities[flat]
-        filled = len(np.unique(flat[~seen]))
-        return Cells(row, sensor.astype(np.int64), step, held & changed, filled)
+        slots = np.unique(flat[~seen]) % self.length
+        oldest = self.oldest_step
+        return Cells(row, sensor.astype(np.int64), step, held & changed, oldest + (slots - oldest) % self.length)
 
     def put_dropouts(self, row: Ints, sensor: NDArray[np.int32], step: Ints) -> None:
         """Record readings that hold no value: a cell without an observation gets the quality BAD."""

@@ -27,6 +27,7 @@ from glaim_stream.worker.expiry import show_expiry
 from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_watch import watch
+from glaim_stream.worker.holds import watch_holds
 from glaim_stream.worker.imputer_metrics import count_failure, count_state
 from glaim_stream.worker.lag import watch_lag
 from glaim_stream.worker.live_learning import learn_live
@@ -196,6 +197,10 @@ def create_app(
     @app.task  # type: ignore[untyped-decorator]
     async def lag() -> None:
         await watch_lag(settings, lambda: _answered(app, Consumer.answered_to))
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def holds() -> None:
+        await watch_holds(settings.model_repository, [model.name for model in pipeline.catalogue.models])
 
     @app.task  # type: ignore[untyped-decorator]
     async def learning() -> None:

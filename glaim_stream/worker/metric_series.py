@@ -45,6 +45,8 @@ def create_series(
         metrics.withheld_rows.labels(withheld)
     for outcome in ("in_time", "late"):
         metrics.timed_rows.labels(outcome)
+    for outcome in ("published", "missing"):
+        metrics.due_rows.labels(outcome)
     for kind in ("dark", "speaks"):
         metrics.outages.labels(kind)
     for rung, model in product(rungs, catalogue.models):

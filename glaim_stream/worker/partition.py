@@ -1,8 +1,8 @@
 """The live work on one partition: batches in, output acknowledged, then the batch answered. Knows no Kafka client.
 
-Two tasks run side by side. The first applies each batch to the windows, in order; the second waits for the imputer,
+One task applies each batch to the windows, in order; a second one waits for the imputer,
 publishes in the same order and answers. So several batches wait for the model at a time, and no batch is answered
-before the broker has acknowledged everything that it caused. When the partition may belong to another worker, both
+before the broker has acknowledged everything that it caused. When the partition may belong to another worker, all
 tasks drop what they hold and begin again from the last commit.
 """
 
@@ -25,6 +25,7 @@ from glaim_stream.times import steady_ms
 from glaim_stream.windows.clock import NEVER_MS
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.dark_groups import DarkGroups
+from glaim_stream.worker.due_rows import DueRows
 from glaim_stream.worker.outlet import Outlet
 from glaim_stream.worker.restore import Rebuilder, TopicRestore
 from glaim_stream.worker.timeliness import Timeliness
@@ -50,7 +51,7 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class PartitionWorker:
-    """Two tasks that process one partition until `stop`."""
+    """The tasks that process one partition until `stop`."""
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class PartitionWorker:
         self._now_ms = now_ms
         self._own_commit: Commit | None = None  # the newest one made for the windows at hand
         self._timeliness = Timeliness(timeliness_target_s)
+        self._due = DueRows(partition, timeliness_target_s)
         self._dark = DarkGroups(pipeline.index.names)
         self._counted: PartitionWindows | None = None  # the windows whose dark groups `_dark` has taken over
         restore = TopicRestore(
@@ -146,7 +148,8 @@ class PartitionWorker:
 
     async def _run(self) -> None:
         while True:
-            tasks = [asyncio.create_task(self._apply_batches()), asyncio.create_task(self._publish_batches())]
+            work = (self._apply_batches(), self._publish_batches(), self._watch_due_rows())
+            tasks = [asyncio.create_task(each) for each in work]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -172,6 +175,7 @@ class PartitionWorker:
         pauses = pauses_s()
         while True:
             self._applied.clear()
+            self._due.clear()
             while not self._incoming.empty():
                 self._incoming.get_nowait()
             for work in list(self._outstanding):
@@ -205,7 +209,7 @@ class PartitionWorker:
             windows = self._engine.windows
             assert windows is not None
             self._set_gauges(windows)
-            await self._applied.put(Unpublished(pending, work, self._commit(windows, work.delivery.next_offset)))
+            await self._put(Unpublished(pending, work, self._commit(windows, work.delivery.next_offset)))
 
     async def _begin(self, work: Work) -> None:
         first, self._seeks = await self._outlet.begin(work.delivery.first_offset, work.seeks)
@@ -273,12 +277,26 @@ class PartitionWorker:
             if pending is None:
                 return
             commit = self._commit(windows, self._next_offset) if self._outlet.exactly_once else None
-            await self._applied.put(Unpublished(pending, None, commit))
+            await self._put(Unpublished(pending, None, commit))
             await asyncio.sleep(0)  # let the other partitions run
 
     async def _hand_over(self, pending: Pending) -> None:
         """Hand over a slice of a batch that is not its last."""
-        await self._applied.put(Unpublished(pending, None, None, more=True))
+        await self._put(Unpublished(pending, None, None, more=True))
+
+    async def _put(self, applied: Unpublished) -> None:
+        """Hand over what was applied; wait while too much is."""
+        assert applied.pending is not None
+        self._due.applied(applied.pending.applied.due_rows, self._now_ms())
+        await self._applied.put(applied)
+
+    async def _watch_due_rows(self) -> None:
+        """Show how many rows are overdue, also while the other tasks wait for a broker or an imputer."""
+        while True:
+            now_ms, windows = self._now_ms(), self._engine.windows
+            since_ms = self._due.overdue_since_ms(now_ms)
+            self._due.show_overdue(now_ms, 0 if windows is None else windows.owed_rows(round(since_ms)))
+            await asyncio.sleep(IDLE_CHECK_S)
 
     async def _publish_batches(self) -> None:
         while True:
@@ -288,12 +306,14 @@ class PartitionWorker:
                 await self._outlet.publish(outputs, commits[-1] if commits else None)
                 if self._on_published is not None:
                     self._on_published(outputs)
+            self._due.published(outputs)
             self._count_rows(together, outputs)
             for applied in together:
                 self._answer(applied)
 
     async def _output(self, pending: Pending) -> Output:
         output = (await self._engine.finish(pending)).output
+        self._due.finished()
         self._dark.update(pending.applied.outages, self._now_ms())
         self._count_groups()
         return output

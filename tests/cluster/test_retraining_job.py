@@ -9,6 +9,7 @@ import pytest
 
 from deploy.cache import CHECKOUT
 from deploy.cluster.manifest import Object
+from deploy.cluster.nodes import ZONES
 from tests.cluster.release import Release, conditions_of, merged
 
 pytestmark = pytest.mark.cluster
@@ -81,6 +82,26 @@ def test_run_is_named_after_its_job_and_succeeds(release: Release) -> None:
         assert found["status"]["phase"] == "Bound"
     start_job(release, "back", "plant-glaim-stream-rollback")
     release.until(lambda: status(release, "back").get("succeeded") == 1, "the newest version is withdrawn")
+
+
+@pytest.mark.parametrize("modes", ["ReadWriteOnce", "ReadWriteMany"])
+def test_rollback_runs_on_the_node_that_has_the_volume(release: Release, modes: str) -> None:
+    """A volume that one node writes cannot be mounted on another one: the pod would wait there for ever."""
+    here = {"nodeSelector": {"kubernetes.io/hostname": f"cpu-{ZONES[1]}"}, "replicas": 1}
+    values = {
+        "models": {"source": "claim", "claim": {"accessModes": [modes]}},
+        "worker": here,
+        "triton": here | {"device": "cpu"},
+        "rollback": {"enabled": True, "model": "plant-pump"},
+    }
+    release.install(values)
+    for command in ("rollback", "release"):
+        for number in range(3):  # by chance it would be there once in three times
+            job = f"{command}-{number}"
+            start_job(release, job, f"plant-glaim-stream-{command}")
+            release.until(lambda job=job: status(release, job).get("succeeded") == 1, f"{job} has run")
+            (pod,) = pods_of(release, job)
+            assert pod["spec"]["nodeName"] == f"cpu-{ZONES[1]}"
 
 
 @pytest.mark.parametrize("values", [IN_A_VOLUME, IN_A_BUCKET], ids=["fit is the main container", "fit is initial"])

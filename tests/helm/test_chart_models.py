@@ -114,6 +114,42 @@ def test_rollback_exists_without_training(chart: Chart, name: str) -> None:
         assert pod["spec"]["securityContext"] == before["spec"]["securityContext"]
 
 
+@pytest.mark.parametrize(
+    ("claim", "kind"),
+    [
+        ({"claim": {"accessModes": ["ReadWriteOnce"]}}, "requiredDuringSchedulingIgnoredDuringExecution"),
+        ({"claim": {"accessModes": ["ReadWriteMany"]}}, "preferredDuringSchedulingIgnoredDuringExecution"),
+        ({"existingClaim": "models"}, "preferredDuringSchedulingIgnoredDuringExecution"),
+    ],
+)
+@pytest.mark.parametrize("command", ["rollback", "release"])
+def test_rollback_runs_beside_the_pods_that_have_the_volume(
+    chart: Chart, command: str, claim: Object, kind: str
+) -> None:
+    node = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    values: Object = {
+        "models": {"source": "claim", **claim},
+        "training": {"affinity": node},
+        "rollback": {"enabled": True, "model": "plant-pump"},
+    }
+    objects = chart.render(merged(SMALLEST, values))
+    affinity = job_pod(objects, command)["spec"]["affinity"]
+    assert affinity.pop("nodeAffinity") == node["nodeAffinity"]
+    (term,) = affinity["podAffinity"].pop(kind)
+    assert affinity == {"podAffinity": {}}
+    term = term.get("podAffinityTerm", term)
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    wanted = term["labelSelector"]["matchLabels"].items()
+    for owner in (of_kind(objects, "StatefulSet", "worker"), of_kind(objects, "Deployment", "triton")):
+        assert wanted <= owner["spec"]["template"]["metadata"]["labels"].items()
+    # Where no other pod runs, a pod that matches its own term may be placed anywhere.
+    assert wanted <= job_pod(objects, command)["metadata"]["labels"].items()
+
+
+def test_rollback_of_a_bucket_runs_anywhere(chart: Chart) -> None:
+    assert "affinity" not in job_pod(chart.render(MATRIX[BUCKET]), "rollback")["spec"]
+
+
 def test_rollback_reaches_no_kafka(chart: Chart) -> None:
     values = {"training": {"enabled": False}, "rollback": {"enabled": True}, "networkPolicy": {"enabled": True}}
     policy = of_kind(chart.render(merged(MATRIX[BUCKET], values)), "NetworkPolicy", "training")

@@ -111,7 +111,7 @@ def test_every_limit_is_settable_and_every_name_in_a_rule_is_a_value(chart: Char
     }
     budgets = {f"{name}Budget" for name in ("timeliness", "completeness", "availability", "modelShare")}
     ranges = {"fastShort", "fastLong", "slowShort", "slowLong", "ticketShort", "ticketLong", "readingsRange"}
-    assert named == {*defaults["thresholds"], *budgets, *ranges, "completenessDelay", "minimumEvents"}
+    assert named == {*defaults["thresholds"], *budgets, *ranges, "minimumEvents"}
     for name in defaults["thresholds"]:
         value = PROBE_VALUES.get(name, 0.123 if "Share" in name or name == "coverage" else 123)
         text = _expressions(
@@ -138,7 +138,6 @@ def test_silences_and_ranges_grow_with_the_step_of_the_catalogue(chart: Chart, t
     assert "> 3600 # lagSeconds" in read
     assert "[2h])) # fastShort" in read
     assert "[3d])) # ticketLong" in read
-    assert "offset 3h)) # ticketLong completenessDelay" in read
     _accepted(rule, tmp_path)
 
 

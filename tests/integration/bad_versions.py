@@ -50,6 +50,14 @@ class WrongShape(torch.nn.Module):
         return values[:, :, :5]
 
 
+class Unloadable(torch.nn.Module):
+    """Fails on every window, the warm-up's too, so Triton does not load it."""
+
+    def forward(self, values: torch.Tensor, observed: torch.Tensor) -> torch.Tensor:
+        assert values.shape[0] < 0, "no such kernel"
+        return values[:, :, :4]
+
+
 BAD: dict[str, type[torch.nn.Module]] = {"error": Raises, "not_finite": NotFinite, "shape": WrongShape}
 
 

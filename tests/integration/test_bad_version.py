@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from tests.integration.bad_versions import (
     SENSORS,
     WINDOW,
     Mean,
+    Unloadable,
     add_model,
     add_version,
     wait_until_served,
@@ -168,3 +170,72 @@ async def test_a_former_version_with_other_sensors_is_not_used(triton: LocalTrit
         assert set((await ladder.impute(windows(model))).version) == {""}
     await imputer.close()
     assert refused(model, "2") == {"not_finite"}
+
+
+def failures(triton: LocalTriton, name: str) -> int:
+    """How often this Triton has failed to load a version of a model."""
+    return triton.log.read_text().count(f"failed to load '{name}' version")
+
+
+def wait_for_failures(triton: LocalTriton, name: str, more: int) -> None:
+    """Wait until loads of a model have failed so many times more; fail if the server ends meanwhile."""
+    wanted, give_up = failures(triton, name) + more, time.monotonic() + 150
+    while failures(triton, name) < wanted:
+        assert triton.running, f"Triton ended: {triton.log.read_text()[-1500:]}"
+        assert time.monotonic() < give_up, f"expected {wanted} failed loads, found {failures(triton, name)}"
+        time.sleep(0.2)
+
+
+@pytest.mark.timeout(400)
+async def test_versions_that_triton_cannot_load_are_named_and_do_not_end_it(tmp_path: Path) -> None:
+    """Triton tries them again at each poll. One whose warm-up it runs itself, and which fails it, ends the server."""
+    repository, model = tmp_path / "repository", "unloadable"
+    for name in (GOOD, model):
+        add_model(repository, name, Mean)
+    contracts = Contracts({name: read_contract(repository / name) for name in (GOOD, model)}, repository)
+    with LocalTriton(repository, control_mode="poll", poll_s=1) as triton:
+        imputer = TritonImputer(triton.grpc_url, contracts, deadline_s=30)
+        await imputer.look()
+        for version, polls in ((2, 2), (3, 6)):  # alone beside a good one, then two of them at a time
+            add_version(repository, model, version, Unloadable)
+            wait_for_failures(triton, model, polls)
+            await imputer.look()
+            assert refused(model, str(version)) == {"not_loaded"}
+            assert by_model(await imputer.impute(windows(model)), "1")
+            assert by_model(await imputer.impute(windows(GOOD)), "1")
+        for version in (2, 3):
+            shutil.rmtree(repository / model / str(version))
+        await imputer.look()
+        assert refused(model, "2") == refused(model, "3") == set()
+        await imputer.close()
+        assert triton.running
+        assert "no such kernel" in triton.log.read_text()
+
+
+@pytest.mark.timeout(400)
+async def test_a_triton_that_starts_with_versions_that_do_not_load_serves_the_other_models(tmp_path: Path) -> None:
+    """It serves no version of that model, whatever the policy says, until the bad ones are withdrawn."""
+    repository, model = tmp_path / "repository", "unloadable"
+    for name in (GOOD, model):
+        add_model(repository, name, Mean)
+    for version in (2, 3):
+        add_version(repository, model, version, Unloadable)
+    contracts = Contracts({name: read_contract(repository / name) for name in (GOOD, model)}, repository)
+    with LocalTriton(repository, control_mode="poll", poll_s=1, models=[GOOD]) as triton:
+        imputer = TritonImputer(triton.grpc_url, contracts, deadline_s=2)
+        ladder = Ladder([imputer, Interpolation()], rest_s=0.1)
+        for _ in range(3):
+            assert by_model(await ladder.impute(windows(GOOD)), "1")
+            answer = await ladder.impute(windows(model))
+            assert set(answer.version) == {""}
+            assert np.isfinite(answer.values).all()
+        await imputer.look()
+        assert refused(model, "3") == {"not_loaded"}
+        wait_for_failures(triton, model, 4)
+        for version in (2, 3):
+            shutil.rmtree(repository / model / str(version))
+        wait_until_served(triton.grpc_url, model, "1")
+        await imputer.look()
+        assert refused(model, "3") == set()
+        assert by_model(await imputer.impute(windows(model)), "1")
+        await imputer.close()

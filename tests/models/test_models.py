@@ -468,6 +468,42 @@ def test_a_hold_names_all_versions_that_were_withdrawn_under_it(repository: Path
     assert (found.withdrawn, found.newest, found.since_ms) == ([2, 3], 1, first.since_ms)
 
 
+@pytest.mark.parametrize("kind", ["disk", "store"])
+def test_pruning_keeps_what_a_hold_and_the_next_rollback_need(kind: str, repository: Path, tmp_path: Path) -> None:
+    """Versions that came in beside the hold, by hand, must not push it out of the newest ones."""
+    make(repository, 3)
+    store = open_store(str(repository))
+    if kind == "store":
+        store = as_object_store(tmp_path / "cloud")
+        push(repository, store, say=silent)
+    rollback(store, "m", say=silent)
+    for version in (4, 5, 6):
+        make(tmp_path / "by-hand", version)
+        for path, content in tree(tmp_path / "by-hand" / "m" / str(version)).items():
+            store.fs.create_dir(f"{store.path}/m/{version}")
+            with store.fs.open_output_stream(f"{store.path}/m/{version}/{path}") as out:
+                out.write(content)
+    assert prune(store, keep=2, say=silent) == []
+    assert rollback(store, "m", to=1, say=silent) == [2, 4, 5, 6]
+    release(store, "m")
+    make(tmp_path / "by-hand", 7)
+    push(tmp_path / "by-hand", store, say=silent)
+    assert [version for _, version in prune(store, keep=2, say=silent)] == []
+    assert store.verify("m", 1).version == 1
+
+
+def test_pruning_stops_at_a_hold_that_cannot_be_read(repository: Path) -> None:
+    make(repository, 3)
+    store = open_store(str(repository))
+    rollback(store, "m", say=silent)
+    for version in (4, 5, 6):
+        make(repository, version)
+    (repository.with_name(repository.name + ".withdrawn") / "m" / "hold.json").write_text("{")
+    with pytest.raises(ModelError, match=r"hold.json cannot be read: .*models release"):
+        prune(store, keep=2, say=silent)
+    assert store.verify("m", 1).version == 1
+
+
 def test_a_hold_that_cannot_be_read_holds(repository: Path) -> None:
     store = open_store(str(repository))
     rollback(store, "m", say=silent)

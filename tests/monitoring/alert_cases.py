@@ -49,6 +49,8 @@ LABELS = {
     "p1": W1 + ',partition="1"',
     "p0 of w1": W1 + ',partition="0"',
     **{f"p{number}": f'{W0},partition="{number}"' for number in range(2, 50)},
+    "published": W0 + ',outcome="published"',
+    "missing": W0 + ',outcome="missing"',
     "undecodable": W0 + ',cause="undecodable"',
     "rung": W0 + ',imputer="triton",model="pump"',
     "rung1": W1 + ',imputer="triton",model="pump"',
@@ -65,6 +67,8 @@ LABELS = {
     "slow_asked": W0 + ',model="pump",sensor="level",position="edge"',
     "drawn": W0 + ',model="pump",position="edge"',
     "refused": W0 + ',model="pump",outcome="refused"',
+    "bad_model": W0 + ',model="pump"',
+    "bad_model_w1": W1 + ',model="pump"',
     "bad_version": W0 + ',model="pump",version="2",reason="not_finite"',
     "bad_version_w1": W1 + ',model="pump",version="2",reason="not_finite"',
     "unloaded_version": W0 + ',model="pump",version="2",reason="not_loaded"',
@@ -262,25 +266,34 @@ CASES = (
         glaim_timed_rows_total__late="5x400", glaim_timed_rows_total__in_time="60000x400",
     ),
     fires(
-        "GlaimCompletenessBurn", "one reading in twenty does not come out", "120m",
-        glaim_expected_rows_total="0+600x200", glaim_rows_total__observed="0+570x200",
+        "GlaimCompletenessBurn", "one row in twenty does not come out", "120m",
+        glaim_due_rows_total__published="0+570x200", glaim_due_rows_total__missing="0+30x200",
+        glaim_overdue_rows__p0="0x200",
+    ),
+    fires(
+        "GlaimCompletenessBurn", "nothing is acknowledged for half an hour", "90m",
+        glaim_due_rows_total__published="0+600x60 36000x60", glaim_due_rows_total__missing="0x120",
+        glaim_overdue_rows__p0="0x62 1800x60",
     ),
     silent(
-        "GlaimCompletenessBurn", "the morning: readings double within an hour, rows follow three minutes later", "240m",
-        glaim_expected_rows_total="0+300x120 36000+600x200", glaim_rows_total__observed="0x3 0+300x120 36000+600x200",
+        "GlaimCompletenessBurn", "the evening: readings halve within an hour, all of them come out", "240m",
+        glaim_due_rows_total__published="0+600x120 72000+300x200", glaim_due_rows_total__missing="0x400",
+        glaim_overdue_rows__p0="0x400",
     ),
     silent(
         "GlaimCompletenessBurn", "a restart: the counters begin again, the rows of the open steps come twice", "240m",
-        glaim_expected_rows_total="0+600x100 0+600x200", glaim_rows_total__observed="0x3 0+600x97 1800+600x200",
+        glaim_due_rows_total__published="0+600x100 1800+600x200", glaim_due_rows_total__missing="0x100 0x200",
+        glaim_overdue_rows__p0="0x100 _x3 0x200",
     ),
     silent(
         "GlaimCompletenessBurn", "the only worker is replaced, and its backlog follows after two minutes", "58m",
-        glaim_expected_rows_total="0+600x54 stale _x1 1800+600x100",
-        glaim_rows_total__observed="0x3 0+600x51 stale _x1 0x1 3000+600x100",
+        glaim_due_rows_total__published="0+600x54 stale _x1 3000+600x100",
+        glaim_due_rows_total__missing="0x54 stale _x1 0x100", glaim_overdue_rows__p0="0x54 stale _x2 0x100",
     ),
     silent(
-        "GlaimCompletenessBurn", "a new installation: the first rows come after three minutes", "30m",
-        glaim_expected_rows_total="0+600x60", glaim_rows_total__observed="0x3 0+600x60",
+        "GlaimCompletenessBurn", "a broker acknowledges nothing for five minutes", "95m",
+        glaim_due_rows_total__published="0+600x80 48000x5 51000+600x60", glaim_due_rows_total__missing="0x150",
+        glaim_overdue_rows__p0="0x81 1800x5 0x60",
     ),
     fires(
         "GlaimAvailabilityBurn", "no worker for ten minutes", "80m",
@@ -440,6 +453,23 @@ CASES = (
     silent(
         "GlaimContractUnusable", "the ConfigMap follows in two minutes", "20m",
         glaim_unusable_contracts__refused="0x9 1x1 0x60",
+    ),
+    fires(
+        "GlaimModelHeld", "rolled back eight days ago", "10m",
+        glaim_model_held_timestamp_seconds__bad_model="-691200x60",
+    ),
+    silent(
+        "GlaimModelHeld", "rolled back six days ago", "10m",
+        glaim_model_held_timestamp_seconds__bad_model="-518400x60",
+    ),
+    fires(
+        "GlaimModelHeld", "the worker that reported it restarts", "13m",
+        glaim_model_held_timestamp_seconds__bad_model="-691200x10 stale _x2 -691200x60",
+    ),
+    silent(
+        "GlaimModelHeld", "released ten minutes ago", "20m",
+        glaim_model_held_timestamp_seconds__bad_model="-691200x10 stale",
+        glaim_model_held_timestamp_seconds__bad_model_w1="-691200x10 stale",
     ),
     fires(
         "GlaimModelVersionRefused", "a version is out of service", "16m",

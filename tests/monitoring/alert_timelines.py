@@ -156,15 +156,24 @@ TIMELINES = (
     ),
     timeline(
         "GlaimCompletenessBurn", 22, 17, burn="fast",
-        glaim_expected_rows_total=counter(1000, 1000), glaim_rows_total__observed=counter(1000, 900),
+        glaim_due_rows_total__published=counter(1000, 900), glaim_due_rows_total__missing=counter(0, 100),
+        glaim_overdue_rows__p0=ALL,
     ),
     timeline(
         "GlaimCompletenessBurn", 235, 45, burn="slow", **SLOW,
-        glaim_expected_rows_total=counter(1000, 1000), glaim_rows_total__observed=counter(1000, 990),
+        glaim_due_rows_total__published=counter(1000, 990), glaim_due_rows_total__missing=counter(0, 10),
+        glaim_overdue_rows__p0=ALL,
     ),
     timeline(
         "GlaimCompletenessBurn", DAY + 20, 250, burn="ticket", **CREEPING,
-        glaim_expected_rows_total=counter(1000, 1000), glaim_rows_total__observed=counter(1000, 997),
+        glaim_due_rows_total__published=counter(1000, 997), glaim_due_rows_total__missing=counter(0, 3),
+        glaim_overdue_rows__p0=ALL,
+    ),
+    # A broker acknowledges nothing: the rows of the batches in flight are overdue, and none of them is counted.
+    timeline(
+        "GlaimCompletenessBurn", 13, 2, burn="fast",
+        glaim_due_rows_total__published=counter(1000, 0), glaim_due_rows_total__missing=ALL,
+        glaim_overdue_rows__p0=gauge(0, 3000),
     ),
     timeline(
         "GlaimAvailabilityBurn", 10, 7, burn="fast", workers_wanted__declared=ONE,
@@ -218,6 +227,13 @@ TIMELINES = (
     ),
     timeline("GlaimContractUnusable", 12, 6, glaim_unusable_contracts__refused=gauge(0, 1)),
     timeline("GlaimModelVersionRefused", 7, 7, glaim_model_version_refused__bad_version=gauge(0, 1)),
+    # Since the minute that is a week before the fault, released at its end.
+    timeline(
+        "GlaimModelHeld", 1, 7, fault=26 * 60,
+        glaim_model_held_timestamp_seconds__bad_model=lambda before, fault: (
+            f"{before * 60 - 7 * 86_400}x{before + fault - 1} stale"
+        ),
+    ),
     timeline("GlaimTritonDown", 7, 1, up__triton=gauge(1, "_"), tritons_wanted__declared_triton=ONE),
     timeline(
         "GlaimTritonQueueing", 16, 6, nv_inference_queue_duration_us__served=counter(120_000, 60_000_000),

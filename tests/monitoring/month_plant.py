@@ -55,6 +55,8 @@ class _Plant:
         self._owner: list[int | None] = [None] * PARTITIONS
         self._moving: set[int] = set()
         self._due: dict[int, list[int]] = defaultdict(lambda: [0] * PARTITIONS)  # observed rows by minute
+        self._lost = [0] * PARTITIONS  # of these, rows that will not come out
+        self._overdue = [0] * PARTITIONS
         self._rests: Counter[str] = Counter()
 
     def live(self) -> dict[str, str]:
@@ -153,9 +155,9 @@ class _Plant:
     def _count(self, counts: Counter[str], minute: int, partition: int, done: int, waited: int) -> None:
         counts["glaim_records_total"] += done
         counts["glaim_readings_total"] += done
-        counts["glaim_expected_rows_total"] += done
         lost = self._share("lost", done * (0.003 if _during("slow burn of completeness", minute) else 0))
-        self._due[minute + 2][partition] += done - lost
+        self._due[minute + 2][partition] += done
+        self._lost[partition] += lost
         filled = self._share("filled", done * 0.05)
         simple = self._share("simple", filled * self._interpolated(minute, partition))
         counts['glaim_rows_total{method="interpolation"}'] += simple
@@ -186,8 +188,14 @@ class _Plant:
             owner = self._owner[partition]
             if owner is None or _during("broker out", minute):
                 self._due[minute + 1][partition] += rows
+                self._overdue[partition] = rows if owner is not None else 0
             else:
-                self._workers[owner].counts['glaim_rows_total{method="observed"}'] += rows
+                self._overdue[partition] = 0
+                missing, self._lost[partition] = self._lost[partition], 0
+                counts = self._workers[owner].counts
+                counts['glaim_rows_total{method="observed"}'] += rows - missing
+                counts['glaim_due_rows_total{outcome="published"}'] += rows - missing
+                counts['glaim_due_rows_total{outcome="missing"}'] += missing
         if not self._workers:
             return
         counts = self._workers[min(self._workers)].counts
@@ -262,6 +270,7 @@ class _Plant:
         of = f'{{partition="{partition}"}}'
         self._write(minute, f"glaim_consumer_lag_records{of}", labels, lag)
         self._write(minute, f"glaim_watermark_updated_timestamp_seconds{of}", labels, self._updated_s[partition])
+        self._write(minute, f"glaim_overdue_rows{of}", labels, self._overdue[partition])
         here = {pump for pump in range(PUMPS) if pump % PARTITIONS == partition}
         dark = len(here & _dark(minute))
         self._write(minute, f"glaim_dark_groups{of}", labels, dark)
@@ -308,7 +317,8 @@ class _Plant:
 ALWAYS = (
     "glaim_records_total",
     "glaim_readings_total",
-    "glaim_expected_rows_total",
+    'glaim_due_rows_total{outcome="published"}',
+    'glaim_due_rows_total{outcome="missing"}',
     'glaim_dead_letters_total{cause="undecodable"}',
     'glaim_dead_letters_total{cause="unknown-sensor"}',
     "glaim_late_readings_total",

@@ -198,7 +198,8 @@ def test_every_alert_that_depends_on_a_counter_has_a_reset_case() -> None:
 
 # --- recorded rates
 
-GROWTH = {"late": 40, "in_time": 100, "observed": 900, "interpolation": 30, "last_value": 20, "blend": 50, "model": 50}
+OUTCOMES = {"late": 40, "in_time": 100, "published": 990, "missing": 10}
+METHODS = {"observed": 900, "interpolation": 30, "last_value": 20, "blend": 50, "model": 50}
 LENGTH = 600  # minutes, so that six hours of the objectives lie within
 
 
@@ -207,11 +208,12 @@ def counters() -> Iterator[tuple[str, float]]:
     scored = f'{W0},model="pump",sensor="flow",position="edge"'
     yield f"glaim_readings_total{{{W0}}}", 1000
     yield f"glaim_records_total{{{W0}}}", 1000
-    yield f"glaim_expected_rows_total{{{W0}}}", 1000
+    for outcome in ("published", "missing"):
+        yield f'glaim_due_rows_total{{{W0},outcome="{outcome}"}}', OUTCOMES[outcome]
     for method in ("observed", "interpolation", "last_value", "blend", "model"):
-        yield f'glaim_rows_total{{{W0},method="{method}"}}', GROWTH[method]
+        yield f'glaim_rows_total{{{W0},method="{method}"}}', METHODS[method]
     for outcome in ("late", "in_time"):
-        yield f'glaim_timed_rows_total{{{W0},outcome="{outcome}"}}', GROWTH[outcome]
+        yield f'glaim_timed_rows_total{{{W0},outcome="{outcome}"}}', OUTCOMES[outcome]
     for bound, below in (("1.0", 30), ("5.0", 80), ("+Inf", 100)):
         yield f'glaim_output_latency_seconds_bucket{{{W0},le="{bound}"}}', below
     yield f"glaim_score_questions_total{{{scored}}}", 10
@@ -228,10 +230,7 @@ RECORDED = [rule for rule in all_rules() if "record" in rule and RESETS.search(r
 
 @pytest.fixture(scope="module")
 def recorded(promtool: Path, bare_rules: Path) -> dict[tuple[str, str, str, str], float]:
-    """Name, objective, method and namespace of every recorded series to its largest value of the last five minutes.
-
-    Completeness compares counts that are some minutes apart, so its short range swings with the restarts.
-    """
+    """Name, objective, method and namespace of every recorded series to its largest value of the last five minutes."""
     inputs = []
     for name, growth in counters():
         steady = [growth * minute for minute in range(LENGTH + 10)]

@@ -149,8 +149,7 @@ def test_an_incident_alerts_in_time_until_it_is_mended(incident: Incident, alert
     first = found[0]
     assert {spell.severity for spell in found} == {expected.severity}
     assert first.first <= incident.start + expected.within + first.every, f"after {first.first - incident.start} min"
-    if not expected.pauses:
-        assert first.last >= incident.end - first.every, f"goes quiet {incident.end - first.last} min before the end"
+    assert first.last >= incident.end - first.every, f"goes quiet {incident.end - first.last} min before the end"
 
 
 @pytest.mark.slow  # as above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,26 @@ def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
     assert value("glaim_imputer_failures_total", imputer="triton", model="plant-pump") is not None
     assert value("glaim_form_reads_total", model="plant-pump", outcome="refused") is not None
     assert value("glaim_model_info", model="plant-pump", version="1") == 1
+
+
+MATCHED = re.compile(r'\b(glaim_\w+)\{(\w+)(=~?)"([^"]*)"\}')
+REPORTED_LATER = {"glaim_health"}  # by the health watch, in its first second
+
+
+def test_every_label_value_of_a_rule_exists_at_startup() -> None:
+    """A value that is never reported, such as the bound of another histogram, would silence its alert for ever."""
+    test_every_cause_method_and_sensor_has_a_series_at_startup()
+    matched = set(MATCHED.findall((CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml").read_text()))
+    assert len(matched) >= 4
+    for name, label, operator, text in matched:
+        for wanted in text.split("|") if operator == "=~" else [text]:
+            found = {
+                sample.labels[label]
+                for metric in REGISTRY.collect()
+                for sample in metric.samples
+                if sample.name == name and label in sample.labels
+            }
+            assert wanted in found or name in REPORTED_LATER, (name, label, wanted)
 
 
 def test_filled_rows_are_counted_by_gap_age() -> None:

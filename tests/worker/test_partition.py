@@ -19,6 +19,7 @@ from prometheus_client import REGISTRY
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.errors import OwnershipLost
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
@@ -546,3 +547,88 @@ async def test_the_clocks_judgement_of_a_record_is_committed_and_repeated_by_a_r
         it.now_ms[0] = 2_000_000  # by now the clock has passed the record's time
         await it.work([replace(record, timestamp=1_002_000) for record in steps(1001, 1002, first_offset=3)])
         assert it.values == [(1000, 1000.0, 0), (1001, 1001.0, 0)], "the rebuilt watermark stands at 1000"
+
+
+def due(outcome: str) -> float:
+    return REGISTRY.get_sample_value("glaim_due_rows_total", {"outcome": outcome}) or 0.0
+
+
+async def test_due_rows_are_counted_once_the_broker_has_acknowledged_them() -> None:
+    before = due("published"), due("missing")
+    async with bench() as it:
+        it.publisher.gate.clear()
+        await it.submit(steps(0, 1, 2))
+        await settle()
+        assert (due("published"), due("missing")) == before
+        it.publisher.gate.set()
+        await until(lambda: it.done == [0])
+        assert due("published") - before[0] == 2, "step 2 is open"
+        it.now_ms[0] += 5_000
+        await until(lambda: len(it.values) == 3)
+        await settle()
+        assert (due("published") - before[0], due("missing") - before[1]) == (3, 0)
+
+
+async def test_rows_that_cannot_be_made_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any) -> list[Any]:
+        raise RuntimeError("cannot encode")
+
+    before = due("published"), due("missing")
+    async with bench() as it:
+        await it.work(steps(0, 1))
+        monkeypatch.setattr(Pipeline, "messages", broken)
+        await it.work(steps(2, 3, 4, first_offset=2))
+        assert len(it.publisher.letters) == 3
+        monkeypatch.undo()
+        await it.work(steps(5, first_offset=5))
+    assert (due("published") - before[0], due("missing") - before[1]) == (2, 3)
+
+
+async def test_rows_that_the_broker_does_not_acknowledge_are_overdue_after_a_minute() -> None:
+    async with bench() as it:
+        it.publisher.gate.clear()
+        await it.submit(steps(0, 1, 2))
+        await settle()
+        it.now_ms[0] += 60_000
+        await settle()
+        assert gauge("overdue_rows") == 0
+        it.now_ms[0] += 1
+        await until(lambda: gauge("overdue_rows") == 2)
+        it.publisher.gate.set()
+        await until(lambda: it.done == [0])
+        await until(lambda: gauge("overdue_rows") == 0)
+
+
+async def test_readings_of_a_step_that_the_clock_cannot_close_are_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a broker that confirms the partition, the wall clock closes nothing."""
+
+    async def nobody_answers() -> None:
+        return None
+
+    async with bench() as it:
+        monkeypatch.setattr(it.worker, "_confirm", nobody_answers)
+        await it.work(steps(0))
+        it.now_ms[0] += 6_000 + 60_000 - 1
+        await settle()
+        assert gauge("overdue_rows") == 0
+        it.now_ms[0] += 1
+        await until(lambda: gauge("overdue_rows") == 1)
+
+
+async def test_a_lost_partition_forgets_the_rows_that_waited() -> None:
+    async with bench() as it:
+        taken = asyncio.Event()
+
+        async def lost(*arguments: Any) -> None:
+            await taken.wait()
+            raise OwnershipLost("another worker")
+
+        it.publisher.publish = lost  # type: ignore[method-assign]
+        await it.submit(steps(0, 1, 2))
+        await settle()
+        it.now_ms[0] += 61_000
+        await until(lambda: (gauge("overdue_rows") or 0) >= 2)
+        taken.set()
+        await until(lambda: it.done == [0])
+        assert it.ledger.committable() is None
+        await until(lambda: gauge("overdue_rows") == 0)

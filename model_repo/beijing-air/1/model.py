@@ -39,6 +39,21 @@ class TritonPythonModel:
                 libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
         path = Path(__file__).resolve().with_name("model.pt")
         self.model = torch.jit.load(str(path), map_location="cpu").eval()
+        self.prove(path.parents[1] / "warmup")
+
+    def prove(self, warmup: Path) -> None:
+        """Run the warm-up window, if there is one; an error there means that this version is not loaded.
+
+        Triton 2.51 ends by a segmentation fault where its own warm-up fails, at once or after some polls, and again at
+        each start. A version that fails here never gets that far, and the other models are served.
+        """
+        if not all((warmup / name.lower()).exists() for name in (VALUES, OBSERVED)):
+            return
+        values = np.frombuffer((warmup / VALUES.lower()).read_bytes(), "<f4").reshape(1, *self.window_shape)
+        observed = np.frombuffer((warmup / OBSERVED.lower()).read_bytes(), np.bool_).reshape(1, *self.window_shape)
+        with torch.inference_mode():
+            for size in (1, PIECE):
+                self.model(*(torch.from_numpy(each.repeat(size, axis=0)) for each in (values, observed)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """One response for each request, in their order."""

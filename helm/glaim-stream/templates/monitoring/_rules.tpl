@@ -1,5 +1,5 @@
 {{/*
-Values of the rules: what replaces the numbers, ranges and offsets in the lines of files/rules.yaml that end in the
+Values of the rules: what replaces the numbers and ranges in the lines of files/rules.yaml that end in the
 comment with their name. Ranges and silences grow with the step, so that hourly readings are not silence.
 */}}
 
@@ -12,7 +12,7 @@ comment with their name. Ranges and silences grow with the step, so that hourly 
 {{ default 60 $step }}
 {{- end }}
 
-{{/* A range or an offset: a number of steps, at least so many seconds. */}}
+{{/* A range: a number of steps, at least so many seconds. */}}
 {{- define "glaim-stream.rules.range" -}}
 {{- $seconds := max .least (mul .steps .step) -}}
 {{- $unit := "s" -}}
@@ -40,7 +40,7 @@ comment with their name. Ranges and silences grow with the step, so that hourly 
 {{- $_ := set $values (printf "%sBudget" $name) (subf 1 (index $.Values.monitoring.objectives $name) | toString) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $range := dict "fastShort" (list 300 2) "fastLong" (list 3600 3) "slowShort" (list 1800 3) "slowLong" (list 21600 6) "ticketShort" (list 21600 6) "ticketLong" (list 259200 12) "readingsRange" (list 600 2) "completenessDelay" (list 300 3) -}}
+{{- range $name, $range := dict "fastShort" (list 300 2) "fastLong" (list 3600 3) "slowShort" (list 1800 3) "slowLong" (list 21600 6) "ticketShort" (list 21600 6) "ticketLong" (list 259200 12) "readingsRange" (list 600 2) -}}
 {{- $_ := set $values $name (include "glaim-stream.rules.range" (dict "least" (index $range 0) "steps" (index $range 1) "step" $step)) -}}
 {{- end -}}
 {{ $values | toJson }}
@@ -50,9 +50,7 @@ comment with their name. Ranges and silences grow with the step, so that hourly 
 {{- define "glaim-stream.rules.groups" -}}
 {{- $text := .Files.Get "files/rules.yaml" -}}
 {{- range $name, $value := include "glaim-stream.rules.values" . | fromJson -}}
-{{- if eq $name "completenessDelay" -}}
-{{- $text = regexReplaceAll (printf `offset [0-9]+[a-z]+([^\n]*# [^\n]*\b%s\b)` $name) $text (printf "offset %s${1}" $value) -}}
-{{- else if regexMatch "^[0-9]+[smhd]$" $value -}}
+{{- if regexMatch "^[0-9]+[smhd]$" $value -}}
 {{- $text = regexReplaceAll (printf `\[[0-9]+[a-z]+([^\n]*# %s\b)` $name) $text (printf "[%s${1}" $value) -}}
 {{- else -}}
 {{- $text = regexReplaceAll (printf `(?m)[0-9.]+( # %s)$` $name) $text (printf "%s${1}" $value) -}}

@@ -1,0 +1,66 @@
+"""Whether rows that are due come out: counted when the broker has acknowledged their batch, and while it has not."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from glaim_stream import metrics
+from glaim_stream.output.messages import Output
+
+LEAST_OVERDUE_S = 60.0  # longer than Triton's deadline, the next rungs and a repeated send take together
+
+
+class DueRows:
+    """The observed rows of one partition whose step has closed: published, missing, or overdue."""
+
+    def __init__(self, partition: int, target_s: float) -> None:
+        """Start with no rows.
+
+        Args:
+            partition: label of the gauge.
+            target_s: the timeliness target; rows are overdue after this time, and not before LEAST_OVERDUE_S.
+        """
+        self._label = str(partition)
+        self._overdue_ms = max(target_s, LEAST_OVERDUE_S) * 1000
+        self._waiting: deque[tuple[int, int]] = deque()  # (applied at, due rows) of each batch or slice, oldest first
+        self._finished = 0  # the oldest of these, whose output is made and not acknowledged
+
+    def applied(self, rows: int, now_ms: int) -> None:
+        """Take note of a batch or slice that was applied, and of how many rows are due with it."""
+        self._waiting.append((now_ms, rows))
+
+    def finished(self) -> None:
+        """Take note that the output of the oldest batch or slice without one is made."""
+        self._finished += 1
+
+    def published(self, outputs: Sequence[Output]) -> None:
+        """Count the rows of all finished batches, which the broker has acknowledged as these outputs."""
+        for _ in range(self._finished):
+            self._waiting.popleft()
+        self._finished = 0
+        for output in outputs:
+            missing = max(0, output.due_rows - sum(message.observed for message in output.messages))
+            metrics.due_rows.labels("missing").inc(missing)
+            metrics.due_rows.labels("published").inc(output.due_rows - missing)
+
+    def clear(self) -> None:
+        """Forget what waits: it is dropped, and due again where it is applied again."""
+        self._waiting.clear()
+        self._finished = 0
+        metrics.overdue_rows.labels(self._label).set(0)
+
+    def overdue_since_ms(self, now_ms: int) -> float:
+        """The time before which what was due, and is not acknowledged, is overdue."""
+        return now_ms - self._overdue_ms
+
+    def show_overdue(self, now_ms: int, owed: int) -> None:
+        """Update the gauge.
+
+        Args:
+            now_ms: epoch milliseconds, on the clock of `applied`.
+            owed: rows of open steps that should have closed before `overdue_since_ms`.
+        """
+        since_ms = self.overdue_since_ms(now_ms)
+        waiting = sum(rows for applied_ms, rows in self._waiting if applied_ms < since_ms)
+        metrics.overdue_rows.labels(self._label).set(waiting + owed)
