@@ -1,19 +1,23 @@
-"""The reference loader of the Compose Specification, which `docker compose` uses too. It needs no daemon.
+"""The reference loader of the Compose Specification, and `docker compose` itself. Neither needs a daemon here.
 
-    python -m deploy.compose_spec --fetch-only
+    python -m deploy.compose_spec --fetch-only            # the loader: once, about 20 s on two cores
+    python -m deploy.compose_spec --docker-compose        # docker compose too: some minutes
 
-builds it (once, about 20 s on two cores), so that no test has to wait for it.
+builds them, so that no test has to wait for them.
 """
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
-from deploy.fetch import fetch_command
-from deploy.gotools import GoUnavailable, build
+from deploy.cache import CHECKOUT, cache_dir, file_sha256
+from deploy.fetch import fetch
+from deploy.gotools import GoUnavailable, build, build_in
 
 PACKAGE = "github.com/compose-spec/compose-go/v2/cmd"
 VERSION = "v2.16.2"
+COMPOSE_SOURCE = CHECKOUT / "deploy" / "compose_cli"  # go.mod and go.sum pin every module
 
 
 def find_loader() -> Path:
@@ -26,15 +30,33 @@ def find_loader() -> Path:
     return build(PACKAGE, VERSION, "cmd")
 
 
+def find_docker_compose() -> Path:
+    """`docker compose` as a program of its own, built earlier or now.
+
+    Raises:
+        GoUnavailable: There is no go to build it.
+        FetchError: The build failed.
+    """
+    directory = cache_dir() / "go" / f"compose-{file_sha256(COMPOSE_SOURCE / 'go.sum')[:12]}"
+    packages = {"docker-compose": "github.com/docker/compose/v2/cmd"}
+    (program,) = build_in(COMPOSE_SOURCE, packages, directory, "-s -w")
+    return program
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Build the loader and print its path."""
-    return fetch_command(
-        "compose_spec",
-        "Build the loader of compose files.",
-        lambda: f"Compose Specification: {find_loader()}",
+    """Build the programs and print their paths."""
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.compose_spec", description="Build the readers of compose files."
+    )
+    parser.add_argument("--fetch-only", action="store_true", help="accepted for symmetry with the other runners")
+    parser.add_argument("--docker-compose", action="store_true", help="build docker compose as well")
+    both = parser.parse_args(arguments).docker_compose
+    return fetch(
+        lambda: (
+            f"Compose Specification: {find_loader()}" + (f"\ndocker compose: {find_docker_compose()}" if both else "")
+        ),
         named="The loader of compose files",
         unavailable=GoUnavailable,
-        arguments=arguments,
     )
 
 

@@ -63,7 +63,7 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 # For tests and short demonstrations, not for measurements of throughput.
 QUICK_START = ("-XX:TieredStopAtLevel=1",)
 
-_LOG4J = """\
+LOG4J = """\
 rootLogger.level = INFO
 rootLogger.appenderRef.console.ref = console
 appender.console.name = console
@@ -247,7 +247,7 @@ class LocalKafka(LocalServer):
         }
         path = data_dir / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-        (data_dir / "log4j2.properties").write_text(_LOG4J)
+        (data_dir / "log4j2.properties").write_text(LOG4J)
         return path
 
     def _format(self, jvm: list[str], properties: Path) -> None:

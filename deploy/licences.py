@@ -55,15 +55,24 @@ def stated(described: metadata.PackageMetadata) -> str:
     return " AND ".join(each.rsplit(" :: ", 1)[1] for each in named)
 
 
+def spoken(name: str, described: metadata.PackageMetadata, policy: dict[str, Any]) -> str:
+    """What a package says about its licence, as an SPDX identifier where possible, corrected where it is wrong."""
+    said = stated(described)
+    said = str(policy["names"].get(said, said))
+    corrected: dict[str, str] = policy["packages"].get(name, {})
+    return corrected["licence"] if corrected.get("stated") == said else said
+
+
 def licence(name: str, version: str, policy: dict[str, Any]) -> str:
     """The SPDX expression of a package's licence, or the name of the one that the policy argues for.
+
+    Where the policy says that the metadata are wrong, it is the one of the policy.
 
     Raises:
         LicenceRefused: The version is not installed here, states no licence, or one that is not accepted.
     """
     found = installed(name, version)
-    said = stated(found.metadata) if found else ""
-    said = str(policy["names"].get(said, said))
+    said = spoken(name, found.metadata, policy) if found else ""
     for pattern, argued in policy["packages"].items():
         if fnmatch.fnmatch(name, pattern) and argued["licence"] == said:
             return said

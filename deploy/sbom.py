@@ -34,7 +34,7 @@ from pip_requirements_parser import InstallRequirement, RequirementsFile
 from deploy.bases import read_bases
 from deploy.cache import CHECKOUT, file_sha256
 from deploy.errors import DeployError
-from deploy.licences import field, installed, read_policy, stated
+from deploy.licences import field, installed, read_policy, spoken
 from deploy.sbom_files import base_image, file_component, model_files
 
 # The platform of the images (deploy/images). The lock files cover other platforms as well, so markers are needed.
@@ -159,7 +159,7 @@ def _lines(lock: Path) -> Iterator[InstallRequirement]:
 
 
 def _components(lock: Path) -> Iterator[Component]:
-    names = read_policy()["names"]
+    policy = read_policy()
     for line in _lines(lock):
         name, version = str(line.name), str(line.get_pinned_version)
         purl = PackageURL("pypi", name=canonicalize_name(name), version=version)
@@ -179,9 +179,9 @@ def _components(lock: Path) -> Iterator[Component]:
                 Property(name="glaim:licence", value="unknown: this version is not installed here")
             )
         else:
-            said = stated(found.metadata)
+            said = spoken(name, found.metadata, policy)
             if said:
-                component.licenses.add(LicenseFactory().make_from_string(names.get(said, said)))
+                component.licenses.add(LicenseFactory().make_from_string(said))
             component.description = field(found.metadata, "Summary")
         yield component
 

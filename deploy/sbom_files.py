@@ -14,6 +14,7 @@ from deploy.bases import Base
 from deploy.cache import CHECKOUT, file_sha256
 
 MODELS = CHECKOUT / "model_repo"
+BEIJING_DATA = MODELS / "beijing-air" / "warmup"  # measurements of others: model_repo/NOTICE
 _UNPINNED = "unknown: deploy/.env has a tag without a digest"
 
 
@@ -35,14 +36,21 @@ def base_image(base: Base) -> Component:
 def model_files(version: str) -> Iterable[Component]:
     """Every file of the shipped models: contracts, configurations, closed forms and TorchScript."""
     return [
-        file_component(path, version, ComponentType.MACHINE_LEARNING_MODEL if path.suffix == ".pt" else None)
+        file_component(
+            path,
+            version,
+            ComponentType.MACHINE_LEARNING_MODEL if path.suffix == ".pt" else None,
+            licence="CC-BY-4.0" if path.is_relative_to(BEIJING_DATA) else "Apache-2.0",
+        )
         for path in sorted(MODELS.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     ]
 
 
-def file_component(path: Path, version: str, kind: ComponentType | None = None) -> Component:
-    """A file of this repository with its SHA-256, under the project's licence."""
+def file_component(
+    path: Path, version: str, kind: ComponentType | None = None, licence: str = "Apache-2.0"
+) -> Component:
+    """A file of this repository with its SHA-256, by default under the project's licence."""
     name = str(path.relative_to(CHECKOUT))
     return Component(
         name=name,
@@ -50,5 +58,5 @@ def file_component(path: Path, version: str, kind: ComponentType | None = None) 
         type=kind or ComponentType.FILE,
         bom_ref=name,
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=file_sha256(path))],
-        licenses=[LicenseFactory().make_from_string("Apache-2.0")],
+        licenses=[LicenseFactory().make_from_string(licence)],
     )

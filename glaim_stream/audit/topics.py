@@ -81,7 +81,7 @@ class TopicReader:
         while True:
             found = await self._committed(inputs)
             commits = {
-                tp: Commit(found[tp].offset, rebuild_from_metadata(found[tp].metadata))
+                tp: Commit(found[tp].offset, rebuild_from_metadata(found[tp].offset, found[tp].metadata))
                 if tp in found and found[tp].offset >= 0
                 else None
                 for tp in inputs

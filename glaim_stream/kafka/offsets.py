@@ -16,10 +16,12 @@ from typing import Final
 from glaim_stream.windows.clock_closes import ClockClose
 
 METADATA_PREFIX: Final = "glaim/1 rebuild_from="
+AT_PREFIX: Final = " at="
 STAMPS_PREFIX: Final = " stamps="
 CLOCK_PREFIX: Final = " clock="
 _METADATA: Final = re.compile(
-    rf"{METADATA_PREFIX}(?P<rebuild_from>\d+)({STAMPS_PREFIX}(?P<stamps>\S*))?({CLOCK_PREFIX}(?P<clock>.*))?"
+    rf"{METADATA_PREFIX}(?P<rebuild_from>\d+)({AT_PREFIX}(?P<at>\d+))?"
+    rf"({STAMPS_PREFIX}(?P<stamps>\S*))?({CLOCK_PREFIX}(?P<clock>.*))?"
 )
 _MOST_METADATA_BYTES = 3500  # a broker takes 4,096
 
@@ -67,8 +69,13 @@ class Commit:
 
     @property
     def metadata(self) -> str:
-        """The commit's metadata string, which carries the rest to the next owner of the partition."""
-        text = f"{METADATA_PREFIX}{self.rebuild_from}" + (f"{STAMPS_PREFIX}{self.stamps}" if self.stamps else "")
+        """The commit's metadata string, which carries the rest to the next owner of the partition.
+
+        It also has the offset itself: MirrorMaker translates a commit's offset for another Kafka and copies the
+        metadata unchanged, whose offsets mean other records there.
+        """
+        text = f"{METADATA_PREFIX}{self.rebuild_from}{AT_PREFIX}{self.offset}"
+        text += f"{STAMPS_PREFIX}{self.stamps}" if self.stamps else ""
         for oldest in range(len(self.clock)):  # the oldest closes are left out where they do not fit
             closes = [[each.offset, each.model, each.through] for each in self.clock[oldest:]]
             clock = CLOCK_PREFIX + json.dumps(closes, separators=(",", ":"))
@@ -122,18 +129,24 @@ class OffsetLedger:
         return (open_[0].first_offset, open_[-1].next_offset) if open_ else None
 
 
-def rebuild_from_metadata(metadata: str | None) -> int | None:
-    """Return the `rebuild_from` that a commit carries; None when the commit was not made by a worker."""
-    found = _METADATA.fullmatch(metadata or "")
+def rebuild_from_metadata(offset: int, metadata: str | None) -> int | None:
+    """Return the `rebuild_from` that a commit carries; None when no worker made the commit for this offset."""
+    found = _written_for(offset, metadata)
     return None if found is None else int(found["rebuild_from"])
 
 
 def commit_from_metadata(offset: int, metadata: str | None) -> Commit:
     """Return the commit that this offset and metadata were made of; what they do not say is empty or 0."""
-    found = _METADATA.fullmatch(metadata or "")
+    found = _written_for(offset, metadata)
     if found is None:
         return Commit(offset, 0)
     return Commit(offset, int(found["rebuild_from"]), _clock_of(found["clock"] or "[]"), found["stamps"] or "")
+
+
+def _written_for(offset: int, metadata: str | None) -> re.Match[str] | None:
+    """The parts of the metadata if a worker wrote them for this offset; older workers did not write for which."""
+    found = _METADATA.fullmatch(metadata or "")
+    return None if found is None or int(found["at"] or offset) != offset else found
 
 
 def _clock_of(text: str) -> tuple[ClockClose, ...]:

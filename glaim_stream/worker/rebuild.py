@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.structs import OffsetAndMetadata
 
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
@@ -52,9 +53,8 @@ class KafkaRebuilder:
         tp = TopicPartition(topic, partition)
         start_s = time.perf_counter()
         commit = await read_commit(self._settings, tp)
-        metadata = None if commit is None else commit.metadata
         if commit is not None:
-            known = commit_from_metadata(commit.offset, metadata)
+            known = commit_from_metadata(commit.offset, commit.metadata)
             # What was published beyond the records that are rebuilt is not repeated.
             recall(known if commit.offset <= next_offset else replace(known, clock=()))
         read_every_record(self._settings.max_unpacked_bytes)
@@ -65,7 +65,7 @@ class KafkaRebuilder:
         await consumer.start()
         try:
             consumer.assign([tp])
-            first = await self._first_offset(consumer, tp, next_offset, metadata)
+            first = await self._first_offset(consumer, tp, next_offset, commit)
             count = await _read(consumer, tp, first, next_offset, apply)
         finally:
             await consumer.stop()
@@ -77,13 +77,13 @@ class KafkaRebuilder:
         )  # fmt: skip
 
     async def _first_offset(
-        self, consumer: AIOKafkaConsumer, tp: TopicPartition, next_offset: int, metadata: str | None
+        self, consumer: AIOKafkaConsumer, tp: TopicPartition, next_offset: int, commit: OffsetAndMetadata | None
     ) -> int:
         """Return the offset from which the windows must be read."""
         oldest: int = (await consumer.beginning_offsets([tp]))[tp]
-        if metadata is None:  # nothing is answered yet: the group began with the oldest record
+        if commit is None:  # nothing is answered yet: the group began with the oldest record
             return oldest
-        needed = rebuild_from_metadata(metadata)
+        needed = rebuild_from_metadata(commit.offset, commit.metadata)
         if needed is None:
             needed = await self._by_time(consumer, tp, next_offset)
         if needed < oldest:

@@ -30,7 +30,8 @@ def test_a_rebuild_whose_input_retention_deleted_is_logged_and_the_rest_is_proce
     run.stop(worker)
     ends = {number: len(part) for number, part in read_topic(run.settings, run.settings.input_topic).items()}
     admin = KafkaAdminClient(bootstrap_servers=run.settings.kafka)
-    until = {number: (end + (rebuild_from_metadata(metadata.get(number)) or 0)) // 2 for number, end in ends.items()}
+    needed = {number: rebuild_from_metadata(end, metadata.get(number)) or 0 for number, end in ends.items()}
+    until = {number: (end + needed[number]) // 2 for number, end in ends.items()}
     admin.delete_records({TopicPartition(run.settings.input_topic, number): at for number, at in until.items()})
     admin.close()
     run.restart(worker)

@@ -10,16 +10,20 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
 
 from deploy.cache import CHECKOUT
 from deploy.java import find_java
@@ -34,13 +38,17 @@ SERVICES: dict[str, Any] = yaml.safe_load((CHECKOUT / "deploy" / "compose.yaml")
 TOPICS = (
     "sensor-readings", "sensor-readings-dlq", "sensor-readings-late", "imputed-readings", "imputed-readings-outages",
 )  # fmt: skip
-# Runs a program with a read-only root file system and one writable folder.
-READ_ONLY = """
+# Mounts the folder for temporary files as a container engine mounts /tmp.
+NOEXEC = """
 mount --make-rprivate /
-mount --bind "$TMPDIR" "$TMPDIR"
+mount -t tmpfs -o noexec,nosuid,nodev tmpfs "$TMPDIR"
+"""
+# Runs a program with a read-only root file system and that folder.
+READ_ONLY = f"""{NOEXEC}
 mount -o remount,bind,ro /
 exec "$@"
 """
+UNSHARED = ["unshare", "--mount", "/bin/sh", "-eu", "-c"]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +59,11 @@ def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     given = dict(SERVICES["kafka"]["environment"])
     data = given.pop("KAFKA_LOG_DIRS")
     assert any(volume.endswith(f":{data}") for volume in SERVICES["kafka"]["volumes"])
-    heap = given.pop("KAFKA_HEAP_OPTS").split()
+    options = [*given.pop("KAFKA_HEAP_OPTS").split(), *given.pop("KAFKA_OPTS").split()]
+    options = [option.replace("/opt/kafka", str(root)) for option in options]
+    assert any(each.startswith("/opt/kafka/unpacked:exec,") for each in SERVICES["kafka"]["tmpfs"])
+    for folder in ("tmp", "unpacked"):
+        (root / folder).mkdir()
     moved = {"KAFKA_LOG_DIRS": str(root / "data"), "CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw"}
     for name, value in given.items():
         text = value.replace("//kafka:", "//localhost:")
@@ -73,9 +85,15 @@ def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )  # fmt: skip
     assert setup.returncode == 0, setup.stdout + setup.stderr
     assert {path.name for path in final.iterdir()} >= {"server.properties"}
+    # The JVM does not read TMPDIR. Options on its command line prevail over those of this variable.
+    environment |= {"TMPDIR": str(root / "tmp"), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={root / 'tmp'}"}
+    unshared = [*UNSHARED, f'{NOEXEC}\nexec "$@"', "noexec"]
+    if subprocess.run([*unshared, "true"], env=environment, capture_output=True, check=False).returncode:
+        unshared = []
+    options.append("-XX:TieredStopAtLevel=1")
     broker = ServerProcess(
         "the broker of compose.yaml",
-        [*java[:1], *heap, "-XX:TieredStopAtLevel=1", *java[1:], "kafka.Kafka", str(final / "server.properties")],
+        [*unshared, *java[:1], *options, *java[1:], "kafka.Kafka", str(final / "server.properties")],
         environment=environment,
         log=root / "broker.log",
     )
@@ -102,7 +120,7 @@ class Engine:
         self.elsewhere = self.folder / "elsewhere"
         self.writable.mkdir()
         self.elsewhere.mkdir()
-        prefix = ["unshare", "--mount", "/bin/sh", "-eu", "-c", READ_ONLY, "read-only"]
+        prefix = [*UNSHARED, READ_ONLY, "read-only"]
         tried = self.run([*prefix, "touch", str(self.folder / "written")], {})
         self.read_only = prefix if "Read-only file system" in tried.stderr else []
 
@@ -149,6 +167,46 @@ class Engine:
 
     def log(self, service: str) -> str:
         return (self.folder / f"{service}.log").read_text()[-4000:]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
+def test_the_broker_handles_every_codec(kafka_address: str, codec: str) -> None:
+    """Its libraries for snappy and zstd are unpacked into a folder, which must not be mounted noexec as /tmp is."""
+    admin = KafkaAdminClient(bootstrap_servers=kafka_address)
+    admin.create_topics([NewTopic(codec, 1, 1, topic_configs={"compression.type": codec})])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=kafka_address, retries=3)
+    try:
+        assert producer.send(codec, b"x" * 1000).get(timeout=30).offset == 0
+    finally:
+        producer.close()
+
+
+def health_check(port: int) -> subprocess.CompletedProcess[bytes]:
+    _, *command = SERVICES["kafka"]["healthcheck"]["test"]
+    command = [word.replace("/29092", f"/{port}") for word in command]
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=5)
+    except subprocess.TimeoutExpired as error:
+        return subprocess.CompletedProcess(command, 124, error.stdout, error.stderr)
+
+
+def test_the_health_check_asks_the_broker_without_a_jvm(kafka_address: str) -> None:
+    run = health_check(int(kafka_address.rpartition(":")[2]))
+    assert run.returncode == 0, run.stderr
+    assert "java" not in " ".join(SERVICES["kafka"]["healthcheck"]["test"])
+
+
+def test_the_health_check_fails_without_a_broker() -> None:
+    """Nobody listens, somebody listens and does not answer, and somebody answers something else."""
+    assert health_check(choose_port()).returncode == 1
+    with socket.create_server((LOOPBACK, 0)) as silent:
+        assert health_check(silent.getsockname()[1]).returncode == 124
+    with socket.create_server((LOOPBACK, 0)) as other:
+        answering = Thread(target=lambda: other.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+        answering.start()
+        assert health_check(other.getsockname()[1]).returncode == 1
+        answering.join()
 
 
 @pytest.mark.slow  # faster tests: test_compose.py checks the same file, test_package.py runs the installed commands

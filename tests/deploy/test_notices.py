@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from deploy.licences import LicenceRefused, licence, read_policy
-from deploy.notices import RULE, notices
+from deploy.cache import CHECKOUT
+from deploy.licences import LicenceRefused, licence, read_policy, texts
+from deploy.notices import RULE, notices, others
 from deploy.sbom import CONTENTS, Content, locked
 
 pytestmark = pytest.mark.skipif(
@@ -47,6 +48,28 @@ def test_an_argued_licence_is_accepted_for_its_package_alone() -> None:
     policy["packages"] = {"tqdm": {"licence": "MIT", "reason": "another"}}
     with pytest.raises(LicenceRefused, match=r"MPL-2\.0"):
         licence("tqdm", version_of("tqdm"), policy)
+
+
+def test_a_wrong_licence_in_the_metadata_is_corrected() -> None:
+    """The metadata say BSD, the licence file is NVIDIA's: source of the correction in licences.toml."""
+    policy, name = read_policy(), "nvidia-nvshmem-cu12"
+    ((_, text),) = texts(name, version_of(name))
+    assert text.startswith("End User License Agreement")
+    assert "CUDA Toolkit" in text
+    assert "BSD" not in text.split("\n\n", 1)[0]
+    assert licence(name, version_of(name), policy) == "LicenseRef-NVIDIA-Proprietary"
+    assert "nvidia-nvshmem-cu12 3.3.20: LicenseRef-NVIDIA-Proprietary" in notices(CONTENTS[1])
+    del policy["packages"][name]["stated"]
+    assert licence(name, version_of(name), policy) == "BSD-3-Clause", "an entry corrects what it expects alone"
+
+
+@pytest.mark.parametrize("name", ["worker", "training", "triton"])
+def test_every_image_names_the_source_of_the_data_in_its_models(name: str) -> None:
+    made = {each.image: notices(each) for each in CONTENTS} | others()
+    assert set(made) == {"worker", "training", "triton", "chart"}
+    for part in ("Chen, S. (2017)", "10.24432/C5RK5G", "CC BY 4.0", "Changes: "):
+        assert part in made[name]
+        assert part in (CHECKOUT / "model_repo" / "NOTICE").read_text()
 
 
 def test_a_version_that_is_not_installed_is_refused() -> None:

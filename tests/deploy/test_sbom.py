@@ -125,6 +125,18 @@ def test_every_image_names_its_base_and_the_digests_of_its_models(
         assert model["hashes"][0]["content"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_measurements_of_others_have_their_licence(documents: dict[str, dict[str, Any]]) -> None:
+    for image in ("worker", "training", "triton"):
+        licences = {
+            each["name"]: each["licenses"][0]["license"]["id"]
+            for each in documents[image]["components"]
+            if each["name"].startswith("model_repo/")
+        }
+        data = {name for name, found in licences.items() if found == "CC-BY-4.0"}
+        assert data == {"model_repo/beijing-air/warmup/values", "model_repo/beijing-air/warmup/observed"}
+        assert "model_repo/NOTICE" in licences
+
+
 def test_base_with_a_digest_is_identified_by_it() -> None:
     digest = "sha256:" + "ab" * 32
     purl = base_image(Base("TRITON_IMAGE", "nvcr.io/nvidia/tritonserver", "26.11-py3", digest)).purl

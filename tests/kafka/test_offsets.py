@@ -116,27 +116,38 @@ def test_an_answer_must_lie_at_or_below_the_next_offset(rebuild_from: int) -> No
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
 def test_metadata_is_read_back(offset: int, rebuild_from: int) -> None:
-    assert rebuild_from_metadata(Commit(offset, rebuild_from).metadata) == rebuild_from
+    assert rebuild_from_metadata(offset, Commit(offset, rebuild_from).metadata) == rebuild_from
 
 
 @pytest.mark.parametrize(
     "metadata", [None, "", "other", METADATA_PREFIX, METADATA_PREFIX + "-1", METADATA_PREFIX + "x"]
 )
 def test_metadata_of_other_tools_is_ignored(metadata: str | None) -> None:
-    assert rebuild_from_metadata(metadata) is None
+    assert rebuild_from_metadata(9, metadata) is None
 
 
 @given(st.text() | st.text(alphabet="0123456789+-_ ٣", max_size=4))
 def test_metadata_is_an_offset_in_digits_or_none(text: str) -> None:
     expected = int(text) if text.isdecimal() else None
-    assert rebuild_from_metadata(METADATA_PREFIX + text) == expected
+    assert rebuild_from_metadata(9, METADATA_PREFIX + text) == expected
 
 
 def test_what_the_wall_clock_decided_is_read_back() -> None:
     clock = (ClockClose(7, "a model", 12), ClockClose(9, "b", -3))
     commit = Commit(9, 4, clock, "0:1000000,5:1100000")
     assert commit_from_metadata(9, commit.metadata) == commit
-    assert rebuild_from_metadata(commit.metadata) == 4
+    assert rebuild_from_metadata(9, commit.metadata) == 4
+
+
+def test_metadata_that_were_written_for_another_offset_are_ignored() -> None:
+    """MirrorMaker translates the offset of a commit and copies its metadata, with the offsets of the other Kafka."""
+    commit = Commit(1009, 1004, (ClockClose(1007, "m", 12),), "1000:1000000")
+    assert rebuild_from_metadata(9, commit.metadata) is None
+    assert commit_from_metadata(9, commit.metadata) == Commit(9, 0)
+
+
+def test_metadata_of_an_older_worker_have_no_offset_of_their_own() -> None:
+    assert rebuild_from_metadata(9, f"{METADATA_PREFIX}4 stamps=1:2") == 4
 
 
 def test_metadata_leaves_out_the_oldest_closes_that_a_broker_would_not_take() -> None:

@@ -234,7 +234,7 @@ def test_commits_come_from_the_ledger_and_have_metadata() -> None:
     assert consumer._new_offset(ONE) is None, "the first batch is not answered"
     first.value.delivery.answer(0)
     assert consumer._new_offset(ONE) == 2
-    assert consumer.commit_metadata == {(ONE, 2): f"{METADATA_PREFIX}1"}
+    assert consumer.commit_metadata == {(ONE, 2): f"{METADATA_PREFIX}1 at=2"}
 
 
 def test_an_event_acknowledged_by_faust_is_not_committed() -> None:

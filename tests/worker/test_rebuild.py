@@ -201,6 +201,17 @@ async def test_after_a_commit_by_another_tool_the_rebuild_uses_record_times(
     assert await read(log, 50, monkeypatch) == list(range(39, 50))
 
 
+@pytest.mark.parametrize("elsewhere", [20, 5000])
+async def test_after_a_commit_that_a_mirror_has_translated_the_rebuild_uses_record_times(
+    elsewhere: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its metadata name offsets of the other Kafka, which are those of later records here, or of none."""
+    written = Commit(50 + elsewhere, 30 + elsewhere, stamps=ticks_text([Tick(40 + elsewhere, 1_000_000)]))
+    log = Log(step_ms=SPAN_MS // 10, commit=OffsetAndMetadata(50, written.metadata))
+    assert await read(log, 50, monkeypatch) == list(range(39, 50))
+    assert log.recalled == [Commit(50, 0)]
+
+
 async def test_near_the_epoch_the_rebuild_starts_at_the_oldest_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
