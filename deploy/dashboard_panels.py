@@ -167,12 +167,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         panel(
             "Interval coverage by gap age",
-            "Share of true values inside their interval over an hour, hidden and late ones; with GLAIM_QUALITY_TOPIC.",
+            "Share of true values inside their interval over an hour: hidden ones by position, and late ones.",
             "percentunit",
             (
-                "sum by (model, source, gap_age) (increase(glaim_quality_intervals_holding_total{{of}}[1h])) / "
-                "(sum by (model, source, gap_age) (increase(glaim_quality_intervals_total{{of}}[1h])) > 0)",
-                "{{model}}, {{source}}, gap {{gap_age}}",
+                "sum by (model, source, position, gap_age) "
+                "(increase(glaim_quality_intervals_holding_total{{of}}[1h])) / "
+                "(sum by (model, source, position, gap_age) (increase(glaim_quality_intervals_total{{of}}[1h])) > 0)",
+                "{{model}}, {{source}}, {{position}}, gap {{gap_age}}",
             ),
             warn=0.75, low_is_bad=True,
         ),

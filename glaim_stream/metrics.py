@@ -53,13 +53,15 @@ score_intervals_holding = Counter(
 quality_cells = Counter(
     "glaim_quality_cells",
     "Filled cells whose true value is known: hidden readings, and late ones for what was published",
-    ["model", "source", "gap_age"],
+    ["model", "source", "position", "gap_age"],
 )
 quality_intervals = Counter(
-    "glaim_quality_intervals", "Of these cells, those with an interval", ["model", "source", "gap_age"]
+    "glaim_quality_intervals", "Of these cells, those with an interval", ["model", "source", "position", "gap_age"]
 )
 quality_intervals_holding = Counter(
-    "glaim_quality_intervals_holding", "Of these, those within their interval", ["model", "source", "gap_age"]
+    "glaim_quality_intervals_holding",
+    "Of these, those within their interval",
+    ["model", "source", "position", "gap_age"],
 )
 quality_scaled_error = Counter(
     "glaim_quality_scaled_error",

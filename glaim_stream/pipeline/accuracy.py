@@ -124,6 +124,7 @@ def hidden_cells(given: Asked) -> Cells:
         probes.group[probes.window],
         answers.sensor,
         age_of(probes.gap_age),
+        answers.place,
         np.where(np.isfinite(errors), errors, np.nan),
         given.upper - given.lower,
         (given.lower <= probes.truth) & (probes.truth <= given.upper),
@@ -131,27 +132,28 @@ def hidden_cells(given: Asked) -> Cells:
 
 
 def count_stretch(model: str, sensors: int, source: Source, stretch: Stretch) -> None:
-    """Add a stretch that is over to the counters by gap age."""
-    cells = stretch.cells
+    """Add a stretch that is over to the counters by position and gap age."""
+    cells, ages = stretch.cells, len(GAP_AGE_NAMES)
     drawn = np.isfinite(cells.width)
     for counter, chosen in (
         (metrics.quality_cells, np.ones(len(cells), np.bool_)),
         (metrics.quality_intervals, drawn),
         (metrics.quality_intervals_holding, drawn & cells.held),
     ):
-        counts = np.bincount(cells.age[chosen], minlength=len(GAP_AGE_NAMES)).tolist()
-        for name, count in zip(GAP_AGE_NAMES, counts, strict=True):
-            if count:
-                counter.labels(model, source.value, name).inc(count)
+        found = np.bincount((cells.place * ages + cells.age)[chosen], minlength=len(Place) * ages)
+        for number in np.flatnonzero(found).tolist():
+            place, age = divmod(number, ages)
+            position = Place(place).name.lower()
+            counter.labels(model, source.value, position, GAP_AGE_NAMES[age]).inc(int(found[number]))
     if source is not Source.HIDDEN:
         return
     compared = Comparison.of(cells, sensors)
-    ages = cells.age[compared.cell]
-    counts = np.bincount(ages, minlength=len(GAP_AGE_NAMES)).tolist()
+    compared_age = cells.age[compared.cell]
+    counts = np.bincount(compared_age, minlength=ages).tolist()
     for method, scaled in zip(METHODS, compared.scaled.T, strict=True):
         if not np.isfinite(scaled).any():
             continue
-        errors = np.bincount(ages, scaled, minlength=len(GAP_AGE_NAMES)).tolist()
+        errors = np.bincount(compared_age, scaled, minlength=ages).tolist()
         for name, count, error in zip(GAP_AGE_NAMES, counts, errors, strict=True):
             if count:
                 metrics.quality_compared.labels(model, method, name).inc(count)

@@ -43,6 +43,7 @@ class Cells:
     group: NDArray[np.int32]  # [n] codes
     sensor: Ints  # [n]
     age: Ints  # [n] class of the gap age, index into GAP_AGE_NAMES
+    place: Ints  # [n] Place in the window
     errors: Doubles  # [n, Column] absolute, in the sensor's unit; NaN where the method gave no value
     width: Doubles  # [n] of the interval, NaN without one
     held: NDArray[np.bool_]  # [n] the interval held the true value

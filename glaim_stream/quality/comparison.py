@@ -2,7 +2,8 @@
 
 Errors of sensors in different units are added as shares of the baseline's: an error is divided by the mean absolute
 error of interpolation and last value on the same cells of its sensor, of all groups. Compared are the cells for which
-every method gave a value, so that all are judged by the same questions.
+every method gave a value, so that all are judged by the same questions. Cells at whose step the whole group is silent
+are left out: of the probes they are more than of real holes, and no method knows more than the others there.
 
 Source: Hyndman and Koehler (2006), Another look at measures of forecast accuracy, scaled errors. Ours differs: the
 baseline's errors are those of the stretch itself.
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.quality.cells import Cells, Column
+from glaim_stream.windows.probes import Place
 
 Doubles = NDArray[np.float64]
 
@@ -43,7 +45,8 @@ class Comparison:
         errors = np.stack([model, form, baseline, published], axis=1)
         known = np.isfinite(errors)
         there = known.any(axis=0)
-        cell = np.flatnonzero((known | ~there).all(axis=1) & there[2])
+        alone = cells.place < Place.ROW_EDGE
+        cell = np.flatnonzero((known | ~there).all(axis=1) & there[2] & alone)
         sensor, errors = cells.sensor[cell], errors[cell]
         count = np.bincount(sensor, minlength=sensors)
         scale = np.bincount(sensor, errors[:, 2], minlength=sensors) / np.maximum(count, 1)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from glaim_stream.quality.cells import Cells, Column, age_of
 from glaim_stream.quality.stretches import Stretch, Stretches
 from glaim_stream.records import Rows
-from glaim_stream.vocabulary import FIRST_CORRECTION, Status
+from glaim_stream.vocabulary import FIRST_CORRECTION, PROVISIONAL, Status
 from glaim_stream.windows.history import STRETCH
+from glaim_stream.windows.probes import Place
 
 Ints = NDArray[np.int64]
 
@@ -32,6 +33,7 @@ class _Estimates:
     group: NDArray[np.int32]
     sensor: NDArray[np.int32]
     age: NDArray[np.int32]
+    first: NDArray[np.bool_]  # made when its step closed, without a reading after it
     value: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
@@ -57,6 +59,7 @@ class LateReadings:
         """
         self._window, self._step_ms, self._sensors, self._most = window, step_ms, sensors, most
         self._blocks: deque[_Estimates] = deque()
+        self._last: deque[int] = deque()  # newest step of each
         self._count = 0
         self._whole_from: int | None = None  # first step of which all estimates are remembered
         self._newest: int | None = None
@@ -67,16 +70,24 @@ class LateReadings:
         if len(rows) == 0:
             return
         step = rows.ts_ms // self._step_ms
+        if self._whole_from is None:  # a predecessor has published estimates of earlier steps
+            first = step[rows.revision == PROVISIONAL]
+            self._whole_from = int(first.min()) if len(first) else None
         newest = int(step.max())
-        if self._whole_from is None or self._newest is None:
-            self._whole_from = newest + 1  # of this step a predecessor may have published rows
         self._newest = newest if self._newest is None else max(newest, self._newest)
         filled = ~rows.observed & np.isfinite(rows.value)
         if filled.any():
             found = rows.where(filled)
             self._remember(
                 _Estimates(
-                    step[filled], found.group, found.sensor, found.gap_age, found.value, found.lower, found.upper
+                    step[filled],
+                    found.group,
+                    found.sensor,
+                    found.gap_age,
+                    found.revision == PROVISIONAL,
+                    found.value,
+                    found.lower,
+                    found.upper,
                 )
             )
         late = rows.observed & (rows.revision == FIRST_CORRECTION)
@@ -84,8 +95,8 @@ class LateReadings:
         if late.any():
             self._score(step[late], rows.group[late], rows.sensor[late], rows.value[late])
         oldest = self._newest - 2 * self._window  # of an open step a row may be published ahead of event time
-        while self._blocks and int(self._blocks[0].step.max()) < oldest:
-            self._count -= len(self._blocks.popleft())
+        while self._blocks and self._last[0] < oldest:
+            self._forget()
 
     def take_until(self, step: int) -> list[Stretch]:
         """Return the stretches for which no reading can come any more once `step` closes, and forget them."""
@@ -99,11 +110,15 @@ class LateReadings:
 
     def _remember(self, estimates: _Estimates) -> None:
         self._blocks.append(estimates)
+        self._last.append(int(estimates.step.max()))
         self._count += len(estimates)
         while self._count > self._most:
-            gone = self._blocks.popleft()
-            self._count -= len(gone)
-            self._whole_from = max(self._whole_from or 0, int(gone.step.max()) + 1)
+            self._whole_from = max(self._whole_from or 0, self._last[0] + 1)
+            self._forget()
+
+    def _forget(self) -> None:
+        self._last.popleft()
+        self._count -= len(self._blocks.popleft())
 
     def _score(
         self, step: Ints, group: NDArray[np.int32], sensor: NDArray[np.int32], truth: NDArray[np.float64]
@@ -133,6 +148,7 @@ class LateReadings:
                 known.group[at],
                 known.sensor[at].astype(np.int64),
                 age_of(known.age[at]),
+                np.where(known.first[at], Place.EDGE, Place.INTERIOR).astype(np.int64),
                 errors,
                 upper - lower,
                 (lower <= truth) & (truth <= upper),

@@ -1,4 +1,4 @@
-"""A stretch as records: one JSON document for each group, with figures by sensor, gap age and method.
+"""A stretch as records: one JSON document for each group, with figures by sensor, position, gap age and method.
 
 The key names group, source and slot, the stretch's number modulo `SLOTS`. So a topic that is compacted keeps at most
 `2 * SLOTS` records of a group, one for each of the newest stretches and sources.
@@ -21,6 +21,7 @@ from glaim_stream.quality.stretches import Stretch
 from glaim_stream.times import text_of_ms
 from glaim_stream.vocabulary import GAP_AGE_NAMES
 from glaim_stream.windows.history import STRETCH
+from glaim_stream.windows.probes import Place
 
 SLOTS = 30  # stretches of which a record is kept: 1,440 steps, a day of steps of a minute
 MOST_KEYS_A_GROUP = SLOTS * len(Source)
@@ -83,14 +84,15 @@ def records_of(stretch: Stretch, source: Source, head: Head) -> Iterator[Record]
 
 
 def _figures(cells: Cells, head: Head) -> dict[int, list[dict[str, Any]]]:
-    """By group code: the figures of each sensor and class of gap ages with a cell."""
-    ages, sensors = len(GAP_AGE_NAMES), len(head.sensor_ids)
+    """By group code: the figures of each sensor, place and class of gap ages with a cell."""
+    ages, sensors, places = len(GAP_AGE_NAMES), len(head.sensor_ids), len(Place)
     codes, group = np.unique(cells.group, return_inverse=True)
-    key, place = np.unique((group * sensors + cells.sensor) * ages + cells.age, return_inverse=True)
+    number = ((group * sensors + cells.sensor) * places + cells.place) * ages + cells.age
+    key, entry = np.unique(number, return_inverse=True)
 
     def summed(weights: Doubles, counted: NDArray[np.bool_]) -> tuple[list[int], list[float]]:
-        count = np.bincount(place[counted], minlength=len(key))
-        total = np.bincount(place[counted], weights[counted], minlength=len(key))
+        count = np.bincount(entry[counted], minlength=len(key))
+        total = np.bincount(entry[counted], weights[counted], minlength=len(key))
         return count.tolist(), total.tolist()
 
     methods = [summed(cells.errors[:, column], np.isfinite(cells.errors[:, column])) for column in Column]
@@ -98,8 +100,9 @@ def _figures(cells: Cells, head: Head) -> dict[int, list[dict[str, Any]]]:
     intervals, widths = summed(cells.width, drawn)
     _, held = summed(cells.held.astype(np.float64), drawn)
     out: dict[int, list[dict[str, Any]]] = {}
-    for at, number in enumerate(key.tolist()):
-        rest, age = divmod(number, ages)
+    for at, of_key in enumerate(key.tolist()):
+        rest, age = divmod(of_key, ages)
+        rest, place = divmod(rest, places)
         of_group, sensor = divmod(rest, sensors)
         by_method = {
             name: {"count": count[at], "mae": _number(total[at] / count[at])}
@@ -109,6 +112,7 @@ def _figures(cells: Cells, head: Head) -> dict[int, list[dict[str, Any]]]:
         drawn_here = intervals[at]
         figures = {
             "sensor": head.sensor_ids[sensor],
+            "position": Place(place).name.lower(),
             "gap_age": GAP_AGE_NAMES[age],
             "methods": by_method,
             "intervals": drawn_here,

@@ -26,13 +26,21 @@ class Stretches:
         self._open: dict[int, list[Cells]] = {}
 
     def add(self, cells: Cells) -> None:
-        """Add cells to their stretches."""
+        """Add cells, in the order of their steps, to their stretches."""
+        if len(cells) == 0:
+            return
+        first, last = int(cells.step[0]) // STRETCH, int(cells.step[-1]) // STRETCH
+        if first == last:
+            self._open.setdefault(first, []).append(cells)
+            return
         index = cells.step // STRETCH
         for each in np.unique(index).tolist():
             self._open.setdefault(each, []).append(cells.where(index == each))
 
     def take_until(self, step: int) -> list[Stretch]:
         """Return the stretches that are over before `step`, and forget them."""
+        if not self._open:
+            return []
         over = sorted(index for index in self._open if (index + 1) * STRETCH <= step)
         return [Stretch(index, joined(self._open.pop(index))) for index in over]
 

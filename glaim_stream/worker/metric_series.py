@@ -93,9 +93,11 @@ def _create_quality_series(model: str) -> None:
         for method in COMPARED:
             metrics.quality_compared.labels(model, method, age)
             metrics.quality_scaled_error.labels(model, method, age)
-        for source in Source:
+        for source, place in product(Source, Place):
+            if source is Source.LATE and place >= Place.ROW_EDGE:
+                continue
             for counter in (metrics.quality_cells, metrics.quality_intervals, metrics.quality_intervals_holding):
-                counter.labels(model, source.value, age)
+                counter.labels(model, source.value, place.name.lower(), age)
 
 
 def _program_version() -> str:

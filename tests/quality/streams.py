@@ -44,15 +44,15 @@ class Drifting(Neighbours):
 class Partition:
     """Windows and scores of one partition, fed batch by batch."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, now_ms: int = NOW_MS) -> None:
+        self.pipeline, self.now_ms = pipeline, now_ms
         self.windows, self.scores = pipeline.windows(), pipeline.scores()
         self.rows: list[Rows] = []
         self.records: list[Record] = []
 
     async def feed(self, topic: list[Input], batch: int = 31) -> Partition:
         for start in range(0, len(topic), batch):
-            applied = self.pipeline.apply(self.windows, topic[start : start + batch], now_ms=NOW_MS)
+            applied = self.pipeline.apply(self.windows, topic[start : start + batch], now_ms=self.now_ms)
             answers = await self.pipeline.query(applied.closed, applied.probes, (), self.scores)
             self.rows += [rows for _, rows in self.pipeline.settle(self.scores, answers)]
             if self.scores.quality is not None:
@@ -65,7 +65,7 @@ class Partition:
         other.windows.rebuilding = True
         probes = []
         for start in range(0, len(topic), 17):
-            probes += self.pipeline.apply(other.windows, topic[start : start + 17], now_ms=NOW_MS).probes
+            probes += self.pipeline.apply(other.windows, topic[start : start + 17], now_ms=self.now_ms).probes
         other.windows.rebuilding = False
         newest = newest_steps(probes, self.pipeline.error_steps)
         self.pipeline.settle(other.scores, await self.pipeline.query([], newest), again=True)

@@ -67,7 +67,7 @@ async def test_late_readings_judge_the_newest_value_that_was_published() -> None
         assert code is not None
         key = (code, moment_ms(document["from"]) // (1000 * STRETCH))
         published = [each["methods"]["published"] for each in document["sensors"]]
-        assert sum(each["count"] for each in published) == len(errors[key]) > 5
+        assert sum(each["count"] for each in published) == len(errors[key]) > 3
         total = sum(each["count"] * each["mae"] for each in published)
         assert total == pytest.approx(sum(errors[key]), rel=1e-7)
         covered = sum(each["intervals"] * each["coverage"] for each in document["sensors"])
