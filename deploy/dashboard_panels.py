@@ -155,6 +155,45 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             warn=0.75, low_is_bad=True,
         ),
         panel(
+            "Scaled error by method and gap age",
+            "Over an hour; errors are shares of the baseline's on the sensor: less is better. GLAIM_QUALITY_TOPIC.",
+            "none",
+            (
+                "sum by (model, method, gap_age) (increase(glaim_quality_scaled_error_total{{of}}[1h])) / "
+                "(sum by (model, method, gap_age) (increase(glaim_quality_compared_total{{of}}[1h])) > 0)",
+                "{{model}}, {{method}}, gap {{gap_age}}",
+            ),
+            warn=1,
+        ),
+        panel(
+            "Interval coverage by gap age",
+            "Share of true values inside their interval over an hour: hidden ones by position, and late ones.",
+            "percentunit",
+            (
+                "sum by (model, source, position, gap_age) "
+                "(increase(glaim_quality_intervals_holding_total{{of}}[1h])) / "
+                "(sum by (model, source, position, gap_age) (increase(glaim_quality_intervals_total{{of}}[1h])) > 0)",
+                "{{model}}, {{source}}, {{position}}, gap {{gap_age}}",
+            ),
+            warn=0.75, low_is_bad=True,
+        ),
+        panel(
+            "Regret",
+            "Share of the error that the best single method in hindsight would have saved over an hour; below 0 the "
+            "published values beat each of them. With GLAIM_QUALITY_TOPIC.",
+            "percentunit",
+            (
+                "1 - min by (model) ("
+                'sum by (model, method) (increase(glaim_quality_scaled_error_total{method!="published", {of}}[1h])) / '
+                '(sum by (model, method) (increase(glaim_quality_compared_total{method!="published", {of}}[1h])) > 0)'
+                ") / ("
+                'sum by (model) (increase(glaim_quality_scaled_error_total{method="published", {of}}[1h])) / '
+                '(sum by (model) (increase(glaim_quality_compared_total{method="published", {of}}[1h])) > 0))',
+                "{{model}}",
+            ),
+            warn=0.1,
+        ),
+        panel(
             "Filled rows by gap age", "Gap age is the number of steps since the sensor's last reading.", "cps",
             ("sum by (gap_age) (rate(glaim_filled_rows_total{{of}}[$__rate_interval]))", "{{gap_age}}"), stacked=True,
         ),

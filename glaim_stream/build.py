@@ -56,6 +56,7 @@ def create_pipeline(
     catalogue: Catalogue | None = None,
     *,
     upgrades: bool = True,
+    quality: bool = False,
     on_failure: OnFailure = lambda rung, model: None,
     on_state: OnState = lambda rung, model, state: None,
 ) -> tuple[Pipeline, Ladder]:
@@ -64,6 +65,7 @@ def create_pipeline(
     Args:
         settings: of the worker.
         catalogue: the settings' one, where it has been read already.
+        quality: sum up live accuracy, where the settings name a topic for it.
         upgrades: let the model fill again what a lower rung has filled, where a model is used at all.
         on_failure: called for every batch that a rung could not answer.
         on_state: called whenever the breaker of a rung for a model changes its state.
@@ -91,6 +93,7 @@ def create_pipeline(
         clock_kept=settings.delivery == "exactly_once",
         plausibility=settings.plausibility,
         adaptive_intervals=settings.adaptive_intervals,
+        quality=quality and settings.quality,
         budget=settings.budget,
     ), ladder
 

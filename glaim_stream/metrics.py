@@ -46,6 +46,30 @@ score_intervals = Counter("glaim_score_intervals", "Hidden observations with an 
 score_intervals_holding = Counter(
     "glaim_score_intervals_holding", "Hidden observations within their interval", ["model", "position"]
 )
+# Of stretches that are over (glaim_stream.quality); errors are shares of the baseline's, so that sensors can be added.
+quality_cells = Counter(
+    "glaim_quality_cells",
+    "Filled cells whose true value is known: hidden readings, and late ones for what was published",
+    ["model", "source", "position", "gap_age"],
+)
+quality_intervals = Counter(
+    "glaim_quality_intervals", "Of these cells, those with an interval", ["model", "source", "position", "gap_age"]
+)
+quality_intervals_holding = Counter(
+    "glaim_quality_intervals_holding",
+    "Of these, those within their interval",
+    ["model", "source", "position", "gap_age"],
+)
+quality_scaled_error = Counter(
+    "glaim_quality_scaled_error",
+    "Sum of errors on hidden readings that every method answered, as shares of the baseline's mean error on the sensor",
+    ["model", "method", "gap_age"],
+)
+quality_compared = Counter(
+    "glaim_quality_compared",
+    "Hidden readings on which the methods are compared: every one of them gave a value",
+    ["model", "method", "gap_age"],
+)
 imputer_failures = Counter(
     "glaim_imputer_failures", "Batches of a model that an imputer failed to impute", ["imputer", "model"]
 )

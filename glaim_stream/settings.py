@@ -46,6 +46,12 @@ class Settings(BaseSettings):
         min_length=1,
         description="topic for groups that go dark or send again; default: output topic with the suffix -outages",
     )
+    quality_topic: str = Field(
+        default="",
+        description="compacted topic for the live accuracy of each group, such as imputation-quality; one for each "
+        "output topic. Empty: none is published. With one, a rebuild reads half a window more, and the worker's user "
+        "needs rights on one topic more. It needs triton or local as imputer, and score_share above 0",
+    )
     consumer_group: str = Field(default="glaim-stream", description="Kafka's consumer group")
     instance_id: str | None = Field(
         default=None,
@@ -473,6 +479,11 @@ class Settings(BaseSettings):
         return self.scored and self.model_gain > 0
 
     @property
+    def quality(self) -> bool:
+        """Whether live accuracy is published: it is measured on probes."""
+        return self.scored and bool(self.quality_topic)
+
+    @property
     def dlq_topic(self) -> str:
         """Name of the dead-letter topic."""
         return self.dead_letter_topic or self.input_topic + DEAD_LETTER_SUFFIX
@@ -480,7 +491,14 @@ class Settings(BaseSettings):
     @property
     def topics(self) -> tuple[str, ...]:
         """All topics that a worker reads or writes, the input first."""
-        return (self.input_topic, self.output_topic, self.dlq_topic, self.late_topic, self.outage_topic)
+        topics = (self.input_topic, self.output_topic, self.dlq_topic, self.late_topic, self.outage_topic)
+        return (*topics, self.quality_topic) if self.quality else topics
+
+    @property
+    def numbered_topics(self) -> tuple[str, ...]:
+        """The topics whose messages go to the partition number of their input."""
+        numbered = (self.output_topic, self.outage_topic)
+        return (*numbered, self.quality_topic) if self.quality else numbered
 
 
 def is_loopback(host: str) -> bool:

@@ -25,6 +25,7 @@ FEW_VALUES = {
     "gap_age",
     "use",
     "file",
+    "source",
 }
 
 

@@ -113,6 +113,7 @@ def running_stage(
             kafka=kafka.bootstrap_servers,
             input_topic=prefix + "sensor-readings",
             output_topic=prefix + "imputed-readings",
+            quality_topic=prefix + "imputation-quality",
             consumer_group=prefix + "glaim-stream",
             catalogue=scenario.catalogue_path,
             model_repository=model_repository,

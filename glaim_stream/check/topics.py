@@ -69,14 +69,16 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
         return
     is_input = name == settings.input_topic
     yield from _access(subject, facts, "READ" if is_input else "WRITE")
+    if name == settings.quality_topic:  # a worker deletes what an earlier one has left there
+        yield from _access(subject, facts, "READ")
     if facts.leaderless:
         yield failed(
             subject,
             expected="a leader for every partition",
             found=f"none for {facts.leaderless} of {facts.partitions}",
         )
-    # Rows and outages go to the partition number that their reading came from.
-    if name in (settings.output_topic, settings.outage_topic) and source.usable:
+    # Messages on these topics go to the partition number that their reading came from.
+    if name in settings.numbered_topics and source.usable:
         yield from _partitions(subject, facts, source, settings.input_topic)
     if not facts.config:
         yield warning(
@@ -166,7 +168,14 @@ def _input(subject: str, config: Mapping[str, str], span_ms: int) -> Iterator[Fi
 
 def _output(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts) -> Iterator[Finding]:
     subject, config = f"topic {name}", facts.config or {}
-    if config.get("cleanup.policy", "delete") == "compact" and name != settings.outage_topic:
+    policy = config.get("cleanup.policy", "delete")
+    if name == settings.quality_topic and "compact" not in policy:
+        yield warning(
+            subject,
+            expected="cleanup.policy compact, which keeps the newest record of each key",
+            found=f"{policy}: the topic grows until its retention, and then loses the newest records too",
+        )
+    if policy == "compact" and name not in (settings.outage_topic, settings.quality_topic):
         yield failed(
             subject, expected="cleanup.policy delete", found="compact: it rejects messages without a key, such as rows"
         )

@@ -59,6 +59,13 @@ OutageTopic = Annotated[
         "[env: GLAIM_OUTAGE_TOPIC, else the output topic with -outages]"
     ),
 ]
+QualityTopic = Annotated[
+    str | None,
+    typer.Option(
+        help="Compacted topic of the live accuracy of each group, such as imputation-quality. "
+        "[env: GLAIM_QUALITY_TOPIC, else none is published]"
+    ),
+]
 Catalogue = Annotated[
     Path | None, typer.Option(help="The models and their groups. [env: GLAIM_CATALOGUE, else groups.yaml]")
 ]
@@ -103,6 +110,7 @@ class StreamFlags(SettingsFlags):
     dead_letter_topic: DeadLetterTopic = None
     late_topic: LateTopic = None
     outage_topic: OutageTopic = None
+    quality_topic: QualityTopic = None
     consumer_group: ConsumerGroup = None
 
 

@@ -89,6 +89,20 @@ READ:
       outage = json.loads(message.value)
 """
 
+_QUALITY = """
+QUALITY: topic GLAIM_QUALITY_TOPIC, compacted, JSON, key: [group, source, slot]; a message without a value deletes it
+  {"group": "pump-7", "model": "plant-pump", "source": "hidden", "from": "2026-11-21T04:48:00Z",
+   "to": "2026-11-21T05:36:00Z", "steps": 48,
+   "regret": {"count": 61, "scaled_mae": {"model": 0.41, "gaussian": 0.4, "baseline": 1.0, "published": 0.39},
+              "best": "gaussian", "share": -0.025},
+   "sensors": [{"sensor": "flow", "position": "edge", "gap_age": "2-4", "intervals": 9, "coverage": 0.89, "width": 6.2,
+                "methods": {"published": {"count": 9, "mae": 1.7}, ...}}, ...]}
+position: edge, interior, row_edge, row_interior (the whole group was silent).
+source: hidden (readings that were hidden from the methods) or late (readings that came after their cell was filled).
+A record covers the steps [from, to); a newer message with the same from replaces it, another from is another stretch.
+Over stretches, mae is added with its count as the weight, coverage and width with intervals.
+"""
+
 
 def _document() -> dict[str, Any]:
     """What a program needs of the formats."""
@@ -147,3 +161,4 @@ def schema(
     result_console().print(table)
     print(_READ, end="")
     print(_OUTAGES, end="")
+    print(_QUALITY, end="")

@@ -62,7 +62,7 @@ class Outgoing:
 
 
 def outgoing(output: Output, settings: Settings, *, once_from: int | None = None) -> Iterator[Outgoing]:
-    """Yield the messages of an output. Rows and outages go to the partition of the input's number.
+    """Yield the messages of an output. Rows, outages and quality go to the partition of the input's number.
 
     Args:
         output: of a batch.
@@ -85,6 +85,9 @@ def outgoing(output: Output, settings: Settings, *, once_from: int | None = None
     for each in output.announcements:
         headers = [("content-type", DOCUMENT_TYPE), *source]
         yield Outgoing(settings.outage_topic, each.key, each.value, output.partition, headers)
+    for record in output.quality:
+        headers = [("content-type", DOCUMENT_TYPE), *source]
+        yield Outgoing(settings.quality_topic, record.key, record.value, output.partition, headers)
 
 
 def _letter(letter: DeadLetter, settings: Settings) -> Outgoing:

@@ -21,31 +21,38 @@ log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_MS = 1000  # kafka-python's pauses double up to 30 s, and a fenced broker may be back for a moment only
 _BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; the supervisor of the worker starts it again
+_SEGMENT_MS = 3_600_000
 _FENCED_TIMEOUT_S = 30.0  # brokers are fenced 9 s after their last heartbeat, and until they catch up after a start
 
 
 def ensure_topics(settings: Settings) -> dict[str, int]:
     """Create the topics of a worker where they are absent; returns the number of partitions of each.
 
-    Rows and outages go to the partition number that their readings came from, so their topics get partitions where
-    they have fewer than the input.
+    Rows, outages and live accuracy go to the partition number that their readings came from, so their topics get
+    partitions where they have fewer than the input.
 
     Raises:
         SettingsError: the broker cannot be reached, has too few brokers for the replicas of a topic, refuses to create
-            a topic, or adds no partitions to the topic of the output or of the outages.
+            a topic, or adds no partitions to the topic of the output, of the outages or of the live accuracy.
     """
     with connected_admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
         for topic in settings.topics:
             if _partitions(admin, topic) is None:
-                # The broker's time and not the producer's: it limits how far ahead a reading may be stamped.
-                configs = {"message.timestamp.type": "LogAppendTime"} if topic == settings.input_topic else {}
-                _create(admin, topic, partitions, settings.replication_factor, configs)
+                _create(admin, topic, partitions, settings.replication_factor, _configs(settings, topic))
         counts = {topic: _partitions(admin, topic) or partitions for topic in settings.topics}
-        for topic in (settings.output_topic, settings.outage_topic):
+        for topic in settings.numbered_topics:
             if counts[topic] < counts[settings.input_topic]:
                 counts[topic] = _extend(admin, topic, counts, settings.input_topic)
     return counts
+
+
+def _configs(settings: Settings, topic: str) -> dict[str, str]:
+    if topic == settings.input_topic:  # the broker's time and not the producer's limits how far ahead a reading may be
+        return {"message.timestamp.type": "LogAppendTime"}
+    if topic == settings.quality_topic:  # what is in the newest segment is not compacted
+        return {"cleanup.policy": "compact", "segment.ms": str(_SEGMENT_MS)}
+    return {}
 
 
 def ensure_topic(settings: Settings, topic: str, partitions: int) -> int:

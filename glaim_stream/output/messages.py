@@ -8,6 +8,7 @@ from typing import Protocol
 
 from glaim_stream.decode.dead_letters import DeadLetter
 from glaim_stream.output.announcements import Announcement
+from glaim_stream.quality.records import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,15 @@ class Output:
     letters: Sequence[DeadLetter] = ()  # rejected readings, and those that are too late
     announcements: Sequence[Announcement] = ()  # outages
     due_rows: int = 0  # rows with a reading that the messages must hold, counted as the readings came
+    quality: Sequence[Record] = ()  # live accuracy
 
 
 class Publisher(Protocol):
     """A publisher of output to its topics."""
 
     async def publish(self, output: Output) -> None:
-        """Publish rows, outages and dead letters; return when the broker has acknowledged all of them.
+        """Publish rows, outages, live accuracy and dead letters; return when the broker has acknowledged all of them.
 
-        Rows and outages of one input partition are published in order.
+        Rows, outages and live accuracy of one input partition are published in order.
         """
         ...

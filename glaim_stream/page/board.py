@@ -67,6 +67,7 @@ class Viewer:
     group: str | None
     names: int = -1
     rows: int = -1
+    elsewhere: int = -1
     overview: int = -1
     model: tuple[int, int, int] | None = None
     said: str = ""
@@ -74,14 +75,17 @@ class Viewer:
     @property
     def position(self) -> str:
         """What it has been sent, for the time when it comes back."""
-        return f"{self.board.nonce}.{self.names}.{self.rows}"
+        return f"{self.board.nonce}.{self.names}.{self.rows}.{self.elsewhere}"
 
     def resume(self, position: str | None) -> None:
         """Continue where an earlier stream of the same page ended; anything unknown is a fresh start."""
-        nonce, _, rest = (position or "").partition(".")
-        names, _, rows = rest.partition(".")
-        if nonce == self.board.nonce and names.isdecimal() and rows.isdecimal():
-            self.names, self.rows = int(names), int(rows)
+        nonce, *numbers = (position or "").split(".")
+        if (
+            nonce == self.board.nonce
+            and len(numbers) == 3
+            and all(each.removeprefix("-").isdecimal() for each in numbers)
+        ):
+            self.names, self.rows, self.elsewhere = (max(-1, int(each)) for each in numbers)
 
     def take(self) -> list[Event]:
         """The difference between what it has been sent and the newest state."""
@@ -101,6 +105,8 @@ class Board:
         self._states_due = 0.0
         self._names: tuple[int, list[str]] = (0, [])
         self._names_event = b""
+        self._elsewhere: tuple[int, tuple[int, int] | None, bytes] = (0, None, b"")  # version, made of, event
+        self._elsewhere_due = 0.0
         self._states: dict[str, Any] = {}
         self._overview = b""
         self._first: tuple[int, int] | None = None  # partition and model that are shown where no group is chosen
@@ -142,6 +148,9 @@ class Board:
             if viewer.names != version and self._names_event:
                 events.append(("names", self._names_event))
                 viewer.names = version
+            if viewer.elsewhere != self._elsewhere[0] and self._elsewhere[2]:
+                events.append(("elsewhere", self._elsewhere[2]))
+                viewer.elsewhere = self._elsewhere[0]
             if viewer.overview != self._tick:
                 events.append(("overview", self._overview))
                 viewer.overview = self._tick
@@ -162,12 +171,12 @@ class Board:
             return None if watch is None else watch.rows
 
     def _rows_for(self, viewer: Viewer, watch: _Watch | None) -> list[Event]:
-        why = self._gone.get(viewer.group or "", "")
+        why = self._gone.get(viewer.group or "", "")  # an event
         if watch is None:
             if not why or viewer.said == why:
                 return []
             viewer.said = why
-            return [("gone", _json({"group": viewer.group, "why": why}))]
+            return [("gone", why.encode())]
         viewer.said = ""
         head = {"group": viewer.group} if viewer.rows >= 0 else {**watch.head, "full": True}
         lines = watch.rows.since(viewer.rows)
@@ -207,6 +216,7 @@ class Board:
                 parts, took_s = self.sources.in_loop(self._timed_states())
                 self._states_due = now_s + max(TICK_S / 2, took_s / _LOOP_SHARE)
                 self._take_states(parts)
+            self._look_elsewhere(now_s)
             self._watch(now_s)
             self._make_models(now_s)
         except LoopBusy as busy:
@@ -263,11 +273,12 @@ class Board:
         for group in sorted(wanted):
             watch = self._watched.get(group)
             if watch is None and len(self._watched) >= MOST_WATCHED:
-                gone[group] = f"other viewers look at {MOST_WATCHED} groups, which is as many as are shown at a time"
+                why = f"other viewers look at {MOST_WATCHED} groups, which is as many as are shown at a time"
+                gone[group] = json.dumps({"group": group, "why": why})
                 continue
             found = self.sources.in_loop(self._begin(group, watch))
             if found is None:
-                gone[group] = "this worker has no such group now"
+                gone[group] = self._absent(group)
                 self._watched.pop(group, None)
                 continue
             found.seen_s = now_s
@@ -278,6 +289,31 @@ class Board:
             for group in [name for name, each in self._watched.items() if each.seen_s < now_s - _KEPT_S]:
                 del self._watched[group]
         self._read_rows()
+
+    def _absent(self, group: str) -> str:
+        """The event for a group that this worker does not have."""
+        other = None if self.sources.elsewhere is None else self.sources.elsewhere.of(group)
+        if other is None or other.partition in self._states.get("partitions", ()):
+            return json.dumps({"group": group, "why": "this worker has no such group now"})
+        why = f"another worker has this group, in partition {other.partition}: its live window is on that one's page"
+        return f'{json.dumps({"group": group, "why": why})[:-1]}, "record": {other.detail}}}'
+
+    def _look_elsewhere(self, now_s: float) -> None:
+        """Make the list of other workers' groups, every few seconds at most."""
+        elsewhere = self.sources.elsewhere
+        made_of = None if elsewhere is None else (elsewhere.version, self._names[0])
+        if elsewhere is None or made_of == self._elsewhere[1] or now_s < self._elsewhere_due:
+            return
+        self._elsewhere_due = now_s + MODEL_EVERY_S
+        own = set(self._names[1])
+        groups = [
+            [name, other.partition, None if other.coverage is None else round(other.coverage, 3)]
+            for name, other in elsewhere.outside(set(self._states.get("partitions", ())))
+            if name not in own
+        ]
+        version = self._elsewhere[0] + 1
+        with self._news:
+            self._elsewhere = (version, made_of, _json({"version": version, "groups": groups}))
 
     async def _begin(self, group: str, watch: _Watch | None) -> _Watch | None:
         """Find a group in the windows, and begin with the readings that they hold. Runs in the event loop."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from glaim_stream.connections.secret_files import secret_file
 from glaim_stream.imputers.closed_form import ClosedFormImputer
+from glaim_stream.kafka.quality import follow_quality
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
+from glaim_stream.page.elsewhere import Elsewhere
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.server import PageServer
 from glaim_stream.page.sources import Sources
@@ -30,6 +33,7 @@ class Page:
         self._host, self._port = settings.page_host, settings.page_port or 0
         self._access = Access(_token(settings), settings.page_names.split(","))
         self.recent = RecentMessages()
+        self._settings = settings
         self._sources: Sources | None = None
 
     def show(
@@ -40,7 +44,8 @@ class Page:
         forms: ClosedFormImputer | None,
     ) -> None:
         """Set what it shows; see Sources."""
-        self._sources = Sources(pipeline, engines, self.recent, health, forms)
+        elsewhere = Elsewhere() if self._settings.quality else None
+        self._sources = Sources(pipeline, engines, self.recent, health, forms, elsewhere=elsewhere)
 
     def runs_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the event loop, once it runs."""
@@ -57,6 +62,8 @@ class Page:
         board = Board(self._sources)
         server = PageServer(board, self._access, self._host, self._port)
         board.start()
+        if self._sources.elsewhere is not None:
+            self._sources.elsewhere.start(partial(follow_quality, self._settings))
         server.start()
         return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{server.port}/"
 

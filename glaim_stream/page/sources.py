@@ -16,6 +16,7 @@ import numpy as np
 from glaim_stream.blend.scores import Expert
 from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.page.elsewhere import Elsewhere
 from glaim_stream.page.overview import ROWS_AT_A_TIME, GroupStates, group_states
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.pipeline.engine import PartitionEngine
@@ -38,6 +39,7 @@ class Sources:
     engines: by partition; called in the event loop.
     health: the document of `/health`; called from any thread.
     forms: the imputer of the closed forms, None where there is none.
+    elsewhere: groups of other workers, None where live accuracy is not published.
     """
 
     pipeline: Pipeline
@@ -46,6 +48,7 @@ class Sources:
     health: Callable[[], dict[str, Any]] = dict
     forms: ClosedFormImputer | None = None
     loop: asyncio.AbstractEventLoop | None = field(default=None, repr=False)
+    elsewhere: Elsewhere | None = field(default=None, repr=False)
 
     def in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the event loop and wait for it; never call this from the loop itself.

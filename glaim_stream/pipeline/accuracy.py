@@ -1,8 +1,9 @@
-"""Live accuracy: errors on the probes, as counters whose rates PromQL divides."""
+"""Live accuracy: errors on the probes, as counters whose rates PromQL divides, and as cells of the quality records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,32 +12,64 @@ from glaim_stream import metrics
 from glaim_stream.blend.scores import Answers, Expert
 from glaim_stream.output.repair import bands, intervals, reaching
 from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.quality.cells import Cells, Column, Source, age_of
+from glaim_stream.quality.comparison import METHODS, Comparison
+from glaim_stream.quality.stretches import Stretch
+from glaim_stream.vocabulary import GAP_AGE_NAMES
 from glaim_stream.windows.probes import Place, Probes
 
+Doubles = NDArray[np.float64]
 
-def count_accuracy(
-    model: str,
-    sensor_ids: Sequence[str],
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """q probe cells: what the experts answered, and what would have been published."""
+
+    probes: Probes
+    answers: Answers
+    blended: Doubles  # [q]
+    lower: Doubles  # [q] of the interval, NaN without one
+    upper: Doubles  # [q]
+
+
+def asked(
     table: SensorTable,
     probes: Probes,
     answers: Answers,
-    blended: NDArray[np.float64],
-    deviation: NDArray[np.float64] | None = None,
-    half_widths: NDArray[np.float64] | None = None,
-) -> None:
+    blended: Doubles,
+    deviation: Doubles | None = None,
+    half_widths: Doubles | None = None,
+) -> Asked:
+    """Draw the intervals that would have been published for probe cells [q].
+
+    Args:
+        table: of the sensors, with the intervals of the version that answered.
+        probes: known values that were hidden.
+        answers: of the experts.
+        blended: [q] the values that would have been published.
+        deviation: [q] of the closed form where its band would have been published, NaN elsewhere; None: nowhere.
+        half_widths: [q, 2] of the intervals that would have been published; NaN, or None for all: as the contract or
+            the deviation has them.
+    """
+    lower, upper = intervals(blended, answers.sensor, probes.gap_age, probes.lag == 0, table)
+    if deviation is not None:
+        at = np.flatnonzero(np.isfinite(deviation))
+        lower[at], upper[at] = bands(blended[at], deviation[at], answers.sensor[at], table)
+    if half_widths is not None:
+        at = np.flatnonzero(np.isfinite(half_widths).all(axis=1))
+        lower[at], upper[at] = reaching(blended[at], half_widths[at], answers.sensor[at], table)
+    return Asked(probes, answers, blended, lower, upper)
+
+
+def count_accuracy(model: str, sensor_ids: Sequence[str], given: Asked) -> None:
     """Add the errors on probes that the model answered, and count the intervals that hold the true value.
 
     Args:
         model: its name.
         sensor_ids: of its sensors, by row.
-        table: of its sensors.
-        probes: known values that were hidden.
-        answers: of the experts.
-        blended: [probe] the values that would have been published.
-        deviation: [probe] of the closed form where its band would have been published, NaN elsewhere; None: nowhere.
-        half_widths: [probe, 2] of the intervals that would have been published; NaN, or None for all: as the contract
-            or the deviation has them.
+        given: the probes.
     """
+    answers, blended = given.answers, given.blended
     experts = list(Expert)[: answers.values.shape[1]]
     answered = np.isfinite(answers.values[:, Expert.MODEL])
     if Expert.GAUSSIAN in experts:
@@ -48,7 +81,7 @@ def count_accuracy(
     known = np.flatnonzero(answered)
     if len(known) == 0:
         return
-    truth = probes.truth[known]
+    truth = given.probes.truth[known]
     shape = (len(sensor_ids), len(Place))
     key = answers.sensor[known] * len(Place) + answers.place[known]
     counts = np.bincount(key, minlength=shape[0] * shape[1])
@@ -61,18 +94,7 @@ def count_accuracy(
             metrics.score_error.labels(model, sensor, method, position).inc(error)
     for (sensor, position), count in zip(labels, counts[probed].tolist(), strict=True):
         metrics.score_questions.labels(model, sensor, position).inc(count)
-    lower, upper = intervals(
-        blended[known], answers.sensor[known], probes.gap_age[known], probes.lag[known] == 0, table
-    )
-    if deviation is not None:
-        of_form = np.flatnonzero(np.isfinite(deviation[known]))
-        lower[of_form], upper[of_form] = bands(
-            blended[known][of_form], deviation[known][of_form], answers.sensor[known][of_form], table
-        )
-    if half_widths is not None:
-        adapted = np.flatnonzero(np.isfinite(half_widths[known]).all(axis=1))
-        cell = known[adapted]
-        lower[adapted], upper[adapted] = reaching(blended[cell], half_widths[cell], answers.sensor[cell], table)
+    lower, upper = given.lower[known], given.upper[known]
     drawn = np.isfinite(lower)
     for place in Place:
         here = drawn & (answers.place[known] == place)
@@ -81,3 +103,58 @@ def count_accuracy(
             metrics.score_intervals.labels(model, position).inc(int(here.sum()))
             holding = here & (lower <= truth) & (truth <= upper)
             metrics.score_intervals_holding.labels(model, position).inc(int(holding.sum()))
+
+
+def hidden_cells(given: Asked) -> Cells:
+    """The probes as cells of the quality records; those that nothing was found for are left out."""
+    probes, answers = given.probes, given.answers
+    errors = np.full((len(answers), len(Column)), np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        by_expert = np.abs(answers.values - probes.truth[:, None])
+        errors[:, Column.PUBLISHED] = np.abs(given.blended - probes.truth)
+    errors[:, Column.MODEL] = by_expert[:, Expert.MODEL]
+    if by_expert.shape[1] > Expert.GAUSSIAN:
+        errors[:, Column.GAUSSIAN] = by_expert[:, Expert.GAUSSIAN]
+    inside = answers.place % 2 == Place.INTERIOR
+    errors[inside, Column.INTERPOLATION] = by_expert[inside, Expert.BASELINE]
+    errors[~inside, Column.LAST_VALUE] = by_expert[~inside, Expert.BASELINE]
+    known = np.isfinite(errors[:, Column.PUBLISHED])
+    return Cells(
+        answers.step,
+        probes.group[probes.window],
+        answers.sensor,
+        age_of(probes.gap_age),
+        answers.place,
+        np.where(np.isfinite(errors), errors, np.nan),
+        given.upper - given.lower,
+        (given.lower <= probes.truth) & (probes.truth <= given.upper),
+    ).where(known)
+
+
+def count_stretch(model: str, sensors: int, source: Source, stretch: Stretch) -> None:
+    """Add a stretch that is over to the counters by position and gap age."""
+    cells, ages = stretch.cells, len(GAP_AGE_NAMES)
+    drawn = np.isfinite(cells.width)
+    for counter, chosen in (
+        (metrics.quality_cells, np.ones(len(cells), np.bool_)),
+        (metrics.quality_intervals, drawn),
+        (metrics.quality_intervals_holding, drawn & cells.held),
+    ):
+        found = np.bincount((cells.place * ages + cells.age)[chosen], minlength=len(Place) * ages)
+        for number in np.flatnonzero(found).tolist():
+            place, age = divmod(number, ages)
+            position = Place(place).name.lower()
+            counter.labels(model, source.value, position, GAP_AGE_NAMES[age]).inc(int(found[number]))
+    if source is not Source.HIDDEN:
+        return
+    compared = Comparison.of(cells, sensors)
+    compared_age = cells.age[compared.cell]
+    counts = np.bincount(compared_age, minlength=ages).tolist()
+    for method, scaled in zip(METHODS, compared.scaled.T, strict=True):
+        if not np.isfinite(scaled).any():
+            continue
+        errors = np.bincount(compared_age, scaled, minlength=ages).tolist()
+        for name, count, error in zip(GAP_AGE_NAMES, counts, errors, strict=True):
+            if count:
+                metrics.quality_compared.labels(model, method, name).inc(count)
+                metrics.quality_scaled_error.labels(model, method, name).inc(error)

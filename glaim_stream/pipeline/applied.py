@@ -35,8 +35,9 @@ class Applied:
     until: int = 0  # number of the batch's records that are applied completely; the last slice of a batch has all
 
     def group_codes(self) -> list[NDArray[np.int32]]:
-        """Codes of the groups of its rows and outages."""
-        return [each.group for each in self.closed] + [np.array([each.group for each in self.outages], np.int32)]
+        """Codes of the groups of its rows, probes and outages."""
+        codes = [each.group for each in self.closed] + [each.group for each in self.probes]
+        return [*codes, np.array([each.group for each in self.outages], np.int32)]
 
 
 def joined_applied(parts: Sequence[Applied]) -> Applied:

@@ -18,20 +18,23 @@ from functools import partial
 from typing import TypeVar
 
 from glaim_stream import metrics
-from glaim_stream.blend.scores import Scores
 from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject, dead_letters
 from glaim_stream.output.messages import Origin, Output
 from glaim_stream.pipeline.applied import Applied, joined_applied
 from glaim_stream.pipeline.batch_counts import count_applied, count_rejects
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
 from glaim_stream.pipeline.isolation import Isolation
+from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Answer, Pipeline
 from glaim_stream.pipeline.restore import Restore
+from glaim_stream.quality.records import Record
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.partition import FeedResult, PartitionWindows
 from glaim_stream.windows.probes import Probes
 
 log = logging.getLogger(__name__)
+
+_RECORDS_AT_A_TIME = 200  # some 20 ms
 
 T = TypeVar("T")
 Query = asyncio.Task[list[Answer]]
@@ -57,7 +60,7 @@ class Pending:
     applied: Applied
     query: Query
     relearning: Query | None
-    scores: Scores
+    scores: PartitionScores
     origin: Origin
     repeats: bool = False
 
@@ -106,9 +109,10 @@ class PartitionEngine:
         self._scores = pipeline.scores()
         self._origin = Origin(-1, 0)
         self._queries: set[Query] = set()
+        self._asked_again: Applied | None = None  # holds the codes of restored probes until they are settled
 
     @property
-    def scores(self) -> Scores:
+    def scores(self) -> PartitionScores:
         """Of the windows at hand."""
         return self._scores
 
@@ -211,9 +215,23 @@ class PartitionEngine:
             metrics.outages.labels(outage.kind).inc()
         letters = dead_letters(records, rejects, topic=self._topic, partition=self._partition)
         announcements = self._or_nothing(len(records), partial(self._pipeline.announcements, outages))
-        due_rows = pending.applied.due_rows
-        output = Output(self._partition, pending.origin, messages, letters, announcements, due_rows)
+        quality = await self._quality_records(pending.scores)
+        output = Output(
+            self._partition, pending.origin, messages, letters, announcements, pending.applied.due_rows, quality
+        )
         return Finished(output, rejects)
+
+    async def _quality_records(self, scores: PartitionScores) -> list[Record]:
+        """The records of the stretches that are over; with many groups, other partitions run in between."""
+        records: list[Record] = []
+        try:
+            for record in () if scores.quality is None else scores.quality.take():
+                records.append(record)
+                if len(records) % _RECORDS_AT_A_TIME == 0:
+                    await asyncio.sleep(0)
+        except Exception as error:  # the rows do without them
+            self._fault(0, error)
+        return records
 
     async def learn(self, pending: Pending) -> None:
         """Take in the errors of a batch whose output is not wanted."""
@@ -231,6 +249,7 @@ class PartitionEngine:
         self.windows, self.restoring = None, True
         restored = await self._restore.before(records)
         self.restoring = False
+        self._asked_again = self._pipeline.codes.hold(Applied([], [], probes=restored.probes))
         return restored.windows, restored.probes
 
     async def _apply_isolated(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, list[Probes], Applied]:
@@ -265,6 +284,7 @@ class PartitionEngine:
     async def _relearn(self, pending: Pending) -> None:
         if pending.relearning is not None:
             await self._settle_errors(pending.relearning, pending)
+            self._asked_again = None
 
     async def _settle_errors(self, query: Query, pending: Pending) -> None:
         try:

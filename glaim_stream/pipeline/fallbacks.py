@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
-from glaim_stream.blend.scores import Scores
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.output.messages import Message
+from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Answer, Pipeline
 from glaim_stream.records import Rows
 from glaim_stream.vocabulary import Method, Status
@@ -23,7 +23,7 @@ async def messages_with_fallbacks(
     pipeline: Pipeline,
     closed: Sequence[Closed],
     answers: Awaitable[list[Answer]],
-    scores: Scores,
+    scores: PartitionScores,
     on_fault: Callable[[Exception], None],
 ) -> list[Message] | None:
     """Make the messages of closed steps; None when every way to make them failed.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from glaim_stream import metrics
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.reach import Scored
-from glaim_stream.blend.scores import Answers, ModelScores, Reaching, Scores
+from glaim_stream.blend.scores import Answers, ModelScores, Reaching
 from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
@@ -31,7 +31,7 @@ from glaim_stream.output.announcements import Announcement, announce
 from glaim_stream.output.messages import Message
 from glaim_stream.output.repair import publishable, repair
 from glaim_stream.output.sensor_tables import SensorTables
-from glaim_stream.pipeline.accuracy import count_accuracy
+from glaim_stream.pipeline.accuracy import asked, count_accuracy, count_stretch, hidden_cells
 from glaim_stream.pipeline.answers import (
     HoleAnswers,
     blended,
@@ -42,9 +42,11 @@ from glaim_stream.pipeline.answers import (
 )
 from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unapplied
 from glaim_stream.pipeline.held_codes import HeldCodes
+from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.resting import windows_to_call, with_form
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.pipeline.widths import NO_WIDTHS, HalfWidths, half_widths
+from glaim_stream.quality.partition import PartitionQuality
 from glaim_stream.records import Rows, encode
 from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import Closed, concatenate
@@ -94,6 +96,7 @@ class Pipeline:
         clock_kept: bool = False,
         plausibility: bool = False,
         adaptive_intervals: bool = False,
+        quality: bool = False,
         budget: Budget = DEFAULT,
     ) -> None:
         """Build the pipeline.
@@ -116,6 +119,8 @@ class Pipeline:
                 (glaim_stream.windows.plausibility).
             adaptive_intervals: make the intervals wider or narrower by the recent errors on the probes
                 (glaim_stream.blend.reach), and give interpolated values one; not used where `score_share` is 0.
+            quality: sum up the errors on the probes and on late readings as records (glaim_stream.quality); not used
+                where `score_share` is 0.
             budget: limits of decoding.
 
         Raises:
@@ -135,6 +140,7 @@ class Pipeline:
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index, budget)
         self._adaptive = adaptive_intervals
+        self._quality = quality and self.scored
         self._budget = budget
         self.codes = HeldCodes(self.index)
         self._tables = SensorTables(catalogue, contracts)
@@ -148,6 +154,7 @@ class Pipeline:
                 score_share=self._score_share,
                 score_least=self._score_least,
                 judged=self._model_gain > 0,
+                quality=self._quality,
                 group_names=self.index.names,
                 clock_kept=self._clock_kept,
                 plausible=self._plausibility,
@@ -157,15 +164,16 @@ class Pipeline:
             )
         )
 
-    def scores(self) -> Scores:
+    def scores(self) -> PartitionScores:
         """Create the scores of a partition without any error yet."""
         sensors = [len(model.sensors) for model in self.catalogue.models]
-        return self.codes.hold(Scores(sensors, gain=self._model_gain))
+        quality = PartitionQuality(self.catalogue.models, self.index.names) if self._quality else None
+        return self.codes.hold(PartitionScores(sensors, gain=self._model_gain, quality=quality))
 
     @property
     def error_steps(self) -> int:
         """Number of steps whose probes make the scores of a rebuilt partition."""
-        return error_steps(scored=self.scored, judged=self._model_gain > 0)
+        return error_steps(scored=self.scored, judged=self._model_gain > 0, quality=self._quality)
 
     def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
         """Decode records of one partition and apply them to its windows, all at once."""
@@ -208,7 +216,7 @@ class Pipeline:
             for outage in outages
         ]
 
-    def upgrades(self, windows: PartitionWindows, scores: Scores) -> list[Closed]:
+    def upgrades(self, windows: PartitionWindows, scores: PartitionScores) -> list[Closed]:
         """Return the finals of a lower rung that the model should fill again now."""
         return [self.codes.hold(each) for each in windows.due_upgrades(scores.upgrades)] if self._upgrades else []
 
@@ -217,7 +225,7 @@ class Pipeline:
         closed: Sequence[Closed],
         probes: Sequence[Probes] = (),
         upgrades: Sequence[Closed] = (),
-        scores: Scores | None = None,
+        scores: PartitionScores | None = None,
     ) -> list[Answer]:
         """Query the imputer for holes, probes and upgrades; any number of queries may be pending.
 
@@ -238,7 +246,9 @@ class Pipeline:
         metrics.impute_seconds.observe(time.perf_counter() - start_s)
         return list(answers)
 
-    def settle(self, scores: Scores, answers: Sequence[Answer], *, again: bool = False) -> list[tuple[int, Rows]]:
+    def settle(
+        self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False
+    ) -> list[tuple[int, Rows]]:
         """Turn answers into rows: for each, the model's index and its rows.
 
         The calls for a partition must follow the order of its input, because the errors of one step decide how the
@@ -253,6 +263,9 @@ class Pipeline:
             self._settle_upgrade(scores, each) if each.upgrade else self._settle(scores, each, again=again)
             for each in answers
         ]
+        if scores.quality is not None:
+            for each in answers:
+                self._note_stretches(scores.quality, each, again=again)
         return [each for each in filled if each is not None]
 
     async def fill(self, closed: Sequence[Closed]) -> list[tuple[int, Rows]]:
@@ -283,7 +296,7 @@ class Pipeline:
         model_index: int,
         closed: Sequence[Closed],
         probes: Sequence[Probes],
-        scores: Scores | None = None,
+        scores: PartitionScores | None = None,
         *,
         upgrade: bool = False,
     ) -> Answer:
@@ -355,7 +368,7 @@ class Pipeline:
     async def _impute_some(self, windows: Windows) -> Imputed | None:
         return await self.imputer.impute(windows) if len(windows) else None
 
-    def _settle(self, scores: Scores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
+    def _settle(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
         model = self.catalogue.models[answer.model_index]
         table = self._tables[answer.model_index]
         table_of = partial(self._tables.for_version, answer.model_index)
@@ -378,23 +391,28 @@ class Pipeline:
             probe_half = None
             if self._adaptive:
                 half, probe_half = self._adapted(of_model, answer, holes, hole_weight, questions, probe_weight, truth)
-            if probes is not None and probe_imputed is not None and not again:
+            if probes is not None and probe_imputed is not None and not (again and scores.quality is None):
                 mixed = publishable(blend(questions.values, probe_weight), questions.sensor, table)
                 version = next(iter(probe_imputed.versions_of(Method.MODEL)), "")
                 deviation = None
                 if answer.probe_form is not None:
                     at = probe_imputed.values.shape[2] - 1 - probes.lag
                     deviation = form_deviation(answer.probe_form, questions, probe_weight, probes.window, at)
-                count_accuracy(
-                    model.name, model.sensor_ids, table_of(version), probes, questions, mixed, deviation, probe_half
-                )
+                given = asked(table_of(version), probes, questions, mixed, deviation, probe_half)
+                if not again:
+                    count_accuracy(model.name, model.sensor_ids, given)
+                if scores.quality is not None:
+                    scores.quality.models[answer.model_index].add_probes(hidden_cells(given))
         if self._upgrades:
             _note_for_upgrades(scores.upgrades[answer.model_index], answer)
         if answer.closed is None:
             return None
-        return answer.model_index, repair(answer.closed, imputed, table, self._versions, table_of, answer.limits, half)
+        rows = repair(answer.closed, imputed, table, self._versions, table_of, answer.limits, half)
+        if scores.quality is not None:
+            scores.quality.models[answer.model_index].add_rows(rows)
+        return answer.model_index, rows
 
-    def _settle_upgrade(self, scores: Scores, answer: Answer) -> tuple[int, Rows] | None:
+    def _settle_upgrade(self, scores: PartitionScores, answer: Answer) -> tuple[int, Rows] | None:
         closed, imputed = answer.closed, answer.imputed
         assert closed is not None
         assert imputed is not None
@@ -416,7 +434,24 @@ class Pipeline:
         rows = repair(closed, imputed, table, self._versions, table_of, answer.limits, half)
         better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null
         metrics.upgraded_rows.inc(int(better.sum()))
-        return (answer.model_index, rows.where(better)) if better.any() else None
+        if not better.any():
+            return None
+        rows = rows.where(better)
+        if scores.quality is not None:
+            scores.quality.models[answer.model_index].add_rows(rows)
+        return answer.model_index, rows
+
+    def _note_stretches(self, quality: PartitionQuality, answer: Answer, *, again: bool) -> None:
+        """Take the stretches that the newest probe shows to be over; those of an earlier settling were published."""
+        if answer.probes is None:
+            return
+        over = quality.models[answer.model_index].take_until(int(answer.probes.step[-1]))
+        if again:
+            return
+        model = self.catalogue.models[answer.model_index]
+        for source, stretch in over:
+            count_stretch(model.name, len(model.sensors), source, stretch)
+        quality.note_over(answer.model_index, over)
 
     def _adapted(
         self,

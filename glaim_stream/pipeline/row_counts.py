@@ -6,10 +6,8 @@ import numpy as np
 
 from glaim_stream import metrics
 from glaim_stream.records import Rows
-from glaim_stream.vocabulary import Method, Status
+from glaim_stream.vocabulary import GAP_AGE_NAMES, GAP_AGES, Method, Status
 
-GAP_AGES = (1, 4, 16, 48)  # steps; upper end of each class of glaim_filled_rows_total
-GAP_AGE_NAMES = ("1", "2-4", "5-16", "17-48", "over 48")
 WITHHELD = {
     "gap": (Status.BAD_NO_COMMUNICATION, Status.BAD_NO_DATA, Status.BAD_SENSOR_FAILURE),
     "interval": (Status.BAD_AGGREGATE_INVALID_INPUTS,),

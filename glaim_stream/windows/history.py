@@ -8,19 +8,23 @@ HORIZON = 96  # steps; older errors of an expert have no effect at all, not even
 # With a required gain of the model (blend.worth), weights depend on which of the last 96 steps' probes count, and that
 # on the errors of the block of 100 steps before each. The oldest of those lies 96 + 99 + 100 steps back.
 JUDGED_HORIZON = 300
+# Live accuracy is summed over stretches of this many steps (glaim_stream.quality). A worker that rebuilds within one
+# scores its probes from its first step on again, each with the errors that decided its value.
+STRETCH = 48
 
 
-def error_steps(*, scored: bool, judged: bool = False) -> int:
-    """Number of steps whose errors the rows of a step depend on.
+def error_steps(*, scored: bool, judged: bool = False, quality: bool = False) -> int:
+    """Number of steps whose errors the rows of a step, and the live accuracy of its stretch, depend on.
 
     Args:
         scored: whether probes are made and the experts weighted by their errors.
         judged: whether the model rests where it gains too little.
+        quality: whether live accuracy is published.
     """
-    return 0 if not scored else JUDGED_HORIZON if judged else HORIZON
+    return 0 if not scored else (JUDGED_HORIZON if judged else HORIZON) + (STRETCH if quality else 0)
 
 
-def history_steps(window: int, *, scored: bool, judged: bool = False) -> int:
+def history_steps(window: int, *, scored: bool, judged: bool = False, quality: bool = False) -> int:
     """Number of steps that the rows of a closing step depend on, itself included.
 
     These are the steps of its window and, where experts are scored, the `error_steps` before that: the oldest of those
@@ -30,18 +34,19 @@ def history_steps(window: int, *, scored: bool, judged: bool = False) -> int:
         window: steps of the model's window.
         scored: whether probes are made and the experts weighted by their errors.
         judged: whether the model rests where it gains too little.
+        quality: whether live accuracy is published.
     """
-    return window + error_steps(scored=scored, judged=judged)
+    return window + error_steps(scored=scored, judged=judged, quality=quality)
 
 
-def history_ms(catalogue: Catalogue, *, scored: bool, judged: bool = False) -> int:
+def history_ms(catalogue: Catalogue, *, scored: bool, judged: bool = False, quality: bool = False) -> int:
     """Milliseconds before the newest event time that the rows of any model depend on, by the records' own time.
 
     The watermark lies `lateness_ms` behind the newest event time and anywhere inside its step, hence one more step. A
     reading may be stamped ahead of its record by what the catalogue allows, so records that much older count too.
     """
     return max(
-        (history_steps(model.window, scored=scored, judged=judged) + 1) * model.step_ms
+        (history_steps(model.window, scored=scored, judged=judged, quality=quality) + 1) * model.step_ms
         + model.lateness_ms
         + catalogue.max_ahead_ms(model)
         for model in catalogue.models

@@ -66,7 +66,9 @@ class ModelWindows:
             model.window,
             self._ahead,
             mean=model.bucket == "mean",
-            offsets_back=0 if sampling is None else error_steps(scored=True, judged=sampling.judged),
+            offsets_back=0
+            if sampling is None
+            else error_steps(scored=True, judged=sampling.judged, quality=sampling.quality),
         )
         judged = np.array([sensor.plausibility for sensor in model.sensors])
         self.rules = Rules(

@@ -58,6 +58,7 @@ class PartitionWindows:
         score_share: float = 0.0,
         score_least: int = FEWEST_WINDOWS,
         judged: bool = False,
+        quality: bool = False,
         group_names: Sequence[str] = (),
         clock_kept: bool = False,
         plausible: bool = False,
@@ -72,6 +73,7 @@ class PartitionWindows:
             score_share: share of the groups that are probed at each step (glaim_stream.windows.probes); 0: none.
             score_least: probe windows per step if the share gives fewer.
             judged: whether the model rests where it gains too little (glaim_stream.blend.worth).
+            quality: whether live accuracy is published (glaim_stream.quality).
             group_names: by group code; may grow. Needed for probes only.
             clock_kept: whether commits record `clock_closes`, so that a rebuild repeats them.
             plausible: whether readings are judged (glaim_stream.windows.plausibility).
@@ -85,9 +87,12 @@ class PartitionWindows:
         self._lateness_ms = np.array([model.lateness_ms for model in catalogue.models], np.int64)
         self._max_ahead_ms = np.array([catalogue.max_ahead_ms(model) for model in catalogue.models], np.int64)
         self.stamps = Stamps(
-            bound_ms(int(self._max_ahead_ms.max()), history_ms(catalogue, scored=score_share > 0, judged=judged))
+            bound_ms(
+                int(self._max_ahead_ms.max()),
+                history_ms(catalogue, scored=score_share > 0, judged=judged, quality=quality),
+            )
         )  # judges the records' times before they are fed
-        sampling = Sampling(score_share, score_least, group_names, judged) if score_share > 0 else None
+        sampling = Sampling(score_share, score_least, group_names, judged, quality) if score_share > 0 else None
         self._models = [
             ModelWindows(
                 model,

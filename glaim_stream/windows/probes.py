@@ -59,6 +59,7 @@ class Probes:
     lag: Ints  # [q] steps before the window's newest one
     gap_age: Ints  # [q] steps since the sensor's last visible observation
     truth: NDArray[np.float64]  # [q] the hidden value
+    group: NDArray[np.int32]  # [w] group codes
 
     def __len__(self) -> int:
         return len(self.values)
@@ -98,6 +99,7 @@ class Sampling:
     fewest: int  # probe windows per step if the share gives fewer; at most MOST_WINDOWS
     group_names: Sequence[str]  # by group code; may grow
     judged: bool = False  # see history.error_steps
+    quality: bool = False  # likewise
 
 
 class Prober:
@@ -155,6 +157,7 @@ class Prober:
             lag,
             gap_age,
             values[window, sensor, rules.window - 1 - lag],
+            np.array([rings.groups[row] for row in chosen[used].tolist()], np.int32),
         )
 
     def _row_keys(self) -> Hashes:

@@ -18,9 +18,11 @@ from glaim_stream.catalogue import Catalogue
 from glaim_stream.errors import ContractError, ImputerError
 from glaim_stream.kafka.left_open import end_open_transactions
 from glaim_stream.kafka.publish import KafkaPublisher
+from glaim_stream.kafka.quality import quality_records
 from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.page.page import Page
+from glaim_stream.quality.kept import KeptKeys
 from glaim_stream.settings import Settings
 from glaim_stream.worker.batches import Batch, BatchSchema
 from glaim_stream.worker.expiry import show_expiry
@@ -35,6 +37,7 @@ from glaim_stream.worker.lost_offsets import LostOffsets
 from glaim_stream.worker.metric_series import create_series
 from glaim_stream.worker.outlet import AtLeastOnce, ExactlyOnce, Outlet
 from glaim_stream.worker.partition import PartitionWorker
+from glaim_stream.worker.quality_keys import QualityKeys
 from glaim_stream.worker.rebuild import KafkaRebuilder
 from glaim_stream.worker.transport import Consumer
 from glaim_stream.worker.unpublished import Work
@@ -71,10 +74,12 @@ def create_app(
     """
     health = health or Health()
     read_every_record(settings.max_unpacked_bytes)
-    pipeline, ladder = create_pipeline(settings, catalogue, on_failure=count_failure, on_state=count_state)
+    pipeline, ladder = create_pipeline(
+        settings, catalogue, quality=True, on_failure=count_failure, on_state=count_state
+    )
     unsure = [rung.name for rung in ladder.rungs[:-1]]  # the last one needs nothing but the window
     unsure += [pipeline.form_expert.name] if pipeline.form_expert else []
-    create_series(pipeline.catalogue, pipeline.contracts, unsure, scored=pipeline.scored)
+    create_series(pipeline.catalogue, pipeline.contracts, unsure, scored=pipeline.scored, quality=settings.quality)
     show_expiry(settings)
     app = WorkerApp(
         settings.consumer_group,
@@ -124,8 +129,19 @@ def create_app(
                 on_crash=crash,
                 confirm=partial(confirm, tp, recently=True),
                 on_published=None if page is None else page.recent.add,
+                quality=quality_keys(batch.partition) if settings.quality else None,
             )
         return workers[tp]
+
+    def quality_keys(partition: int) -> QualityKeys:
+        models = pipeline.catalogue.models
+
+        def model_of(group: str) -> str | None:
+            index = pipeline.catalogue.model_of(group)
+            return None if index is None else models[index].name
+
+        steps = {model.name: model.step_ms for model in models}
+        return QualityKeys(partial(KeptKeys, steps, model_of), partial(quality_records, settings, partition))
 
     def outlet_of(tp: TP) -> Outlet:
         if not exactly_once:

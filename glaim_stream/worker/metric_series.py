@@ -15,15 +15,22 @@ from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.imputers.breaker import State
 from glaim_stream.models.contract import Contract
-from glaim_stream.pipeline.row_counts import GAP_AGE_NAMES, WITHHELD
-from glaim_stream.vocabulary import Method
+from glaim_stream.pipeline.row_counts import WITHHELD
+from glaim_stream.quality.cells import Source
+from glaim_stream.vocabulary import GAP_AGE_NAMES, Method
 from glaim_stream.windows.probes import Place
 
 SCORED_METHODS = ("model", "baseline", "blend")
+COMPARED = ("model", "baseline", "published")
 
 
 def create_series(
-    catalogue: Catalogue, contracts: Mapping[str, Contract], rungs: Iterable[str], *, scored: bool
+    catalogue: Catalogue,
+    contracts: Mapping[str, Contract],
+    rungs: Iterable[str],
+    *,
+    scored: bool,
+    quality: bool = False,
 ) -> None:
     """Start every series of one worker at 0.
 
@@ -32,6 +39,7 @@ def create_series(
         contracts: contracts by model name; `glaim_model_info` shows their versions.
         rungs: names of the ladder's imputers that may be unavailable.
         scored: whether probe windows are imputed, which measures live accuracy.
+        quality: whether live accuracy is published as records too.
     """
     metrics.build_info.labels(_program_version()).set(1)
     for cause in DeadLetterCause:
@@ -67,6 +75,8 @@ def create_series(
                 metrics.contract_reads.labels(model.name, outcome)
             for outcome in ("absent", "refused"):
                 metrics.unusable_contracts.labels(model.name, outcome)
+        if quality:
+            _create_quality_series(model.name)
         for place in Place if scored else ():
             _create_score_series(model.name, model.sensor_ids, place.name.lower())
 
@@ -78,6 +88,18 @@ def _create_score_series(model: str, sensors: Iterable[str], position: str) -> N
             metrics.score_error.labels(model, sensor, method, position)
     metrics.score_intervals.labels(model, position)
     metrics.score_intervals_holding.labels(model, position)
+
+
+def _create_quality_series(model: str) -> None:
+    for age in GAP_AGE_NAMES:
+        for method in COMPARED:
+            metrics.quality_compared.labels(model, method, age)
+            metrics.quality_scaled_error.labels(model, method, age)
+        for source, place in product(Source, Place):
+            if source is Source.LATE and place >= Place.ROW_EDGE:
+                continue
+            for counter in (metrics.quality_cells, metrics.quality_intervals, metrics.quality_intervals_holding):
+                counter.labels(model, source.value, place.name.lower(), age)
 
 
 def _program_version() -> str:

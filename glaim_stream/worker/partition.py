@@ -27,6 +27,7 @@ from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.dark_groups import DarkGroups
 from glaim_stream.worker.due_rows import DueRows
 from glaim_stream.worker.outlet import Outlet
+from glaim_stream.worker.quality_keys import QualityKeys
 from glaim_stream.worker.restore import Rebuilder, TopicRestore
 from glaim_stream.worker.timeliness import Timeliness
 from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue, Work
@@ -67,6 +68,7 @@ class PartitionWorker:
         confirm: Callable[[], Awaitable[bool | None]] = _always,
         now_ms: Callable[[], int] = steady_ms,
         on_published: Callable[[Sequence[Output]], None] | None = None,
+        quality: QualityKeys | None = None,
     ) -> None:
         """Start the tasks.
 
@@ -83,8 +85,9 @@ class PartitionWorker:
                 clock closes no step without it.
             now_ms: wall time without its jumps, epoch milliseconds.
             on_published: called with outputs that the broker has acknowledged; it must only take note of them.
+            quality: deletes old records of live accuracy; None where none are published.
         """
-        self._on_published = on_published
+        self._on_published, self._quality = on_published, quality
         self._topic, self._partition = topic, partition
         self._pipeline, self._outlet, self._confirm = pipeline, outlet, confirm
         self._now_ms = now_ms
@@ -138,6 +141,8 @@ class PartitionWorker:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         await self._engine.close()
+        if self._quality is not None:
+            await self._quality.close()
         await self._outlet.close()
 
     def _report_crash(self, task: asyncio.Task[None]) -> None:
@@ -171,6 +176,8 @@ class PartitionWorker:
         metrics.ownership_losses.inc()
         await self._engine.close()
         self._drop_windows()
+        if self._quality is not None:
+            await self._quality.restart()
         self._begun = False
         pauses = pauses_s()
         while True:
@@ -316,7 +323,7 @@ class PartitionWorker:
         self._due.finished()
         self._dark.update(pending.applied.outages, self._now_ms())
         self._count_groups()
-        return output
+        return output if self._quality is None else self._quality.complete(output)
 
     def _count_groups(self) -> None:
         label = str(self._partition)

@@ -152,3 +152,30 @@ def test_a_single_replica_is_a_choice_and_no_finding() -> None:
 def test_defaults_that_a_broker_does_not_name_are_those_of_kafka() -> None:
     bare = replace(GOOD, replicas=1, config={name: GOOD_CONFIG[name] for name in GOOD_CONFIG if "insync" not in name})
     assert findings(late=bare) == []
+
+
+QUALITY = Settings(quality_topic="quality")
+
+
+def quality_findings(facts: TopicFacts) -> list[tuple[Outcome, str]]:
+    of_topics = dict.fromkeys(QUALITY.topics, GOOD) | {"quality": facts}
+    found = topic_findings(QUALITY, of_topics, SPAN_MS)
+    return [(finding.outcome, str(finding)) for finding in found if finding.outcome is not Outcome.OK]
+
+
+def test_the_topic_of_live_accuracy_is_compacted_and_read_as_well_as_written() -> None:
+    compacted = configured(cleanup_policy="compact")
+    assert quality_findings(compacted) == []
+    ((outcome, sentence),) = quality_findings(GOOD)
+    assert (outcome, "expected cleanup.policy compact" in sentence) == (Outcome.WARNING, True)
+    for operation in ("READ", "WRITE"):
+        ((outcome, sentence),) = quality_findings(replace(compacted, operations=frozenset({operation})))
+        missing = "WRITE" if operation == "READ" else "READ"
+        assert (outcome, f"to have {missing}" in sentence) == (Outcome.FAILED, True)
+    ((outcome, sentence),) = quality_findings(replace(compacted, partitions=1))
+    assert (outcome, "the 4 partitions" in sentence) == (Outcome.FAILED, True)
+
+
+def test_without_probes_there_is_no_topic_of_live_accuracy() -> None:
+    for more in ({"imputer": "interpolation"}, {"score_share": 0.0}):
+        assert "quality" not in Settings(quality_topic="quality", **more).topics  # type: ignore[arg-type]

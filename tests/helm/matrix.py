@@ -41,6 +41,7 @@ SECURED: Values = {
         "deadLetterTopic": "unusable",
         "lateTopic": "belated",
         "outageTopic": "dark",
+        "qualityTopic": "imputation-quality",
         "maxMessageBytes": 10_000_000,
         "tls": {"enabled": True, "existingSecret": "kafka-ca", "caKey": "root.pem"},
         "sasl": {"enabled": True, "existingSecret": "kafka-login"},

@@ -171,6 +171,7 @@ def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]
             triton=triton.grpc_url,
             triton_deadline_s=1,
             breaker_rest_s=0.5,
+            quality_topic=prefix + "quality",
             instance_id="worker-0",  # a static member gets its partitions back at once after a restart
             metrics_port=choose_port(),
             metrics_host=LOOPBACK,

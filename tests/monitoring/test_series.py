@@ -12,9 +12,9 @@ from deploy.cache import CHECKOUT
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.models.contract import read_contract
-from glaim_stream.pipeline.row_counts import GAP_AGE_NAMES, count_rows
+from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.records import Method, Rows
-from glaim_stream.vocabulary import Status
+from glaim_stream.vocabulary import GAP_AGE_NAMES, Status
 from glaim_stream.worker.metric_series import create_series
 
 

@@ -253,15 +253,16 @@ def test_a_position_of_another_page_is_a_fresh_start() -> None:
         None,
         "",
         "x",
-        "x.1.2",
+        "x.1.2.3",
         f"{board.nonce}",
-        f"{board.nonce}.a.b",
-        f"{board.nonce}.-1.2",
+        f"{board.nonce}.a.b.c",
         f"{board.nonce}.1",
+        f"{board.nonce}.3.17",
+        f"{board.nonce}.3.17.x",
     ):
         viewer = Viewer(board, None)
         viewer.resume(position)
         assert (viewer.names, viewer.rows) == (-1, -1), position
     viewer = Viewer(board, None)
-    viewer.resume(f"{board.nonce}.3.17")
-    assert (viewer.names, viewer.rows) == (3, 17)
+    viewer.resume(f"{board.nonce}.3.17.-1")
+    assert (viewer.names, viewer.rows, viewer.elsewhere) == (3, 17, -1)

@@ -19,7 +19,8 @@ from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import OffsetLedger
 from glaim_stream.pipeline.isolation import Isolation
-from glaim_stream.pipeline.pipeline import Answer, Pipeline, Scores
+from glaim_stream.pipeline.partition_scores import PartitionScores
+from glaim_stream.pipeline.pipeline import Answer, Pipeline
 from glaim_stream.records import Rows, read_rows
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.outlet import AtLeastOnce
@@ -44,7 +45,7 @@ class Misrepairing(Pipeline):
 
     times = 1
 
-    def settle(self, scores: Scores, answers: Sequence[Answer]) -> list[tuple[int, Rows]]:
+    def settle(self, scores: PartitionScores, answers: Sequence[Answer]) -> list[tuple[int, Rows]]:
         if answers and self.times:
             self.times -= 1
             raise ValueError("a bug in repair")

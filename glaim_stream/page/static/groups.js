@@ -1,7 +1,8 @@
 // All groups at a glance: a map with one cell a group, and tiles of which only the visible ones exist.
 
-const STATES = ["whole", "holes", "dark", "new"];
-const WORDS = { whole: "whole", holes: "with holes", dark: "dark", new: "new" };
+const STATES = ["whole", "holes", "dark", "new", "elsewhere"];
+const ELSEWHERE = 4; // the groups of other workers, of which the quality topic tells
+const WORDS = { whole: "whole", holes: "with holes", dark: "dark", new: "new", elsewhere: "at other workers" };
 const TILE = { width: 132, height: 40, gap: 6 };
 const MAP_FROM = 40; // groups
 const UNKNOWN = 2 ** 32 - 1;
@@ -9,7 +10,9 @@ const UNKNOWN = 2 ** 32 - 1;
 export class Groups {
   constructor(onChoose) {
     this.onChoose = onChoose;
-    this.names = [];
+    this.own = []; // names of this worker's groups
+    this.others = []; // name, partition and coverage of the groups of other workers
+    this.names = []; // of both, the own ones first
     this.order = []; // places in `names`, sorted by name
     this.shown = []; // of these, the ones that pass search and state
     this.state = this.missing = this.behind = null;
@@ -46,9 +49,21 @@ export class Groups {
   }
 
   setNames(event) {
-    this.names = event.names;
+    this.own = event.names;
     this.version = event.version;
     this.state = null;
+    this.join();
+  }
+
+  setElsewhere(event) {
+    this.others = event.groups;
+    this.join();
+    if (this.last) this.setStates(this.last);
+  }
+
+  join() {
+    this.names = [...this.own, ...this.others.map(each => each[0])];
+    if (this.state && this.state.length !== this.names.length) this.state = null;
     const compare = new Intl.Collator("en", { numeric: true }).compare;
     this.order = [...this.names.keys()].sort((one, other) => compare(this.names[one], this.names[other]));
     this.filter();
@@ -56,10 +71,12 @@ export class Groups {
 
   setStates(event) {
     if (event.version !== this.version) return;
-    this.state = bytes(event.state);
+    this.last = event;
+    this.state = new Uint8Array(this.names.length).fill(ELSEWHERE);
+    this.state.set(bytes(event.state));
     this.missing = bytes(event.missing);
     this.behind = new Uint32Array(bytes(event.behind_s).buffer);
-    const counts = [0, 0, 0, 0];
+    const counts = STATES.map(() => 0);
     for (const each of this.state) counts[each]++;
     STATES.forEach((name, code) => {
       this.chips[code].count.textContent = counts[code].toLocaleString("en");
@@ -165,6 +182,10 @@ export class Groups {
 
   about(code, place) {
     if (!this.state || code === 3) return "no step closed yet";
+    if (code === ELSEWHERE) {
+      const held = this.others[place - this.own.length][2];
+      return held === null ? "at another worker" : `elsewhere, ${Math.round(100 * held)} % in band`;
+    }
     const behind = this.behind[place];
     if (code === 2) return behind === UNKNOWN ? "dark" : `dark for ${duration(behind)}`;
     return code === 0 ? "whole" : `${this.missing[place]} % missing`;

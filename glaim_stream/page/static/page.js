@@ -29,7 +29,8 @@ new ResizeObserver(() => charts.forEach(chart => chart.draw())).observe($("chart
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => requestAnimationFrame(() => charts.forEach(chart => chart.draw())));
 
 function take(name, event) {
-  if (name === "names") {
+  if (name === "elsewhere") groups.setElsewhere(event);
+  else if (name === "names") {
     groups.setNames(event);
     if (group === null && event.names.length) choose(wanted() ?? groups.names[groups.order[0]], { keep: true });
   } else if (name === "overview") showOverview(event);
@@ -38,7 +39,7 @@ function take(name, event) {
     model.set(event);
   }
   else if (name === "group") showGroup(event);
-  else if (name === "gone" && event.group === group) $("group-note").textContent = event.why;
+  else if (name === "gone" && event.group === group) showGone(event);
 }
 
 function wanted() {
@@ -59,6 +60,7 @@ function choose(name, { keep = false } = {}) {
   $("group-about").textContent = "";
   $("group-note").textContent = "waiting for its rows";
   shown = null;
+  $("other").hidden = true;
   connection.watch(name);
 }
 
@@ -88,7 +90,7 @@ function showOverview(event) {
   list("figures", lines);
   const all = figures.partitions_of_topic, own = event.partitions || [];
   $("where").textContent = all > own.length && own.length
-    ? `This worker has ${own.length} of ${all} partitions (${own.join(", ")}). Groups of the others are with other workers.` : "";
+    ? `This worker has ${own.length} of ${all} partitions (${own.join(", ")}). Groups of the others are with other workers${groups.others.length ? ", which publish their accuracy: their live windows are on those workers' pages" : ""}.` : "";
   showOutages(event.outages);
 }
 
@@ -125,6 +127,35 @@ function showGroup(event) {
   const fills = shown.cells.some(cells => [...cells.values()].some(filled));
   $("group-note").textContent = fills ? "" : "No value of this window has been filled since the page began to watch; holes are drawn as they are filled.";
   for (const chart of charts) chart.draw();
+}
+
+/** A group that this worker does not have: its newest accuracy, where the quality topic has told of it. */
+function showGone(event) {
+  $("group-note").textContent = event.why;
+  const record = event.record;
+  $("other").hidden = !record;
+  if (!record) return;
+  shown = null;
+  charts = [];
+  $("charts").replaceChildren();
+  clearPick();
+  const minutes = text => text.slice(0, 16).replace("T", " ");
+  $("group-about").textContent = `${record.model} · partition ${record.partition} · ${minutes(record.from)} to ${minutes(record.to)}`;
+  const lines = [["error beside the baseline's", record.scaled === null ? "–" : `× ${number(record.scaled)}`]];
+  if (record.regret !== null) lines.push([`regret, best alone: ${record.best === "gaussian" ? "closed form" : record.best}`, percent(record.regret)]);
+  list("other-figures", lines);
+  $("other-rows").replaceChildren(...record.sensors.map(([name, readings, error, held]) => {
+    const row = document.createElement("tr"), head = document.createElement("th");
+    head.scope = "row";
+    head.textContent = name;
+    row.append(head);
+    for (const text of [count(readings), number(error), held === null ? "–" : percent(held)]) {
+      const cell = row.insertCell();
+      cell.className = "n";
+      cell.textContent = text;
+    }
+    return row;
+  }));
 }
 
 async function pick(chart, row) {

@@ -51,6 +51,10 @@ and the tests. Each template takes $.
 - name: GLAIM_OUTAGE_TOPIC
   value: {{ . | quote }}
 {{- end }}
+{{- with .Values.kafka.qualityTopic }}
+- name: GLAIM_QUALITY_TOPIC
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.kafka.protocol" -}}

@@ -1,0 +1,131 @@
+"""Groups of other workers, as the quality topic has them: the newest record of each, in a few hundred bytes.
+
+A thread with an event loop of its own reads the topic while the page is on. It asks nothing of the worker's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Set
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import Any
+
+from glaim_stream.connections.retry import pauses_s
+from glaim_stream.quality.records import group_of_key
+
+log = logging.getLogger(__name__)
+
+MOST_GROUPS = 10_000  # those whose record came last; 0.5 kB each
+
+Take = Callable[[int, bytes | None, bytes | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """The newest record of a group: `detail` is the JSON of what the page shows of it."""
+
+    partition: int
+    key: bytes
+    end: str  # of its stretch
+    coverage: float | None
+    detail: str
+
+
+class Elsewhere:
+    """The newest record on hidden readings of each group on the topic."""
+
+    def __init__(self, most: int = MOST_GROUPS) -> None:
+        """Start without groups; at most `most` are kept."""
+        self._most = most
+        self._lock = Lock()
+        self._groups: OrderedDict[str, Other] = OrderedDict()
+        self.version = 0
+
+    def start(self, follow: Callable[[Take], Coroutine[Any, Any, None]]) -> None:
+        """Follow the topic in a thread, which ends with the process; `follow` is begun again when it fails."""
+        Thread(target=lambda: asyncio.run(self._follow(follow)), name="page-quality", daemon=True).start()
+
+    def take(self, partition: int, key: bytes | None, value: bytes | None) -> None:
+        """Take the next message of a partition; one that is not a record of hidden readings changes nothing."""
+        if key is None:
+            return
+        if value is None:
+            self._delete(partition, key)
+            return
+        try:
+            document = json.loads(value)
+            if document["source"] != "hidden":
+                return
+            group, other = str(document["group"]), _other(partition, key, document)
+        except (ValueError, TypeError, KeyError, ZeroDivisionError):
+            return
+        with self._lock:
+            before = self._groups.get(group)
+            if before is not None and before.partition == partition and before.end > other.end:
+                return
+            self._groups.pop(group, None)
+            self._groups[group] = other
+            while len(self._groups) > self._most:
+                self._groups.popitem(last=False)
+            self.version += 1
+
+    def _delete(self, partition: int, key: bytes) -> None:
+        group = group_of_key(key)
+        with self._lock:
+            other = self._groups.get(group or "")
+            if group is not None and other is not None and (other.partition, other.key) == (partition, key):
+                del self._groups[group]
+                self.version += 1
+
+    def of(self, group: str) -> Other | None:
+        """The newest record of a group, None where there is none."""
+        with self._lock:
+            return self._groups.get(group)
+
+    def outside(self, partitions: Set[int]) -> list[tuple[str, Other]]:
+        """The groups in other partitions than these, by name."""
+        with self._lock:
+            found = [(name, other) for name, other in self._groups.items() if other.partition not in partitions]
+        return sorted(found)
+
+    async def _follow(self, follow: Callable[[Take], Coroutine[Any, Any, None]]) -> None:
+        pauses = pauses_s()
+        while True:
+            try:
+                await follow(self.take)
+            except Exception as error:
+                log.warning("the page cannot read the quality topic: %r", error)
+            await asyncio.sleep(next(pauses))
+
+
+def _other(partition: int, key: bytes, document: dict[str, Any]) -> Other:
+    sensors: dict[str, list[float]] = {}  # count, sum of errors, intervals, held
+    for each in document["sensors"]:
+        sums = sensors.setdefault(str(each["sensor"]), [0.0] * 4)
+        published = each["methods"]["published"]
+        sums[0] += published["count"]
+        sums[1] += published["count"] * published["mae"]
+        sums[2] += each["intervals"]
+        sums[3] += each["intervals"] * (each["coverage"] or 0.0)
+    intervals, held = (sum(sums[place] for sums in sensors.values()) for place in (2, 3))
+    regret = document.get("regret") or {}
+    scaled = regret.get("scaled_mae") or {}
+    detail = {
+        "model": document["model"],
+        "partition": partition,
+        "from": document["from"],
+        "to": document["to"],
+        "scaled": scaled.get("published"),
+        "regret": regret.get("share"),
+        "best": regret.get("best"),
+        "sensors": [
+            [name, count, error / count, held / intervals if intervals else None]
+            for name, (count, error, intervals, held) in sensors.items()
+        ],
+    }
+    coverage = held / intervals if intervals else None
+    return Other(partition, key, str(document["to"]), coverage, json.dumps(detail, separators=(",", ":")))

@@ -1,0 +1,1 @@
+"""Live accuracy: errors and coverage of what was filled, summed over stretches of event time, as records."""
