@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 import yaml
 
 from deploy import release as module
-from deploy.bases import Base, DigestUnknown, TagUnknown, ask_registry, read_bases
+from deploy.bases import Base, DigestUnknown, TagUnknown, ask_registry, pin, read_bases
 from deploy.cache import CHECKOUT
 from deploy.crane import find_crane
 from deploy.gotools import GoUnavailable
@@ -185,6 +186,32 @@ def test_dry_run_prints_every_command_and_runs_none(
     assert not calls.exists()
     with pytest.raises(TagUnknown):
         ask_registry(f"{registry}/charts/glaim-stream:{version_of_checkout()}")
+
+
+def pushed(tag: str, text: str, folder: Path) -> str:
+    """Push an image with one file under a tag, and return its digest."""
+    (folder / "file").write_text(text)
+    with tarfile.open(folder / "layer.tar", "w") as layer:
+        layer.add(folder / "file", arcname="file")
+    command = ["crane", "append", "--new_layer", folder / "layer.tar", "--new_tag", tag]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    return run.stdout.strip().rpartition("@")[2]
+
+
+def test_pinning_asks_the_registry_and_follows_a_tag_that_moves(registry: str, tmp_path: Path) -> None:
+    """`python -m deploy.bases --pin` against a real registry."""
+    file = tmp_path / ".env"
+    file.write_text(f"# a comment\nPYTHON_IMAGE={registry}/python:3.11\nTRITON_IMAGE={registry}/triton:26.11-py3\n")
+    first = {name: pushed(f"{registry}/{name}", name, tmp_path) for name in ("python:3.11", "triton:26.11-py3")}
+    assert [base.digest for base in pin(file).values()] == list(first.values())
+    moved = pushed(f"{registry}/python:3.11", "a later build", tmp_path)
+    assert moved != first["python:3.11"]
+    assert [base.digest for base in pin(file).values()] == [moved, first["triton:26.11-py3"]]
+    before = file.read_text() + f"OTHER_IMAGE={registry}/other:1.0\n"
+    file.write_text(before)
+    with pytest.raises(TagUnknown, match=r"other:1\.0"):
+        pin(file)
+    assert file.read_text() == before
 
 
 def test_without_a_way_to_sign_nothing_begins(capsys: pytest.CaptureFixture[str]) -> None:
