@@ -46,6 +46,11 @@ class Settings(BaseSettings):
         min_length=1,
         description="topic for groups that go dark or send again; default: output topic with the suffix -outages",
     )
+    health_topic: str = Field(
+        default="sensor-health",
+        description="topic for sensors that begin or cease to be faulty; empty: their health is not judged. It is "
+        "judged where the closed form has habits of the sensors, as `learn` and `training.fit` write them",
+    )
     consumer_group: str = Field(default="glaim-stream", description="Kafka's consumer group")
     instance_id: str | None = Field(
         default=None,
@@ -468,6 +473,16 @@ class Settings(BaseSettings):
         return self.needs_model and self.score_share > 0
 
     @property
+    def judges_health(self) -> bool:
+        """Whether the health of sensors is judged where a closed form has their habits."""
+        return bool(self.health_topic) and (self.needs_model or self.imputer == "gaussian")
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a rebuild needs more than the windows: errors of the experts, or the health of sensors."""
+        return self.scored or self.judges_health
+
+    @property
     def judged(self) -> bool:
         """Whether the model rests where it gains too little over the closed form."""
         return self.scored and self.model_gain > 0
@@ -480,7 +495,14 @@ class Settings(BaseSettings):
     @property
     def topics(self) -> tuple[str, ...]:
         """All topics that a worker reads or writes, the input first."""
-        return (self.input_topic, self.output_topic, self.dlq_topic, self.late_topic, self.outage_topic)
+        always = (self.input_topic, self.output_topic, self.dlq_topic, self.late_topic, self.outage_topic)
+        return (*always, self.health_topic) if self.judges_health else always
+
+    @property
+    def parallel_topics(self) -> tuple[str, ...]:
+        """Topics whose messages go to the partition number that their readings came from."""
+        always = (self.output_topic, self.outage_topic)
+        return (*always, self.health_topic) if self.judges_health else always
 
 
 def is_loopback(host: str) -> bool:

@@ -113,6 +113,7 @@ def running_stage(
             kafka=kafka.bootstrap_servers,
             input_topic=prefix + "sensor-readings",
             output_topic=prefix + "imputed-readings",
+            health_topic=prefix + "sensor-health",
             consumer_group=prefix + "glaim-stream",
             catalogue=scenario.catalogue_path,
             model_repository=model_repository,

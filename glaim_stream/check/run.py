@@ -29,7 +29,7 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
     if Subject.KAFKA in wanted:
         findings += kafka_findings(
             settings,
-            None if catalogue is None else history_ms(catalogue, scored=settings.scored, judged=settings.judged),
+            None if catalogue is None else history_ms(catalogue, scored=settings.remembers, judged=settings.judged),
         )
     if Subject.TRITON in wanted:
         findings += await answer_findings(settings, contracts)

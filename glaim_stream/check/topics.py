@@ -75,8 +75,7 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
             expected="a leader for every partition",
             found=f"none for {facts.leaderless} of {facts.partitions}",
         )
-    # Rows and outages go to the partition number that their reading came from.
-    if name in (settings.output_topic, settings.outage_topic) and source.usable:
+    if name in settings.parallel_topics and source.usable:
         yield from _partitions(subject, facts, source, settings.input_topic)
     if not facts.config:
         yield warning(
@@ -166,7 +165,10 @@ def _input(subject: str, config: Mapping[str, str], span_ms: int) -> Iterator[Fi
 
 def _output(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts) -> Iterator[Finding]:
     subject, config = f"topic {name}", facts.config or {}
-    if config.get("cleanup.policy", "delete") == "compact" and name != settings.outage_topic:
+    if config.get("cleanup.policy", "delete") == "compact" and name not in (
+        settings.outage_topic,
+        settings.health_topic,
+    ):
         yield failed(
             subject, expected="cleanup.policy delete", found="compact: it rejects messages without a key, such as rows"
         )

@@ -62,7 +62,7 @@ class Outgoing:
 
 
 def outgoing(output: Output, settings: Settings, *, once_from: int | None = None) -> Iterator[Outgoing]:
-    """Yield the messages of an output. Rows and outages go to the partition of the input's number.
+    """Yield the messages of an output. Rows, outages and sensor health go to the partition of the input's number.
 
     Args:
         output: of a batch.
@@ -82,9 +82,10 @@ def outgoing(output: Output, settings: Settings, *, once_from: int | None = None
         yield Outgoing(settings.output_topic, None, message.value, output.partition, headers, Kind.ROWS)
     for letter in output.letters:
         yield _letter(letter, settings)
-    for each in output.announcements:
-        headers = [("content-type", DOCUMENT_TYPE), *source]
-        yield Outgoing(settings.outage_topic, each.key, each.value, output.partition, headers)
+    for topic, documents in ((settings.outage_topic, output.announcements), (settings.health_topic, output.health)):
+        for each in documents:
+            headers = [("content-type", DOCUMENT_TYPE), *source]
+            yield Outgoing(topic, each.key, each.value, output.partition, headers)
 
 
 def _letter(letter: DeadLetter, settings: Settings) -> Outgoing:

@@ -36,13 +36,14 @@ class Output:
     messages: Sequence[Message] = ()  # rows
     letters: Sequence[DeadLetter] = ()  # rejected readings, and those that are too late
     announcements: Sequence[Announcement] = ()  # outages
+    health: Sequence[Announcement] = ()  # events of sensor health
 
 
 class Publisher(Protocol):
     """A publisher of output to its topics."""
 
     async def publish(self, output: Output) -> None:
-        """Publish rows, outages and dead letters; return when the broker has acknowledged all of them.
+        """Publish rows, outages, sensor health and dead letters; return when the broker has acknowledged all of them.
 
         Rows and outages of one input partition are published in order.
         """

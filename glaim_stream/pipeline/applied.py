@@ -17,6 +17,7 @@ from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import FeedResult
 from glaim_stream.windows.probes import Probes
+from glaim_stream.windows.sensor_health import SensorEvent
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -30,13 +31,15 @@ class Applied:
     superseded: int = 0  # of these, readings replaced by another one of the same sensor and step
     probes: list[Probes] = field(default_factory=list)  # known values that are hidden to score the experts
     outages: list[Outage] = field(default_factory=list)
+    health: list[SensorEvent] = field(default_factory=list)
     skewed: int = 0  # readings stamped ahead of their record's time
     expected_rows: int = 0  # observed rows that the readings must cause, now or when their step closes
     until: int = 0  # number of the batch's records that are applied completely; the last slice of a batch has all
 
     def group_codes(self) -> list[NDArray[np.int32]]:
-        """Codes of the groups of its rows and outages."""
-        return [each.group for each in self.closed] + [np.array([each.group for each in self.outages], np.int32)]
+        """Codes of the groups of its rows, outages and events of sensor health."""
+        events = [each.group for each in self.outages] + [each.group for each in self.health]
+        return [each.group for each in self.closed] + [np.array(events, np.int32)]
 
 
 def joined_applied(parts: Sequence[Applied]) -> Applied:

@@ -211,7 +211,10 @@ class PartitionEngine:
             metrics.outages.labels(outage.kind).inc()
         letters = dead_letters(records, rejects, topic=self._topic, partition=self._partition)
         announcements = self._or_nothing(len(records), partial(self._pipeline.announcements, outages))
-        return Finished(Output(self._partition, pending.origin, messages, letters, announcements), rejects)
+        health = self._or_nothing(len(records), partial(self._pipeline.health_messages, pending.applied.health))
+        for event in pending.applied.health:
+            metrics.sensor_health_events.labels(event.detector, event.state).inc()
+        return Finished(Output(self._partition, pending.origin, messages, letters, announcements, health), rejects)
 
     async def learn(self, pending: Pending) -> None:
         """Take in the errors of a batch whose output is not wanted."""

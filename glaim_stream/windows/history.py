@@ -13,8 +13,11 @@ JUDGED_HORIZON = 300
 def error_steps(*, scored: bool, judged: bool = False) -> int:
     """Number of steps whose errors the rows of a step depend on.
 
+    Events of sensor health depend on 48 steps before the window (windows.sensor_health), or on 80 with the shortest one
+    that they are found in: fewer than errors do, so a pipeline that finds them counts as one that is scored.
+
     Args:
-        scored: whether probes are made and the experts weighted by their errors.
+        scored: whether probes are made and the experts weighted by their errors, or sensor health is judged.
         judged: whether the model rests where it gains too little.
     """
     return 0 if not scored else JUDGED_HORIZON if judged else HORIZON

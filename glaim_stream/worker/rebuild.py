@@ -33,7 +33,7 @@ class KafkaRebuilder:
 
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self._settings = settings
-        self._span_ms = history_ms(catalogue, scored=settings.scored, judged=settings.judged)
+        self._span_ms = history_ms(catalogue, scored=settings.remembers, judged=settings.judged)
 
     async def rebuild(
         self,

@@ -51,6 +51,8 @@ and the tests. Each template takes $.
 - name: GLAIM_OUTAGE_TOPIC
   value: {{ . | quote }}
 {{- end }}
+- name: GLAIM_HEALTH_TOPIC
+  value: {{ .Values.kafka.healthTopic | quote }}
 {{- end }}
 
 {{- define "glaim-stream.kafka.protocol" -}}
