@@ -205,15 +205,16 @@ def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools)
     return Found(alarm, length, limit, age, at_limit)
 
 
-def may_be_stuck(live: LiveHabits, values: Doubles, observed: Bools) -> Bools:
-    """Return which sensors repeat their value at the newest steps, or have none there, bool [R, C].
+def may_be_stuck(values: Doubles, observed: Bools) -> Bools:
+    """Return which sensors repeat their value at the newest three steps, or have none at one of them, bool [R, C].
+
+    No limit is below four readings (`habits`), so a run of two takes part in no event.
 
     Args:
-        live: habits.
-        values: float64 [R, C, 2 and more], the newest step last.
-        observed: bool alike.
+        values: float64 [R, C, 3], the newest step last.
+        observed: bool [R, C, T], a window.
     """
-    repeats = (values[..., -1] == values[..., -2]) | ~observed[..., -1] | ~observed[..., -2]
+    repeats = (values[..., :-1] == values[..., 1:]).all(axis=2) | ~observed[..., -3:].all(axis=2)
     found: Bools = repeats & observed.any(axis=2)
     return found
 

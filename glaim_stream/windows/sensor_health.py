@@ -146,7 +146,7 @@ class HealthTracker:
             attached.array[:rows, :, slot] = now
             sums.append(attached.array[:rows].sum(axis=2, dtype=np.int64))
         known, judged = self._judged(habits)
-        candidates = live.may_be_stuck(habits, values[..., -2:], lookback.observed)
+        candidates = live.may_be_stuck(values[..., -3:], lookback.observed)
         candidates &= judged & (habits.limit["runs"] < self._rules.window)
         return {
             "runs": self._stuck(habits, step, lookback, candidates),
