@@ -91,7 +91,7 @@ def test_values_reach_the_worker(chart: Chart, monkeypatch: pytest.MonkeyPatch) 
     settings = from_pod(objects, monkeypatch)
     assert settings.kafka == "kafka-0:9092,kafka-1:9092"
     assert settings.max_message_bytes == 10_000_000
-    assert settings.topics[2:] == ("unusable", "belated", "dark")
+    assert settings.topics[2:5] == ("unusable", "belated", "dark")
     assert (settings.security_protocol, settings.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
     variables = variables_of(objects)
     assert variables["GLAIM_SASL_USERNAME"]["valueFrom"] == {"secretKeyRef": {"name": "kafka-login", "key": "username"}}

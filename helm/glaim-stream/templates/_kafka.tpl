@@ -55,6 +55,8 @@ and the tests. Each template takes $.
 - name: GLAIM_QUALITY_TOPIC
   value: {{ . | quote }}
 {{- end }}
+- name: GLAIM_HEALTH_TOPIC
+  value: {{ .Values.kafka.healthTopic | quote }}
 {{- end }}
 
 {{- define "glaim-stream.kafka.protocol" -}}
