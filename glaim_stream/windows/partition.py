@@ -141,6 +141,7 @@ class PartitionWindows:
         result.probes = [probes for each in (*slices, result) for probes in each.probes]
         result.outages = [outage for each in (*slices, result) for outage in each.outages]
         result.health = [event for each in (*slices, result) for event in each.health]
+        result.due_rows = sum(each.due_rows for each in (*slices, result))
         return result
 
     def feed_slices(self, readings: Readings, *, arrival_ms: int) -> Iterator[FeedResult]:
