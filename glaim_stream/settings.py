@@ -53,9 +53,10 @@ class Settings(BaseSettings):
         "needs rights on one topic more. It needs triton or local as imputer, and score_share above 0",
     )
     health_topic: str = Field(
-        default="sensor-health",
-        description="topic for sensors that begin or cease to be faulty; empty: their health is not judged. It is "
-        "judged where the closed form has habits of the sensors, as `learn` and `training.fit` write them",
+        default="",
+        description="topic for sensors that begin or cease to be faulty, such as sensor-health; one for each output "
+        "topic. Empty: their health is not judged. It is judged where the closed form has habits of the sensors, as "
+        "`learn` and `training.fit` write them. With one, the worker's user needs rights on one topic more",
     )
     consumer_group: str = Field(default="glaim-stream", description="Kafka's consumer group")
     instance_id: str | None = Field(
