@@ -292,6 +292,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ("sum by (kind) (increase(glaim_outages_total{{of}}[$__rate_interval]))", "{{kind}}"),
         ),
         panel(
+            "Faulty sensors", "Frozen or at a limit (runs), silent, full of gaps, spiking or chattering.",
+            "short",
+            ("sum by (detector) (glaim_faulty_sensors{{of}})", "{{detector}}"),
+            ("sum by (state) (increase(glaim_sensor_health_events_total{{of}}[$__rate_interval]))", "{{state}}"),
+        ),
+        panel(
             "Failed attempts", "Failed attempts to publish and to rebuild.", "cps",
             ("sum(rate(glaim_publish_retries_total{{of}}[$__rate_interval]))", "publish"),
             ("sum(rate(glaim_rebuild_failures_total{{of}}[$__rate_interval]))", "rebuild"),

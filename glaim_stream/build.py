@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from glaim_stream.catalogue import Catalogue, Model, read_catalogue
+from glaim_stream.health.source import HabitsSource
 from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.imputers.form_expert import FormExpert
@@ -77,6 +78,7 @@ def create_pipeline(
     contracts = read_contracts(settings, catalogue)
     ladder = create_ladder(settings, contracts, catalogue.models, on_failure=on_failure, on_state=on_state)
     form_expert = None
+    closed_forms = next((rung for rung in ladder.rungs if isinstance(rung, ClosedFormImputer)), None)
     if settings.scored:
         closed_forms = ClosedFormImputer(settings.model_repository, catalogue.models, trust=settings.trust)
         form_expert = FormExpert(closed_forms, on_failure=on_failure)
@@ -94,6 +96,7 @@ def create_pipeline(
         plausibility=settings.plausibility,
         adaptive_intervals=settings.adaptive_intervals,
         quality=quality and settings.quality,
+        habits=HabitsSource(closed_forms).of if settings.judges_health and closed_forms is not None else None,
         budget=settings.budget,
     ), ladder
 

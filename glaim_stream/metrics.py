@@ -15,6 +15,11 @@ superseded = Counter("glaim_superseded_readings", "Readings replaced by another 
 dead_letters = Counter("glaim_dead_letters", "Readings or records sent to the dead-letter topic", ["cause"])
 late_readings = Counter("glaim_late_readings", "Readings older than the window, sent to the late topic")
 outages = Counter("glaim_outages", "Groups that went dark or sent again", ["kind"])
+sensor_health_events = Counter(
+    "glaim_sensor_health_events",
+    "Events of sensor health: sensors that begin or cease to be faulty, by detector",
+    ["detector", "state"],
+)
 rows = Counter("glaim_rows", "Rows published on the output topic", ["method"])
 doubted_rows = Counter("glaim_doubted_rows", "Observed rows whose reading stands apart from its window")
 filled_rows = Counter(
@@ -169,6 +174,11 @@ dark_groups = Gauge(
     "glaim_dark_groups", "Groups of a partition that went dark within 7 days and have not returned", ["partition"]
 )
 speaking_groups = Gauge("glaim_speaking_groups", "Groups with windows in a partition that are not dark", ["partition"])
+faulty_sensors = Gauge(
+    "glaim_faulty_sensors",
+    "Sensors of a partition that are faulty by a detector: runs, silence, gaps or jumps",
+    ["partition", "detector"],
+)
 known_groups = Gauge(
     "glaim_known_groups",
     "Group names in memory: of windows, and of groups that went less than as many names ago; some 0.2 kB each",
@@ -216,6 +226,7 @@ OF_PARTITIONS = (
     dark_groups,
     speaking_groups,
     overdue_rows,
+    faulty_sensors,
     watermark_lag_seconds,
     watermark_updated_seconds,
     newest_event_seconds,

@@ -52,6 +52,12 @@ class Settings(BaseSettings):
         "output topic. Empty: none is published. With one, a rebuild reads half a window more, and the worker's user "
         "needs rights on one topic more. It needs triton or local as imputer, and score_share above 0",
     )
+    health_topic: str = Field(
+        default="",
+        description="topic for sensors that begin or cease to be faulty, such as sensor-health; one for each output "
+        "topic. Empty: their health is not judged. It is judged where the closed form has habits of the sensors, as "
+        "`learn` and `training.fit` write them. With one, the worker's user needs rights on one topic more",
+    )
     consumer_group: str = Field(default="glaim-stream", description="Kafka's consumer group")
     instance_id: str | None = Field(
         default=None,
@@ -501,6 +507,16 @@ class Settings(BaseSettings):
         return self.needs_model and self.score_share > 0
 
     @property
+    def judges_health(self) -> bool:
+        """Whether the health of sensors is judged where a closed form has their habits."""
+        return bool(self.health_topic) and (self.needs_model or self.imputer == "gaussian")
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a rebuild needs more than the windows: errors of the experts, or the health of sensors."""
+        return self.scored or self.judges_health
+
+    @property
     def judged(self) -> bool:
         """Whether the model rests where it gains too little over the closed form."""
         return self.scored and self.model_gain > 0
@@ -518,14 +534,15 @@ class Settings(BaseSettings):
     @property
     def topics(self) -> tuple[str, ...]:
         """All topics that a worker reads or writes, the input first."""
-        topics = (self.input_topic, self.output_topic, self.dlq_topic, self.late_topic, self.outage_topic)
-        return (*topics, self.quality_topic) if self.quality else topics
+        output, outage, *others = self.parallel_topics
+        return (self.input_topic, output, self.dlq_topic, self.late_topic, outage, *others)
 
     @property
-    def numbered_topics(self) -> tuple[str, ...]:
-        """The topics whose messages go to the partition number of their input."""
-        numbered = (self.output_topic, self.outage_topic)
-        return (*numbered, self.quality_topic) if self.quality else numbered
+    def parallel_topics(self) -> tuple[str, ...]:
+        """Topics whose messages go to the partition number that their readings came from."""
+        health = (self.health_topic,) if self.judges_health else ()
+        quality = (self.quality_topic,) if self.quality else ()
+        return (self.output_topic, self.outage_topic, *health, *quality)
 
 
 def is_loopback(host: str) -> bool:

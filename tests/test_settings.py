@@ -42,7 +42,7 @@ def test_other_topics_are_named_after_input_and_output_by_default() -> None:
     settings = read_settings(input_topic="in", output_topic="out")
     assert settings.topics == ("in", "out", "in-dlq", "in-late", "out-outages")
     settings = read_settings(input_topic="in", late_topic="belated", outage_topic="dark")
-    assert settings.topics[3:] == ("belated", "dark")
+    assert settings.topics[3:5] == ("belated", "dark")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError
+from glaim_stream.health.series import Series as HealthSeries
 from glaim_stream.imputers.baselines import interpolation
 from glaim_stream.imputers.gaussian.fit import Fitted
 from glaim_stream.imputers.gaussian.fit import fit as fit_series
@@ -54,6 +55,16 @@ def fit(train: Series, window: int, validation: Series | None = None) -> Fitted:
         )  # fmt: skip
     except ModelError as error:
         raise DataError(f"no closed form for the training part of {train.source}: {error}") from error
+
+
+def health_series(train: Series) -> list[HealthSeries]:
+    """The readings of each group, from which the habits of the sensors are learned."""
+    step_ms = round(train.step_s * 1000)
+    first = int(train.times_ms[0]) // step_ms
+    return [
+        HealthSeries(name, first, step_ms, values.astype(np.float64), np.isfinite(values))
+        for name, values in zip(train.groups, train.values, strict=True)
+    ]
 
 
 def fill_of(form: ClosedForm, scale: Scale, newest: int | None = None) -> TimedFill:

@@ -114,6 +114,7 @@ def running_stage(
             input_topic=prefix + "sensor-readings",
             output_topic=prefix + "imputed-readings",
             quality_topic=prefix + "imputation-quality",
+            health_topic=prefix + "sensor-health",
             consumer_group=prefix + "glaim-stream",
             catalogue=scenario.catalogue_path,
             model_repository=model_repository,

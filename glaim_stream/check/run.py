@@ -31,7 +31,7 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
             settings,
             None
             if catalogue is None
-            else history_ms(catalogue, scored=settings.scored, judged=settings.judged, quality=settings.quality),
+            else history_ms(catalogue, scored=settings.remembers, judged=settings.judged, quality=settings.quality),
         )
     if Subject.TRITON in wanted:
         findings += await answer_findings(settings, contracts)

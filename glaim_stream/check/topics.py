@@ -78,7 +78,7 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
             found=f"none for {facts.leaderless} of {facts.partitions}",
         )
     # Messages on these topics go to the partition number that their reading came from.
-    if name in settings.numbered_topics and source.usable:
+    if name in settings.parallel_topics and source.usable:
         yield from _partitions(subject, facts, source, settings.input_topic)
     if not facts.config:
         yield warning(
@@ -175,7 +175,7 @@ def _output(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts
             expected="cleanup.policy compact, which keeps the newest record of each key",
             found=f"{policy}: the topic grows until its retention, and then loses the newest records too",
         )
-    if policy == "compact" and name not in (settings.outage_topic, settings.quality_topic):
+    if policy == "compact" and name not in (settings.outage_topic, settings.health_topic, settings.quality_topic):
         yield failed(
             subject, expected="cleanup.policy delete", found="compact: it rejects messages without a key, such as rows"
         )

@@ -132,8 +132,9 @@ def learn(
     folder = settings.model_repository / name
     try:
         done = fit_and_place(
-            series, entry, folder, timezone=form.timezone, force=force, untried=untried, dry_run=dry_run
-        )
+            series, entry, folder, groups=collector.groups, timezone=form.timezone, force=force, untried=untried,
+            dry_run=dry_run,
+        )  # fmt: skip
     except ModelError as error:
         if not as_json:
             raise
@@ -242,6 +243,7 @@ def _print_json(done: Learned, series: Series) -> None:
         "chosen": done.chosen,
         "digest": "" if done.form is None else done.form.digest,
         "reason": done.reason,
+        "no_habits": done.no_habits,
         "errors": done.errors,
     }
     print(json.dumps(outcome))
@@ -261,6 +263,10 @@ def _print(done: Learned, folder: Path, seconds: float, *, dry_run: bool) -> Non
         return
     verb = "would get" if dry_run else "has now"
     print(f"{target(folder)}: {verb} the closed form {done.form.digest[:8]}, after {seconds:.1f} s; {done.reason}")
+    if done.no_habits:
+        print(f"without habits of the sensors, so their health is not judged live: {done.no_habits}")
+    elif not dry_run:
+        print("it has the habits of the sensors, by which workers judge their health")
 
 
 def _print_errors(errors: Mapping[str, Mapping[str, float]]) -> None:

@@ -66,6 +66,13 @@ QualityTopic = Annotated[
         "[env: GLAIM_QUALITY_TOPIC, else none is published]"
     ),
 ]
+HealthTopic = Annotated[
+    str | None,
+    typer.Option(
+        help="Topic of sensors that begin or cease to be faulty, such as sensor-health. "
+        "[env: GLAIM_HEALTH_TOPIC, else their health is not judged]"
+    ),
+]
 Catalogue = Annotated[
     Path | None, typer.Option(help="The models and their groups. [env: GLAIM_CATALOGUE, else groups.yaml]")
 ]
@@ -111,6 +118,7 @@ class StreamFlags(SettingsFlags):
     late_topic: LateTopic = None
     outage_topic: OutageTopic = None
     quality_topic: QualityTopic = None
+    health_topic: HealthTopic = None
     consumer_group: ConsumerGroup = None
 
 

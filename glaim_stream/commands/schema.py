@@ -103,6 +103,14 @@ A record covers the steps [from, to); a newer message with the same from replace
 Over stretches, mae is added with its count as the weight, coverage and width with intervals.
 """
 
+_HEALTH = """
+HEALTH: topic GLAIM_HEALTH_TOPIC, JSON, key: the group; one message when sensors begin to be faulty, one when they cease
+  {"id": "5b1c...", "group": "pump-7", "model": "plant-pump", "sensors": ["flow"], "state": "begin", "detector": "runs",
+   "kind": "frozen", "ts": "2026-11-21T05:36:00Z", "since": "2026-11-21T04:48:00Z", "until": null, ...}
+state: begin or end. detector: runs, silence, gaps or jumps; group, detector and sensors pair a beginning with its end.
+An event may be published twice; its id is the same then.
+"""
+
 
 def _document() -> dict[str, Any]:
     """What a program needs of the formats."""
@@ -162,3 +170,4 @@ def schema(
     print(_READ, end="")
     print(_OUTAGES, end="")
     print(_QUALITY, end="")
+    print(_HEALTH, end="")

@@ -71,6 +71,12 @@ class Habits:
         """Those of residuals."""
         return drift.Habits(self.residual_unit, self.unit["drift"] * self.threshold["drift"])
 
+    @property
+    def rest(self) -> Doubles:
+        """Readings of a run at a resting value that count as one, float64 [C]."""
+        unit = self.unit.get("runs", np.full(len(self.sensors), _LEAST["runs"]))
+        return np.maximum(_MOST_REST * self.longest_rest / unit, 1.0)
+
     def scores(self, detector: str, series: Series) -> Doubles:
         """Return the statistic of a detector in units of its threshold, float64 [C, N]; above 1 it alarms."""
         return self.statistic(detector, series) / (self.unit[detector] * self.threshold[detector])[:, None]
@@ -113,10 +119,8 @@ class Habits:
     def _runs(self, series: Series) -> Doubles:
         """Lengths of runs; those at a resting value count as parts of the longest usual one there."""
         found = runs.runs_of(series)
-        unit = self.unit.get("runs", np.full(len(self.sensors), _LEAST["runs"]))
         length = found.length.astype(np.float64)
-        rest = np.maximum(_MOST_REST * self.longest_rest / unit, 1.0)[:, None]
-        return np.where(self.at_rest(found.value), length / rest, length)
+        return np.where(self.at_rest(found.value), length / self.rest[:, None], length)
 
 
 def learn(

@@ -74,8 +74,19 @@ def sliding_sum(values: Doubles, steps: int) -> Doubles:
 
     Values are rounded to 1/65,536, so that sums of whole numbers take the place of sums of floats.
     """
-    whole = np.rint(values * _FINE).astype(np.int64)
-    return sliding_count(whole, steps) / _FINE
+    return of_whole(sliding_count(whole(values), steps))
+
+
+def whole(values: Doubles) -> Ints:
+    """Return values as whole numbers of 1/65,536, whose sums have the same bits in every order."""
+    numbers: Ints = np.rint(values * _FINE).astype(np.int64)
+    return numbers
+
+
+def of_whole(numbers: Ints) -> Doubles:
+    """Return what `whole` made whole numbers of."""
+    values: Doubles = numbers / _FINE
+    return values
 
 
 def sliding_count(values: NDArray[np.int64] | Bools, steps: int) -> Ints:

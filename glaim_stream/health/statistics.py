@@ -19,8 +19,8 @@ Bools = NDArray[np.bool_]
 
 WINDOW = 48  # steps
 NEAR = 8  # steps between two readings that are compared
-_FEWEST = WINDOW // 4  # readings
-_MOST_OF_SPIKE, _MOST_OF_JUMP = 3.0, 3.0  # units that one reading counts at most
+FEWEST = WINDOW // 4  # readings
+MOST_OF_SPIKE, MOST_OF_JUMP = 3.0, 3.0  # units that one reading counts at most
 _QUANTILE_OF_SPIKES, _QUANTILE_OF_JUMPS = 0.999, 0.95
 
 
@@ -38,34 +38,34 @@ class Units:
 
 def units_of(parts: list[Series]) -> Units:
     """Learn the units from the readings of all groups."""
-    peaks, bends = zip(*(_peaks_and_bends(part) for part in parts), strict=True)
+    peaks, bends = zip(*(peaks_and_bends(part) for part in parts), strict=True)
     return Units(_quantiles(peaks, _QUANTILE_OF_SPIKES), _quantiles(bends, _QUANTILE_OF_JUMPS))
 
 
 def spiking(series: Series, units: Units) -> Doubles:
-    """Return the sum of the spikes of the last WINDOW steps [C, N], each less a unit and at most `_MOST_OF_SPIKE`.
+    """Return the sum of the spikes of the last WINDOW steps [C, N], each less a unit and at most `MOST_OF_SPIKE`.
 
     A spike that half of the other sensors show too is none.
     """
-    peak, _ = _peaks_and_bends(series)
+    peak, _ = peaks_and_bends(series)
     size = np.nan_to_num(peak) / units.peak[:, None] - 1.0
     spike = size > 0
     others = spike.sum(axis=0) - spike
     shared = others >= np.maximum(len(size) - 1, 2) / 2
-    return sliding_sum(np.where(shared, 0.0, np.clip(size, 0.0, _MOST_OF_SPIKE)), WINDOW)
+    return sliding_sum(np.where(shared, 0.0, np.clip(size, 0.0, MOST_OF_SPIKE)), WINDOW)
 
 
 def spike_share(series: Series, units: Units, steps: int) -> Doubles:
     """Return the share of the last `steps` steps whose readings show a spike, [C, N]."""
-    peak, _ = _peaks_and_bends(series)
+    peak, _ = peaks_and_bends(series)
     return sliding_count(np.nan_to_num(peak) > units.peak[:, None], steps) / steps
 
 
 def chatter(series: Series, units: Units) -> Doubles:
     """Return the mean bend of the last WINDOW steps [C, N], in units; 0 with few readings."""
-    _, bend = _peaks_and_bends(series)
+    _, bend = peaks_and_bends(series)
     known = np.isfinite(bend)
-    size = np.where(known, np.minimum(np.nan_to_num(bend) / units.bend[:, None], _MOST_OF_JUMP), 0.0)
+    size = np.where(known, np.minimum(np.nan_to_num(bend) / units.bend[:, None], MOST_OF_JUMP), 0.0)
     return _mean(size, known)
 
 
@@ -81,8 +81,11 @@ def clock(series: Series) -> Doubles:
     return _mean(moved, known)
 
 
-def _peaks_and_bends(series: Series) -> tuple[Doubles, Doubles]:
-    """Of the reading before the last one, at each step with a reading, [C, N]; NaN where it has no near neighbours."""
+def peaks_and_bends(series: Series) -> tuple[Doubles, Doubles]:
+    """Return peak and bend of the reading before the last one, at each step with a reading, [C, N].
+
+    Both are NaN where it has no near neighbours.
+    """
     values, observed = series.values, series.observed
     last = last_reading(observed)
     middle = before(last, observed)
@@ -104,7 +107,7 @@ def _near(steps: Ints, previous: Ints) -> Bools:
 
 def _mean(size: Doubles, known: Bools) -> Doubles:
     count = sliding_count(known, WINDOW)
-    return np.where(count >= _FEWEST, sliding_sum(size, WINDOW) / np.maximum(count, 1), 0.0)
+    return np.where(count >= FEWEST, sliding_sum(size, WINDOW) / np.maximum(count, 1), 0.0)
 
 
 def _quantiles(parts: tuple[Doubles, ...], share: float) -> Doubles:

@@ -16,6 +16,7 @@ import numpy as np
 from glaim_stream import metrics
 from glaim_stream.catalogue import Model
 from glaim_stream.errors import ImputerAbsent, ImputerError, ModelError
+from glaim_stream.imputers.gaussian import artefact, packing
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
@@ -46,6 +47,7 @@ class WatchedForm:
         self._state: tuple[int, ...] = ()
         self.problem = ""  # why the last file was refused; each reason is logged once
         self.form: ClosedForm | None = None
+        self.beside: artefact.Arrays = {}  # what the file has besides the form: the habits of the sensors
         self.refresh()
 
     def refresh(self) -> None:
@@ -64,6 +66,8 @@ class WatchedForm:
                 log.warning("model %s: a closed form is refused, %s: %s", name, kept, error)
             self.problem = str(error)
             return
+        if form is None:
+            self.beside = {}
         self._state, self.problem, self.form = state, "", form
         if form is None:
             log.warning("model %s: the closed form was removed and is no longer used", name)
@@ -76,7 +80,8 @@ class WatchedForm:
         content = read_sealed_form(self.folder, self._trust)
         if content is None:
             raise ModelError(f"expected a closed form at {path}, found none")
-        form = ClosedForm.from_bytes(content, str(path))
+        arrays = artefact.from_bytes(content, str(path))
+        form = ClosedForm.from_arrays(arrays)
         model = self._model
         for what, expected, found in (
             ("sensors", model.sensor_ids, list(form.sensors)),
@@ -85,6 +90,7 @@ class WatchedForm:
         ):
             if expected != found:
                 raise ModelError(f"{FORM_FILE} has {what} {found}, the catalogue {expected}")
+        self.beside = {name: arrays[name] for name in arrays.keys() - packing.pack(form).keys()}
         return form
 
 
@@ -136,6 +142,11 @@ class ClosedFormImputer:
         """The closed form of a model that is in use, None where it has none."""
         watched = self._watched.get(model)
         return None if watched is None else watched.form
+
+    def beside(self, model: str) -> artefact.Arrays:
+        """What the file of a model's closed form has besides the form."""
+        watched = self._watched.get(model)
+        return {} if watched is None else watched.beside
 
     def require_forms(self) -> None:
         """Require a closed form of every model.

@@ -62,7 +62,7 @@ class Outgoing:
 
 
 def outgoing(output: Output, settings: Settings, *, once_from: int | None = None) -> Iterator[Outgoing]:
-    """Yield the messages of an output. Rows, outages and quality go to the partition of the input's number.
+    """Yield the messages of an output. All but letters go to the partition of the input's number.
 
     Args:
         output: of a batch.
@@ -82,12 +82,14 @@ def outgoing(output: Output, settings: Settings, *, once_from: int | None = None
         yield Outgoing(settings.output_topic, None, message.value, output.partition, headers, Kind.ROWS)
     for letter in output.letters:
         yield _letter(letter, settings)
-    for each in output.announcements:
-        headers = [("content-type", DOCUMENT_TYPE), *source]
-        yield Outgoing(settings.outage_topic, each.key, each.value, output.partition, headers)
-    for record in output.quality:
-        headers = [("content-type", DOCUMENT_TYPE), *source]
-        yield Outgoing(settings.quality_topic, record.key, record.value, output.partition, headers)
+    for topic, documents in (
+        (settings.outage_topic, output.announcements),
+        (settings.health_topic, output.health),
+        (settings.quality_topic, output.quality),
+    ):
+        for each in documents:
+            headers = [("content-type", DOCUMENT_TYPE), *source]
+            yield Outgoing(topic, each.key, each.value, output.partition, headers)
 
 
 def _letter(letter: DeadLetter, settings: Settings) -> Outgoing:

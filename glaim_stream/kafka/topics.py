@@ -28,12 +28,13 @@ _FENCED_TIMEOUT_S = 30.0  # brokers are fenced 9 s after their last heartbeat, a
 def ensure_topics(settings: Settings) -> dict[str, int]:
     """Create the topics of a worker where they are absent; returns the number of partitions of each.
 
-    Rows, outages and live accuracy go to the partition number that their readings came from, so their topics get
+    Rows, outages, sensor health and live accuracy go to the partition number that their readings came from, so their
+    topics get
     partitions where they have fewer than the input.
 
     Raises:
         SettingsError: the broker cannot be reached, has too few brokers for the replicas of a topic, refuses to create
-            a topic, or adds no partitions to the topic of the output, of the outages or of the live accuracy.
+            a topic, or adds no partitions to a topic that needs those of the input.
     """
     with connected_admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
@@ -41,7 +42,7 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
             if _partitions(admin, topic) is None:
                 _create(admin, topic, partitions, settings.replication_factor, _configs(settings, topic))
         counts = {topic: _partitions(admin, topic) or partitions for topic in settings.topics}
-        for topic in settings.numbered_topics:
+        for topic in settings.parallel_topics:
             if counts[topic] < counts[settings.input_topic]:
                 counts[topic] = _extend(admin, topic, counts, settings.input_topic)
     return counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.decode.readings import Readings
 from glaim_stream.errors import ModelError
+from glaim_stream.health.series import Series as HealthSeries
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.stuck import stuck_cells
 from glaim_stream.stray_times import stray_times
@@ -35,6 +37,8 @@ class Collector:
     """The readings of one model's groups, record by record, and then as series.
 
     left_out: number of readings, or of cells of the series, that are not learned, by reason.
+    groups: once `series` was called, the readings by group, also those that stand apart and those of stuck sensors:
+        the detectors of sensor health see them too.
     """
 
     def __init__(self, catalogue: Catalogue, model: str, budget: Budget, *, most: int = MOST_READINGS) -> None:
@@ -56,6 +60,7 @@ class Collector:
         self._every, self._first = 1, -1  # one group in so many is kept, among them this one
         self.left_out: Counter[str] = Counter()
         self.readings = 0
+        self.groups: list[HealthSeries] = []
 
     def add(self, records: Sequence[InputRecord], *, now_ms: int) -> None:
         """Decode records of the input topic, in the order of their arrival.
@@ -136,6 +141,9 @@ class Collector:
         else:
             values.reshape(-1)[flat] = value  # numpy keeps the last of repeated assignments, which is the latest
         observed = count > 0
+        names = [self._groups.names[code] for code in groups.tolist()]
+        self.groups = [HealthSeries(*each) for each in zip(names, repeat(first), repeat(step_ms), values, observed)]
+        observed = observed.copy()
         doubted = doubtful_cells(values, observed, self._judged)
         self._count("that stand apart from the others", doubted.sum())
         observed &= ~doubted

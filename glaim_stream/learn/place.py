@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from glaim_stream.catalogue import Model
 from glaim_stream.errors import ModelError
+from glaim_stream.health.series import Series as HealthSeries
+from glaim_stream.health.stored import form_with_habits
 from glaim_stream.imputers.gaussian.fit import fit, rows_needed
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, Report
@@ -33,6 +35,7 @@ class Learned:
     held: number of the newest rows on which it was tried.
     errors: of the trial; empty without one.
     problem: why the file that was in the place cannot be used; empty if it can, or if there was none.
+    no_habits: why the form has no habits of the sensors beside it; empty if it has, or if none was fitted.
     """
 
     form: ClosedForm | None
@@ -42,6 +45,7 @@ class Learned:
     held: int = 0
     errors: Errors = field(default_factory=dict)
     problem: str = ""
+    no_habits: str = ""
 
 
 def learn(
@@ -49,6 +53,7 @@ def learn(
     model: Model,
     folder: Path,
     *,
+    groups: Sequence[HealthSeries] = (),
     timezone: str = "UTC",
     force: bool = False,
     untried: bool = False,
@@ -63,6 +68,7 @@ def learn(
         series: rows of the model's groups.
         model: the model's entry in the catalogue.
         folder: the model's folder in the repository; created if it is absent.
+        groups: readings from which the habits of the sensors are learned, which are placed with the form.
         timezone: zone of the habits of the day.
         force: place the form in any case, also without a trial.
         untried: place the first form without a trial while there are too few rows for one.
@@ -80,7 +86,9 @@ def learn(
         done = replace(_tried(series, model, old, timezone=timezone, force=force, untried=untried), problem=problem)
         if done.chosen and not dry_run:
             assert done.form is not None
-            place_form(folder, done.form.to_bytes())
+            content, no_habits = form_with_habits(done.form, groups)
+            place_form(folder, content)
+            done = replace(done, no_habits=no_habits)
     return done
 
 

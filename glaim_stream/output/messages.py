@@ -40,13 +40,14 @@ class Output:
     announcements: Sequence[Announcement] = ()  # outages
     due_rows: int = 0  # rows with a reading that the messages must hold, counted as the readings came
     quality: Sequence[Record] = ()  # live accuracy
+    health: Sequence[Announcement] = ()  # events of sensor health
 
 
 class Publisher(Protocol):
     """A publisher of output to its topics."""
 
     async def publish(self, output: Output) -> None:
-        """Publish rows, outages, live accuracy and dead letters; return when the broker has acknowledged all of them.
+        """Publish rows, outages, sensor health, live accuracy and dead letters; return when the broker has them.
 
         Rows, outages and live accuracy of one input partition are published in order.
         """

@@ -17,6 +17,7 @@ from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import FeedResult
 from glaim_stream.windows.probes import Probes
+from glaim_stream.windows.sensor_health import SensorEvent
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -30,14 +31,16 @@ class Applied:
     superseded: int = 0  # of these, readings replaced by another one of the same sensor and step
     probes: list[Probes] = field(default_factory=list)  # known values that are hidden to score the experts
     outages: list[Outage] = field(default_factory=list)
+    health: list[SensorEvent] = field(default_factory=list)
     skewed: int = 0  # readings stamped ahead of their record's time
     due_rows: int = 0  # observed rows that must be among those of `closed`, counted as the readings came
     until: int = 0  # number of the batch's records that are applied completely; the last slice of a batch has all
 
     def group_codes(self) -> list[NDArray[np.int32]]:
-        """Codes of the groups of its rows, probes and outages."""
+        """Codes of the groups of its rows, probes, outages and events of sensor health."""
         codes = [each.group for each in self.closed] + [each.group for each in self.probes]
-        return [*codes, np.array([each.group for each in self.outages], np.int32)]
+        events = [each.group for each in self.outages] + [each.group for each in self.health]
+        return [*codes, np.array(events, np.int32)]
 
 
 def joined_applied(parts: Sequence[Applied]) -> Applied:

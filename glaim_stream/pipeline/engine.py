@@ -215,9 +215,12 @@ class PartitionEngine:
             metrics.outages.labels(outage.kind).inc()
         letters = dead_letters(records, rejects, topic=self._topic, partition=self._partition)
         announcements = self._or_nothing(len(records), partial(self._pipeline.announcements, outages))
+        health = self._or_nothing(len(records), partial(self._pipeline.health_messages, pending.applied.health))
+        for event in pending.applied.health:
+            metrics.sensor_health_events.labels(event.detector, event.state).inc()
         quality = await self._quality_records(pending.scores)
         output = Output(
-            self._partition, pending.origin, messages, letters, announcements, pending.applied.due_rows, quality
+            self._partition, pending.origin, messages, letters, announcements, pending.applied.due_rows, quality, health
         )
         return Finished(output, rejects)
 

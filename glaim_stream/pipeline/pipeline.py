@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,11 +23,13 @@ from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.health.live import LiveHabits
 from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.models.contract import Contract
 from glaim_stream.output.announcements import Announcement, announce
+from glaim_stream.output.health_events import announce_health
 from glaim_stream.output.messages import Message
 from glaim_stream.output.repair import publishable, repair
 from glaim_stream.output.sensor_tables import SensorTables
@@ -54,6 +56,7 @@ from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, joined
+from glaim_stream.windows.sensor_health import SensorEvent
 from glaim_stream.windows.upgrades import Upgrades
 
 Ints = NDArray[np.int64] | NDArray[np.int32]
@@ -97,6 +100,7 @@ class Pipeline:
         plausibility: bool = False,
         adaptive_intervals: bool = False,
         quality: bool = False,
+        habits: Callable[[str], LiveHabits | None] | None = None,
         budget: Budget = DEFAULT,
     ) -> None:
         """Build the pipeline.
@@ -121,6 +125,7 @@ class Pipeline:
                 (glaim_stream.blend.reach), and give interpolated values one; not used where `score_share` is 0.
             quality: sum up the errors on the probes and on late readings as records (glaim_stream.quality); not used
                 where `score_share` is 0.
+            habits: of the sensors of a model, by which their health is judged; None: it is not judged.
             budget: limits of decoding.
 
         Raises:
@@ -141,6 +146,7 @@ class Pipeline:
         self._decoder = Decoder(self.index, budget)
         self._adaptive = adaptive_intervals
         self._quality = quality and self.scored
+        self._habits = habits
         self._budget = budget
         self.codes = HeldCodes(self.index)
         self._tables = SensorTables(catalogue, contracts)
@@ -161,6 +167,7 @@ class Pipeline:
                 trained_ranges=[self._tables[index].trained_range for index in range(len(self.catalogue.models))],
                 max_groups=self._budget.groups,
                 slice_bytes=self._budget.slice_bytes,
+                habits=self._habits,
             )
         )
 
@@ -202,12 +209,17 @@ class Pipeline:
                         fed.superseded,
                         fed.probes,
                         fed.outages,
+                        fed.health,
                         fed.skewed,
                         fed.due_rows,
                         part.until if fed.last else done,
                     )
                 )
             done = part.until
+
+    def health_messages(self, events: Sequence[SensorEvent]) -> list[Announcement]:
+        """Make the messages for the topic of sensor health."""
+        return [announce_health(each, self.index.names[each.group], self.catalogue) for each in events]
 
     def announcements(self, outages: Sequence[Outage]) -> list[Announcement]:
         """Make the messages for the outage topic."""

@@ -94,7 +94,7 @@ class Recorded:
     """A sink whose dead letters and outages go to files, or nowhere.
 
     They do not go to their topics: the live worker has sent its dead letters, and has announced each outage when it
-    happened.
+    happened. Nor do events of sensor health, which are left out.
     """
 
     def __init__(self, sink: Publisher, rejects: RejectFile | None, outages: OutageFile | None = None) -> None:
@@ -106,7 +106,7 @@ class Recorded:
             self._rejects.add(output.letters)
         if self._outages is not None:
             self._outages.add(output.announcements)
-        await self._sink.publish(replace(output, letters=[], announcements=[]))
+        await self._sink.publish(replace(output, letters=[], announcements=[], health=[]))
 
 
 def producer_send(producer: AIOKafkaProducer) -> Send:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from glaim_stream.budget import DEFAULT
 from glaim_stream.catalogue import Model
 from glaim_stream.decode.readings import Readings
+from glaim_stream.health.live import FEWEST_STEPS, LiveHabits
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.clock import ClosingOffsets
 from glaim_stream.windows.closing import Closed, close_step, concatenate, correct
@@ -20,6 +22,7 @@ from glaim_stream.windows.owed import OwedRows
 from glaim_stream.windows.plausibility import Plausibility, Range
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
+from glaim_stream.windows.sensor_health import HealthTracker, SensorEvent
 
 Ints = NDArray[np.int64]
 
@@ -39,6 +42,8 @@ class ModelWindows:
         plausible: bool = False,
         trained_range: Range | None = None,
         slice_bytes: int = DEFAULT.slice_bytes,
+        habits: Callable[[str], LiveHabits | None] | None = None,
+        group_names: Sequence[str] = (),
     ) -> None:
         """Start empty.
 
@@ -53,6 +58,8 @@ class ModelWindows:
             plausible: whether readings are judged (glaim_stream.windows.plausibility).
             trained_range: least and largest reading of each sensor in training, by which they are judged, or None.
             slice_bytes: of the steps that are closed before their rows are handed over.
+            habits: of the sensors of a model, by which their health is judged; None: it is not judged.
+            group_names: by group code; may grow. Needed for sensor health only.
         """
         self._slice_bytes = slice_bytes
         self._weight_bytes = 0  # of the steps closed since rows were last handed over
@@ -61,14 +68,17 @@ class ModelWindows:
         self.rebuilding = False  # the rows of closing steps were published before and are not needed
         # A reading may lie this many steps beyond the newest closed one: lateness and skew rounded up, and one more.
         self._ahead = -(-(model.lateness_ms + max_ahead_ms) // model.step_ms) + 1
+        judges_health = habits is not None and model.window >= FEWEST_STEPS
         self.rings = Rings(
             len(model.sensors),
             model.window,
             self._ahead,
             mean=model.bucket == "mean",
-            offsets_back=0
-            if sampling is None
-            else error_steps(scored=True, judged=sampling.judged, quality=sampling.quality),
+            offsets_back=error_steps(
+                scored=sampling is not None or judges_health,
+                judged=sampling is not None and sampling.judged,
+                quality=sampling is not None and sampling.quality,
+            ),
         )
         judged = np.array([sensor.plausibility for sensor in model.sensors])
         self.rules = Rules(
@@ -95,6 +105,10 @@ class ModelWindows:
         self._probes: list[Probes] = []
         self._outages: list[Outage] = []
         self._owed = OwedRows()
+        self.health = None
+        if habits is not None and judges_health:
+            self.health = HealthTracker(self.rings, self.rules, partial(habits, model.name), group_names)
+        self._health_events: list[SensorEvent] = []
 
     def take_probes(self) -> list[Probes]:
         """Return the probe windows made since the last call."""
@@ -105,6 +119,11 @@ class ModelWindows:
         """Return the outages found since the last call."""
         outages, self._outages = self._outages, []
         return outages
+
+    def take_health(self) -> list[SensorEvent]:
+        """Return the events of sensor health found since the last call."""
+        events, self._health_events = self._health_events, []
+        return events
 
     def take_due_rows(self) -> int:
         """Return how many observed rows were due since the last call: their step closed, or they are corrections."""
@@ -252,6 +271,8 @@ class ModelWindows:
         lookback = look_back(rings, self.rules, step)
         tracker = self._outage_tracker
         self._outages += tracker.close_by_clock(lookback) if by_clock else tracker.close(lookback)
+        if self.health is not None and not by_clock:
+            self._health_events += self.health.close(lookback)
         if self.rebuilding and self._slow is None:  # slow sensors' holes are remembered as their rows are made
             return None
         return close_step(rings, self.rules, lookback, self._slow, published=published, by_clock=by_clock)

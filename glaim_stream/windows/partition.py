@@ -10,7 +10,8 @@ arrived in, so a worker that reads the same records again has the same windows a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,7 @@ from glaim_stream.budget import DEFAULT
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.readings import Readings, no_readings
 from glaim_stream.decode.stamps import Stamps, bound_ms
+from glaim_stream.health.live import LiveHabits
 from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
 from glaim_stream.windows.clock_closes import ClockClose, ClockCloses
 from glaim_stream.windows.closing import Closed
@@ -28,6 +30,7 @@ from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.plausibility import Range
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, Sampling
+from glaim_stream.windows.sensor_health import SensorEvent
 from glaim_stream.windows.upgrades import Upgrades
 
 
@@ -43,6 +46,7 @@ class FeedResult:
     due_rows: int = 0  # observed rows that must be among those of `closed`, counted as the readings came
     probes: list[Probes] = field(default_factory=list)  # one per model and step
     outages: list[Outage] = field(default_factory=list)  # model by model, in the order of steps
+    health: list[SensorEvent] = field(default_factory=list)  # likewise
     refused: Readings = field(default_factory=no_readings)  # of new groups beyond the budget, and therefore not applied
     skewed: int = 0  # readings stamped ahead of their record's time
     last: bool = True  # of the slices of its batch
@@ -65,6 +69,7 @@ class PartitionWindows:
         trained_ranges: Sequence[Range | None] = (),
         max_groups: int = DEFAULT.groups,
         slice_bytes: int = DEFAULT.slice_bytes,
+        habits: Callable[[str], LiveHabits | None] | None = None,
     ) -> None:
         """Start empty.
 
@@ -80,16 +85,18 @@ class PartitionWindows:
             trained_ranges: of the models, by which readings are judged; empty: unknown.
             max_groups: groups that may have windows; the readings of others are refused.
             slice_bytes: windows and rows of closed steps that are made at once.
+            habits: of the sensors of a model, by which their health is judged; None: it is not judged.
         """
         self._max_groups, self._slice_bytes = max_groups, slice_bytes
         self.clock = EventClock()
         shared = len(catalogue.models) > 1
         self._lateness_ms = np.array([model.lateness_ms for model in catalogue.models], np.int64)
         self._max_ahead_ms = np.array([catalogue.max_ahead_ms(model) for model in catalogue.models], np.int64)
+        remembers = score_share > 0 or habits is not None
         self.stamps = Stamps(
             bound_ms(
                 int(self._max_ahead_ms.max()),
-                history_ms(catalogue, scored=score_share > 0, judged=judged, quality=quality),
+                history_ms(catalogue, scored=remembers, judged=judged, quality=quality),
             )
         )  # judges the records' times before they are fed
         sampling = Sampling(score_share, score_least, group_names, judged, quality) if score_share > 0 else None
@@ -104,6 +111,8 @@ class PartitionWindows:
                 plausible=plausible,
                 trained_range=trained_ranges[index] if trained_ranges else None,
                 slice_bytes=slice_bytes,
+                habits=habits,
+                group_names=group_names,
             )
             for index, model in enumerate(catalogue.models)
         ]
@@ -131,6 +140,8 @@ class PartitionWindows:
         result.closed = [closed for each in (*slices, result) for closed in each.closed]
         result.probes = [probes for each in (*slices, result) for probes in each.probes]
         result.outages = [outage for each in (*slices, result) for outage in each.outages]
+        result.health = [event for each in (*slices, result) for event in each.health]
+        result.due_rows = sum(each.due_rows for each in (*slices, result))
         return result
 
     def feed_slices(self, readings: Readings, *, arrival_ms: int) -> Iterator[FeedResult]:
@@ -170,7 +181,8 @@ class PartitionWindows:
                     closed, too_late, superseded = end.value
                     break
                 yield _taken(windows, early, result)
-                result.closed, result.probes, result.outages, result.due_rows = [], [], [], 0
+                result.closed, result.probes, result.outages, result.health = [], [], [], []
+                result.due_rows = 0
             late[mine[too_late]] = True
             result.superseded += superseded
             result.due_rows += windows.take_due_rows()
@@ -178,6 +190,7 @@ class PartitionWindows:
                 result.closed.append(closed)
             result.probes += windows.take_probes()
             result.outages += windows.take_outages()
+            result.health += windows.take_health()
         result.too_late = readings.where(late)
         result.late_by_ms = newest_ms[late] - self._lateness_ms[result.too_late.model] - result.too_late.event_time_ms
         yield result
@@ -285,6 +298,10 @@ class PartitionWindows:
         """Index of the model and code of each group that has windows and is dark."""
         return [(index, code) for index, windows in enumerate(self._models) for code in windows.dark_groups()]
 
+    def faulty_sensors(self) -> Counter[str]:
+        """Number of sensors that are faulty by each detector."""
+        return sum((each.health.faulty() for each in self._models if each.health is not None), Counter())
+
     @property
     def groups(self) -> int:
         """Number of groups that this partition has windows for."""
@@ -300,5 +317,6 @@ def _taken(windows: ModelWindows, closed: Closed | None, before: FeedResult) -> 
         probes=[*before.probes, *windows.take_probes()],
         outages=[*before.outages, *windows.take_outages()],
         due_rows=before.due_rows + windows.take_due_rows(),
+        health=[*before.health, *windows.take_health()],
         last=False,
     )

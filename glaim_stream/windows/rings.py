@@ -118,15 +118,16 @@ class Rings:
         """Index of each step on the last axis."""
         return steps % self.length
 
-    def past(self, array: NDArray[Any], rows: slice | Ints, step: int) -> NDArray[Any]:
-        """Copy some rows of one of the arrays at the window that ends with `step`, oldest step first.
+    def past(self, array: NDArray[Any], rows: slice | Ints, step: int, steps: int | None = None) -> NDArray[Any]:
+        """Copy some rows of one of the arrays at the window, or fewer `steps`, that end with `step`, oldest step first.
 
         The window lies in one stretch or in two; copying these is several times as fast as gathering step by step.
         """
-        first = (step - self.window + 1) % self.length
-        over = max(0, first + self.window - self.length)
+        steps = self.window if steps is None else steps
+        first = (step - steps + 1) % self.length
+        over = max(0, first + steps - self.length)
         chosen = array[rows]
-        return np.concatenate([chosen[:, :, first : first + self.window], chosen[:, :, :over]], axis=2)
+        return np.concatenate([chosen[:, :, first : first + steps], chosen[:, :, :over]], axis=2)
 
     def start(self, closable: int) -> None:
         """Set the lowest open step; every step below it is closed."""

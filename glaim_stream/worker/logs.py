@@ -67,7 +67,8 @@ def opening_lines(settings: Settings, catalogue: Catalogue, port: int, page: str
         f"glaim-stream {version('glaim-stream')}, Python {platform.python_version()}, consumer group "
         f"{settings.consumer_group}{member} at {settings.kafka}",
         f"topics: reads {settings.input_topic}, writes rows to {settings.output_topic}, unusable records to "
-        f"{settings.dlq_topic}, late readings to {settings.late_topic}, outages to {settings.outage_topic}",
+        f"{settings.dlq_topic}, late readings to {settings.late_topic}, outages to {settings.outage_topic}"
+        + (f", sensor health to {settings.health_topic}" if settings.judges_health else ""),
         f"models: {models} of {settings.catalogue}; imputed by {used.get(settings.imputer, settings.imputer)}",
         f"delivery: {'exactly once, for readers of committed records' if once else 'at least once'}; commits every "
         f"{settings.commit_interval_s:g} s",

@@ -13,6 +13,7 @@ from itertools import product
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.decode.dead_letters import DeadLetterCause
+from glaim_stream.health.live import DETECTORS
 from glaim_stream.imputers.breaker import State
 from glaim_stream.models.contract import Contract
 from glaim_stream.pipeline.row_counts import WITHHELD
@@ -57,6 +58,8 @@ def create_series(
         metrics.due_rows.labels(outcome)
     for kind in ("dark", "speaks"):
         metrics.outages.labels(kind)
+    for detector, state in product(DETECTORS, ("begin", "end")):
+        metrics.sensor_health_events.labels(detector, state)
     for rung, model in product(rungs, catalogue.models):
         metrics.imputer_state.labels(rung, model.name).set(State.CLOSED)
         for counter in (metrics.imputer_failures, metrics.imputer_openings, metrics.imputer_probes):

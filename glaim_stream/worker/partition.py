@@ -17,6 +17,7 @@ from glaim_stream.connections.retry import pauses_s
 from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.decode.stamps import ticks_text
 from glaim_stream.errors import OwnershipLost
+from glaim_stream.health.live import DETECTORS
 from glaim_stream.kafka.offsets import Commit, Delivery
 from glaim_stream.output.messages import Output
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
@@ -331,6 +332,9 @@ class PartitionWorker:
         windows = self._engine.windows
         if windows is not None:
             metrics.speaking_groups.labels(label).set(windows.groups - len(windows.dark_groups()))
+            faulty = windows.faulty_sensors()
+            for detector in DETECTORS:
+                metrics.faulty_sensors.labels(label, detector).set(faulty[detector])
 
     def _count_rows(self, together: Sequence[Unpublished], outputs: Sequence[Output]) -> None:
         """Count published rows as in time or late. Those that the wall clock closed have no record to be late after."""

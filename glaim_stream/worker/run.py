@@ -112,7 +112,7 @@ def _prepared(settings: Settings) -> faust.App:
         ensure_topics(settings)
         require_transactions(settings)
         health.topics_are_there()
-        history = history_ms(catalogue, scored=settings.scored, judged=settings.judged, quality=settings.quality)
+        history = history_ms(catalogue, scored=settings.remembers, judged=settings.judged, quality=settings.quality)
         warnings = [str(finding) for finding in notable_topics(settings, history)]
         opening = opening_lines(settings, catalogue, port, address)
         # Also for Faust's own command. It logs them, because there are no handlers yet.

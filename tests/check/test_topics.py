@@ -21,7 +21,7 @@ GOOD_CONFIG = {
 }
 GOOD = TopicFacts(partitions=4, replicas=3, operations=frozenset({"READ", "WRITE", "DESCRIBE"}), config=GOOD_CONFIG)
 SETTINGS = Settings()
-INPUT, OUTPUT, LETTERS, LATE, OUTAGES = SETTINGS.topics
+INPUT, OUTPUT, LETTERS, LATE, OUTAGES, HEALTH = SETTINGS.topics
 
 
 def configured(**changes: str) -> TopicFacts:
@@ -31,7 +31,7 @@ def configured(**changes: str) -> TopicFacts:
 
 def findings(**changed: TopicFacts) -> list[tuple[Outcome, str]]:
     """Findings that are not ok when only these topics differ from good ones."""
-    names = {"source": INPUT, "output": OUTPUT, "letters": LETTERS, "late": LATE, "outages": OUTAGES}
+    names = {"source": INPUT, "output": OUTPUT, "letters": LETTERS, "late": LATE, "outages": OUTAGES, "health": HEALTH}
     facts = dict.fromkeys(SETTINGS.topics, GOOD) | {names[name]: found for name, found in changed.items()}
     found = topic_findings(SETTINGS, facts, SPAN_MS)
     return [(finding.outcome, str(finding)) for finding in found if finding.outcome is not Outcome.OK]

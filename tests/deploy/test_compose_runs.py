@@ -37,6 +37,7 @@ from tests.deploy.build_steps import Image
 SERVICES: dict[str, Any] = yaml.safe_load((CHECKOUT / "deploy" / "compose.yaml").read_text())["services"]
 TOPICS = (
     "sensor-readings", "sensor-readings-dlq", "sensor-readings-late", "imputed-readings", "imputed-readings-outages",
+    "imputation-quality", "sensor-health",
 )  # fmt: skip
 # Mounts the folder for temporary files as a container engine mounts /tmp.
 NOEXEC = """

@@ -42,6 +42,7 @@ SECURED: Values = {
         "lateTopic": "belated",
         "outageTopic": "dark",
         "qualityTopic": "imputation-quality",
+        "healthTopic": "sensor-health",
         "maxMessageBytes": 10_000_000,
         "tls": {"enabled": True, "existingSecret": "kafka-ca", "caKey": "root.pem"},
         "sasl": {"enabled": True, "existingSecret": "kafka-login"},

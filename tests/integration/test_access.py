@@ -32,8 +32,8 @@ from tests.integration.worker_process import WorkerProcess, call_command, wait_u
 
 PAGE = CHECKOUT / "docs" / "access.md"
 PASSWORD = "of-this-test"
-QUALITY = "imputation-quality"
-TOPICS = Settings(quality_topic=QUALITY).topics
+MORE_TOPICS = {"quality_topic": "imputation-quality", "health_topic": "sensor-health"}
+TOPICS = Settings(**MORE_TOPICS).topics
 CATALOGUE = """
 models:
   - name: plant-pump
@@ -154,7 +154,7 @@ def test_the_page_has_the_rules_of_every_role() -> None:
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_every_role_can_do_its_work(guarded: GuardedKafka, tmp_path: Path, delivery: str) -> None:
     worker = as_role(guarded, "glaim-worker", tmp_path, delivery=delivery)
-    measured = worker.model_copy(update={"imputer": "triton", "quality_topic": QUALITY})
+    measured = worker.model_copy(update={"imputer": "triton", **MORE_TOPICS})
     assert "failed" not in call(measured, "check", "--only", "kafka")
     call(as_role(guarded, "glaim-producer", tmp_path), "produce", readings(tmp_path))
     administrator = worker.model_copy(update={"kafka": guarded.kafka.bootstrap_servers,
@@ -193,8 +193,8 @@ def test_a_worker_without_one_of_its_rules_is_told_which(
     only = ResourcePatternFilter(pattern.resource_type, pattern.resource_name, pattern.pattern_type)
     admin.delete_acls([ACLFilter(rule.principal, "*", rule.operation, rule.permission_type, only)])
     try:
-        measured = {"imputer": "triton", "quality_topic": QUALITY}
-        worker = as_role(guarded, "glaim-worker", tmp_path, delivery="exactly_once", **measured)
+        more = {"imputer": "triton", **MORE_TOPICS}
+        worker = as_role(guarded, "glaim-worker", tmp_path, delivery="exactly_once", **more)
         done = call_command(worker, "check", "--only", "kafka")
         problems = [line for line in done.stdout.splitlines() if line.startswith(("failed", "warning"))]
         named = [line for line in problems if pattern.resource_name in line]

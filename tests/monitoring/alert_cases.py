@@ -375,6 +375,14 @@ CASES = (
         glaim_dead_letters_total__undecodable="0x9 7x1600", process_start_time_seconds="0x1600",
     ),
     fires(
+        "GlaimSensorsFaulty", "a frozen sensor", "30m",
+        glaim_faulty_sensors__p0="0x9 1x60",
+    ),
+    silent(
+        "GlaimSensorsFaulty", "a sensor that recovers after ten minutes", "40m",
+        glaim_faulty_sensors__p0="0x9 1x10 0x60",
+    ),
+    fires(
         "GlaimGroupsDark", "one of eight pumps", "30m",
         glaim_dark_groups__p0="0x9 1x60", glaim_speaking_groups__p0="7x70",
     ),

@@ -214,6 +214,7 @@ TIMELINES = (
         glaim_late_readings_total=counter(0, 200), glaim_readings_total=counter(6000, 6000),
     ),
     timeline("GlaimGroupsDark", 17, 1, glaim_dark_groups__p0=gauge(0, 1), glaim_speaking_groups__p0=gauge(8, 7)),
+    timeline("GlaimSensorsFaulty", 17, 1, glaim_faulty_sensors__p0=gauge(0, 1)),
     timeline("GlaimManyGroupsDark", 7, 1, glaim_dark_groups__p0=gauge(0, 3), glaim_speaking_groups__p0=gauge(8, 5)),
     timeline("GlaimImputerUnavailable", 7, 1, glaim_imputer_state__rung=gauge(0, 2)),
     timeline(

@@ -25,7 +25,7 @@ from glaim_stream.windows.probes import AGES
 from tests.quality.streams import Partition, documents
 from tests.support import Record, json_record
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]  # quicker: tests/quality/test_records.py
 
 GROUPS, STEPS = 4, 12 * STRETCH
 WARM = 4 * STRETCH  # the experts' weights and the intervals follow the errors from there on

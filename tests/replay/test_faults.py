@@ -121,3 +121,16 @@ async def test_a_replay_reports_the_groups_that_go_dark() -> None:
     documents = [json.loads(each.value) for each in found.announcements]
     assert ("g1", "dark") in [(each["group"], each["kind"]) for each in documents]
     assert counts.outages == len(documents)
+
+
+async def test_a_replay_publishes_no_event_of_sensor_health() -> None:
+    """The live worker has reported them; a second report would be taken for news."""
+    seen: list[Output] = []
+
+    class Sink:
+        async def publish(self, output: Output) -> None:
+            seen.append(output)
+
+    event = Announcement(b"g1", b"{}")
+    await Recorded(Sink(), None, None).publish(Output(0, Origin(1, 2), announcements=[event], health=[event]))
+    assert [(list(each.announcements), list(each.health)) for each in seen] == [([], [])]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glaim_stream.health.stored import form_with_habits
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.form_manifest import place_form
@@ -48,8 +49,9 @@ def fit_and_export(config: RunConfig, series: Series, repository: str, say: Say,
         export: Write it.
     """
     start_s = time.perf_counter()
+    train = split(series, config.data, config.model.window).train
     try:
-        form = closed_form.fit(split(series, config.data, config.model.window).train, config.model.window).form
+        form = closed_form.fit(train, config.model.window).form
     except DataError as error:
         say(str(error))
         return None
@@ -59,8 +61,11 @@ def fit_and_export(config: RunConfig, series: Series, repository: str, say: Say,
         return Exported(form, seconds, None)
     spec = destination(config, series.sensors, series.step_s, repository)
     folder = Path(spec.directory) / spec.name
-    place_form(folder, form.to_bytes())
+    content, no_habits = form_with_habits(form, closed_form.health_series(train))
+    place_form(folder, content)
     say(f"closed form {form.digest[:8]} fitted in {seconds:.1f} s: {folder / FORM_FILE} can be served now")
+    if no_habits:
+        say(f"it has no habits of the sensors, so their health is not judged live: {no_habits}")
     return Exported(form, seconds, folder)
 
 

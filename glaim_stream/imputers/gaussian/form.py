@@ -121,7 +121,16 @@ class ClosedForm:
         Raises:
             ModelError: it is damaged, or another kind of file.
         """
-        return cls(**packing.unpack(artefact.from_bytes(content, name)))
+        return cls.from_arrays(artefact.from_bytes(content, name))
+
+    @classmethod
+    def from_arrays(cls, arrays: artefact.Arrays) -> Self:
+        """Make a closed form from the arrays of `gaussian.npz`; others beside them are ignored.
+
+        Raises:
+            ModelError: arrays are missing, or do not fit one another.
+        """
+        return cls(**packing.unpack(arrays))
 
     def fill(
         self,

@@ -55,6 +55,10 @@ and the tests. Each template takes $.
 - name: GLAIM_QUALITY_TOPIC
   value: {{ . | quote }}
 {{- end }}
+{{- with .Values.kafka.healthTopic }}
+- name: GLAIM_HEALTH_TOPIC
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.kafka.protocol" -}}

@@ -1,0 +1,240 @@
+"""Detectors for a stream: what is judged at the end of each block of eight steps, for many groups at once.
+
+They are those of `detect`, with the same habits and thresholds, restricted to what a worker's windows hold: runs count
+up to a window and silences up to `LONGEST` steps, so a sensor whose habit is longer is not judged by them. Each result
+is a function of the window before the end of its block, so a worker that reads it again finds the same ones to the bit.
+The clock needs stamps, which closed forms are not learned with, and drift needs 960 steps (`drift.MEMORY`): both are
+found in files alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.health import runs, statistics
+from glaim_stream.health.estimates import BLOCK
+from glaim_stream.health.habits import Habits
+from glaim_stream.health.series import Series, of_whole, whole
+
+Doubles = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+DETECTORS = ("runs", "silence", "gaps", "jumps")  # spikes and chatter alarm together
+FEWEST_STEPS = 48  # of a window that is judged
+LONGEST = 80  # steps of a silence: a sensor that was never seen counts as silent since its group was
+PEAK_STEPS = BLOCK + 2 * statistics.NEAR  # that the spikes of a block depend on
+JUMP_BLOCKS = statistics.WINDOW // BLOCK
+_DENSE = 0.5  # share of a block's steps with a spike, from which spikes are chatter
+_JOINS = 0.5  # of a threshold, from which a sensor is part of what happened to others at the same moment
+_JOINS_SILENCE = 0.25
+
+
+@dataclass(frozen=True)
+class LiveHabits:
+    """Habits of C sensors as arrays for groups in rows; the last row is that of a group that is not known."""
+
+    habits: Habits
+
+    def __deepcopy__(self, memo: object) -> LiveHabits:
+        return self
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """Row of each known group."""
+        return {name: row for row, name in enumerate(self.habits.judged)}
+
+    @cached_property
+    def judged(self) -> Bools:
+        """Which sensors are judged, [groups + 1, C]: of an unknown group those that are in any known one."""
+        known = np.array(list(self.habits.judged.values()))
+        return np.vstack([known, known.any(axis=0)])
+
+    @cached_property
+    def limit(self) -> dict[str, Doubles]:
+        """Above which the statistic of each detector alarms, float64 [C]."""
+        habits = self.habits
+        return {name: habits.unit[name] * habits.threshold[name] for name in habits.unit}
+
+    @cached_property
+    def rest(self) -> Doubles:
+        """Readings at a resting value that count as one, float64 [C]."""
+        return self.habits.rest
+
+    @cached_property
+    def resting(self) -> Doubles:
+        """Resting values [C, MOST_RESTING] in the digits of a float32, which training may have kept; NaN for none."""
+        out = np.full((len(self.habits.sensors), runs.MOST_RESTING), np.nan)
+        for sensor, values in enumerate(self.habits.resting):
+            out[sensor, : len(values)] = values
+        return out.astype(np.float32).astype(np.float64)
+
+    def at_rest(self, values: Doubles, sensor: Ints) -> Bools:
+        """Whether values [k] are some at which their sensors [k] rest."""
+        found: Bools = (_short(values)[:, None] == self.resting[sensor]).any(axis=1)
+        return found
+
+    def at_limit(self, values: Doubles, sensor: Ints) -> Bools:
+        """Whether values [k] are the least or the largest that their sensors [k] ever had, or lie beyond."""
+        lowest, highest = _short(self.habits.lowest)[sensor], _short(self.habits.highest)[sensor]
+        found: Bools = (_short(values) <= lowest) | (_short(values) >= highest)
+        return found
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a detector found at the end of a block, for R groups of C sensors.
+
+    alarm: bool [R, C].
+    statistic: float64 [R, C], in the detector's own unit; 0 where it was not computed.
+    limit: float64 [R, C], above which it alarms.
+    age: int64 [R, C], steps since what happened began.
+    special: bool [R, C]: of runs at a limit, of jumps those that are chatter.
+    """
+
+    alarm: Bools
+    statistic: Doubles
+    limit: Doubles
+    age: Ints
+    special: Bools
+
+
+@dataclass(frozen=True)
+class Jumps:
+    """Sums of one block [R, C]: spikes and bends in 1/65,536 of a unit, the readings with a bend, and with a spike."""
+
+    spikes: Ints
+    bends: Ints
+    bent: Ints
+    spiky: Ints
+
+
+def jumps_of_block(live: LiveHabits, values: Doubles, observed: Bools) -> Jumps:
+    """Sum up spikes and bends of the newest block.
+
+    Args:
+        live: habits.
+        values: float64 [R, C, PEAK_STEPS], the newest step last.
+        observed: bool alike.
+    """
+    units = live.habits.units
+    peak, bend = _peaks_and_bends(values, observed)
+    known = np.isfinite(bend)
+    with np.errstate(invalid="ignore"):
+        size = peak / units.peak[:, None] - 1.0
+        spike = size > 0
+        others = spike.sum(axis=1, keepdims=True) - spike
+        counted = spike & (others < max(spike.shape[1] - 1, 2) / 2)
+        spikes = whole(np.where(counted, np.minimum(size, statistics.MOST_OF_SPIKE), 0.0))
+        bends = whole(np.where(known, np.minimum(bend / units.bend[:, None], statistics.MOST_OF_JUMP), 0.0))
+    return Jumps(*(each.sum(axis=2, dtype=np.int64) for each in (spikes, bends, known, spike)))
+
+
+def jumps(live: LiveHabits, block: Jumps, spikes: Ints, bends: Ints, bent: Ints) -> Found:
+    """Judge spikes and chatter by sums [R, C] over the newest JUMP_BLOCKS blocks, the newest among them."""
+    spiking = of_whole(spikes) / live.limit["spiking"]
+    mean = np.where(bent >= statistics.FEWEST, of_whole(bends) / np.maximum(bent, 1), 0.0)
+    chatter = mean / live.limit["chatter"]
+    dense = (block.spiky >= _DENSE * BLOCK) | (spiking <= 1.0)
+    by_chatter = chatter > spiking
+    limit = np.where(by_chatter, live.limit["chatter"], live.limit["spiking"])
+    score = np.maximum(spiking, chatter)
+    age = np.full(score.shape, statistics.WINDOW - 1, np.int64)
+    return Found(score > 1.0, score * limit, limit, age, dense)
+
+
+def gaps(live: LiveHabits, observed: Bools) -> Found:
+    """Judge how many gaps began in a window, bool [R, C, T]."""
+    begun = np.count_nonzero(observed[..., :-1] & ~observed[..., 1:], axis=2)
+    limit = np.broadcast_to(live.limit["gaps"], begun.shape)
+    age = np.full(begun.shape, observed.shape[2] - 1, np.int64)
+    return Found(begun > limit, begun.astype(np.float64), limit, age, np.zeros(begun.shape, np.bool_))
+
+
+def silence(live: LiveHabits, age: Ints, since: Ints, known: Bools, judged: Bools) -> Found:
+    """Judge silences; those that began together with one that is too long are part of it.
+
+    Args:
+        live: habits.
+        age: int64 [R, C], steps since each sensor's last reading.
+        since: int64 [R], steps since the group's first reading that is remembered, itself included.
+        known: bool [R], groups that the habits know: their sensors speak, though they may not have done so yet.
+        judged: bool [R, C], sensors that count.
+    """
+    steps = np.minimum(np.minimum(age, since[:, None]), LONGEST)
+    spoken = (age < since[:, None]) & (age < LONGEST)
+    limit = np.broadcast_to(live.limit["silence"], steps.shape)
+    counts = judged & (spoken | known[:, None])
+    alarm = (steps > limit) & counts
+    for row in np.flatnonzero(alarm.any(axis=1)).tolist():
+        joins = counts[row] & (steps[row] > _JOINS_SILENCE * limit[row])
+        for members in runs.began_together(-steps[row], joins):
+            alarm[row, members] = alarm[row, members].any()
+    return Found(alarm, steps.astype(np.float64), limit, steps - 1, np.zeros(alarm.shape, np.bool_))
+
+
+def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools) -> Found:
+    """Judge runs of equal readings.
+
+    Args:
+        live: habits.
+        values: float64 [R, C, T], a window, the newest step last.
+        observed: bool alike.
+        candidates: bool [R, C], sensors that may be stuck; others are not looked at.
+    """
+    shape = candidates.shape
+    length, age = np.zeros(shape), np.zeros(shape, np.int64)
+    alarm, at_limit, at_rest = (np.zeros(shape, np.bool_) for _ in range(3))
+    limit = np.broadcast_to(live.limit["runs"], shape)
+    row, sensor = np.nonzero(candidates)
+    if len(row):
+        found = runs.runs_of(Series("", 0, 1, values[row, sensor], observed[row, sensor]))
+        value = found.value[:, -1]
+        at_rest[row, sensor], at_limit[row, sensor] = live.at_rest(value, sensor), live.at_limit(value, sensor)
+        length[row, sensor] = found.length[:, -1] / np.where(at_rest[row, sensor], live.rest[sensor], 1.0)
+        age[row, sensor] = observed.shape[2] - 1 - found.start[:, -1]
+        alarm = length > limit
+    for group in np.flatnonzero(alarm.any(axis=1)).tolist():
+        for members in runs.began_together(-age[group], length[group] > _JOINS * limit[group]):
+            resting = len(members) > 1 and bool((at_rest | at_limit)[group, members].all())
+            alarm[group, members] = alarm[group, members].any() and not resting
+    return Found(alarm, length, limit, age, at_limit)
+
+
+def may_be_stuck(values: Doubles, observed: Bools) -> Bools:
+    """Return which sensors repeat their value at the newest three steps, or have none at one of them, bool [R, C].
+
+    No limit is below four readings (`habits`), so a run of two takes part in no event.
+
+    Args:
+        values: float64 [R, C, 3], the newest step last.
+        observed: bool [R, C, T], a window.
+    """
+    repeats = (values[..., :-1] == values[..., 1:]).all(axis=2) | ~observed[..., -3:].all(axis=2)
+    found: Bools = repeats & observed.any(axis=2)
+    return found
+
+
+def _peaks_and_bends(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
+    """Those of `statistics` at the steps of the newest block, [R, C, BLOCK]; without holes a short way."""
+    newest = values[..., -BLOCK - 2 :]
+    first, middle, last = newest[..., :-2], newest[..., 1:-1], newest[..., 2:]
+    with np.errstate(over="ignore", invalid="ignore"):
+        rise, fall = middle - first, middle - last
+        peak = np.where(rise * np.sign(fall) > 0, np.minimum(np.abs(rise), np.abs(fall)), 0.0)
+        bend = np.abs(rise + fall) / 2
+    holes = ~observed[..., -BLOCK - 2 :].all(axis=2)
+    if holes.any():
+        series = Series("", 0, 1, values[holes], observed[holes])
+        peak[holes], bend[holes] = (each[:, -BLOCK:] for each in statistics.peaks_and_bends(series))
+    return peak, bend
+
+
+def _short(values: Doubles) -> Doubles:
+    """The values as a float32 holds them; those that it cannot hold are infinite."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32).astype(np.float64)

@@ -1,0 +1,120 @@
+"""Habits in the file of the closed form: one file, one digest, one manifest entry, so both are always of one age.
+
+Readers of forms that know no habits ignore these arrays, and the form's own digest does not include them. The estimates
+by the other sensors are not stored: they follow from the form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.errors import ModelError
+from glaim_stream.health.estimates import estimates_of
+from glaim_stream.health.habits import DETECTORS, Habits, learn
+from glaim_stream.health.runs import MOST_RESTING
+from glaim_stream.health.series import Series
+from glaim_stream.health.statistics import Units
+from glaim_stream.imputers.gaussian import artefact
+from glaim_stream.imputers.gaussian.form import ClosedForm
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_PREFIX = "health."
+_SCHEMA = 1
+_PER_SENSOR = ("longest_rest", "lowest", "highest", "residual_unit")
+
+
+def form_with_habits(form: ClosedForm, groups: Sequence[Series]) -> tuple[bytes, str]:
+    """Learn habits for a closed form.
+
+    Args:
+        form: the new form.
+        groups: readings without known faults, each with the form's sensors.
+
+    Returns:
+        Content of the form's file, and why it has no habits, or "".
+    """
+    try:
+        habits = learn(groups, form.sensors, form=form)
+    except ModelError as error:
+        return form.to_bytes(), str(error)
+    return with_habits(form.to_bytes(), habits), ""
+
+
+def with_habits(form: bytes, habits: Habits | None) -> bytes:
+    """Return the content of a closed form's file with these habits instead of any that it has; None removes them."""
+    arrays = {name: array for name, array in artefact.from_bytes(form, "the form").items() if not _is_ours(name)}
+    return artefact.to_bytes(arrays if habits is None else arrays | pack(habits))
+
+
+def pack(habits: Habits) -> artefact.Arrays:
+    """Return habits as arrays, from which `unpack` makes the same ones."""
+    groups = list(habits.levels)
+    resting = np.full((len(habits.sensors), MOST_RESTING), np.nan)
+    for sensor, values in enumerate(habits.resting):
+        resting[sensor, : len(values)] = values
+    text = {"schema": _SCHEMA, "sensors": list(habits.sensors), "step_ms": habits.step_ms, "groups": groups}
+    arrays = {
+        "text": np.frombuffer(json.dumps(text).encode(), np.uint8),
+        "levels": np.array([habits.levels[each] for each in groups]),
+        "judged": np.array([habits.judged[each] for each in groups]),
+        "resting": resting,
+        "resting_count": np.array([len(each) for each in habits.resting], np.int64),
+        "units.peak": habits.units.peak,
+        "units.bend": habits.units.bend,
+        **{name: getattr(habits, name) for name in _PER_SENSOR},
+        **{f"unit.{name}": habits.unit[name] for name in DETECTORS},
+        **{f"threshold.{name}": habits.threshold[name] for name in DETECTORS},
+    }
+    return {_PREFIX + name: array for name, array in arrays.items()}
+
+
+def unpack(arrays: Arrays, form: ClosedForm) -> Habits | None:
+    """Return the habits among the arrays of a form's file; None if there are none.
+
+    Args:
+        arrays: of the file.
+        form: that they belong to.
+
+    Raises:
+        ModelError: they are incomplete, of another schema, or of other sensors than the form's.
+    """
+    mine = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if _is_ours(name)}
+    if not mine:
+        return None
+    try:
+        text = json.loads(mine["text"].tobytes())
+        if text["schema"] != _SCHEMA:
+            raise ModelError(f"expected habits of schema {_SCHEMA}, found {text['schema']!r}")
+        if (tuple(text["sensors"]), text["step_ms"]) != (form.sensors, form.step_ms):
+            raise ModelError("expected habits of the closed form's sensors and step, found others")
+        count, groups = len(form.sensors), text["groups"]
+        expected: dict[str, tuple[int, ...]] = {name: (len(groups), count) for name in ("levels", "judged")}
+        expected |= {"resting": (count, MOST_RESTING), "resting_count": (count,)}
+        for name, array in mine.items():
+            shape = expected.get(name, array.shape if name == "text" else (count,))
+            if array.shape != shape:
+                raise ModelError(f"expected habits with {name} of shape {shape}, found {array.shape}")
+        return Habits(
+            sensors=form.sensors,
+            step_ms=form.step_ms,
+            levels=dict(zip(groups, mine["levels"], strict=True)),
+            judged=dict(zip(groups, mine["judged"], strict=True)),
+            resting=[row[:used] for row, used in zip(mine["resting"], mine["resting_count"].tolist(), strict=True)],
+            units=Units(mine["units.peak"], mine["units.bend"]),
+            estimates=estimates_of(form) if np.isfinite(mine["residual_unit"]).any() else None,
+            unit={name: mine[f"unit.{name}"] for name in DETECTORS},
+            threshold={name: mine[f"threshold.{name}"] for name in DETECTORS},
+            **{name: mine[name] for name in _PER_SENSOR},
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"the habits in a closed form's file do not fit one another: {error!r}") from error
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(_PREFIX)

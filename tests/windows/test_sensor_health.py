@@ -1,0 +1,197 @@
+"""Faulty sensors are found as blocks of steps end, whatever the batches, and after a rebuild as before."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glaim_stream.decode.readings import Readings
+from glaim_stream.health.series import Series
+from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows.sensor_health import SensorEvent
+from tests.health.plant import LEARNED, STEP_MS, deviation, habits, place, plant
+from tests.health.stream import described, events_of, live_habits, names, readings, rules, windows
+
+START, LASTS = 200, 160  # steps of a fault, in `later()`
+
+
+def later(steps: int = START + LASTS + 160, group: int = 0) -> Series:
+    part = plant()[1][group].part(LEARNED, LEARNED + steps)
+    return replace(part, values=part.values.copy(), observed=part.observed.copy(), offset=None)
+
+
+def at(series: Series, steps: int) -> int:
+    return (series.first + steps) * STEP_MS
+
+
+FAULT = np.arange(START, START + LASTS)
+
+
+def found_in(*series: Series) -> list[SensorEvent]:
+    return events_of(windows(), readings(series))
+
+
+def test_the_plant_as_it_is_has_no_event() -> None:
+    assert found_in(later(1440)) == []
+
+
+def test_a_frozen_sensor_begins_and_ends_once() -> None:
+    series = later()
+    series.values[place("flow"), FAULT] = series.values[place("flow"), START]
+    begin, end = found_in(series)
+    assert described(begin) == ("runs", "frozen", ("flow",))
+    assert begin.since_ms == at(series, START)
+    assert at(series, START) < begin.ts_ms <= at(series, START + 48)
+    assert begin.statistic > begin.threshold >= begin.usual > 0
+    assert described(end) == ("runs", "end", ("flow",))
+    assert end.until_ms is not None
+    assert at(series, START + LASTS - 8) < end.until_ms <= at(series, START + LASTS + 8)
+
+
+def test_a_sensor_at_the_largest_value_it_had_is_at_its_limit() -> None:
+    series = later()
+    series.values[place("flow"), FAULT] = habits().highest[place("flow")]
+    begin, _ = found_in(series)
+    assert described(begin) == ("runs", "limit", ("flow",))
+
+
+@pytest.mark.parametrize("kind", ["spiking", "chatter"])
+def test_spikes_and_chatter_are_told_apart(kind: str) -> None:
+    series = later()
+    jump = 6.0 * (np.random.default_rng(1).random(LASTS) < 0.1) if kind == "spiking" else 2 * (-1.0) ** FAULT
+    series.values[place("tank_level"), FAULT] += jump * deviation("tank_level")
+    begin, end = found_in(series)
+    assert described(begin) == ("jumps", kind, ("tank_level",))
+    assert described(end)[1:] == ("end", ("tank_level",))
+
+
+def test_gaps_that_begin_too_often_are_an_event() -> None:
+    series = later()
+    series.observed[place("flow"), FAULT] = np.random.default_rng(3).random(LASTS) > 0.4
+    begin = found_in(series)[0]
+    assert described(begin) == ("gaps", "missingness", ("flow",))
+
+
+def test_a_silent_sensor_begins_since_its_first_missing_step_and_ends_when_it_speaks() -> None:
+    series = later()
+    series.observed[place("vibration"), FAULT] = False
+    begin, end = [each for each in found_in(series) if each.detector == "silence"]
+    assert described(begin) == ("silence", "silent", ("vibration",))
+    assert begin.since_ms == at(series, START)
+    assert described(end) == ("silence", "end", ("vibration",))
+
+
+def test_seven_silent_sensors_are_one_outage() -> None:
+    series = later()
+    series.observed[1:, FAULT] = False
+    begins = [each for each in found_in(series) if each.detector == "silence" and each.kind is not None]
+    assert [described(each) for each in begins] == [("silence", "outage", plant()[0][1:])]
+
+
+def test_a_group_that_goes_dark_is_an_outage_whose_end_is_the_dark() -> None:
+    """All eight sensors fall silent. After `max_gap` steps the group is dark, which is the outage topic's."""
+    series, other = later(), later(group=1)
+    series.observed[:, START:] = False
+    begin, end = [each for each in found_in(series, other) if each.detector == "silence"]
+    assert described(begin) == ("silence", "outage", plant()[0])
+    assert described(end) == ("silence", "end", plant()[0])
+    assert end.until_ms == at(series, START)
+
+
+def test_sensors_of_a_known_group_that_never_speak_are_silent_and_those_of_an_unknown_group_are_not() -> None:
+    series = later()
+    series.observed[place("flow")] = False
+    assert [described(each) for each in found_in(series)] == [("silence", "silent", ("flow",))]
+    assert events_of(windows(), readings([replace(series, group=names()[0])]))
+    known = live_habits().habits
+    nobody = replace(known, judged={"other": known.judged[names()[0]]}, levels={"other": known.levels[names()[0]]})
+    assert events_of(windows(known=type(live_habits())(nobody)), readings([series])) == []
+
+
+def test_without_habits_nothing_is_judged() -> None:
+    series = later()
+    series.values[place("flow"), FAULT] = series.values[place("flow"), START]
+    made = PartitionWindows(rules(), group_names=names(), habits=lambda model: None)
+    assert events_of(made, readings([series])) == []
+
+
+def test_the_number_of_faulty_sensors_falls_to_none_with_the_last_end() -> None:
+    series = later()
+    series.values[place("flow"), FAULT] = series.values[place("flow"), START]
+    given, made = readings([series]), windows()
+    half = int((given.event_time_ms < at(series, START + 100)).sum())
+    events_of(made, given.where(np.arange(half)))
+    assert made.faulty_sensors()["runs"] == 1
+    (tracker,) = [each.health for each in made.models]
+    assert tracker is not None
+    assert tracker.faulty_of(0) == {place("flow"): ["runs"]}
+    assert events_of(made, given.where(np.arange(half, len(given))))
+    assert sum(made.faulty_sensors().values()) == 0
+
+
+@lru_cache(maxsize=1)
+def faulty() -> Readings:
+    """Faults of every kind in two pumps, with holes, and readings that arrive up to three steps late."""
+    first, second = later(760), later(760, 1)
+    rng = np.random.default_rng(5)
+    for series in (first, second):
+        series.observed[rng.random(series.observed.shape) < 0.03] = False
+    first.values[0, 150:300] = first.values[0, 150]
+    first.values[1, 260:400] += 6 * deviation(plant()[0][1]) * (rng.random(140) < 0.1)
+    first.values[2, 300:420] += 2 * deviation(plant()[0][2]) * (-1.0) ** np.arange(120)
+    first.observed[3:6, 430:500] = False
+    second.observed[:, 330:420] = False
+    second.observed[4, 100:280] = rng.random(180) > 0.4
+    second.values[6, 470:] = habits().lowest[6]
+    second.observed[7, 560:] = False
+    count = len(readings([first, second]))
+    return readings([first, second], np.argsort(np.arange(count) + rng.integers(0, 48, count), kind="stable"))
+
+
+@lru_cache(maxsize=1)
+def whole() -> list[SensorEvent]:
+    found = events_of(windows(), faulty())
+    assert {str(each.kind) for each in found} >= {"None", "frozen", "limit", "spiking", "chatter", "silent", "outage"}
+    return found
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(st.integers(1, 10_000), max_size=30))
+def test_the_events_do_not_depend_on_the_batches(cuts: list[int]) -> None:
+    assert events_of(windows(), faulty(), cuts) == whole()
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 10_000))
+def test_a_rebuild_at_any_record_gives_the_same_events_to_the_bit(split: int) -> None:
+    given = faulty()
+    before = windows()
+    early = events_of(before, given.where(np.arange(split)))
+    rebuilt = windows()
+    rebuilt.rebuilding = True
+    events_of(rebuilt, given.where(np.arange(before.rebuild_from(split), split)))
+    rebuilt.rebuilding = False
+    assert rebuilt.faulty_sensors() == before.faulty_sensors()
+    rest = given.where(np.arange(split, len(given)))
+    assert early + events_of(rebuilt, rest) == whole()
+
+
+def test_a_copy_of_windows_shares_the_habits_and_continues_alike() -> None:
+    given, made = faulty(), windows()
+    half = np.arange(len(given) // 2)
+    events_of(made, given.where(half))
+    twin = copy.deepcopy(made)
+    rest = given.where(np.arange(len(half), len(given)))
+    assert events_of(twin, rest) == events_of(made, rest)
+
+
+def test_short_windows_are_not_judged() -> None:
+    made = PartitionWindows(rules(40, 30), group_names=names(), habits=lambda model: live_habits())
+    assert made.models[0].health is None
+    assert windows().models[0].health is not None
