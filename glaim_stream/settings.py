@@ -317,6 +317,17 @@ class Settings(BaseSettings):
         default=9464, ge=0, le=65535, description="HTTP port of /metrics and /health; 0 chooses a free port"
     )
     metrics_host: str = Field(default="0.0.0.0", description="address to listen on; scrapers run on other hosts")  # noqa: S104
+    metrics_tls_cert: Path | None = Field(
+        default=None,
+        description="PEM of the certificate with which /metrics and /health are served by TLS, and by it alone; none: "
+        "HTTP. This and the next two are read again when they change",
+    )
+    metrics_tls_key: Path | None = Field(default=None, description="PEM of that certificate's key, without a password")
+    metrics_tls_client_ca: Path | None = Field(
+        default=None,
+        description="PEM of the authorities of the scrapers' certificates; with it /metrics is refused to clients that "
+        "show none. /health is not, because the kubelet's probes have none",
+    )
     page_port: int | None = Field(
         default=None,
         ge=0,
@@ -389,7 +400,7 @@ class Settings(BaseSettings):
             raise ValueError(f"expected {'host:port, separated by commas' if found != [text] else 'host:port'}")
         return text
 
-    @field_validator("ssl_key_file", "triton_key_file")
+    @field_validator("ssl_key_file", "triton_key_file", "metrics_tls_key")
     @classmethod
     def _certificate_has_its_key(cls, key: Path | None, info: ValidationInfo) -> Path | None:
         name = str(info.field_name)
@@ -407,6 +418,15 @@ class Settings(BaseSettings):
         except ModelError as error:
             raise ValueError(str(error)) from error
         return text
+
+    @field_validator("metrics_tls_client_ca")
+    @classmethod
+    def _scrapers_are_asked_by_tls(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is not None and info.data.get("metrics_tls_cert") is None:
+            raise ValueError(
+                "it needs metrics_tls_cert and metrics_tls_key: without TLS no scraper shows a certificate"
+            )
+        return file
 
     @property
     def trust(self) -> Trust:
@@ -450,6 +470,13 @@ class Settings(BaseSettings):
     def triton_tls_files(self) -> TlsFiles | None:
         """Files for TLS to Triton; None for calls without TLS."""
         return TlsFiles(self.triton_ca_file, self.triton_cert_file, self.triton_key_file) if self.triton_tls else None
+
+    @property
+    def metrics_tls_files(self) -> TlsFiles | None:
+        """Files for TLS on the metrics port; None for HTTP."""
+        if self.metrics_tls_cert is None:
+            return None
+        return TlsFiles(self.metrics_tls_client_ca, self.metrics_tls_cert, self.metrics_tls_key)
 
     @property
     def fixed_batch(self) -> int | None:

@@ -1,4 +1,4 @@
-"""TLS files that are read again when they change: authorities, a client certificate and its key.
+"""TLS files that are read again when they change: authorities, a certificate and its key.
 
 A mounted pair is replaced while a process runs, and for a moment certificate and key may not fit each other. The files
 are compared with what was read before whenever a connection is made. Only a pair that is whole and valid replaces the
@@ -22,12 +22,15 @@ from glaim_stream.errors import SettingsError
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-KAFKA, TRITON = "kafka", "triton"  # uses of TLS files, in log lines and metrics
+KAFKA, TRITON, METRICS = "kafka", "triton", "metrics"  # uses of TLS files, in log lines and metrics
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Names of PEM files. Without `authorities` those of the system are trusted; a certificate has its key."""
+    """Names of PEM files; a certificate has its key.
+
+    Without `authorities`, a client trusts those of the system, and a server requests no certificate of its clients.
+    """
 
     authorities: Path | None = None
     certificate: Path | None = None
@@ -48,6 +51,12 @@ class Identity:
     key: bytes | None
     expires_s: dict[str, float]  # by kind of file, `certificate` and `authorities`: seconds since the epoch
 
+    @property
+    def expired(self) -> str | None:
+        """When the certificate has expired; None while it is valid, or if there is none."""
+        at_s = self.expires_s.get("certificate")
+        return _date(at_s) if at_s is not None and at_s <= time.time() else None
+
 
 class WatchedTls(WatchedFiles[Identity]):
     """The newest whole contents of TLS files."""
@@ -56,13 +65,13 @@ class WatchedTls(WatchedFiles[Identity]):
         """Read the files.
 
         Args:
-            use: KAFKA or TRITON.
+            use: KAFKA, TRITON or METRICS. For METRICS the process is the server, for the others the client.
             files: their names.
 
         Raises:
             SettingsError: the files cannot be used.
         """
-        super().__init__(f"{use}: the TLS files", files, partial(read_identity, files))
+        super().__init__(f"{use}: the TLS files", files, partial(read_identity, files, server=use == METRICS))
         self.use, self.files = use, files
 
     def described(self, contents: Identity) -> str:
@@ -104,8 +113,13 @@ def _end_s(certificate: Certificate) -> float:
     return certificate.not_valid_after_utc.timestamp()
 
 
-def read_identity(files: TlsFiles) -> Identity:
+def read_identity(files: TlsFiles, *, server: bool = False) -> Identity:
     """Read TLS files.
+
+    Args:
+        files: their names.
+        server: make the context of a server. With authorities it requests a certificate of its clients, and closes
+            connections of those that show one of another authority; a client may show none.
 
     Raises:
         SettingsError: they cannot be read, do not fit each other, have expired, or changed meanwhile.
@@ -115,7 +129,10 @@ def read_identity(files: TlsFiles) -> Identity:
     named = ", ".join(map(str, files))
     try:
         before = _contents(files)
-        context = ssl.create_default_context(cafile=files.authorities)
+        purpose = ssl.Purpose.CLIENT_AUTH if server else ssl.Purpose.SERVER_AUTH
+        context = ssl.create_default_context(purpose, cafile=files.authorities)
+        if server and files.authorities is not None:
+            context.verify_mode = ssl.CERT_OPTIONAL
         if files.certificate is not None:
             # OpenSSL would ask for a key's password at the terminal, and a worker has none: such a key is rejected.
             context.load_cert_chain(files.certificate, files.key, password=_no_password)

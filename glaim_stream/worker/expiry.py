@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from glaim_stream import metrics
-from glaim_stream.connections.tls import KAFKA, TRITON, WatchedTls, watched_tls
+from glaim_stream.connections.tls import KAFKA, METRICS, TRITON, WatchedTls, watched_tls
 from glaim_stream.settings import Settings
 
 
@@ -16,7 +16,8 @@ def show_expiry(settings: Settings) -> None:
         SettingsError: the files cannot be used.
     """
     triton_files = settings.triton_tls_files if settings.imputer == "triton" else None
-    for use, files in ((KAFKA, settings.kafka_tls_files), (TRITON, triton_files)):
+    used = ((KAFKA, settings.kafka_tls_files), (TRITON, triton_files), (METRICS, settings.metrics_tls_files))
+    for use, files in used:
         if files is None:
             continue
         watched = watched_tls(use, files)

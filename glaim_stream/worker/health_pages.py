@@ -1,4 +1,4 @@
-"""HTTP on the metrics port: `/metrics` for a scraper, `/health` and the three pages below it for probes.
+"""HTTP or HTTPS on the metrics port: `/metrics` for a scraper, `/health` and the three pages below it for probes.
 
 A thread of its own serves the pages, so that they can report a blocked event loop instead of blocking with it. One
 short answer a second has no measurable cost for the loop. The pages only read what the worker's parts have reported.
@@ -12,18 +12,21 @@ import socket
 from collections.abc import Callable, Iterable
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import make_wsgi_app
 
 from glaim_stream import metrics
+from glaim_stream.connections.tls import WatchedTls
 from glaim_stream.errors import SettingsError
 from glaim_stream.worker.health import Health, Verdict
+from glaim_stream.worker.pages_tls import PagesTls
 
 log = logging.getLogger(__name__)
 
 PREFIX = "/health"
+_ADMITTED = "glaim.admitted"  # in the environment of a request: whether its client may read the metrics
 _PATIENCE_S = 10.0  # for a client that connects and sends nothing
 
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
@@ -32,6 +35,7 @@ Page = Callable[[], tuple[bool, dict[str, Any]]]
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    tls: PagesTls | None = None
 
     def server_bind(self) -> None:
         # HTTPServer would look up the machine's name, which takes seconds where there is no DNS.
@@ -39,16 +43,40 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Shake hands in the thread of the connection, so that a slow client does not delay the others."""
+        if self.tls is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(_PATIENCE_S)
+        connection = self.tls.shake_hands(request, client_address[0])
+        if connection is not None:
+            try:
+                super().finish_request(connection, client_address)
+            finally:
+                self.shutdown_request(connection)
+
 
 class _Handler(WSGIRequestHandler):
     timeout = _PATIENCE_S
+
+    def get_environ(self) -> dict[str, Any]:
+        """Add whether the client may read the metrics."""
+        tls = cast("_Server", self.server).tls
+        return {**super().get_environ(), _ADMITTED: tls is None or tls.admits(self.connection)}
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it
         """Log nothing: probes come every few seconds."""
 
 
-def serve_pages(health: Health, host: str, port: int) -> int:
+def serve_pages(health: Health, host: str, port: int, tls: WatchedTls | None = None) -> int:
     """Serve the pages until the process ends; return the port, which is a free one for port 0.
+
+    Args:
+        health: what the pages show.
+        host: address to listen on.
+        port: to listen on.
+        tls: certificate, key, and authorities of the scrapers if they must show a certificate; None: HTTP.
 
     Raises:
         SettingsError: the worker cannot listen on the address.
@@ -69,6 +97,7 @@ def serve_pages(health: Health, host: str, port: int) -> int:
             f"GLAIM_METRICS_HOST, GLAIM_METRICS_PORT: expected an address to listen on, {host!r} port {port} "
             f"cannot be used: {error}"
         ) from error
+    server.tls = None if tls is None else PagesTls(tls)
     server.set_app(pages(health))
     Thread(target=server.serve_forever, name="pages", daemon=True).start()
     return server.server_port
@@ -83,6 +112,10 @@ def pages(health: Health) -> Callable[[dict[str, Any], StartResponse], Iterable[
 
     def application(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "").rstrip("/")
+        if path == "/metrics" and not environ.get(_ADMITTED, True):
+            return _answer(
+                start_response, "403 Forbidden", {"expected": "a certificate of GLAIM_METRICS_TLS_CLIENT_CA"}
+            )
         if path == "/metrics":
             return scrape(environ, start_response)  # type: ignore[no-any-return]
         if environ.get("REQUEST_METHOD") != "GET":

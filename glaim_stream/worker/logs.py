@@ -61,6 +61,7 @@ def opening_lines(settings: Settings, catalogue: Catalogue, port: int, page: str
         "gaussian": f"the closed form in {settings.model_repository}",
     }
     member = f" as {settings.instance_id}" if settings.instance_id else ""
+    scheme = "http" if settings.metrics_tls_files is None else "https"
     once = settings.delivery == "exactly_once"
     return [
         f"glaim-stream {version('glaim-stream')}, Python {platform.python_version()}, consumer group "
@@ -71,7 +72,7 @@ def opening_lines(settings: Settings, catalogue: Catalogue, port: int, page: str
         f"models: {models} of {settings.catalogue}; imputed by {used.get(settings.imputer, settings.imputer)}",
         f"delivery: {'exactly once, for readers of committed records' if once else 'at least once'}; commits every "
         f"{settings.commit_interval_s:g} s",
-        f"pages: http://{settings.metrics_host}:{port}/metrics and /health; log level {settings.log_level}",
+        f"pages: {scheme}://{settings.metrics_host}:{port}/metrics and /health; log level {settings.log_level}",
         *([] if page is None else [f"page: {page} shows the groups while they are filled"]),
     ]
 

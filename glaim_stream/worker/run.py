@@ -13,6 +13,7 @@ import faust
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.check.broker import notable_topics
 from glaim_stream.check.transactions import require_transactions
+from glaim_stream.connections.tls import METRICS, watched_tls
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.page.page import page_of
 from glaim_stream.settings import Settings, read_settings
@@ -105,7 +106,8 @@ def _prepared(settings: Settings) -> faust.App:
         catalogue = read_catalogue(settings.catalogue)
         page = page_of(settings)
         app = create_app(settings, health, catalogue, page)
-        port = serve_pages(health, settings.metrics_host, settings.metrics_port)
+        tls = None if (files := settings.metrics_tls_files) is None else watched_tls(METRICS, files)
+        port = serve_pages(health, settings.metrics_host, settings.metrics_port, tls)
         address = None if page is None else page.open()
         ensure_topics(settings)
         require_transactions(settings)

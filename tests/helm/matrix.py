@@ -142,6 +142,29 @@ _CHANGES: dict[str, Values] = {
             "dashboard": {"annotations": {"grafana_folder": "Plant"}},
         }
     },
+    "metrics by TLS": {
+        "metrics": {"tls": {"enabled": True, "existingSecret": "metrics-server"}},
+        "monitoring": {"podMonitor": {"enabled": True}},
+    },
+    "metrics by mutual TLS": {
+        "metrics": {
+            "tls": {
+                "enabled": True,
+                "existingSecret": "metrics-server",
+                "certificateKey": "server.crt",
+                "privateKeyKey": "server.key",
+                "caKey": "root.pem",
+                "serverName": "metrics.example",
+                "mutual": True,
+                "clientCertificate": {
+                    "existingSecret": "prometheus",
+                    "certificateKey": "user.crt",
+                    "privateKeyKey": "user.key",
+                },
+            }
+        },
+        "monitoring": {"podMonitor": {"enabled": False}, "serviceMonitor": {"enabled": True}},
+    },
     "without policies and tests": {"networkPolicy": {"enabled": False}, "tests": {"enabled": False}},
     "TLS with the CA certificates of the image": {"kafka": {"tls": {"enabled": True}}},
     "CPU only": {"triton": {"device": "cpu", "tolerations": [], "replicas": 2}},

@@ -36,6 +36,8 @@ def test_ports_and_probes_match_the_metrics_port_of_the_worker(chart: Chart, nam
         "readinessProbe": "/health/ready",
     }
     assert {container[probe]["httpGet"]["port"] for probe in pages} == {"metrics"}
+    scheme = "HTTPS" if "GLAIM_METRICS_TLS_CERT" in given else None
+    assert {container[probe]["httpGet"].get("scheme") for probe in pages} == {scheme}
     served = {port["targetPort"]: port["port"] for port in of_kind(objects, "Service", "worker")["spec"]["ports"]}
     assert served == {port["name"]: port["containerPort"] for port in container["ports"]}
 

@@ -14,7 +14,7 @@ import yaml
 from deploy.cache import CHECKOUT
 from deploy.errors import FetchError
 from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
-from tests.helm.matrix import SMALLEST, merged
+from tests.helm.matrix import MATRIX, SMALLEST, merged
 from tests.helm.rendered import environment, worker_pod
 
 if TYPE_CHECKING:
@@ -49,6 +49,49 @@ def rules_by_alert(rule: Object) -> dict[str, list[Object]]:
     for each in (each for group in rule["spec"]["groups"] for each in group["rules"] if "alert" in each):
         found.setdefault(each["alert"], []).append(each)
     return found
+
+
+@pytest.mark.parametrize("name", ["metrics by TLS", "metrics by mutual TLS"])
+def test_workers_are_scraped_by_tls_with_the_files_that_they_serve_with(chart: Chart, name: str) -> None:
+    objects = chart.render(MATRIX[name], OPERATOR)
+    monitors = of_kind(objects, "PodMonitor") + of_kind(objects, "ServiceMonitor")
+    assert len(monitors) == 2
+    endpoints = {each["metadata"]["name"]: endpoint for each in monitors for endpoint in endpoints_of(each)}
+    assert "scheme" not in endpoints["demo-glaim-stream-triton"], "Triton has no TLS for its metrics"
+    endpoint = endpoints["demo-glaim-stream-worker"]
+    tls = endpoint["tlsConfig"]
+    pod = worker_pod(objects)["spec"]
+    given = environment(pod["containers"][0])
+    (volume,) = [each for each in pod["volumes"] if each["name"] == "metrics-tls"]
+    (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "metrics-tls"]
+    mounted = {f"{mount['mountPath']}/{item['path']}": item["key"] for item in volume["secret"]["items"]}
+    used = {name: mounted[given[name]["value"]] for name in given if name.startswith("GLAIM_METRICS_TLS")}
+    assert len(mounted) == len(used), "nothing else is mounted"
+    assert (endpoint["scheme"], volume["secret"]["secretName"]) == ("https", "metrics-server")
+    if name == "metrics by TLS":
+        assert used == {"GLAIM_METRICS_TLS_CERT": "tls.crt", "GLAIM_METRICS_TLS_KEY": "tls.key"}
+        service = of_kind(objects, "StatefulSet")[0]["spec"]["serviceName"]
+        assert tls == {
+            "ca": {"secret": {"name": "metrics-server", "key": "ca.crt"}},
+            "serverName": f"{service}.plant.svc",
+        }
+    else:
+        assert used == {
+            "GLAIM_METRICS_TLS_CERT": "server.crt",
+            "GLAIM_METRICS_TLS_KEY": "server.key",
+            "GLAIM_METRICS_TLS_CLIENT_CA": "root.pem",
+        }
+        assert tls == {
+            "ca": {"secret": {"name": "metrics-server", "key": "root.pem"}},
+            "serverName": "metrics.example",
+            "cert": {"secret": {"name": "prometheus", "key": "user.crt"}},
+            "keySecret": {"name": "prometheus", "key": "user.key"},
+        }
+
+
+def endpoints_of(monitor: Object) -> list[Object]:
+    spec = monitor["spec"]
+    return list(spec.get("podMetricsEndpoints") or spec["endpoints"])
 
 
 def declared(chart: Chart, changes: Object) -> dict[str, Object]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from deploy.cache import CHECKOUT
+from glaim_stream.connections.tls import METRICS, TlsFiles, WatchedTls
 from glaim_stream.worker.health import Health, PartitionState
 from glaim_stream.worker.health_pages import serve_pages
+from tests.certificates import signed
 from tests.helm.chart_checks.network import Peer, ingress_allowed
 from tests.helm.chart_checks.system import System
 from tests.helm.matrix import MATRIX, SMALLEST, merged
@@ -133,9 +136,9 @@ def test_check_pod_has_the_settings_and_files_of_a_worker(chart: Chart, name: st
     assert check["metadata"]["annotations"]["helm.sh/hook"] == "test"
 
 
-def run_check(port: int, count: int, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str]:
+def run_check(port: int, count: int, host: str = "127.0.0.1", *more: str) -> subprocess.CompletedProcess[str]:
     script = CHECKOUT / "helm" / "glaim-stream" / "files" / "check_workers.py"
-    command = [sys.executable, "-c", script.read_text(), host, str(port), str(count)]
+    command = [sys.executable, "-c", script.read_text(), host, str(port), str(count), *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -154,6 +157,19 @@ def test_worker_check_reads_real_health_pages() -> None:
     assert (missing.returncode, "expected at least 2 workers, found 1" in missing.stdout) == (1, True)
 
 
+def test_worker_check_reads_pages_by_tls_also_while_scrapers_must_show_a_certificate(tmp_path: Path) -> None:
+    authority = signed("authority")
+    certificate, key = signed("worker", authority).write(tmp_path)
+    (tmp_path / "ca.crt").write_bytes(authority.certificate_pem)
+    health = Health()
+    port = serve_pages(health, "127.0.0.1", 0, WatchedTls(METRICS, TlsFiles(tmp_path / "ca.crt", certificate, key)))
+    assert "127.0.0.1 is not ready" in run_check(port, 1, "127.0.0.1", "https").stdout
+    health.topics_are_there()
+    health.joined()
+    assert run_check(port, 1, "127.0.0.1", "https").returncode == 0
+    assert "did not respond" in run_check(port, 1).stdout, "by HTTP"
+
+
 def test_worker_check_reports_what_it_could_not_reach() -> None:
     assert "did not respond" in run_check(1, 1).stdout
     assert "cannot resolve" in run_check(1, 1, "no-such-host.invalid").stdout
@@ -164,3 +180,5 @@ def test_worker_check_gets_service_port_and_number_of_workers(chart: Chart) -> N
     (test,) = [pod for owner, pod in pods(objects).items() if owner.endswith("-test-workers")]
     service = of_kind(objects, "Service", "worker")["metadata"]["name"]
     assert containers(test)[0]["command"][3:] == [service, "9999", "3"]
+    (test,) = [pod for owner, pod in pods(chart.render(MATRIX["metrics by TLS"])).items() if "-test-workers" in owner]
+    assert containers(test)[0]["command"][3:] == [service, "9464", "2", "https"]

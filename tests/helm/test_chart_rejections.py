@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(1800)
 
 TRAINED: Values = {"training": {"enabled": True, "model": "plant-pump", "config": "name = 'again'"}}
+BY_TLS: Values = {"metrics": {"tls": {"enabled": True, "existingSecret": "s"}}}
 IN_A_VOLUME = merged(TRAINED, {"models": {"source": "claim"}})
 
 CHART = CHECKOUT / "helm" / "glaim-stream"
@@ -46,6 +47,21 @@ def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
         ({"kafka": {"sessionTimeoutSeconds": 5}}, "kafka.sessionTimeoutSeconds is 5, below the least that a broker"),
         ({"page": {"enabled": True}}, "page.existingSecret is required if page.enabled is true"),
         ({"page": {"existingSecret": "page"}}, "page.existingSecret is set but page.enabled is false"),
+        ({"metrics": {"tls": {"enabled": True}}}, "metrics.tls.existingSecret is required if metrics.tls.enabled"),
+        ({"metrics": {"tls": {"existingSecret": "s"}}}, "is set but metrics.tls.enabled is false"),
+        ({"metrics": {"tls": {"mutual": True}}}, "is set but metrics.tls.enabled is false"),
+        (
+            merged(BY_TLS, {"metrics": {"tls": {"mutual": True}}, "monitoring": {"podMonitor": {"enabled": True}}}),
+            "metrics.tls.clientCertificate.existingSecret is required if metrics.tls.mutual is true",
+        ),
+        (
+            merged(BY_TLS, {"metrics": {"tls": {"clientCertificate": {"existingSecret": "c"}}}}),
+            "metrics.tls.clientCertificate.existingSecret is set but metrics.tls.mutual is false",
+        ),
+        (
+            {"worker": {"extraEnv": [{"name": "GLAIM_METRICS_TLS_CERT", "value": "/opt/glaim/a"}]}},
+            "worker.extraEnv sets GLAIM_METRICS_TLS_CERT, which the chart sets",
+        ),
         ({"page": {"port": 9464}}, "page.port and metrics.port are both 9464"),
         ({"image": {"registry": ""}}, "image.registry is required: the registry to which the images"),
         ({"podDisruptionBudget": {"maxUnavailable": 0}}, "podDisruptionBudget.maxUnavailable is 0, which blocks"),

@@ -61,6 +61,7 @@ def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> N
     names = set(variables_of(chart.render(merged(MATRIX["mutual TLS"], SECURED))))
     names |= set(variables_of(chart.render(ALL_SECURED_BY_TOKEN)))
     names |= set(variables_of(chart.render(MATRIX["the page"])))
+    names |= set(variables_of(chart.render(MATRIX["metrics by mutual TLS"])))
     # Secrets are files in the chart.
     secrets = {"GLAIM_SASL_PASSWORD", "GLAIM_PAGE_TOKEN"}
     missing = {f"GLAIM_{field.upper()}" for field in Settings.model_fields} - names - secrets

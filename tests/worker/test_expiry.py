@@ -26,11 +26,14 @@ def test_the_ends_of_all_files_are_shown_and_follow_them(tmp_path: Path) -> None
     settings = read_settings(
         security_protocol="SSL", ssl_ca_file=authorities, ssl_cert_file=certificate, ssl_key_file=key,
         triton_tls=True, triton_ca_file=authorities,
+        metrics_tls_cert=certificate, metrics_tls_key=key, metrics_tls_client_ca=authorities,
     )  # fmt: skip
     show_expiry(settings)
-    assert shown("kafka", "certificate") == first.certificate.not_valid_after_utc.timestamp()
-    for use in ("kafka", "triton"):
+    for use in ("kafka", "metrics"):
+        assert shown(use, "certificate") == first.certificate.not_valid_after_utc.timestamp()
+    for use in ("kafka", "triton", "metrics"):
         assert shown(use, "authorities") == AUTHORITY.certificate.not_valid_after_utc.timestamp()
     assert shown("triton", "certificate") is None
     second.write(tmp_path)
-    assert shown("kafka", "certificate") == second.certificate.not_valid_after_utc.timestamp()
+    for use in ("kafka", "metrics"):
+        assert shown(use, "certificate") == second.certificate.not_valid_after_utc.timestamp()

@@ -5,7 +5,7 @@ sentence per problem and line, and nothing else; its name must be in the list be
 */}}
 {{- define "glaim-stream.validate" -}}
 {{- $problems := list -}}
-{{- range list "images" "availability" "kafka" "page" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
+{{- range list "images" "availability" "kafka" "metrics" "page" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
 {{- range splitList "\n" (include (printf "glaim-stream.validate.%s" .) $) -}}
 {{- with trim . }}{{ $problems = append $problems (printf "- %s" .) }}{{ end -}}
 {{- end -}}
@@ -232,11 +232,12 @@ serviceAccount.name is required if serviceAccount.create is false.
 {{- if and (eq .Values.autoscaling.kind "none") (gt (int64 .Values.worker.replicas) (int64 .Values.kafka.partitions)) }}
 worker.replicas is {{ int64 .Values.worker.replicas }} but kafka.partitions is {{ int64 .Values.kafka.partitions }}: workers in excess of the partitions would be idle. Set kafka.partitions to the number of partitions of the input topic, or lower worker.replicas.
 {{- end }}
-{{- $set := list }}
+{{- /* The probes follow metrics.tls alone. */}}
+{{- $set := list "GLAIM_METRICS_TLS_CERT" "GLAIM_METRICS_TLS_KEY" "GLAIM_METRICS_TLS_CLIENT_CA" }}
 {{- range (include "glaim-stream.worker.env" . | fromYamlArray) }}{{ $set = append $set .name }}{{ end }}
 {{- range .Values.worker.extraEnv }}
 {{- if has .name $set }}
-worker.extraEnv sets {{ .name }}, which the chart already sets: use the value of the chart instead.
+worker.extraEnv sets {{ .name }}, which the chart sets: use the value of the chart instead.
 {{- end }}
 {{- end }}
 {{- end }}

@@ -28,6 +28,11 @@ Scrape endpoint of a component. "root" is $, "component" its name. The rules and
 {{- define "glaim-stream.monitoring.endpoint" -}}
 port: metrics
 path: /metrics
+{{- if eq .component "worker" }}
+{{- with include "glaim-stream.metricsTls.endpoint" .root | trim }}
+{{ . }}
+{{- end }}
+{{- end }}
 {{- with .root.Values.monitoring.interval }}
 interval: {{ . }}
 {{- end }}
