@@ -67,7 +67,8 @@ def test_a_file_becomes_a_closed_form_with_its_errors_beside_the_baselines(
     done = call("learn", "--data", str(file), environment=environment)
     assert done.returncode == 0, done.stderr
     form = ClosedForm.load(tmp_path / "models" / "pump")
-    first, left_out, *table_lines, last = done.stdout.splitlines()
+    first, left_out, *table_lines, last, habits = done.stdout.splitlines()
+    assert habits.endswith("habits need 384 steps of a group, found 200")
     assert first.startswith("800 readings of 2 groups, 200 rows from 2026-01-01T00:00:00Z to 2026-01-01T03:19:00Z")
     assert left_out == "not learned: 5 duplicates, 3 rejected: out-of-limits"
     methods = [line[:14].strip() for line in table_lines if line[-1].isdigit()]

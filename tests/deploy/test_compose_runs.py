@@ -206,7 +206,7 @@ def test_the_health_check_fails_without_a_broker() -> None:
     with socket.create_server((LOOPBACK, 0)) as other:
         answering = Thread(target=lambda: other.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
         answering.start()
-        assert health_check(other.getsockname()[1]).returncode == 1
+        assert health_check(other.getsockname()[1]).returncode not in (0, 124)  # 1, or ended by the closed connection
         answering.join()
 
 
