@@ -45,9 +45,16 @@ def claims() -> list[Claim]:
         " && python -m training.fit --data plant.parquet --separator . --minutes 2 --device cuda --name proof"
         " --model-repo /tmp/models || test \\$? -eq 3"
     )
+    worker = f"docker run --rm --read-only --tmpfs /tmp --entrypoint python glaim-stream/worker:{version}"
+    # `python -v` names without quotes a source that it compiles.
+    compiled = "2>&1 | ( ! grep '^# code object from /' )"
     return [
         Claim("Containers get the GPU", f"docker run --rm --gpus all {triton} nvidia-smi -L"),
         Claim("All three images build on their real bases", "deploy/images/build.sh"),
+        Claim(
+            "The worker's image, on its real base, compiles nothing at the start",
+            f"set -o pipefail; {worker} -v -c 'import glaim_stream.worker.app' {compiled}",
+        ),
         Claim(
             "libtorch of the Triton image answers as torch does, on the CPU",
             "deploy/images/served.sh cpu python -m deploy.compare_triton",

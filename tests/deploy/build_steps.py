@@ -1,12 +1,13 @@
 """Runs the steps of a Containerfile without a container engine: same commands, same files, another root.
 
-The absolute paths that the file creates (/opt, /src) are moved below one directory, also in RUN lines; `python` is the
-interpreter of the tests. Both stages share the directory, so nothing is copied between them. Not covered: the content
-of the base image, and whether an engine accepts the file (hadolint checks it separately).
+The absolute paths that the file changes (/opt, /src, /usr/local/lib) are moved below one directory, also in RUN lines;
+`python` is the interpreter of the tests. Both stages share the directory, so nothing is copied between them. Of the
+base image there is one package of the standard library. test_images_built.py has the file built by an engine.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -20,7 +21,7 @@ from dockerfile_parse import DockerfileParser
 
 from deploy.cache import CHECKOUT
 
-MOVED_PATHS = re.compile(r"(?<![\w.])/(opt|src)(?=/|\b)")
+MOVED_PATHS = re.compile(r"(?<![\w.])/(opt|src|usr/local/lib)(?=/|\b)")
 
 
 @dataclass
@@ -81,6 +82,8 @@ def execute(containerfile: Path, root: Path) -> Image:
     programs.mkdir(parents=True)
     # The python of the base image, which is on its PATH.
     (programs / "python").symlink_to(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
+    library = root / "usr" / "local" / "lib" / f"python3.{sys.version_info.minor}"
+    shutil.copytree(Path(json.__file__).parent, library / "json", ignore=shutil.ignore_patterns("__pycache__"))
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL", "GLAIM"))}
     outside["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
     for step in steps(containerfile):

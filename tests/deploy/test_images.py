@@ -19,7 +19,10 @@ from tests.deploy.build_steps import Step, copied, steps
 
 IMAGES = CHECKOUT / "deploy" / "images"
 CONTAINERFILES = sorted(IMAGES.glob("*/Containerfile"))
-SCRIPTS = [IMAGES / "build.sh", IMAGES / "smoke.sh", IMAGES / "served.sh", IMAGES / "triton" / "serve"]
+SCRIPTS = [
+    *(IMAGES / f"{name}.sh" for name in ("build", "smoke", "served", "without_registry")),
+    IMAGES / "triton" / "serve",
+]
 USERS = {"worker": "10001:10001", "training": "10001:10001", "triton": "1000:1000"}
 
 each_image = pytest.mark.parametrize("containerfile", CONTAINERFILES, ids=lambda path: path.parent.name)
@@ -99,6 +102,18 @@ def test_every_download_is_pinned_by_hash(containerfile: Path) -> None:
         assert pins
         assert text.count("\n    --hash=sha256:") >= len(pins)
         assert "://" not in text
+
+
+@each_image
+def test_byte_code_is_valid_whatever_the_times_of_the_files_are(containerfile: Path) -> None:
+    """test_image_start.py shows what happens otherwise."""
+    commands = [part for command in values_of(containerfile, "RUN") for part in command.split("&&")]
+    packages = [part for part in commands if "--compile-bytecode" in part]
+    library = [part for part in commands if "compileall" in part]
+    assert all("PYC_INVALIDATION_MODE=UNCHECKED_HASH " in part for part in packages)
+    assert all("-qf " in part and "--invalidation-mode unchecked-hash " in part for part in library)
+    installs_python = containerfile.parent.name != "triton"
+    assert (len(packages), len(library)) == ((2, 1) if installs_python else (0, 0))
 
 
 @each_image

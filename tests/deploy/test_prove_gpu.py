@@ -70,6 +70,22 @@ def test_every_command_is_valid_and_its_programs_exist() -> None:
             ).is_dir()
 
 
+@pytest.mark.parametrize(
+    ("printed", "code", "proved"),
+    [
+        ("# code object from '/usr/lib/x.pyc'", 0, True),
+        ("# code object from /usr/lib/x.py", 0, False),
+        ("no such image", 125, False),
+    ],
+)
+def test_an_image_that_compiles_or_does_not_start_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, code: int, proved: bool
+) -> None:
+    on_path(tmp_path / "bin", "docker", f'echo "{printed}"; exit {code}', monkeypatch)
+    (claim,) = (each for each in claims() if "compiles nothing" in each.text)
+    assert prove([claim], tmp_path / "log") is proved
+
+
 def test_the_list_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     assert [line[4:] for line in capsys.readouterr().out.splitlines() if line.startswith("  $ ")] == [

@@ -1,0 +1,51 @@
+"""The byte code in the worker's image is used, whatever the times of the files are.
+
+Engines change them: buildah rounds them to seconds when it copies from one stage to another, and a release sets them to
+the time of the commit. Python would then compile everything again at every start, because the root is read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.build_steps import Image
+
+UNCHECKED = 0b01  # PEP 552: by hash, and not compared with the source
+
+
+def flags(byte_code: Path) -> int:
+    return int.from_bytes(byte_code.read_bytes()[4:8], "little")
+
+
+@pytest.mark.slow  # quicker: test_images.py reads the same from the Containerfiles
+@pytest.mark.timeout(300)  # includes the steps of the image
+def test_nothing_is_compiled_at_the_start_after_times_have_changed(worker_image: Image) -> None:
+    for path in [*worker_image.path("/opt").rglob("*.py"), *worker_image.path("/opt").rglob("*.pyc")]:
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    python = worker_image.path("/opt/venv/bin/python")
+    environment = worker_image.variables() | {"LANG": "C.UTF-8"}
+    run = subprocess.run(
+        [python, "-v", "-c", "import glaim_stream.worker.app, tritonclient.grpc.aio"],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-2000:]
+    # Python names the source that it has compiled, or, in quotes, the byte code that it has read.
+    compiled = re.findall(r"^# code object from (/.*/opt/venv/.*)$", run.stderr, re.MULTILINE)
+    read = re.findall(r"^# code object from '(/.*/opt/venv/.*)'$", run.stderr, re.MULTILINE)
+    assert not compiled
+    assert len(read) > 500
+
+
+@pytest.mark.slow  # quicker: test_images.py reads the same from the Containerfiles
+@pytest.mark.timeout(300)
+def test_the_standard_library_has_byte_code(worker_image: Image) -> None:
+    """The official image has none."""
+    library = worker_image.path("/usr/local/lib")
+    sources, compiled = list(library.rglob("*.py")), list(library.rglob("*.pyc"))
+    assert len(compiled) == len(sources) > 0
+    assert {flags(each) for each in compiled} == {UNCHECKED}
