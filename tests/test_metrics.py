@@ -10,6 +10,8 @@ from glaim_stream import metrics
 ALL = {name: metric for name, metric in vars(metrics).items() if isinstance(metric, Counter | Gauge | Histogram)}
 FEW_VALUES = {
     "cause",
+    "detector",
+    "state",
     "method",
     "imputer",
     "partition",

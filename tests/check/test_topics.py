@@ -20,7 +20,7 @@ GOOD_CONFIG = {
     "min.insync.replicas": "2",
 }
 GOOD = TopicFacts(partitions=4, replicas=3, operations=frozenset({"READ", "WRITE", "DESCRIBE"}), config=GOOD_CONFIG)
-SETTINGS = Settings()
+SETTINGS = Settings(health_topic="sensor-health")
 INPUT, OUTPUT, LETTERS, LATE, OUTAGES, HEALTH = SETTINGS.topics
 
 
