@@ -57,7 +57,6 @@ cluster-test: cluster-programs  ## the chart installed in a real Kubernetes cont
 
 cluster-programs: setup
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
-	$(BIN)/python -m deploy.compose_spec --docker-compose || test $$? -eq 3
 	$(BIN)/python -m deploy.linters --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.cluster --fetch-only || test $$? -eq 3  # built from source once: eight minutes of two idle cores
 

@@ -1,7 +1,7 @@
 """The reference loader of the Compose Specification, and `docker compose` itself. Neither needs a daemon here.
 
     python -m deploy.compose_spec --fetch-only            # the loader: once, about 20 s on two cores
-    python -m deploy.compose_spec --docker-compose        # docker compose too: some minutes
+    python -m deploy.compose_spec --docker-compose        # docker compose too: some minutes; its test skips without it
 
 builds them, so that no test has to wait for them.
 """
@@ -30,6 +30,11 @@ def find_loader() -> Path:
     return build(PACKAGE, VERSION, "cmd")
 
 
+def docker_compose() -> Path:
+    """Where `docker compose` lies as a program of its own once it is built."""
+    return cache_dir() / "go" / f"compose-{file_sha256(COMPOSE_SOURCE / 'go.sum')[:12]}" / "docker-compose"
+
+
 def find_docker_compose() -> Path:
     """`docker compose` as a program of its own, built earlier or now.
 
@@ -37,9 +42,9 @@ def find_docker_compose() -> Path:
         GoUnavailable: There is no go to build it.
         FetchError: The build failed.
     """
-    directory = cache_dir() / "go" / f"compose-{file_sha256(COMPOSE_SOURCE / 'go.sum')[:12]}"
-    packages = {"docker-compose": "github.com/docker/compose/v2/cmd"}
-    (program,) = build_in(COMPOSE_SOURCE, packages, directory, "-s -w")
+    target = docker_compose()
+    packages = {target.name: "github.com/docker/compose/v2/cmd"}
+    (program,) = build_in(COMPOSE_SOURCE, packages, target.parent, "-s -w")
     return program
 
 
