@@ -8,6 +8,8 @@ from tests.cluster.release import Release, until
 
 _SECRETS = {
     "page": ["viewers"],
+    "metrics-server": ["tls.crt", "tls.key", "server.crt", "server.key", "ca.crt", "root.pem"],
+    "prometheus": ["user.crt", "user.key"],
     "kafka-ca": ["ca.crt", "root.pem"],
     "kafka-login": ["username", "password"],
     "plant-user": ["user.crt", "user.key"],
