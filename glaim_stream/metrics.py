@@ -231,3 +231,9 @@ OF_PARTITIONS = (
     watermark_updated_seconds,
     newest_event_seconds,
 )
+
+
+def forget_partition(partition: int) -> None:
+    """Remove the series of a partition that has moved to another worker."""
+    for gauge in OF_PARTITIONS:
+        gauge.remove_by_labels({"partition": str(partition)})

@@ -45,3 +45,16 @@ def test_a_metric_has_a_valid_name_description_and_labels(name: str) -> None:
 
 def test_there_are_metrics_to_check() -> None:
     assert len(ALL) >= 18
+
+
+def test_a_partition_that_moves_away_leaves_no_series() -> None:
+    """One gauge with a second label ended the worker at the first rebalance."""
+    for gauge in metrics.OF_PARTITIONS:
+        for partition in ("7", "8"):
+            gauge.labels(**{name: partition if name == "partition" else "x" for name in gauge._labelnames}).set(1)
+    metrics.forget_partition(7)
+    metrics.forget_partition(7)  # of a partition without series, too
+    left = [sample.labels["partition"] for gauge in metrics.OF_PARTITIONS for sample in gauge.collect()[0].samples]
+    assert "7" not in left
+    assert left.count("8") == len(metrics.OF_PARTITIONS)
+    metrics.forget_partition(8)

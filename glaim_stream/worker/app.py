@@ -169,8 +169,7 @@ def create_app(
         log.info("partitions assigned: %s", ", ".join(map(str, sorted(numbers))) or "none")
         for tp in [tp for tp in workers if tp not in assigned]:
             await workers.pop(tp).stop()
-            for gauge in metrics.OF_PARTITIONS:
-                gauge.remove(str(tp.partition))
+            metrics.forget_partition(tp.partition)
         for worker in workers.values():
             worker.check_position()
         if not exactly_once:
