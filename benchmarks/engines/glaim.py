@@ -45,6 +45,7 @@ class Glaim:
         for output in outputs:
             headers = dict(output.headers)
             partition, offset = int(headers["glaim-input-partition"]), int(headers["glaim-input-offset"])
-            through[partition] = max(through[partition], job.through[partition][offset])
+            if offset >= 0:  # -1 as long as no record is applied completely
+                through[partition] = max(through[partition], job.through[partition][offset])
             counts.append(sum(through))
         return counts

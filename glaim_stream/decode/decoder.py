@@ -101,9 +101,9 @@ class Decoder:
         is_json = np.ones(len(records), np.bool_)
         is_json[[*arrow, *unreadable]] = False
         sizes = [len(record.value or b"") for record in records]
-        for place in [place for place, size in enumerate(sizes) if size > self._budget.record_json_bytes]:
+        most = self._budget.record_json_bytes
+        for place in [place for place, size in enumerate(sizes) if size > most] if max(sizes) > most else ():
             if is_json[place]:
-                most = self._budget.record_json_bytes
                 detail = f"expected at most {most} bytes of JSON in one record, found {sizes[place]}"
                 early.append(Reject(records[place].offset, DeadLetterCause.TOO_LARGE, detail))
                 is_json[place] = False

@@ -136,6 +136,8 @@ class PartitionEngine:
             The batch, or the last slice of it.
         """
         relearning = None
+        if self._origin.offset < 0:  # of the slices before the first record that is applied completely
+            self._origin = Origin(records[0].offset - 1, records[0].timestamp)
         windows = self.windows
         if windows is None:
             windows, probes = await self._restored(records)

@@ -124,12 +124,15 @@ def _sound_windows(
     """
     observed = lookback.observed
     doubted = np.zeros(observed.shape[:2], np.bool_)
-    every = np.arange(len(observed)) if rules.plausibility is not None else np.flatnonzero(wanted)
+    judged = rules.plausibility is not None
+    every = np.flatnonzero(wanted)
+    count = len(observed) if judged else len(every)
     window_values = np.empty((int(wanted.sum()), *observed.shape[1:]))
     window_observed = observed[wanted]
     place = np.cumsum(wanted) - 1
-    for start in range(0, len(every), _ROWS_AT_A_TIME):
-        rows = every[start : start + _ROWS_AT_A_TIME]
+    for start in range(0, count, _ROWS_AT_A_TIME):
+        part = slice(start, start + _ROWS_AT_A_TIME)
+        rows = part if judged else every[part]
         values = rings.past(rings.values, rows, lookback.step)  # 0 where nothing was observed
         if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
             np.copyto(values, 0, where=~observed[rows])
@@ -139,8 +142,8 @@ def _sound_windows(
             if apart.any():
                 doubted[rows] = apart[:, :, -1]
                 values[apart] = 0
-                window_observed[place[rows[filled]]] &= ~apart[filled]
-        window_values[place[rows[filled]]] = values[filled]
+                window_observed[place[rows][filled]] &= ~apart[filled]
+        window_values[place[rows][filled]] = values[filled]
     return doubted, window_values, window_observed
 
 

@@ -17,8 +17,12 @@ class OwedRows:
 
     def add(self, steps: NDArray[np.int64]) -> None:
         """Owe a row for each of these cells, given by their open steps, once their step closes."""
-        for step, cells in zip(*(each.tolist() for each in np.unique(steps, return_counts=True)), strict=True):
-            self._open[step] += cells
+        if not len(steps):
+            return
+        first = int(steps.min())  # all are steps that the rings hold, so few numbers lie between them
+        for step, cells in enumerate(np.bincount(steps - first).tolist(), first):
+            if cells:
+                self._open[step] += cells
 
     def close(self, step: int) -> None:
         """Make the rows of a step due, if it is open."""

@@ -120,15 +120,21 @@ class Plausibility:
 
 
 def _suspicious(values: Doubles, observed: Bools) -> Bools:
-    """Whether a sensor has a reading far from its mean, bool [n, C]."""
-    count = np.maximum(observed.sum(axis=2), 1)
+    """Whether a sensor has a reading far from its mean, bool [n, C].
+
+    Every cell of every window passes here at each step. The masks are bits, because np.where takes ten times as long
+    where the processor cannot predict what is observed.
+    """
+    every_bit = -observed.astype(np.int64)  # of the observed cells, none of the others
+    count = np.maximum(-every_bit.sum(axis=2), 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.where(observed, values, 0.0).sum(axis=2) / count
-        squares = np.where(observed, values - mean[:, :, None], 0.0)
-        squares *= squares
-        most = squares.max(axis=2)
+        mean = np.einsum("nct->nc", (values.view(np.int64) & every_bit).view(np.float64)) / count
+        away = values - mean[:, :, None]
+        away.view(np.int64)[...] &= every_bit
+        away *= away
+        most = away.max(axis=2)
         screen = np.minimum(_SCREEN**2, _SCREEN_OF_FEW**2 * (count - 1))
-        screened: Bools = (most > screen * (squares.sum(axis=2) / count)) | ~np.isfinite(most)
+        screened: Bools = (most > screen * (np.einsum("nct->nc", away) / count)) | ~np.isfinite(most)
     return screened
 
 
