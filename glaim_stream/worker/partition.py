@@ -166,6 +166,8 @@ class PartitionWorker:
             for error in errors:
                 if error not in lost:
                     raise error
+            if not lost:  # such as a cancellation that came from within
+                raise RuntimeError("a task of the partition ended without an error")
             await self._begin_again(lost[0])
 
     async def _begin_again(self, lost: OwnershipLost) -> None:
