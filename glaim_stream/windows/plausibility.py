@@ -125,6 +125,7 @@ def _suspicious(values: Doubles, observed: Bools) -> Bools:
     Every cell of every window passes here at each step. The masks are bits, because np.where takes ten times as long
     where the processor cannot predict what is observed.
     """
+    values = np.asarray(values, np.float64)  # those of a training are float32
     every_bit = -observed.astype(np.int64)  # of the observed cells, none of the others
     count = np.maximum(-every_bit.sum(axis=2), 1)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.sources import read_source
-from glaim_stream.files.read import read_table
+from glaim_stream.files.table import read_table
 from glaim_stream.times import text_of_ms
 
 

@@ -123,6 +123,17 @@ def test_sound_windows_hold_zero_where_a_reading_is_doubted() -> None:
     assert (values[0, 1, 4], seen[0, 1, 4], seen.sum()) == (0, False, 3 * T - 1)
 
 
+@pytest.mark.parametrize("unknown", [np.nan, np.inf, 1e30])
+def test_windows_of_a_training_are_judged_alike_whatever_stands_where_nothing_was_observed(unknown: float) -> None:
+    window, observed = smooth()[None], np.ones((1, 3, T), np.bool_)
+    window[0, 1, 40] += 1000
+    observed[0, 1, 50:60] = observed[0, 2, 3] = False
+    window[~observed] = unknown
+    rule = Plausibility(np.ones(3, np.bool_))
+    for values in (window, window.astype(np.float32), np.asfortranarray(window)):
+        assert np.argwhere(rule.doubtful(values, observed)).tolist() == [[0, 1, 40]]
+
+
 @given(arrays(np.float64, (4, 2, 20), elements=st.floats(-1e308, 1e308)), arrays(np.bool_, (4, 2, 20)))
 @settings(max_examples=60, deadline=None)
 def test_a_window_is_judged_alone_and_by_its_observed_cells(values: Doubles, observed: NDArray[np.bool_]) -> None:

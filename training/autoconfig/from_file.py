@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from glaim_stream.errors import SettingsError
-from glaim_stream.files.read import read_table
+from glaim_stream.files.table import read_table
 from glaim_stream.models.contract import read_contract
 from training import checkpoint as checkpoints
 from training.autoconfig.catalogue_entry import entry

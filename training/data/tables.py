@@ -24,8 +24,8 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.files.content import plain
 from glaim_stream.files.form import NO_TIME
 from glaim_stream.files.kinds import is_number
-from glaim_stream.files.read import read_table as read_file
 from glaim_stream.files.stamps import stamps
+from glaim_stream.files.table import read_table as read_file
 from glaim_stream.files.times import times_of as times_in
 from glaim_stream.files.zones import utc, zone_column
 from glaim_stream.stray_times import stray_times

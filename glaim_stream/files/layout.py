@@ -1,0 +1,81 @@
+"""Which group each row of a file belongs to, and whether a row holds one reading or one of each sensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from glaim_stream.errors import SettingsError, listed
+from glaim_stream.files import roles
+from glaim_stream.files.form import NO_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The groups of a file's rows; in a long file `sensor` and `value` name the columns of each row's reading."""
+
+    groups: tuple[str, ...]  # names; empty where the file names no group
+    group_of_row: NDArray[np.int64]  # [R]; -1 where the row names none
+    group: str  # column; "" where there is none
+    sensor: str
+    value: str
+
+
+def layout_of(
+    table: Mapping[str, Any], numbers: Mapping[str, Any], times_ms: NDArray[np.int64], group: str | None, name: str
+) -> Layout:
+    """Find the groups of a file's rows, and whether each row is one reading.
+
+    Args:
+        table: Arrow columns by name, without those of the time.
+        numbers: those that hold numbers, as numbers.
+        times_ms: int64 [R], NO_TIME where a row has none.
+        group: column that names the group of a row; None: found out.
+        name: of the file, for messages.
+
+    Raises:
+        SettingsError: the rows of a time differ by what cannot be told, or a column is not what was stated.
+    """
+    columns = set(table)
+    if group is not None and group not in columns:
+        raise SettingsError(f"{name}: expected group column {group!r}, found columns {listed(list(table))}")
+    sensor = value = ""
+    if {"sensor", "value"} <= columns and "sensor" not in numbers:
+        sensor, value = "sensor", "value"
+        group = group or ("group" if "group" in columns else "")
+        if value not in numbers:
+            raise SettingsError(f"{name}: expected numbers in the column value, found {table[value].type}")
+    elif group is None:
+        timed = times_ms != NO_TIME
+        part = {column: cells.filter(pa.array(timed)) for column, cells in table.items()}
+        in_part = {column: numbers[column].filter(pa.array(timed)) for column in numbers if column in columns}
+        telling = roles.telling_columns(part, in_part, times_ms[timed])
+        measures = [
+            column for column in in_part
+            if column not in telling and not roles.unused_columns(in_part, [column], 1, odd={})
+        ]  # fmt: skip
+        _, group, sensor, value = roles.layout(telling, measures, part, times_ms[timed], in_part, name=name)
+        if group and roles.looks_like_clock(table[group]):
+            example = next(cell for cell in table[group].to_pylist() if cell)
+            raise SettingsError(
+                f"{name}: the rows of a time differ by {group!r}, which looks like a time of day and cannot be read "
+                f"as one (found {example!r}); if it names the groups, say --group {group!r}"
+            )
+    if not group:
+        return Layout((), np.zeros(len(times_ms), np.int64), "", sensor, value)
+    return Layout(*names_in(numbers.get(group, table[group])), group, sensor, value)
+
+
+def names_in(cells: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Names in a column in the order of the file, and the place of each row's among them; -1 where it is empty."""
+    cells = pc.cast(cells, pa.string())
+    cells = pc.if_else(pc.equal(cells, ""), None, cells)
+    encoded = cells.dictionary_encode()
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    return tuple(encoded.dictionary.to_pylist()), np.asarray(encoded.indices.fill_null(-1), np.int64)

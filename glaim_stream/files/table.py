@@ -1,0 +1,116 @@
+"""Reads a file as a table: its columns as text and types state them, before it is known what they are for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from glaim_stream.errors import SettingsError
+from glaim_stream.files.content import content_of, plain, typed_table
+from glaim_stream.files.form import NumberForm, TextForm
+from glaim_stream.files.kinds import is_number, is_text
+from glaim_stream.files.numbers import described, number_columns
+from glaim_stream.files.text import SEPARATOR_NAMES, columns_of
+from glaim_stream.files.well_log import WellLog
+
+_NAMELESS = "index"  # name of the one column without a name, such as an index that pandas wrote
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The columns of a file as its text and its types state them; what they are for is not found out yet."""
+
+    names: tuple[str, ...]  # of all columns; those without a name and without a cell are no part of `columns`
+    columns: dict[str, Any]  # Arrow arrays, text where the file is text
+    numbers: dict[str, Any]  # those that hold numbers, as numbers
+    number_forms: dict[str, NumberForm]
+    words: dict[str, tuple[str, ...]]  # by column: words that stand for no value among its numbers
+    odd: dict[str, str]  # reasons why columns that mostly hold numbers do not
+    kind: str
+    compression: str
+    text: TextForm | None
+    units: dict[str, str]
+    line_of_row: NDArray[np.int64] | None
+    notes: tuple[str, ...]
+    log: WellLog | None = None
+
+    @property
+    def arrow(self) -> pa.Table:
+        """All columns, as numbers where they hold numbers."""
+        return pa.table({each: self.numbers.get(each, cells) for each, cells in self.columns.items()})
+
+
+def read_table(source: Path | bytes, *, missing: Sequence[str] = (), decimal: str = "", name: str = "") -> Table:
+    """Read a file as a table: kind, encoding, separator, header, and how its numbers are written.
+
+    Args:
+        source: the file, or its bytes.
+        missing: words that mean no value, in every column.
+        decimal: decimal sign, "." or ",".
+        name: of the file, for messages; default: the path's.
+
+    Raises:
+        SettingsError: the file cannot be read, or its numbers can be read in two ways.
+    """
+    name = name or (source.name if isinstance(source, Path) else "the data")
+    data, kind, compression = content_of(source, name)
+    notes = ["gzip inside"] if compression else []
+    text, lines, log = None, None, None
+    units: dict[str, str] = {}
+    if kind == "csv":
+        split = columns_of(data, name)
+        names, cells = split.names, [plain(each) for each in split.cells]
+        text, units, lines, log = split.form, split.units, split.line_of_row, split.log
+        kind = "csv" if log is None else "las"
+        if log is None and text.separator != ",":
+            notes.append(f"columns separated by {SEPARATOR_NAMES[text.separator]}")
+        if text.encoding != "utf-8":
+            notes.append(f"encoded in {text.encoding}")
+        if units and log is None:
+            notes.append("units in the line below the names")
+        notes += split.notes
+    else:
+        table = typed_table(data, kind, name)
+        names, cells = tuple(table.column_names), [plain(each) for each in table.columns]
+    nameless = [at for at, column in enumerate(names) if not column and not _is_empty(cells[at])]
+    if len(nameless) == 1 and _NAMELESS not in names:
+        names = (*names[: nameless[0]], _NAMELESS, *names[nameless[0] + 1 :])
+    kept = [(column, each) for column, each in zip(names, cells, strict=True) if column or not _is_empty(each)]
+    repeated = [column for column, count in Counter(column for column, _ in kept).items() if count > 1]
+    if repeated:
+        raise SettingsError(
+            f"{name}: expected columns of different names, found several {', '.join(map(repr, repeated))}"
+        )
+    if not kept or not len(kept[0][1]):
+        raise SettingsError(f"{name}: expected rows of readings, found none")
+    columns = dict(kept)
+    written = {column: each for column, each in columns.items() if is_text(each.type)}
+    found, odd, number_notes = number_columns(
+        written, missing=missing, decimal=decimal, separator=text.separator if text else "", name=name
+    )
+    if decimal and not any(each.form.decimal == decimal for each in found.values()):
+        raise SettingsError(f"{name}: no column is written with {decimal!r} as decimal sign")
+    numbers = {
+        column: found[column].values if column in found else each
+        for column, each in columns.items()
+        if column in found or is_number(each.type)
+    }
+    return Table(
+        tuple(names), columns, numbers, {column: each.form for column, each in found.items()},
+        {column: each.words for column, each in found.items() if each.words}, odd, kind, compression, text, units,
+        lines, (*notes, *number_notes, *described(found)), log,
+    )  # fmt: skip
+
+
+def _is_empty(column: Any) -> bool:
+    if is_text(column.type):
+        return bool(pc.all(pc.equal(pc.fill_null(column, ""), "")).as_py())
+    return bool(column.null_count == len(column))
