@@ -20,7 +20,7 @@ from glaim_stream.settings import Settings
 log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_MS = 1000  # kafka-python's pauses double up to 30 s, and a fenced broker may be back for a moment only
-_BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; a worker tries again (worker/broker_wait.py)
+_BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; a worker tries again (worker/prerequisites.py)
 _SEGMENT_MS = 3_600_000
 _FENCED_TIMEOUT_S = 30.0  # brokers are fenced 9 s after their last heartbeat, and until they catch up after a start
 

@@ -17,10 +17,10 @@ from glaim_stream.page.page import page_of
 from glaim_stream.settings import Settings, read_settings
 from glaim_stream.windows.history import history_ms
 from glaim_stream.worker.app import create_app
-from glaim_stream.worker.broker_wait import wait_for_broker
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_pages import serve_pages
 from glaim_stream.worker.logs import opening_lines, prepare_logging
+from glaim_stream.worker.prerequisites import wait_for_broker, wait_for_contracts
 from glaim_stream.worker.stop_watch import StopWatch
 from glaim_stream.worker.unanswered import unanswered
 
@@ -104,9 +104,10 @@ def _prepared(settings: Settings) -> faust.App:
         health = Health(silence_s=settings.loop_silence_s)
         catalogue = read_catalogue(settings.catalogue)
         page = page_of(settings)
-        app = create_app(settings, health, catalogue, page)
         tls = None if (files := settings.metrics_tls_files) is None else watched_tls(METRICS, files)
         port = serve_pages(health, settings.metrics_host, settings.metrics_port, tls)
+        wait_for_contracts(settings, catalogue, health)
+        app = create_app(settings, health, catalogue, page)
         address = None if page is None else page.open()
         wait_for_broker(settings, health)
         history = history_ms(catalogue, scored=settings.remembers, judged=settings.judged, quality=settings.quality)

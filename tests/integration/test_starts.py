@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from kafka.admin import (
     ResourceType,
 )
 
-from deploy.kafka import QUICK_START, LocalKafka
+from deploy.cache import CHECKOUT
+from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from glaim_stream.audit import audit
 from glaim_stream.check.broker import kafka_findings
@@ -29,8 +31,14 @@ from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
 from tests.integration.test_access import OPERATIONS
 from tests.integration.test_check import ANONYMOUS_USER, rules_of, wait_for_rules
-from tests.integration.test_worker_health import Pages, wait_for
-from tests.integration.worker_process import WorkerProcess, run_command, small_settings, wait_until_committed
+from tests.integration.test_worker_health import Pages, wait_for, waits_only_for_triton
+from tests.integration.worker_process import (
+    WorkerProcess,
+    plant_settings,
+    run_command,
+    small_settings,
+    wait_until_committed,
+)
 
 CATALOGUE = """
 models:
@@ -83,6 +91,23 @@ def test_a_worker_without_a_broker_waits_for_it(topic_prefix: str, tmp_path: Pat
             wait_until_committed(settings, total=3)
             assert worker.stop() == 0
         assert worker.starts == 1
+    assert "Traceback" not in worker.log.read_text()
+
+
+def test_a_worker_without_its_models_waits_for_them(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    settings = plant_settings(
+        kafka.bootstrap_servers, topic_prefix, metrics_host=LOOPBACK, metrics_port=choose_port(), triton=f"{LOOPBACK}:1"
+    ).model_copy(update={"model_repository": tmp_path / "models"})
+    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        missing = tmp_path / "models" / "plant-pump" / "contract.json"
+        says(worker, f"expected model contracts, found none at {missing}. {WAITS}")
+        pages = Pages(settings)
+        assert pages.statuses == (200, 503, 503)
+        shutil.copytree(CHECKOUT / "model_repo", tmp_path / "models")
+        wait_for(lambda: waits_only_for_triton(pages, settings.triton), lambda: pages.all)
+        assert worker.stop() == 0
     assert "Traceback" not in worker.log.read_text()
 
 
