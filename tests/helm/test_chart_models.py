@@ -146,6 +146,22 @@ def test_rollback_runs_beside_the_pods_that_have_the_volume(
     assert wanted <= job_pod(objects, command)["metadata"]["labels"].items()
 
 
+@pytest.mark.parametrize(
+    ("claim", "value", "kind"),
+    [
+        ("", "auto", "required"), ("", "preferred", "preferred"), ("ours", "auto", "preferred"),
+        ("ours", "required", "required"),
+    ],
+)  # fmt: skip
+def test_rollback_may_require_the_node_of_the_users_claim(chart: Chart, claim: str, value: str, kind: str) -> None:
+    once = {"existingClaim": claim, "claim": {"accessModes": ["ReadWriteOnce"]}}
+    changes = {"models": once, "rollback": {"nodeOfVolume": value}}
+    objects = chart.render(merged(MATRIX[VOLUME], changes))
+    for name in ("rollback", "release"):
+        pod = job_pod(objects, name)
+        assert list(pod["spec"]["affinity"]["podAffinity"]) == [f"{kind}DuringSchedulingIgnoredDuringExecution"]
+
+
 def test_rollback_of_a_bucket_runs_anywhere(chart: Chart) -> None:
     assert "affinity" not in job_pod(chart.render(MATRIX[BUCKET]), "rollback")["spec"]
 
