@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 import tomllib
 from collections.abc import Iterable
 from importlib import metadata
@@ -14,9 +13,9 @@ from license_expression import ExpressionError, get_spdx_licensing
 
 from deploy.cache import CHECKOUT
 from deploy.errors import DeployError
+from deploy.licence_files import texts_of
 
 POLICY = CHECKOUT / "deploy" / "licences.toml"
-_TEXTS = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)", re.IGNORECASE)
 
 
 class LicenceRefused(DeployError):
@@ -101,10 +100,8 @@ def texts(name: str, version: str) -> Iterable[tuple[str, str]]:
     Raises:
         LicenceRefused: The package is installed without any.
     """
-    found = installed(name, version)
-    files = [file for file in (found.files or [] if found else []) if _TEXTS.match(file.name)]
-    files = [file for file in files if file.suffix not in (".py", ".pyc")]
-    own = [file for file in files if ".dist-info/" in str(file)] or files
-    if not own:
+    package = installed(name, version)
+    found = texts_of(package) if package else []
+    if not found:
         raise LicenceRefused(f"expected a licence file in {name} {version}, found none")
-    return [(str(file), Path(str(file.locate())).read_text(errors="replace").strip()) for file in own]
+    return found

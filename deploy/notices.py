@@ -13,10 +13,9 @@ from pathlib import Path
 from deploy.bases import read_bases
 from deploy.cache import CHECKOUT
 from deploy.errors import DeployError
+from deploy.licence_files import RULE, part
 from deploy.licences import LicenceRefused, licence, read_policy, texts
 from deploy.sbom import CONTENTS, Content, locked
-
-RULE = "#" * 100
 
 
 def notices(content: Content) -> str:
@@ -28,8 +27,7 @@ def notices(content: Content) -> str:
     policy, parts, refused = read_policy(), [], []
     for name, version in locked(content.lock):
         try:
-            heading = f"{name} {version}: {licence(name, version, policy)}"
-            parts.append("\n\n".join([heading, *(f"[{file}]\n{text}" for file, text in texts(name, version))]))
+            parts.append(part(f"{name} {version}: {licence(name, version, policy)}", texts(name, version)))
         except LicenceRefused as error:
             refused.append(str(error))
     if refused:

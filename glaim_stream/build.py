@@ -6,6 +6,7 @@ Torch and the Triton client are imported only where the settings ask for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from glaim_stream.catalogue import Catalogue, Model, read_catalogue
@@ -161,11 +162,20 @@ def create_ladder(
 
 def read_contracts(settings: Settings, catalogue: Catalogue) -> Contracts:
     """Read the contracts of the catalogue's models; where no network is needed, a missing one is no error."""
-    names = [model.name for model in catalogue.models]
-    needed = {model.name for model in catalogue.models if settings.needs_model and not model.learn}
+    needed = _needed(settings, catalogue)
     at_start = {
-        name: read_sealed_contract(settings.model_repository / name, "", settings.trust)
-        for name in names
-        if name in needed or (settings.model_repository / name / CONTRACT_FILE).exists()
+        model.name: read_sealed_contract(settings.model_repository / model.name, "", settings.trust)
+        for model in catalogue.models
+        if model.name in needed or (settings.model_repository / model.name / CONTRACT_FILE).exists()
     }
     return Contracts(at_start, settings.model_repository, trust=settings.trust)
+
+
+def missing_contracts(settings: Settings, catalogue: Catalogue) -> list[Path]:
+    """The contracts without which the pipeline cannot be built, of those that are not there."""
+    files = [settings.model_repository / name / CONTRACT_FILE for name in _needed(settings, catalogue)]
+    return [file for file in files if not file.exists()]
+
+
+def _needed(settings: Settings, catalogue: Catalogue) -> list[str]:
+    return [model.name for model in catalogue.models if settings.needs_model and not model.learn]

@@ -2,6 +2,7 @@
 
     GlaimError
     ├── SettingsError        the environment or a flag cannot be used
+    │   └── BrokerUnready    ... with the broker as it is now: somebody may start it, or grant what is missing
     ├── CatalogueError       groups.yaml cannot be used
     ├── ContractError        a model's contract cannot be read, or does not match its use
     ├── ModelError           a model repository cannot be read or changed as asked, or a version of it is refused
@@ -30,6 +31,10 @@ class GlaimError(Exception):
 
 class SettingsError(GlaimError):
     """The environment or a flag cannot be used."""
+
+
+class BrokerUnready(SettingsError):
+    """No broker answers yet, or something is missing that can be added while a worker waits, such as a right."""
 
 
 class CatalogueError(GlaimError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -10,14 +9,14 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, for_code
 
 from glaim_stream.check.findings import Finding, Outcome, failed, ok, warning
-from glaim_stream.check.topics import TopicFacts, topic_findings
+from glaim_stream.check.group import group_finding
+from glaim_stream.check.topics import TopicFacts, access_findings, topic_findings
 from glaim_stream.check.transactions import transaction_findings
-from glaim_stream.errors import SettingsError
+from glaim_stream.errors import BrokerUnready, SettingsError
 from glaim_stream.kafka.topics import connected_admin
 from glaim_stream.settings import Settings
 
 _UNKNOWN_TOPIC = 3
-_COORDINATOR_PATIENCE_S = 10.0  # a new cluster first creates the topic that holds the commits
 
 
 def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
@@ -35,7 +34,7 @@ def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
                 ok(subject, "answers"),
                 *topic_findings(settings, facts, span_ms or 0),
                 *transaction_findings(admin, settings, facts[settings.input_topic].partitions),
-                _group(admin, settings.consumer_group),
+                group_finding(admin, settings.consumer_group),
             ]
     except SettingsError as error:
         return [failed(subject, expected="a broker that answers", found=str(error))]
@@ -85,20 +84,18 @@ def _configs(admin: KafkaAdminClient, topics: list[str]) -> dict[str, dict[str, 
     return {name: {key: str(each["value"]) for key, each in entries.items()} for name, entries in found.items()}
 
 
-def _group(admin: KafkaAdminClient, name: str) -> Finding:
-    subject = f"consumer group {name}"
-    end_s = time.monotonic() + _COORDINATOR_PATIENCE_S
-    while True:
-        try:
-            group = admin.describe_groups([name])[name]
-            break
-        except KafkaError as error:
-            if not error.retriable or time.monotonic() > end_s:
-                return failed(subject, expected="the broker to describe it", found=type(error).__name__)
-            time.sleep(0.2)
-    operations = group["authorized_operations"]
-    if operations is None:  # the broker states the rights on a group only once the group exists
-        return ok(subject, "does not exist yet: whether this user may READ it is known when the first worker joins")
-    if "READ" not in operations:
-        return failed(subject, expected="this user to have READ", found=", ".join(sorted(operations)) or "nothing")
-    return ok(subject, f"{len(group['members'])} members")
+def require_rights(settings: Settings) -> None:
+    """Check the rights on topics and group of a worker that starts.
+
+    Raises:
+        BrokerUnready: some are missing.
+        SettingsError: the broker refuses the connection.
+    """
+    with connected_admin(settings) as admin:
+        found = [
+            *access_findings(settings, topic_facts(admin, settings)),
+            group_finding(admin, settings.consumer_group),
+        ]
+    missing = [str(finding) for finding in found if finding.outcome is Outcome.FAILED]
+    if missing:
+        raise BrokerUnready("; ".join(missing))

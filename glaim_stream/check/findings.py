@@ -20,6 +20,7 @@ class Subject(StrEnum):
     CATALOGUE = "catalogue"
     KAFKA = "kafka"
     TRITON = "triton"
+    METRICS = "metrics"
 
 
 @dataclass(frozen=True, slots=True)

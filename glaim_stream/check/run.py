@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from glaim_stream.check.broker import kafka_findings
 from glaim_stream.check.findings import Finding, Outcome, Subject
+from glaim_stream.check.metrics_port import metrics_findings
 from glaim_stream.check.models import answer_findings, catalogue_findings, contract_findings, form_findings
 from glaim_stream.models.contract import Contract
 from glaim_stream.settings import Settings
@@ -35,4 +36,6 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
         )
     if Subject.TRITON in wanted:
         findings += await answer_findings(settings, contracts)
+    if Subject.METRICS in wanted:
+        findings += metrics_findings(settings)
     return findings

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from glaim_stream.check.findings import Finding, failed, ok, warning
+from glaim_stream.check.rights import grant
 from glaim_stream.settings import Settings
 
 UNLIMITED = -1
@@ -53,6 +54,22 @@ def topic_findings(settings: Settings, facts: Mapping[str, TopicFacts], span_ms:
     return out
 
 
+def access_findings(settings: Settings, facts: Mapping[str, TopicFacts]) -> list[Finding]:
+    """Findings on the rights alone that this user lacks on topics that are there."""
+    return [
+        finding
+        for name in settings.topics
+        if facts[name].usable
+        for finding in _access(f"topic {name}", facts[name], name, _needed(settings, name))
+    ]
+
+
+def _needed(settings: Settings, name: str) -> tuple[str, ...]:
+    if name == settings.quality_topic:  # a worker deletes what an earlier one has left there
+        return "Write", "Read"
+    return ("Read",) if name == settings.input_topic else ("Write",)
+
+
 def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts, span_ms: int) -> Iterator[Finding]:
     subject = f"topic {name}"
     if facts.absent:
@@ -65,12 +82,11 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
         )
         return
     if facts.error:
-        yield failed(subject, expected="the broker to describe it", found=facts.error)
+        found = facts.error + (f"; {grant('topic', name, 'Describe')}" if "Authorization" in facts.error else "")
+        yield failed(subject, expected="the broker to describe it", found=found)
         return
     is_input = name == settings.input_topic
-    yield from _access(subject, facts, "READ" if is_input else "WRITE")
-    if name == settings.quality_topic:  # a worker deletes what an earlier one has left there
-        yield from _access(subject, facts, "READ")
+    yield from _access(subject, facts, name, _needed(settings, name))
     if facts.leaderless:
         yield failed(
             subject,
@@ -89,11 +105,14 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
     yield from _input(subject, facts.config, span_ms) if is_input else _output(settings, name, facts, source)
 
 
-def _access(subject: str, facts: TopicFacts, needed: str) -> Iterator[Finding]:
-    if facts.operations is not None and needed not in facts.operations:
-        yield failed(
-            subject, expected=f"this user to have {needed}", found=", ".join(sorted(facts.operations)) or "nothing"
-        )
+def _access(subject: str, facts: TopicFacts, name: str, needed: Sequence[str]) -> Iterator[Finding]:
+    for operation in needed:
+        if facts.operations is not None and operation.upper() not in facts.operations:
+            yield failed(
+                subject,
+                expected=f"this user to have {operation.upper()}",
+                found=f"{', '.join(sorted(facts.operations)) or 'nothing'}; {grant('topic', name, operation)}",
+            )
 
 
 def _partitions(subject: str, facts: TopicFacts, source: TopicFacts, of: str) -> Iterator[Finding]:

@@ -28,11 +28,13 @@ from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import AddOffsetsToTxnRequest
 
 from glaim_stream.check.findings import Finding, Outcome, failed, ok
-from glaim_stream.errors import SettingsError
+from glaim_stream.check.rights import grant
+from glaim_stream.errors import BrokerUnready, SettingsError
 from glaim_stream.kafka.topics import connected_admin
 from glaim_stream.kafka.transactions import transactional_id
 from glaim_stream.settings import Settings
 
+_SUBJECT = "transactions"
 _PATIENCE_S = 8.0  # a new cluster first creates the log of transactions; one that cannot says so within 10 s
 _PAUSE_S = 0.2
 _NOBODY = -1  # a producer id that no broker gives
@@ -47,44 +49,61 @@ def transaction_findings(admin: KafkaAdminClient, settings: Settings, partitions
     """Findings on the transactions of every input partition; none with delivery at_least_once."""
     if settings.delivery != "exactly_once":
         return []
-    subject = "transactions"
+    try:
+        return [_finding(admin, settings, partitions)]
+    except UnsupportedVersionError as error:
+        return [_without_transactions(error)]
+
+
+def _without_transactions(error: UnsupportedVersionError) -> Finding:
+    return failed(_SUBJECT, expected=_WITH_TRANSACTIONS, found=f"{type(error).__name__}{_ALTERNATIVE}")
+
+
+def _finding(admin: KafkaAdminClient, settings: Settings, partitions: int) -> Finding:
+    """What the broker says.
+
+    Raises:
+        UnsupportedVersionError: it knows no transactions.
+    """
     config = _broker_config(admin)
     longest_ms = config.get(_LONGEST_MS)
     if longest_ms is not None and int(longest_ms) < settings.transaction_timeout_s * 1000:
-        return [
-            failed(
-                subject,
-                expected=f"{_LONGEST_MS} of the broker of at least GLAIM_TRANSACTION_TIMEOUT_S, "
-                f"{settings.transaction_timeout_s:g} s",
-                found=longest_ms,
-            )
-        ]
+        return failed(
+            _SUBJECT,
+            expected=f"{_LONGEST_MS} of the broker of at least GLAIM_TRANSACTION_TIMEOUT_S, "
+            f"{settings.transaction_timeout_s:g} s",
+            found=longest_ms,
+        )
     ids = [transactional_id(settings, partition) for partition in range(max(partitions, 1))]
     try:
         for each in ids:
             error = _refusal(admin, each, settings.consumer_group)
             if error is not None:
-                return [_refused(admin, settings, each, error, config)]
-    except UnsupportedVersionError as error:
-        return [failed(subject, expected=_WITH_TRANSACTIONS, found=f"{type(error).__name__}{_ALTERNATIVE}")]
+                return _refused(admin, settings, each, error, config)
+    except UnsupportedVersionError:
+        raise
     except KafkaError as error:
-        return [failed(subject, expected=_WITH_TRANSACTIONS, found=repr(error))]
-    return [ok(subject, f"this user may use {len(ids)} ids, the first one {ids[0]}")]
+        return failed(_SUBJECT, expected=_WITH_TRANSACTIONS, found=repr(error))
+    return ok(_SUBJECT, f"this user may use {len(ids)} ids, the first one {ids[0]}")
 
 
 def require_transactions(settings: Settings) -> None:
     """Check the transactions of a worker that starts.
 
     Raises:
-        SettingsError: they would fail, or wait for ever.
+        BrokerUnready: a right, a setting of the broker or another broker is missing.
+        SettingsError: the broker knows no transactions, or refuses the connection.
     """
     if settings.delivery != "exactly_once":
         return
     with connected_admin(settings) as admin:
         partitions = len(admin.describe_topics([settings.input_topic])[0]["partitions"])
-        for finding in transaction_findings(admin, settings, partitions):
-            if finding.outcome is Outcome.FAILED:
-                raise SettingsError(str(finding))
+        try:
+            finding = _finding(admin, settings, partitions)
+        except UnsupportedVersionError as error:
+            raise SettingsError(str(_without_transactions(error))) from error
+        if finding.outcome is Outcome.FAILED:
+            raise BrokerUnready(str(finding))
 
 
 def _refusal(admin: KafkaAdminClient, id_: str, group: str) -> type[Exception] | None:
@@ -121,15 +140,13 @@ def _refused(
         return failed(
             subject,
             expected="this user to have WRITE and DESCRIBE on the transactional id",
-            found=f"{error.__name__}; kafka-acls.sh --add --operation Write --operation Describe "
-            f"--transactional-id '{prefix}' --resource-pattern-type prefixed --allow-principal User:NAME",
+            found=f"{error.__name__}; {grant('transactional-id', prefix, 'Write', 'Describe', prefixed=True)}",
         )
     if issubclass(error, GroupAuthorizationFailedError):
         return failed(
             subject,
             expected="this user to have READ on the consumer group",
-            found=f"{error.__name__}; kafka-acls.sh --add --operation Read --group '{settings.consumer_group}' "
-            "--allow-principal User:NAME",
+            found=f"{error.__name__}; {grant('group', settings.consumer_group, 'Read')}",
         )
     if issubclass(error, _WAIT):
         brokers = len(admin.describe_cluster()["brokers"])

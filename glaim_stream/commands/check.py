@@ -22,9 +22,9 @@ def check(
 ) -> None:
     """Check everything that a worker with these settings needs, and change nothing.
 
-    Checks the catalogue and the contracts, Kafka with its topics and this user's rights, and a real inference by every
-    model. Prints one line per check: ok, warning (a worker runs, but something differs from what the settings suggest)
-    or failed. Exit code 1 when something failed.
+    Checks the catalogue and the contracts, Kafka with its topics and this user's rights, a real inference by every
+    model, and the TLS files of the metrics port. Prints one line per check: ok, warning (a worker runs, but something
+    differs from what the settings suggest) or failed. Exit code 1 when something failed.
     """
     from glaim_stream.check.run import check as run
 

@@ -1,4 +1,4 @@
-"""`glaim-stream models`: list, fetch, push, seal, rollback, release, prune."""
+"""`glaim-stream models`: list, wait, fetch, push, seal, rollback, release, prune."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from glaim_stream.models.store import Store
+
 app = typer.Typer(
-    help="Manage a model repository: list, fetch, push, seal, roll back, release, delete old weights.",
+    help="Manage a model repository: list, wait, fetch, push, seal, roll back, release, delete old weights.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -20,6 +23,9 @@ app = typer.Typer(
 WHERE = "Folder, or URI: file:///..., s3://bucket/folder?region=..., gs://..., abfss://..."
 Repository = Annotated[str, typer.Argument(help=WHERE)]
 Models = Annotated[list[str] | None, typer.Option("--model", help="Only this model; repeatable.")]
+Wait = Annotated[
+    float, typer.Option(min=0, help="Seconds to wait for a repository that answers and holds a first model.")
+]
 Tries = Annotated[
     int, typer.Option(min=1, help="Attempts in all when the repository cannot be reached; 1, 2, 4 ... 30 s apart.")
 ]
@@ -27,12 +33,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
 
 @app.command("list")
-def list_(
-    repository: Repository,
-    wait: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for a first model that another process puts there.")
-    ] = 0.0,
-) -> None:
+def list_(repository: Repository) -> None:
     """Show every version: its training data, whether its files match contract and manifest, whether Triton serves it.
 
     Exit code 1 when a version is incomplete.
@@ -46,9 +47,6 @@ def list_(
     from glaim_stream.settings import read_settings
 
     store = open_store(repository)
-    end_s = time.monotonic() + wait
-    while not store.models() and time.monotonic() < end_s:
-        time.sleep(1)
     found = listing(store, read_settings().trust)
     table = Table("model", "version", "is", "trained on", "rows", "made", "sensors", "window", "weights", "manifest")
     for each in found:
@@ -67,6 +65,18 @@ def list_(
         sys.exit(1)
 
 
+@app.command("wait")
+def wait_(repository: Repository, limit: Annotated[float, typer.Option("--for", help="Seconds.")] = 3600.0) -> None:
+    """Wait until a repository can be reached and holds a model, whether or not all of its versions are complete.
+
+    Exit code 2 when it does not in time.
+    """
+    from glaim_stream.models.store import open_store
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _await_models(open_store(repository), limit)
+
+
 @app.command()
 def fetch(
     source: Repository,
@@ -79,6 +89,7 @@ def fetch(
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Remove versions here that the source no longer has, as after a rollback.")
     ] = False,
+    wait: Wait = 0.0,
     tries: Tries = 5,
     every: Annotated[
         float, typer.Option(min=0, help="Look for new versions every so many seconds, until SIGTERM. 0: once.")
@@ -105,6 +116,8 @@ def fetch(
 
     # SIGTERM does not end the first process of a container unless that handles it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if wait:
+        _await_models(store, wait)
     changes = _persistently(once, tries)
     if not changes:
         print(f"{to}: nothing new in {store.location}")
@@ -209,6 +222,30 @@ def prune(
     store = open_store(repository)
     if not _persistently(lambda: len(delete(store, keep=keep, models=model or (), dry_run=dry_run)), tries):
         print(f"{store.location}: nothing older than the newest {keep} versions")
+
+
+def _await_models(store: Store, wait_s: float) -> None:
+    """Wait until a repository can be reached and holds a model or a closed form.
+
+    Raises:
+        ModelError: it does not within this time.
+    """
+    from glaim_stream.errors import ModelError
+
+    end_s, said = time.monotonic() + wait_s, ""
+    while True:
+        try:
+            if store.models() or store.forms():
+                return
+            found = "none"
+        except OSError as error:
+            found = str(error)
+        if time.monotonic() >= end_s:
+            raise ModelError(f"expected a model in {store.location} within {wait_s:g} s, found {found}")
+        if found != said:
+            print(f"expected a model in {store.location}, found {found}; waiting", file=sys.stderr, flush=True)
+            said = found
+        time.sleep(_FIRST_PAUSE_S)
 
 
 def _persistently(do: Callable[[], int], tries: int) -> int:

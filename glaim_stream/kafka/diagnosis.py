@@ -19,7 +19,7 @@ from aiokafka.protocol.admin import ApiVersionRequest
 
 from glaim_stream.connections.tls import KAFKA, watched_tls
 from glaim_stream.connections.tls_probe import speaks_tls, tls_problem
-from glaim_stream.errors import SettingsError
+from glaim_stream.errors import BrokerUnready, SettingsError
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.settings import Settings
 
@@ -62,9 +62,10 @@ def require_accepted(settings: Settings) -> None:
 
 
 def no_broker(settings: Settings, error: Exception) -> SettingsError:
-    """The error for a client that found no broker, with the reason."""
-    why = refused_connection(settings) or _requires_tls(settings) or _plain(error)
-    return SettingsError(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {why}")
+    """The error for a client that found no broker, with the reason; BrokerUnready where none refuses it."""
+    refused = refused_connection(settings) or _requires_tls(settings)
+    kind = BrokerUnready if refused is None else SettingsError
+    return kind(f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: {refused or _plain(error)}")
 
 
 def _plain(error: Exception) -> str:

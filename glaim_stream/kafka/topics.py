@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
-from kafka.errors import InvalidReplicationFactorError, KafkaError, TopicAlreadyExistsError
+from kafka.errors import InvalidReplicationFactorError, InvalidTopicError, KafkaError, TopicAlreadyExistsError
 
 from glaim_stream.connections.retry import pauses_s
-from glaim_stream.errors import SettingsError
+from glaim_stream.errors import BrokerUnready, SettingsError
 from glaim_stream.kafka.connection import blocking_options
 from glaim_stream.kafka.diagnosis import no_broker, require_accepted
 from glaim_stream.settings import Settings
@@ -20,7 +20,7 @@ from glaim_stream.settings import Settings
 log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_MS = 1000  # kafka-python's pauses double up to 30 s, and a fenced broker may be back for a moment only
-_BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; the supervisor of the worker starts it again
+_BOOTSTRAP_TIMEOUT_MS = 10_000  # an absent broker is reported soon; a worker tries again (worker/prerequisites.py)
 _SEGMENT_MS = 3_600_000
 _FENCED_TIMEOUT_S = 30.0  # brokers are fenced 9 s after their last heartbeat, and until they catch up after a start
 
@@ -33,8 +33,9 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
     partitions where they have fewer than the input.
 
     Raises:
-        SettingsError: the broker cannot be reached, has too few brokers for the replicas of a topic, refuses to create
-            a topic, or adds no partitions to a topic that needs those of the input.
+        BrokerUnready: no broker answers, there are too few for the replicas of a topic, they refuse to create a topic,
+            or add no partitions to a topic that needs those of the input.
+        SettingsError: the brokers refuse the connection, or the name of a topic.
     """
     with connected_admin(settings) as admin:
         partitions = _partitions(admin, settings.input_topic) or settings.partitions
@@ -73,7 +74,8 @@ def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
     """A connected admin client, closed at the end.
 
     Raises:
-        SettingsError: no broker answers, or all of them refuse the connection.
+        BrokerUnready: no broker answers.
+        SettingsError: all of them refuse the connection.
     """
     require_accepted(settings)  # before the client, which hides a refusal and tries again until its timeout
     try:
@@ -111,13 +113,16 @@ def _create(
             fenced = "fenced" in str(error)
             if not fenced or time.monotonic() - started_s > _FENCED_TIMEOUT_S:
                 found = "found all of them fenced" if fenced else "found fewer"
-                raise SettingsError(
+                raise BrokerUnready(
                     f"GLAIM_REPLICATION_FACTOR: expected {replicas} brokers for the replicas of {topic}, {found}"
                 ) from error
+        except InvalidTopicError as error:
+            raise SettingsError(f"expected the name of a topic, found {topic!r}") from error
         except KafkaError as error:
-            raise SettingsError(
+            raise BrokerUnready(
                 f"topic {topic}: expected it to be there, or this user to have DESCRIBE and CREATE, found "
-                f"{type(error).__name__}"
+                f"{type(error).__name__}; kafka-topics.sh --create --topic '{topic}' --partitions {partitions}"
+                + "".join(f" --config {key}={value}" for key, value in (configs or {}).items())
             ) from error
         time.sleep(next(pauses))
     log.info("created topic %s with %d partitions, %d replicas", topic, partitions, replicas)
@@ -130,7 +135,7 @@ def _extend(admin: KafkaAdminClient, topic: str, counts: Mapping[str, int], sour
     except KafkaError as error:
         found = _partitions(admin, topic) or 0  # another worker may have added them meanwhile
         if found < counts[source]:
-            raise SettingsError(
+            raise BrokerUnready(
                 f"{topic} needs at least the {counts[source]} partitions of {source}, found {found}, and the broker "
                 f"adds none: {type(error).__name__}"
             ) from error

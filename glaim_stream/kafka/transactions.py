@@ -129,6 +129,7 @@ class TransactionalPublisher:
                 ]  # fmt: skip
             except (KafkaError, SendError) as error:
                 metrics.publish_retries.inc()
+                await self._abort()  # not after the pause: readers of committed records wait behind it
                 pause_s = next(pauses)
                 log.warning(
                     "%s: a transaction of %d messages failed, retrying in %.1f s: %r",
@@ -146,10 +147,13 @@ class TransactionalPublisher:
 
         Where no broker answers in time, it stays open until the next owner or the broker aborts it.
         """
+        await self._abort()
+        await self._disconnect()
+
+    async def _abort(self) -> None:
         if self._producer is not None and self._open:
             with suppress(Exception):  # the client asserts that a commit is not under way
                 await asyncio.wait_for(self._producer.abort_transaction(), _CLOSE_S)
-        await self._disconnect()
 
     async def _disconnect(self) -> None:
         self._open = False
@@ -171,6 +175,7 @@ class TransactionalPublisher:
         self._open = True
         errors: dict[int, MessageTooLarge] = {}
         sent: list[tuple[int, Awaitable[object]]] = []
+        lost: IllegalOperation | None = None
         for index, message in enumerate(messages):
             if message.partition is not None:
                 await require_partition(producer.client, self._settings, message.topic, message.partition)
@@ -181,13 +186,18 @@ class TransactionalPublisher:
                 sent.append((index, future))
             except _TOO_LARGE:
                 errors[index] = _too_large(message)
+            except IllegalOperation as ended:  # the transaction has failed since it began
+                lost = ended
+                break
         results = await asyncio.gather(*(future for _, future in sent), return_exceptions=True)
-        failed: list[BaseException] = []
+        failed: list[BaseException] = [] if lost is None else [lost]
         for (index, _), result in zip(sent, results, strict=True):
             if isinstance(result, _TOO_LARGE):
                 errors[index] = _too_large(messages[index])
             elif isinstance(result, BaseException):
                 failed.append(result)
+        if failed and (cause := _cause(producer)) is not None:
+            raise cause
         for error in failed:
             if isinstance(error, _FENCED) and not (errors and isinstance(error, IllegalOperation)):
                 raise error
@@ -263,6 +273,16 @@ class TransactionalPublisher:
 def transactional_id(settings: Settings, partition: int) -> str:
     """The id of the producer of an input partition."""
     return f"{settings.consumer_group}-{settings.input_topic}-{partition}"
+
+
+def _cause(producer: AIOKafkaProducer) -> BaseException | None:
+    """What the client failed a transaction for; None if it did not.
+
+    After a refusal, such as a missing right on one topic, each further message gets the error IllegalOperation, which a
+    fence gives too.
+    """
+    ended = producer._txn_manager._transaction_waiter
+    return ended.exception() if ended is not None and ended.done() and not ended.cancelled() else None
 
 
 def _too_large(message: Outgoing) -> MessageTooLarge:

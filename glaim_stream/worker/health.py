@@ -58,7 +58,7 @@ class Health:
             now_s: a monotonic clock, seconds.
         """
         self._silence_s, self._now_s = silence_s, now_s
-        self._topics = False
+        self._waits_for: str | None = "Kafka has not confirmed yet that the topics exist"
         self._joined = False
         self._unanswered: dict[str, str] = {}  # reason by model
         self._loop_s: float | None = None  # when it last ran; None: it has not started
@@ -69,7 +69,11 @@ class Health:
 
     def topics_are_there(self) -> None:
         """Record that every topic of the settings exists."""
-        self._topics = True
+        self._waits_for = None
+
+    def waits_for(self, why: str) -> None:
+        """Record what keeps the worker from starting: a contract, the broker, a topic, a right."""
+        self._waits_for = why
 
     def joined(self) -> None:
         """Record that this worker is a member of the consumer group, with or without partitions."""
@@ -113,8 +117,8 @@ class Health:
     def started(self) -> Verdict:
         """Whether everything that a worker needs has been available."""
         why_not = []
-        if not self._topics:
-            why_not.append("Kafka has not confirmed yet that the topics exist")
+        if self._waits_for is not None:
+            why_not.append(self._waits_for)
         if not self._joined:
             why_not.append("the worker is not a member of its consumer group yet")
         why_not += [f"model {model}: {why}" for model, why in self._unanswered.items()]

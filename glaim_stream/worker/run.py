@@ -12,9 +12,7 @@ import faust
 
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.check.broker import notable_topics
-from glaim_stream.check.transactions import require_transactions
 from glaim_stream.connections.tls import METRICS, watched_tls
-from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.page.page import page_of
 from glaim_stream.settings import Settings, read_settings
 from glaim_stream.windows.history import history_ms
@@ -22,6 +20,7 @@ from glaim_stream.worker.app import create_app
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_pages import serve_pages
 from glaim_stream.worker.logs import opening_lines, prepare_logging
+from glaim_stream.worker.prerequisites import wait_for_broker, wait_for_contracts
 from glaim_stream.worker.stop_watch import StopWatch
 from glaim_stream.worker.unanswered import unanswered
 
@@ -105,13 +104,12 @@ def _prepared(settings: Settings) -> faust.App:
         health = Health(silence_s=settings.loop_silence_s)
         catalogue = read_catalogue(settings.catalogue)
         page = page_of(settings)
-        app = create_app(settings, health, catalogue, page)
         tls = None if (files := settings.metrics_tls_files) is None else watched_tls(METRICS, files)
         port = serve_pages(health, settings.metrics_host, settings.metrics_port, tls)
+        wait_for_contracts(settings, catalogue, health)
+        app = create_app(settings, health, catalogue, page)
         address = None if page is None else page.open()
-        ensure_topics(settings)
-        require_transactions(settings)
-        health.topics_are_there()
+        wait_for_broker(settings, health)
         history = history_ms(catalogue, scored=settings.remembers, judged=settings.judged, quality=settings.quality)
         warnings = [str(finding) for finding in notable_topics(settings, history)]
         opening = opening_lines(settings, catalogue, port, address)

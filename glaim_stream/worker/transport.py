@@ -10,12 +10,18 @@ changes it fails a test.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import CommitFailedError, KafkaTimeoutError
+from aiokafka.errors import (
+    CommitFailedError,
+    GroupAuthorizationFailedError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
 from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, Message
@@ -27,13 +33,21 @@ from glaim_stream.kafka.offsets import OffsetLedger
 from glaim_stream.worker.batches import Batch, bounded
 from glaim_stream.worker.lost_offsets import Gaps
 
+log = logging.getLogger(__name__)
+
 _RECENTLY_S = 1.0
+_REFUSED_PAUSE_S, _REFUSED_QUIET_S = 2.0, 10.0  # between two fetches without a right, and two log lines about it
 _NEWER_S = 0.005  # a broker answers a fetch within about 1 ms where it has records
 _SEEK_SHARE = 0.75  # of Faust's patience with a seek
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """The thread of the broker's connection. It writes the metadata of each commit beside the offset."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Create the thread; Faust passes the arguments."""
+        self._refused_s: dict[str, float] = {}  # when each refusal was logged last
+        super().__init__(*args, **kwargs)
 
     def stay(self) -> None:
         """Stay in the consumer group while the worker takes no records; called from the worker's loop.
@@ -68,7 +82,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         last poll is worked on, and without a second look every record would wait for two polls instead of one.
         """
         waited = bool(consumer._fetcher._records)
-        records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+        try:
+            records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+        except TopicAuthorizationFailedError as error:
+            self._refused(f"nothing is read: this user may not READ {_names(active_partitions)}", error)
+            await asyncio.sleep(_REFUSED_PAUSE_S)
+            return {}
         left = None if max_records is None else max_records - sum(map(len, records.values()))
         if not waited or not records or (left is not None and left <= 0):
             return records
@@ -122,11 +141,24 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             # A rebalance has taken the partitions away: their next owner starts from the previous commit.
             self.log.info("commit refused, the group is rebalancing: %s", dict(offsets))
             return False
+        except (TopicAuthorizationFailedError, GroupAuthorizationFailedError) as error:
+            self._refused(f"nothing is committed: this user may not READ {_names(offsets)} and its group", error)
+            return False
         except Exception as error:
             self.log.exception("commit failed: %r", error)
             await self.crash(error)
             return False
         return True
+
+    def _refused(self, what: str, error: Exception) -> None:
+        """Log that a right is missing, now and then: somebody may give it back, and a restart would not."""
+        if monotonic() - self._refused_s.get(what, -_REFUSED_QUIET_S) >= _REFUSED_QUIET_S:
+            self._refused_s[what] = monotonic()
+            log.warning("%s (%s); `glaim-stream check --only kafka` names the command", what, type(error).__name__)
+
+
+def _names(tps: Iterable[TP]) -> str:
+    return ", ".join(sorted({tp.topic for tp in tps}))
 
 
 class NoReadOffsets(dict[TP, int | None]):
@@ -305,9 +337,17 @@ class Consumer(driver.Consumer):
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         done = await super()._commit(offsets)
-        stale = [key for key in self.commit_metadata if key[0] in offsets and key[1] <= offsets[key[0]]]
-        for key in stale:
-            del self.commit_metadata[key]
+        if done:
+            stale = [key for key in self.commit_metadata if key[0] in offsets and key[1] <= offsets[key[0]]]
+            for key in stale:
+                del self.commit_metadata[key]
+        return done
+
+    async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:
+        before = {tp: self._committed_offset.get(tp) for tp in offsets}
+        done = await super()._commit_offsets(offsets, start_new_transaction)
+        if not done:  # Faust counts a refused commit too, and would commit nothing until there is further input
+            self._committed_offset.update(before)
         return done
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:

@@ -90,9 +90,9 @@ class Release:
         line = [str(self._helm), *command.split(), self.name, *arguments, "--namespace", self.namespace]
         return subprocess.run(line, env=self._environment, capture_output=True, text=True, timeout=150, check=False)
 
-    def install(self, changes: Object | None = None, *, wait: bool = True) -> str:
+    def install(self, changes: Object | None = None, *, wait: bool = True, chart: Path = CHART) -> str:
         """Install the chart with the required value and changes, wait until all pods are Ready, return the notes."""
-        return self._apply("install", changes, wait)
+        return self._apply("install", changes, wait, chart)
 
     def upgrade(self, changes: Object | None = None, *, wait: bool = True) -> str:
         """Upgrade in the same way; values that `changes` does not contain return to their defaults."""
@@ -104,9 +104,9 @@ class Release:
         assert run.returncode != 0, "expected helm to reject the values, but it installed the chart"
         return run.stderr
 
-    def _apply(self, command: str, changes: Object | None, wait: bool) -> str:
+    def _apply(self, command: str, changes: Object | None, wait: bool, chart: Path = CHART) -> str:
         options = ["--wait", "--timeout", "60s"] if wait else []
-        run = self.helm(command, str(CHART), "--values", str(self._values(changes or {})), *options)
+        run = self.helm(command, str(chart), "--values", str(self._values(changes or {})), *options)
         assert run.returncode == 0, run.stderr + self.events()
         assert "arning" not in run.stderr, run.stderr  # from Pod Security or for deprecated APIs
         return run.stdout

@@ -12,7 +12,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
+from deploy.licence_files import NAME, RULE
+from deploy.sbom import CONTENTS, locked
 from tests.deploy.build_steps import Image
 
 UNCHECKED = 0b01  # PEP 552: by hash, and not compared with the source
@@ -49,3 +52,14 @@ def test_the_standard_library_has_byte_code(worker_image: Image) -> None:
     sources, compiled = list(library.rglob("*.py")), list(library.rglob("*.pyc"))
     assert len(compiled) == len(sources) > 0
     assert {flags(each) for each in compiled} == {UNCHECKED}
+
+
+@pytest.mark.slow  # quicker: test_images.py reads the same from the Containerfiles
+@pytest.mark.timeout(300)
+def test_the_licences_of_all_packages_are_in_the_image(worker_image: Image) -> None:
+    folder = worker_image.path("/opt/licenses")
+    assert {path.name for path in folder.iterdir()} == {"LICENSE", "NOTICE", NAME}
+    _, *parts = (folder / NAME).read_text().split(RULE)
+    named = {canonicalize_name(part.split(maxsplit=1)[0]): part.split(maxsplit=2)[1] for part in parts}
+    assert named == dict(locked(CONTENTS[0].lock))
+    assert all(len(part) > 400 for part in parts)

@@ -184,6 +184,17 @@ def test_every_image_has_the_complete_shipped_models(image: str) -> None:
     assert "model_repo" in {source for _, source in sources(IMAGES / image / "Containerfile")}
 
 
+@each_image
+def test_every_image_has_its_licences(containerfile: Path) -> None:
+    """Ours, that of the data in the models, and the texts of the packages where there are any."""
+    copies = [copied(step) for step in steps(containerfile) if step.instruction == "COPY"]
+    (files,) = [found for found, target, _ in copies if target == "/opt/licenses/"]
+    assert files == ["LICENSE", "model_repo/NOTICE"]
+    collected = [command for command in values_of(containerfile, "RUN") if "deploy/licence_files.py /opt/" in command]
+    taken = [target for _, target, flags in copies if flags.get("from") == "build" and target == "/opt/licenses"]
+    assert len(collected) == len(taken) == (0 if containerfile.parent.name == "triton" else 1)
+
+
 def test_worker_and_training_have_the_same_build_stage() -> None:
     """The two files may differ in their requirements only."""
 

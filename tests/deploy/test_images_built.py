@@ -56,6 +56,7 @@ def test_image_has_what_it_needs_and_nothing_else(built: BuiltImage) -> None:
     assert not [path for path in ours if not path.is_symlink() and path.stat().st_mode & stat.S_IWOTH]
     # Licences: ours, those of the packages, and of the data in the models.
     assert (built.root / "opt/glaim/model_repo/NOTICE").read_text().strip()
+    assert {path.name for path in (built.root / "opt/licenses").iterdir()} == {"LICENSE", "NOTICE", "THIRD_PARTY.txt"}
     packages = built.root / "opt/venv/lib/python3.11/site-packages"
     assert list(packages.glob("glaim_stream-*.dist-info/licenses/LICENSE"))
     assert len(list(packages.glob("*.dist-info/**/LICEN[CS]E*"))) > 50

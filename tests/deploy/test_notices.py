@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from deploy.cache import CHECKOUT
+from deploy.licence_files import RULE
 from deploy.licences import LicenceRefused, licence, read_policy, texts
-from deploy.notices import RULE, notices, others
+from deploy.notices import notices, others
 from deploy.sbom import CONTENTS, Content, locked
 
 pytestmark = pytest.mark.skipif(

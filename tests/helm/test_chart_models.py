@@ -146,6 +146,22 @@ def test_rollback_runs_beside_the_pods_that_have_the_volume(
     assert wanted <= job_pod(objects, command)["metadata"]["labels"].items()
 
 
+@pytest.mark.parametrize(
+    ("claim", "value", "kind"),
+    [
+        ("", "auto", "required"), ("", "preferred", "preferred"), ("ours", "auto", "preferred"),
+        ("ours", "required", "required"),
+    ],
+)  # fmt: skip
+def test_rollback_may_require_the_node_of_the_users_claim(chart: Chart, claim: str, value: str, kind: str) -> None:
+    once = {"existingClaim": claim, "claim": {"accessModes": ["ReadWriteOnce"]}}
+    changes = {"models": once, "rollback": {"nodeOfVolume": value}}
+    objects = chart.render(merged(MATRIX[VOLUME], changes))
+    for name in ("rollback", "release"):
+        pod = job_pod(objects, name)
+        assert list(pod["spec"]["affinity"]["podAffinity"]) == [f"{kind}DuringSchedulingIgnoredDuringExecution"]
+
+
 def test_rollback_of_a_bucket_runs_anywhere(chart: Chart) -> None:
     assert "affinity" not in job_pod(chart.render(MATRIX[BUCKET]), "rollback")["spec"]
 
@@ -222,8 +238,10 @@ def test_existing_claim_is_not_filled(chart: Chart) -> None:
     assert not [
         each for each in objects if each["kind"] == "PersistentVolumeClaim" and "models" in str(each["metadata"])
     ]
-    for pod in (worker_pod(objects), triton_pod(objects), job_pod(objects)):
-        assert not {"fill-models", "wait-for-models"} & set(commands(pod))
+    triton = triton_pod(objects)
+    for pod in (worker_pod(objects), triton, job_pod(objects)):
+        assert "fill-models" not in commands(pod)
+        assert ("wait-for-models" in commands(pod)) is (pod is triton), "it may be filled after the installation"
         assert models_volume(pod)["persistentVolumeClaim"]["claimName"] == "ours"
 
 

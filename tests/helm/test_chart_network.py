@@ -124,7 +124,17 @@ def test_policies_and_tests_can_be_disabled(chart: Chart) -> None:
     assert "component: test" not in str(without_tests).replace("'", "")
 
 
-@pytest.mark.parametrize("name", ["smallest", "mutual TLS", "secured", "outside", "every setting of the pods"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "smallest",
+        "mutual TLS",
+        "secured",
+        "outside",
+        "every setting of the pods",
+        "metrics by mutual TLS",
+    ],
+)
 def test_check_pod_has_the_settings_and_files_of_a_worker(chart: Chart, name: str) -> None:
     objects = chart.render(MATRIX[name])
     worker = worker_pod(objects)

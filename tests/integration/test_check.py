@@ -126,7 +126,7 @@ def test_problems_with_topics_and_permissions_are_reported(kafka_with_acls: Loca
     assert f"topic {settings.dlq_topic}: expected the broker to describe it, found TopicAuthorizationFailed" in found
     assert f"topic {settings.output_topic}: expected cleanup.policy delete, found compact" in found
     group = f"consumer group {settings.consumer_group}"
-    assert f"{group}: expected the broker to describe it, found GroupAuthorizationFailedError" in found
+    assert f"{group}: expected this user to have READ, found GroupAuthorizationFailedError; kafka-acls.sh " in found
     warnings = "\n".join(line for line in lines if line.startswith("warning"))
     assert "expected message.timestamp.type LogAppendTime, found CreateTime" in warnings
     assert f"topic {settings.output_topic}: expected the 3 partitions of {settings.input_topic}, found 2: " in warnings
@@ -135,9 +135,7 @@ def test_problems_with_topics_and_permissions_are_reported(kafka_with_acls: Loca
     assert f"expected retention.ms of at least {(96 + 1) * 60_000 + 300_000}" in warnings
 
 
-def test_a_worker_that_may_not_create_its_topics_ends_with_a_sentence(
-    kafka_with_acls: LocalKafka, topic_prefix: str
-) -> None:
+def test_who_may_not_create_topics_is_told_the_command(kafka_with_acls: LocalKafka, topic_prefix: str) -> None:
     settings = settings_for(kafka_with_acls.bootstrap_servers, topic_prefix, imputer="interpolation")
     patterns = [
         ResourcePattern(ResourceType.TOPIC, settings.input_topic),
@@ -161,7 +159,8 @@ def test_a_worker_that_may_not_create_its_topics_ends_with_a_sentence(
         admin.close()
     assert str(error.value) == (
         f"topic {settings.input_topic}: expected it to be there, or this user to have DESCRIBE and CREATE, found "
-        "TopicAuthorizationFailedError"
+        f"TopicAuthorizationFailedError; kafka-topics.sh --create --topic '{settings.input_topic}' --partitions 2 "
+        "--config message.timestamp.type=LogAppendTime"
     )
 
 

@@ -17,15 +17,17 @@ from kafka.admin import (
 )
 
 from deploy.kafka import QUICK_START, LocalKafka
+from deploy.ports import choose_port
 from glaim_stream.check.broker import kafka_findings
 from glaim_stream.check.findings import Finding, Outcome
+from glaim_stream.check.transactions import require_transactions
 from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.settings import Settings
-from glaim_stream.worker.run import require_transactions
+from tests.integration.old_broker import TRANSACTIONS, HidingProxy
 from tests.integration.test_check import ANONYMOUS_USER, rules_of, wait_for_rules
-from tests.integration.worker_process import WorkerProcess, plant_settings
+from tests.integration.worker_process import WorkerProcess, plant_settings, run_command
 
 
 def settings_for(kafka: LocalKafka, prefix: str, **more: object) -> Settings:
@@ -110,6 +112,29 @@ def test_a_longer_timeout_than_the_brokers_is_reported(kafka_with_acls: LocalKaf
     assert "expected transaction.max.timeout.ms of the broker of at least GLAIM_TRANSACTION_TIMEOUT_S" in str(finding)
 
 
+def test_a_broker_that_knows_no_transactions_ends_check_and_worker_with_the_alternative(topic_prefix: str) -> None:
+    """A proxy hides the requests of transactions, as services that speak a part of the protocol do."""
+    port = choose_port()
+    with (
+        HidingProxy(port, TRANSACTIONS) as proxy,
+        LocalKafka(jvm_options=QUICK_START, by_proxies=[(port, proxy.port)]),
+    ):
+        settings = plant_settings(
+            proxy.address, topic_prefix, partitions=1, imputer="interpolation", delivery="exactly_once"
+        )
+        ensure_topics(settings)
+        start_s = time.monotonic()
+        (finding,) = on_transactions(settings)
+        assert time.monotonic() - start_s < 10
+        assert str(finding).startswith(
+            "transactions: expected a broker with transactions, as GLAIM_DELIVERY=exactly_once needs, found "
+        )
+        assert "with GLAIM_DELIVERY=at_least_once the worker runs without transactions" in str(finding)
+        run = run_command(settings, "worker", timeout_s=60)
+        assert (run.returncode, str(finding) in run.stderr) == (2, True), run.stderr
+        assert "Traceback" not in run.stderr
+
+
 def test_without_transactions_nothing_of_them_is_checked(kafka_with_acls: LocalKafka, topic_prefix: str) -> None:
     assert (
         on_transactions(settings_for(kafka_with_acls, topic_prefix).model_copy(update={"delivery": "at_least_once"}))
@@ -118,7 +143,7 @@ def test_without_transactions_nothing_of_them_is_checked(kafka_with_acls: LocalK
 
 
 @pytest.mark.slow  # quicker: the other findings, from a broker that is shared
-def test_a_log_of_transactions_that_cannot_be_created_ends_check_and_worker_with_its_setting(
+def test_a_log_of_transactions_that_cannot_be_created_is_named_by_check_and_worker(
     tmp_path: Path, topic_prefix: str
 ) -> None:
     """One broker, and the default of three replicas: the first transaction would wait for ever."""
@@ -132,9 +157,9 @@ def test_a_log_of_transactions_that_cannot_be_created_ends_check_and_worker_with
             sentence = "transaction.state.log.replication.factor is 3, above the number of brokers, 1"
             assert sentence in str(finding)
             end_s = time.monotonic() + 60
-            while worker.running:
+            while sentence not in worker.log.read_text():
                 assert time.monotonic() < end_s, worker.log.read_text()
                 time.sleep(0.1)
+            assert worker.running, "another broker may come"
     log = (tmp_path / "worker.log").read_text()
-    assert sentence in log
     assert "Traceback" not in log

@@ -391,6 +391,52 @@ def test_the_commands_report_their_changes(repository: Path, tmp_path: Path) -> 
     assert run.invoke(app, ["models", "list", str(here)]).exit_code == 1
 
 
+def test_an_empty_repository_is_waited_for_and_a_damaged_version_is_none_of_its_business(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glaim_stream.commands import models
+
+    run, here = CliRunner(), tmp_path / "here"
+    in_vain = run.invoke(app, ["models", "wait", str(here), "--for", "0"])
+    assert isinstance(in_vain.exception, ModelError)
+    assert f"expected a model in {here} within 0 s, found none" in str(in_vain.exception)
+
+    def fill(pause_s: float) -> None:
+        shutil.copytree(repository, here)
+        shutil.copy(here / "m" / "1" / "model.pt", here / "m" / "2" / "model.pt")
+
+    monkeypatch.setattr(models.time, "sleep", fill)
+    waited = run.invoke(app, ["models", "wait", str(here)])
+    assert waited.exit_code == 0
+    assert f"expected a model in {here}, found none; waiting" in waited.output
+    shutil.rmtree(here)
+    fetched = run.invoke(
+        app, ["models", "fetch", str(here), "--to", str(tmp_path / "n"), "--model", "n", "--wait", "60"]
+    )
+    assert (fetched.exit_code, fetched.output.splitlines()[-1]) == (0, "n: version 1")
+
+
+def test_a_repository_that_cannot_be_reached_is_waited_for(
+    repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glaim_stream.commands import models
+
+    store = open_store(str(repository))
+    answers: list[object] = [OSError("away"), OSError("away"), ["m"]]
+
+    def known() -> list[str]:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return ["m"]
+
+    monkeypatch.setattr(type(store), "models", lambda self: known())
+    monkeypatch.setattr(models.time, "sleep", lambda pause_s: None)
+    models._await_models(store, 60)
+    assert capsys.readouterr().err == f"expected a model in {store.location}, found away; waiting\n"
+    assert answers == []
+
+
 def test_a_call_to_a_temporarily_unavailable_store_is_retried(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

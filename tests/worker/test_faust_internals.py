@@ -54,7 +54,7 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
     (
         base.Consumer._commit_offsets,
         "6ad6a5f367f5",
-        "calls our _commit with offsets by partition, without revoked ones",
+        "overridden: calls our _commit with offsets by partition, without revoked ones; refused ones are tried again",
     ),
     (base.Consumer.force_commit, "9915874ab4f5", "calls _filter_tps_with_pending_acks"),
     (base.Consumer._add_gap, "13260a7e377d", "overridden: nothing to do"),
@@ -134,7 +134,7 @@ def overridden(ours: type, theirs: type) -> Iterator[str]:
             driver.Consumer,
             {
                 "_new_consumer_thread", "getmany", "ack", "_filter_tps_with_pending_acks", "_new_offset", "_commit",
-                "_add_gap", "on_partitions_revoked", "perform_seek",
+                "_commit_offsets", "_add_gap", "on_partitions_revoked", "perform_seek",
             },
         ),
         (

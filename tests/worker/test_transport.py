@@ -334,7 +334,7 @@ def bare_consumer() -> transport.Consumer:
 
 
 @pytest.mark.parametrize("done", [True, False])
-async def test_metadata_of_past_commits_is_dropped(done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metadata_is_dropped_once_it_is_committed(done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = bare_consumer()
     sent: list[Any] = []
 
@@ -346,7 +346,23 @@ async def test_metadata_of_past_commits_is_dropped(done: bool, monkeypatch: pyte
     consumer.commit_metadata = {(ONE, 4): "a", (ONE, 5): "b", (ONE, 6): "c", (TWO, 1): "d"}
     assert await consumer._commit({ONE: 5}) is done
     assert sent == [{ONE: 5}]
-    assert consumer.commit_metadata == {(ONE, 6): "c", (TWO, 1): "d"}, "later offsets are still to be committed"
+    refused = {} if done else {(ONE, 4): "a", (ONE, 5): "b"}  # tried again, with its metadata
+    assert consumer.commit_metadata == refused | {(ONE, 6): "c", (TWO, 1): "d"}, "later ones are still to be committed"
+
+
+@pytest.mark.parametrize("done", [True, False])
+async def test_a_refused_commit_is_tried_again(done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faust notes the offsets as committed whatever the broker says, and would wait for further input."""
+    consumer = bare_consumer()
+    consumer._committed_offset = {ONE: 4}
+
+    async def commit_offsets(self: Any, offsets: Any, start_new_transaction: bool) -> bool:
+        self._committed_offset.update(offsets)
+        return done
+
+    monkeypatch.setattr(driver.Consumer, "_commit_offsets", commit_offsets)
+    assert await consumer._commit_offsets({ONE: 5, TWO: 7}) is done
+    assert consumer._committed_offset == ({ONE: 5, TWO: 7} if done else {ONE: 4, TWO: None})
 
 
 async def test_the_ledger_of_a_revoked_partition_is_dropped_after_the_last_commit(

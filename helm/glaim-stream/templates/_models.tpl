@@ -90,12 +90,13 @@ of the workers and the training. A worker fills a claim that the chart created, 
 {{- $models := .root.Values.models -}}
 {{- if eq $models.source "objectStore" }}
 - name: fetch-models
-  command: [glaim-stream, models, fetch, {{ $models.objectStore.uri | quote }}, --to, {{ include "glaim-stream.models.path" . }}, --mirror]
+  # A bucket may be filled, or a role granted, after the installation.
+  command: [glaim-stream, models, fetch, {{ $models.objectStore.uri | quote }}, --to, {{ include "glaim-stream.models.path" . }}, --mirror{{ if ne .component "training" }}, --wait, "3600"{{ end }}]
   {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
-{{- else if and (eq $models.source "claim") (not $models.existingClaim) (eq .component "triton") }}
+{{- else if and (eq $models.source "claim") (eq .component "triton") }}
 - name: wait-for-models
-  # A worker fills the claim. Triton does not start without a repository, so it waits.
-  command: [glaim-stream, models, list, {{ include "glaim-stream.models.path" . }}, --wait, "600"]
+  # A worker fills the claim, or somebody an existing one. Triton does not start without a repository, so it waits.
+  command: [glaim-stream, models, wait, {{ include "glaim-stream.models.path" . }}]
   {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
 {{- else if and (eq $models.source "claim") (not $models.existingClaim) }}
 - name: fill-models

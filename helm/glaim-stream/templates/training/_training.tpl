@@ -205,7 +205,8 @@ volumeMounts:
 {{/*
 Placement of the Jobs that roll back and release: that of the training, and the node on which other pods of the release
 have the claim of the models, because a volume that one node writes cannot be mounted on another. Whether an existing
-claim is of that kind is not known here, so there the node is a preference. training.affinity takes precedence. Takes $.
+claim is of that kind is not known here, so there the node is a preference, unless rollback.nodeOfVolume says otherwise.
+training.affinity takes precedence. Takes $.
 */}}
 {{- define "glaim-stream.rollback.placement" -}}
 {{- $values := deepCopy .Values.training -}}
@@ -213,7 +214,8 @@ claim is of that kind is not known here, so there the node is a preference. trai
 {{- $labels := omit (include "glaim-stream.selector" (dict "root" . "component" "training") | fromYaml) "app.kubernetes.io/component" -}}
 {{- $term := dict "labelSelector" (dict "matchLabels" $labels) "topologyKey" "kubernetes.io/hostname" -}}
 {{- $beside := dict "preferredDuringSchedulingIgnoredDuringExecution" (list (dict "weight" 100 "podAffinityTerm" $term)) -}}
-{{- if not (or .Values.models.existingClaim (has "ReadWriteMany" .Values.models.claim.accessModes)) -}}
+{{- $ours := not (or .Values.models.existingClaim (has "ReadWriteMany" .Values.models.claim.accessModes)) -}}
+{{- if or (eq .Values.rollback.nodeOfVolume "required") (and $ours (eq .Values.rollback.nodeOfVolume "auto")) -}}
 {{- $beside = dict "requiredDuringSchedulingIgnoredDuringExecution" (list $term) -}}
 {{- end -}}
 {{- $_ := set $values "affinity" (merge (deepCopy ($values.affinity | default dict)) (dict "podAffinity" $beside)) -}}

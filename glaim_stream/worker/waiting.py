@@ -1,0 +1,40 @@
+"""Tries again until something that somebody else provides is there, and says meanwhile what is missing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from glaim_stream.connections.retry import pauses_s
+from glaim_stream.worker.health import Health
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
+_REPEAT_S = 60.0  # between two log lines with the same reason
+
+
+def wait_until(
+    missing: Callable[[], str | None],
+    health: Health,
+    *,
+    sleep: Callable[[float], object] = time.sleep,
+    now_s: Callable[[], float] = time.monotonic,
+) -> None:
+    """Call a function again and again until nothing is missing.
+
+    Args:
+        missing: what is missing, a sentence without its full stop; None when it is there. Its errors are raised.
+        health: shows it meanwhile.
+        sleep: waits for so many seconds.
+        now_s: a monotonic clock, seconds.
+    """
+    pauses = pauses_s(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+    said, said_s = "", 0.0
+    while (why := missing()) is not None:
+        health.waits_for(why)
+        if why != said or now_s() - said_s >= _REPEAT_S:
+            log.warning("%s. The worker waits and tries again", why)
+            said, said_s = why, now_s()
+        sleep(next(pauses))

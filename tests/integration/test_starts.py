@@ -1,0 +1,269 @@
+"""A worker that starts before what it needs: it waits and says for what, instead of ending again and again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    NewTopic,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+
+from deploy.cache import CHECKOUT
+from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
+from deploy.ports import LOOPBACK, choose_port
+from glaim_stream.audit import audit
+from glaim_stream.check.broker import kafka_findings
+from glaim_stream.check.findings import Outcome
+from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.settings import Settings
+from tests.integration.test_access import OPERATIONS
+from tests.integration.test_check import ANONYMOUS_USER, rules_of, wait_for_rules
+from tests.integration.test_worker_health import Pages, wait_for, waits_only_for_triton
+from tests.integration.worker_process import (
+    WorkerProcess,
+    plant_settings,
+    run_command,
+    small_settings,
+    wait_until_committed,
+)
+
+CATALOGUE = """
+models:
+  - {name: m, step_s: 60, window: 10, revise_after: 2, max_gap: 5, lateness_s: 30, idle_timeout_s: 100000,
+     sensors: [{id: s0}]}
+groups: [{model: m, pattern: "g*"}]
+"""
+WAITS = "The worker waits and tries again"
+START_MS = 1_700_000_000_000 // 60_000 * 60_000
+
+
+def starting(kafka: str, prefix: str, directory: Path, **changes: object) -> Settings:
+    return small_settings(
+        kafka, prefix, directory, CATALOGUE, metrics_host=LOOPBACK, metrics_port=choose_port(), commit_interval_s=0.2,
+        **changes,
+    )  # fmt: skip
+
+
+def produce(settings: Settings, minutes: list[float]) -> None:
+    producer = KafkaProducer(bootstrap_servers=settings.kafka)
+    for minute in minutes:
+        reading = {"group": "g1", "sensor": "s0", "ts": START_MS + int(minute * 60_000), "value": minute}
+        producer.send(settings.input_topic, json.dumps(reading).encode(), b"g1")
+    producer.close()
+
+
+def says(worker: WorkerProcess, sentence: str) -> None:
+    """Wait for a line of the log, of a worker that goes on running."""
+
+    def said() -> bool:
+        assert worker.running, worker.log.read_text()
+        return sentence in worker.log.read_text()
+
+    wait_for(said, worker.log.read_text)
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_a_worker_without_a_broker_waits_for_it(topic_prefix: str, tmp_path: Path, delivery: str) -> None:
+    broker = LocalKafka(port=choose_port(), jvm_options=QUICK_START)
+    settings = starting(f"{LOOPBACK}:{broker._requested_port}", topic_prefix, tmp_path, delivery=delivery)
+    pages = Pages(settings)
+    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        sentence = f"GLAIM_KAFKA: expected a broker at {settings.kafka}, found none: nothing answers there"
+        says(worker, f"{sentence}. {WAITS}")
+        assert pages.statuses == (200, 503, 503)
+        assert pages.why_not("started")[0] == sentence
+        with broker:
+            pages.wait(200, 200, 200)
+            produce(settings, [0, 1, 2])
+            wait_until_committed(settings, total=3)
+            assert worker.stop() == 0
+        assert worker.starts == 1
+    assert "Traceback" not in worker.log.read_text()
+
+
+def test_a_worker_without_its_models_waits_for_them(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    settings = plant_settings(
+        kafka.bootstrap_servers, topic_prefix, metrics_host=LOOPBACK, metrics_port=choose_port(), triton=f"{LOOPBACK}:1"
+    ).model_copy(update={"model_repository": tmp_path / "models"})
+    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        missing = tmp_path / "models" / "plant-pump" / "contract.json"
+        says(worker, f"expected model contracts, found none at {missing}. {WAITS}")
+        pages = Pages(settings)
+        assert pages.statuses == (200, 503, 503)
+        shutil.copytree(CHECKOUT / "model_repo", tmp_path / "models")
+        wait_for(lambda: waits_only_for_triton(pages, settings.triton), lambda: pages.all)
+        assert worker.stop() == 0
+    assert "Traceback" not in worker.log.read_text()
+
+
+def test_a_worker_that_waits_ends_at_a_signal(tmp_path: Path) -> None:
+    with WorkerProcess(starting(f"{LOOPBACK}:1", "none-", tmp_path), tmp_path / "worker.log") as worker:
+        says(worker, WAITS)
+        assert worker.stop(5) == 143
+    assert "got SIGTERM before it had started" in worker.log.read_text()
+
+
+def test_a_worker_without_the_right_to_create_its_topics_waits_for_somebody_who_has_it(
+    kafka_with_acls: LocalKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    settings = starting(kafka_with_acls.bootstrap_servers, topic_prefix, tmp_path)
+    cluster = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
+    pattern = ResourcePattern(ResourceType.TOPIC, topic_prefix, ACLResourcePatternType.PREFIXED)
+    rules = [ACL(ANONYMOUS_USER, "*", ACLOperation.CREATE, ACLPermissionType.DENY, each) for each in (cluster, pattern)]
+    rules += [  # a resource with a rule permits only what a rule allows
+        ACL(ANONYMOUS_USER, "*", operation, ACLPermissionType.ALLOW, cluster)
+        for operation in (ACLOperation.DESCRIBE, ACLOperation.ALTER, ACLOperation.CLUSTER_ACTION)
+    ]
+    rules += [
+        ACL(ANONYMOUS_USER, "*", operation, ACLPermissionType.ALLOW, pattern)
+        for operation in (ACLOperation.READ, ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
+    ]
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
+    try:
+        before = len(rules_of(admin))
+        admin.create_acls(rules)
+        wait_for_rules(admin, before + len(rules))
+        with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+            says(worker, f"topic {settings.input_topic}: expected it to be there, or this user to have DESCRIBE and")
+            says(worker, f"kafka-topics.sh --create --topic '{settings.input_topic}' --partitions 1 --config")
+            assert Pages(settings).statuses == (200, 503, 503)
+            for each in (cluster, pattern):  # an administrator creates the topics
+                only = ResourcePatternFilter(each.resource_type, each.resource_name, each.pattern_type)
+                denied = ACLFilter(None, None, ACLOperation.CREATE, ACLPermissionType.DENY, only)
+                assert admin.delete_acls([denied])
+            admin.create_acls([ACL(ANONYMOUS_USER, "*", ACLOperation.CREATE, ACLPermissionType.ALLOW, cluster)])
+            admin.create_topics([NewTopic(name, 1, 1) for name in settings.topics if name not in admin.list_topics()])
+            Pages(settings).wait(200, 200, 200)
+            produce(settings, [0, 1])
+            wait_until_committed(settings, total=2)
+            assert worker.stop() == 0
+    finally:
+        for each in (cluster, pattern):
+            only = ResourcePatternFilter(each.resource_type, each.resource_name, each.pattern_type)
+            admin.delete_acls([ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, only)])
+        admin.close()
+
+
+GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
+MISSING = [
+    (GROUP, "consumer_group", "Read", "consumer group {name}: expected this user to have READ"),
+    (TOPIC, "input_topic", "Read", "topic {name}: expected this user to have READ"),
+    (TOPIC, "late_topic", "Write", "topic {name}: expected this user to have WRITE"),
+]
+
+
+def deny(kafka: LocalKafka, resource: ResourceType, name: str, operation: str) -> ACLFilter:
+    """Take one right away; returns what gives it back."""
+    pattern = ResourcePattern(resource, name)
+    others = ["Describe"] if resource is GROUP else ["Describe", "DescribeConfigs", "Read", "Write"]
+    allowed = [
+        ACL(ANONYMOUS_USER, "*", OPERATIONS[each], ACLPermissionType.ALLOW, pattern)
+        for each in others
+        if each != operation
+    ]
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    before = len(rules_of(admin))
+    admin.create_acls([ACL(ANONYMOUS_USER, "*", OPERATIONS[operation], ACLPermissionType.DENY, pattern), *allowed])
+    wait_for_rules(admin, before + 1 + len(allowed))
+    admin.close()
+    only = ResourcePatternFilter(resource, name, ACLResourcePatternType.LITERAL)
+    return ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, only)
+
+
+def give_back(kafka: LocalKafka, rules: ACLFilter) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    assert admin.delete_acls([rules])
+    admin.close()
+
+
+@pytest.mark.parametrize(("resource", "named", "operation", "sentence"), MISSING, ids=[each[1] for each in MISSING])
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_a_worker_waits_for_a_right_and_names_the_command(
+    kafka_with_acls: LocalKafka, topic_prefix: str, tmp_path: Path, delivery: str, resource: ResourceType, named: str,
+    operation: str, sentence: str,
+) -> None:  # fmt: skip
+    settings = starting(kafka_with_acls.bootstrap_servers, topic_prefix, tmp_path, delivery=delivery)
+    ensure_topics(settings)
+    name = getattr(settings, named)
+    rules = deny(kafka_with_acls, resource, name, operation)
+    command = (
+        f"kafka-acls.sh --add --operation {operation} --{resource.name.lower()} '{name}' --allow-principal User:NAME"
+    )
+    checked = [str(finding) for finding in kafka_findings(settings, None) if finding.outcome is Outcome.FAILED]
+    assert [command in line for line in checked if sentence.format(name=name) in line] == [True], checked
+    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        says(worker, sentence.format(name=name))
+        assert command in worker.log.read_text()
+        assert Pages(settings).statuses == (200, 503, 503)
+        give_back(kafka_with_acls, rules)
+        Pages(settings).wait(200, 200, 200)
+        assert worker.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("named", "operation", "delivery"),
+    [
+        ("late_topic", "Write", "exactly_once"),
+        ("late_topic", "Write", "at_least_once"),
+        ("input_topic", "Read", "at_least_once"),
+        ("input_topic", "Read", "exactly_once"),
+    ],
+)
+def test_a_right_that_is_taken_away_is_named_ends_nothing_and_holds_up_no_reader(
+    kafka_with_acls: LocalKafka, topic_prefix: str, tmp_path: Path, named: str, operation: str, delivery: str
+) -> None:
+    settings = starting(kafka_with_acls.bootstrap_servers, topic_prefix, tmp_path, delivery=delivery)
+    name = getattr(settings, named)
+    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        Pages(settings).wait(200, 200, 200)
+        produce(settings, [*range(20)])
+        wait_until_committed(settings, total=20)
+        rules = deny(kafka_with_acls, TOPIC, name, operation)
+        produce(settings, [2.5, 20, 21])  # the first one is late
+        says(worker, "TopicAuthorizationFailedError")
+        time.sleep(5)
+        assert worker.running, worker.log.read_text()
+        readable = [end_of(settings, level) for level in ("read_committed", "read_uncommitted")]
+        assert readable[0] == readable[1], "nothing is left open"
+        give_back(kafka_with_acls, rules)
+        wait_until_committed(settings, total=23)
+        assert worker.stop() == 0
+    log = worker.log.read_text()
+    assert name in log
+    assert "fenced" not in log
+    report = audit(settings)
+    assert report.clean, report.problems
+
+
+def end_of(settings: Settings, level: str) -> int:
+    """The end of the output for readers of this isolation level."""
+    consumer = KafkaConsumer(bootstrap_servers=settings.kafka, isolation_level=level)
+    tp = TopicPartition(settings.output_topic, 0)
+    end: int = consumer.end_offsets([tp])[tp]
+    consumer.close()
+    return end
+
+
+def test_a_catalogue_that_cannot_be_used_ends_the_worker_with_a_sentence(tmp_path: Path) -> None:
+    settings = starting(f"{LOOPBACK}:1", "none-", tmp_path)
+    (tmp_path / "groups.yaml").write_text("models: []")
+    start_s = time.monotonic()
+    run = run_command(settings, "worker", timeout_s=60)
+    assert (run.returncode, time.monotonic() - start_s < 30) == (2, True), run.stderr
+    assert "expected" in run.stderr
+    assert "Traceback" not in run.stderr
