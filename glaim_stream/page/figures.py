@@ -63,7 +63,7 @@ class Accuracy:
         self._past: dict[str, deque[tuple[float, Sums]]] = {}
 
     def keep(self, models: set[str]) -> None:
-        """Forget the samples of models that nobody looks at."""
+        """Forget the samples of models that no browser shows."""
         self._past = {name: past for name, past in self._past.items() if name in models}
 
     def read(self, model: str) -> dict[str, Any]:
