@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.page.figures import Accuracy, Throughput
+from glaim_stream.page.figures import Accuracy, Throughput, known_versions, refused_versions
 from glaim_stream.page.overview import UNKNOWN_S, GroupStates
 from glaim_stream.page.sources import LoopBusy, Sources
+from glaim_stream.page.versions import versions_of
 from glaim_stream.page.watched import WatchedGroup, read_message
 
 log = logging.getLogger(__name__)
@@ -427,6 +428,13 @@ class Board:
                 "sensors": [{"id": sensor.id, "unit": sensor.unit} for sensor in model.sensors],
                 "weights": self.sources.in_loop(self.sources.weights(partition, index)),
                 **self._accuracy.read(model.name),
+                "versions": versions_of(
+                    model,
+                    known_versions(model.name),
+                    refused_versions(model.name),
+                    self.sources.pipeline.contracts,
+                    self.sources.form_of(model.name),
+                ),
             }
             made[partition, index] = (now_s, self._tick + 1, _json(document))
         with self._news:

@@ -37,7 +37,7 @@ function take(name, event) {
     if (group === null && event.names.length) choose(wanted() ?? groups.names[groups.order[0]], { keep: true });
   } else if (name === "overview") showOverview(event);
   else if (name === "model") {
-    $("model").hidden = !event.weights && !Object.keys(event.errors.first).length;
+    $("model").hidden = !event.weights && !event.versions.length && !Object.keys(event.errors.first).length;
     model.set(event);
   }
   else if (name === "group") showGroup(event);
@@ -150,6 +150,7 @@ function showGroup(event) {
   shown.add(event.rows, event.end_ms);
   const head = shown.head;
   $("group-about").textContent = `${head.model} · partition ${head.partition} · ${head.window} steps of ${duration(head.step_ms / 1000)} up to ${moment(shown.endMs)}`;
+  model.setWindow(shown.cells);
   const fills = shown.cells.some(cells => [...cells.values()].some(filled));
   $("group-note").textContent = fills ? "" : "No value of this window has been filled since the page began to watch; holes are drawn as they are filled.";
   for (const chart of charts) chart.draw();
