@@ -46,7 +46,7 @@ async def test_each_method_stands_beside_its_version_and_its_newest_value(tab: T
         assert form[:2] == ["closed form", f"gaussian-{known.digest[:8]}"]
         assert form[2].startswith("closed form of the model repository, of readings up to 2026-01-15")
         await tab.until(f"{CELLS}[1][4].startsWith('2025-02-19 2')")
-        assert baseline[3] == "× 1"
+        assert baseline[3] == "× 1.00"
         assert tab.problems == []
 
 

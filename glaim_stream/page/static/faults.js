@@ -30,6 +30,7 @@ export class FaultPanel {
     for (const event of events)
       for (const name of event.going) going.set(name, [...new Set([...(going.get(name) || []), wordsOf(event)])]);
     const text = unjudged ? WHY[unjudged] || ""
+      : going.size ? "A sensor counts as faulty until 48 steps have passed without an alarm."
       : events.length ? "" : "No sensor of this group is judged faulty, and no event of it is known.";
     document.getElementById("faults-note").textContent = text;
     document.getElementById("faults-about").textContent = unjudged ? ""

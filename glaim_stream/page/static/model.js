@@ -77,7 +77,7 @@ export class ModelPanel {
     const versions = this.event.versions, now = Date.now();
     const error = method => {
       const gain = this.gain(errors, method);
-      return gain === null ? "–" : `× ${number(1 - gain)}`;
+      return gain === null ? "–" : `× ${(1 - gain).toFixed(2)}`;
     };
     const rows = [["published", "", "all methods by their weights", error("blend"), ""]];
     let shown = "";
@@ -94,7 +94,7 @@ export class ModelPanel {
       rows.push([each.method === "gaussian" ? "closed form" : each.method, each.version, each.source + age + until,
         scored ? error(each.method) : "–", seen]);
     }
-    rows.push(["baseline", "", "last value, interpolation", "× 1", ""]);
+    rows.push(["baseline", "", "last value, interpolation", "× 1.00", ""]);
     const body = document.getElementById("method-rows");
     while (body.rows.length > rows.length) body.deleteRow(-1);
     rows.forEach((texts, at) => {
