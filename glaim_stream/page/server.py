@@ -301,7 +301,7 @@ class _Request(BaseHTTPRequestHandler):
             self._problem(HTTPStatus.BAD_REQUEST, "expected group, sensor, ts and kind, found something else")
             return
         if rows is None:
-            self._problem(HTTPStatus.NOT_FOUND, "expected a group that is looked at, found none")
+            self._problem(HTTPStatus.NOT_FOUND, "expected a group that a browser shows, found none")
             return
         try:
             with self.server.explaining:
