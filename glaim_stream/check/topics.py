@@ -71,6 +71,13 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
     yield from _access(subject, facts, "READ" if is_input else "WRITE")
     if name == settings.quality_topic:  # a worker deletes what an earlier one has left there
         yield from _access(subject, facts, "READ")
+    shown = name == settings.health_topic and settings.page_port is not None
+    if shown and facts.operations is not None and "READ" not in facts.operations:
+        yield warning(
+            subject,
+            expected="this user to have READ, so that the page shows the faulty sensors of other workers",
+            found=", ".join(sorted(facts.operations)) or "nothing",
+        )
     if facts.leaderless:
         yield failed(
             subject,
