@@ -212,6 +212,23 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Models", "Models whose contracts the workers have loaded.", "short",
             ("count by (model, version) (glaim_model_info{{of}})", "{{model}} version {{version}}"), kind="table",
         ),
+        panel(
+            "Closed forms", "Closed forms in use, and the age of the newest readings that they were fitted to.", "s",
+            (
+                "time() - max by (model, version) (glaim_form_until_timestamp_seconds{{of}} > 0)",
+                "{{model}} {{version}}",
+            ),
+            kind="table",
+        ),
+        panel(
+            "Versions out of service", "Workers that do not use a version of a model, by reason.", "short",
+            (
+                "count by (model, version, reason) (glaim_model_version_refused{{of}}) or "
+                "0 * count(glaim_model_info{{of}})",
+                "{{model}} {{version}} {{reason}}",
+            ),
+            warn=1,
+        ),
     ),
     "Triton": (
         panel(
@@ -292,10 +309,18 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ("sum by (kind) (increase(glaim_outages_total{{of}}[$__rate_interval]))", "{{kind}}"),
         ),
         panel(
-            "Faulty sensors", "Frozen or at a limit (runs), silent, full of gaps, spiking or chattering.",
+            "Faulty sensors",
+            "Frozen or at a limit (runs), silent, full of gaps, spiking or chattering (jumps). Their topic names them: "
+            "GLAIM_HEALTH_TOPIC.",
             "short",
-            ("sum by (detector) (glaim_faulty_sensors{{of}})", "{{detector}}"),
-            ("sum by (state) (increase(glaim_sensor_health_events_total{{of}}[$__rate_interval]))", "{{state}}"),
+            ("sum by (detector) (glaim_faulty_sensors{{of}})", "{{detector}}"), stacked=True,
+        ),
+        panel(
+            "Sensor health events", "Sensors that began or ceased to be faulty within the interval.", "short",
+            (
+                "sum by (detector, state) (increase(glaim_sensor_health_events_total{{of}}[$__rate_interval]))",
+                "{{detector}} {{state}}",
+            ),
         ),
         panel(
             "Failed attempts", "Failed attempts to publish and to rebuild.", "cps",

@@ -110,6 +110,11 @@ unusable_contracts = Gauge(
 form_reads = Counter(
     "glaim_form_reads", "Closed forms of a model found in the repository: read or refused", ["model", "outcome"]
 )
+form_until_seconds = Gauge(
+    "glaim_form_until_timestamp_seconds",
+    "End of the newest readings that the closed form in use was fitted to, seconds since the epoch; 0 if unknown",
+    ["model", "version"],
+)
 form_learnings = Counter(
     "glaim_form_learnings",
     "Learnings of a model with `learn: true`: its closed form was placed, none better was found (kept), or failed",

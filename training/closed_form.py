@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +66,12 @@ def health_series(train: Series) -> list[HealthSeries]:
         HealthSeries(name, first, step_ms, values.astype(np.float64), np.isfinite(values))
         for name, values in zip(train.groups, train.values, strict=True)
     ]
+
+
+def lossy(groups: Sequence[HealthSeries], share: float, *, seed: int) -> list[HealthSeries]:
+    """Return series that lack a share of their readings, chosen one at a time; the same seed chooses the same ones."""
+    rng = np.random.default_rng(seed)
+    return [replace(each, observed=each.observed & (rng.random(each.observed.shape) >= share)) for each in groups]
 
 
 def fill_of(form: ClosedForm, scale: Scale, newest: int | None = None) -> TimedFill:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -68,11 +69,15 @@ class WatchedForm:
             return
         if form is None:
             self.beside = {}
+        if self.form is not None:
+            with suppress(KeyError):  # another imputer of this process has removed it
+                metrics.form_until_seconds.remove(name, version_of(self.form))
         self._state, self.problem, self.form = state, "", form
         if form is None:
             log.warning("model %s: the closed form was removed and is no longer used", name)
             return
         metrics.form_reads.labels(name, "read").inc()
+        metrics.form_until_seconds.labels(name, version_of(form)).set((form.until_ms or 0) / 1000)
         log.info("model %s now has the closed form %s", name, version_of(form))
 
     def _read(self) -> ClosedForm:

@@ -1,4 +1,4 @@
-"""The newest state of a worker, made at most once a second while somebody looks, and shared by all viewers.
+"""The newest state of a worker, made at most once a second while a browser is connected, and shared by all viewers.
 
 A viewer has no queue: it remembers what it has sent, and sends the difference to the newest state whenever it can. One
 that is slow, asleep or cut off therefore costs nothing, and resumes where it was.
@@ -22,15 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.page.figures import Accuracy, Throughput
+from glaim_stream.page.figures import Accuracy, Throughput, known_versions, refused_versions
 from glaim_stream.page.overview import UNKNOWN_S, GroupStates
 from glaim_stream.page.sources import LoopBusy, Sources
+from glaim_stream.page.versions import versions_of
 from glaim_stream.page.watched import WatchedGroup, read_message
 
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 MODEL_EVERY_S = 5.0
+MOST_NAMED = 6  # faulty sensors beside the groups
 MOST_WATCHED = 8  # groups at a time; each takes some 200 kB for 8 sensors and 96 steps
 _KEPT_S = 20.0  # a group stays watched for so long after its last viewer, who may come back
 _LOOP_SHARE = 0.005
@@ -41,13 +43,22 @@ Event = tuple[str, bytes]  # name and JSON
 
 @dataclass
 class _Watch:
-    """A group that somebody looks at."""
+    """A group that a browser shows.
+
+    end_ms: end of the newest closed step.
+    unjudged: why the health of its sensors is not judged: "", `off`, `window` or `habits`.
+    faulty: the detectors by which its sensors are faulty now.
+    faults: the event about its faulty sensors.
+    """
 
     rows: WatchedGroup
     model: int
     head: dict[str, Any]
     seen_s: float
-    end_ms: int = 0  # end of the newest closed step
+    end_ms: int = 0
+    unjudged: str = ""
+    faulty: dict[str, list[str]] = field(default_factory=dict)
+    faults: bytes = b""
 
     @property
     def shown_to_ms(self) -> int:
@@ -71,6 +82,7 @@ class Viewer:
     overview: int = -1
     model: tuple[int, int, int] | None = None
     said: str = ""
+    faults: bytes = b""
 
     @property
     def position(self) -> str:
@@ -105,7 +117,7 @@ class Board:
         self._states_due = 0.0
         self._names: tuple[int, list[str]] = (0, [])
         self._names_event = b""
-        self._elsewhere: tuple[int, tuple[int, int] | None, bytes] = (0, None, b"")  # version, made of, event
+        self._elsewhere: tuple[int, tuple[int, ...], bytes] = (0, (), b"")  # version, made of, event
         self._elsewhere_due = 0.0
         self._states: dict[str, Any] = {}
         self._overview = b""
@@ -165,7 +177,7 @@ class Board:
             return events
 
     def watched(self, group: str) -> WatchedGroup | None:
-        """The rows of a group that somebody looks at."""
+        """The rows of a group that a browser shows."""
         with self._news:
             watch = self._watched.get(group)
             return None if watch is None else watch.rows
@@ -182,7 +194,11 @@ class Board:
         lines = watch.rows.since(viewer.rows)
         viewer.rows = watch.rows.known_to
         text = json.dumps({**head, "end_ms": watch.shown_to_ms})
-        return [("group", f'{text[:-1]}, "rows": [{",".join(lines)}]}}'.encode())]
+        events = [("group", f'{text[:-1]}, "rows": [{",".join(lines)}]}}'.encode())]
+        if viewer.faults != watch.faults:
+            viewer.faults = watch.faults
+            events.append(("faults", watch.faults))
+        return events
 
     def _run(self) -> None:
         while True:
@@ -216,6 +232,7 @@ class Board:
                 parts, took_s = self.sources.in_loop(self._timed_states())
                 self._states_due = now_s + max(TICK_S / 2, took_s / _LOOP_SHARE)
                 self._take_states(parts)
+            self._take_faults()
             self._look_elsewhere(now_s)
             self._watch(now_s)
             self._make_models(now_s)
@@ -229,6 +246,7 @@ class Board:
                 "figures": self._throughput.read(),
                 "health": self.sources.health(),
                 "outages": [json.loads(each) for each in self.sources.recent.outages],
+                "faults": [] if self.sources.faults is None else self.sources.faults.newest(MOST_NAMED),
             }
         )
         with self._news:
@@ -263,10 +281,17 @@ class Board:
             "missing": _packed([part.missing for part in parts], np.uint8),
             "behind_s": _packed([part.behind_s for part in parts], np.uint32),
             "unknown_s": UNKNOWN_S,
+            "faulty": _packed([part.faulty for part in parts], np.uint8),
         }
 
+    def _take_faults(self) -> None:
+        """Take the events of sensor health that this worker has published since the last time."""
+        if self.sources.faults is not None:
+            for partition, value in self.sources.recent.take_health():
+                self.sources.faults.take(partition, None, value)
+
     def _watch(self, now_s: float) -> None:
-        """Follow the groups that viewers look at, and forget those that nobody has looked at for a while."""
+        """Follow the groups that browsers show, and forget those that none has shown for a while."""
         with self._news:
             wanted = self._wanted()
         gone: dict[str, str] = {}
@@ -282,7 +307,9 @@ class Board:
                 self._watched.pop(group, None)
                 continue
             found.seen_s = now_s
+            faults = self._faults_of(group, found)
             with self._news:
+                found.faults = faults
                 self._watched[group] = found
         with self._news:
             self._gone = gone
@@ -290,30 +317,44 @@ class Board:
                 del self._watched[group]
         self._read_rows()
 
+    def _faults_of(self, group: str, watch: _Watch) -> bytes:
+        """The event about the faulty sensors of a group of this worker."""
+        faults = self.sources.faults
+        events = [] if faults is None or watch.unjudged else faults.of(group, watch.faulty)
+        return _json({"group": group, "unjudged": watch.unjudged, "events": events})
+
     def _absent(self, group: str) -> str:
         """The event for a group that this worker does not have."""
+        own = self._states.get("partitions", ())
         other = None if self.sources.elsewhere is None else self.sources.elsewhere.of(group)
-        if other is None or other.partition in self._states.get("partitions", ()):
+        faults = self.sources.faults
+        partition = other.partition if other is not None else None if faults is None else faults.partition_of(group)
+        if partition is None or partition in own:
             return json.dumps({"group": group, "why": "this worker has no such group now"})
-        why = f"another worker has this group, in partition {other.partition}: its live window is on that one's page"
-        return f'{json.dumps({"group": group, "why": why})[:-1]}, "record": {other.detail}}}'
+        why = f"another worker has this group, in partition {partition}: its live window is on that one's page"
+        told = {"group": group, "why": why, "faults": None if faults is None else faults.of(group)}
+        return f'{json.dumps(told)[:-1]}, "record": {"null" if other is None else other.detail}}}'
 
     def _look_elsewhere(self, now_s: float) -> None:
         """Make the list of other workers' groups, every few seconds at most."""
-        elsewhere = self.sources.elsewhere
-        made_of = None if elsewhere is None else (elsewhere.version, self._names[0])
-        if elsewhere is None or made_of == self._elsewhere[1] or now_s < self._elsewhere_due:
+        elsewhere, faults = self.sources.elsewhere, self.sources.faults
+        known = [each.version for each in (elsewhere, faults) if each is not None]
+        made_of = (*known, self._names[0])
+        if not known or made_of == self._elsewhere[1] or now_s < self._elsewhere_due:
             return
         self._elsewhere_due = now_s + MODEL_EVERY_S
-        own = set(self._names[1])
-        groups = [
-            [name, other.partition, None if other.coverage is None else round(other.coverage, 3)]
-            for name, other in elsewhere.outside(set(self._states.get("partitions", ())))
-            if name not in own
-        ]
+        own, partitions = set(self._names[1]), set(self._states.get("partitions", ()))
+        faulty = {} if faults is None else faults.going_outside(partitions)
+        groups: dict[str, list[Any]] = {
+            name: [name, partition, None, count] for name, (partition, count) in faulty.items()
+        }
+        for name, other in [] if elsewhere is None else elsewhere.outside(partitions):
+            coverage = None if other.coverage is None else round(other.coverage, 3)
+            groups[name] = [name, other.partition, coverage, faulty.get(name, (0, 0))[1]]
+        found = [groups[name] for name in sorted(groups.keys() - own)]
         version = self._elsewhere[0] + 1
         with self._news:
-            self._elsewhere = (version, made_of, _json({"version": version, "groups": groups}))
+            self._elsewhere = (version, made_of, _json({"version": version, "groups": found}))
 
     async def _begin(self, group: str, watch: _Watch | None) -> _Watch | None:
         """Find a group in the windows, and begin with the readings that they hold. Runs in the event loop."""
@@ -343,6 +384,12 @@ class Board:
                 first_ms = (closable - model.window) * model.step_ms
                 rows.hold(first_ms, model.step_ms, values, observed, corrections)
         watch.end_ms = max(closable, (windows.published_through or -1) + 1) * model.step_ms
+        health, code = windows.health, rings.groups[row]
+        if health is None:
+            watch.unjudged = "off" if self.sources.faults is None else "window"
+        else:
+            watch.unjudged = "" if health.judges else "habits"
+            watch.faulty = {model.sensor_ids[at]: each for at, each in health.faulty_of(code).items()}
         return watch
 
     def _read_rows(self) -> None:
@@ -381,6 +428,13 @@ class Board:
                 "sensors": [{"id": sensor.id, "unit": sensor.unit} for sensor in model.sensors],
                 "weights": self.sources.in_loop(self.sources.weights(partition, index)),
                 **self._accuracy.read(model.name),
+                "versions": versions_of(
+                    model,
+                    known_versions(model.name),
+                    refused_versions(model.name),
+                    self.sources.pipeline.contracts,
+                    self.sources.form_of(model.name),
+                ),
             }
             made[partition, index] = (now_s, self._tick + 1, _json(document))
         with self._news:

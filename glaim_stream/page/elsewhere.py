@@ -1,27 +1,17 @@
-"""Groups of other workers, as the quality topic has them: the newest record of each, in a few hundred bytes.
-
-A thread with an event loop of its own reads the topic while the page is on. It asks nothing of the worker's loop.
-"""
+"""Groups of other workers, as the quality topic has them: the newest record of each, in a few hundred bytes."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Set
+from collections.abc import Set
 from dataclasses import dataclass
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
-from glaim_stream.connections.retry import pauses_s
 from glaim_stream.quality.records import group_of_key
 
-log = logging.getLogger(__name__)
-
 MOST_GROUPS = 10_000  # those whose record came last; 0.5 kB each
-
-Take = Callable[[int, bytes | None, bytes | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +34,6 @@ class Elsewhere:
         self._lock = Lock()
         self._groups: OrderedDict[str, Other] = OrderedDict()
         self.version = 0
-
-    def start(self, follow: Callable[[Take], Coroutine[Any, Any, None]]) -> None:
-        """Follow the topic in a thread, which ends with the process; `follow` is begun again when it fails."""
-        Thread(target=lambda: asyncio.run(self._follow(follow)), name="page-quality", daemon=True).start()
 
     def take(self, partition: int, key: bytes | None, value: bytes | None) -> None:
         """Take the next message of a partition; one that is not a record of hidden readings changes nothing."""
@@ -91,15 +77,6 @@ class Elsewhere:
         with self._lock:
             found = [(name, other) for name, other in self._groups.items() if other.partition not in partitions]
         return sorted(found)
-
-    async def _follow(self, follow: Callable[[Take], Coroutine[Any, Any, None]]) -> None:
-        pauses = pauses_s()
-        while True:
-            try:
-                await follow(self.take)
-            except Exception as error:
-                log.warning("the page cannot read the quality topic: %r", error)
-            await asyncio.sleep(next(pauses))
 
 
 def _other(partition: int, key: bytes, document: dict[str, Any]) -> Other:

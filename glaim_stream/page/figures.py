@@ -63,11 +63,11 @@ class Accuracy:
         self._past: dict[str, deque[tuple[float, Sums]]] = {}
 
     def keep(self, models: set[str]) -> None:
-        """Forget the samples of models that nobody looks at."""
+        """Forget the samples of models that no browser shows."""
         self._past = {name: past for name, past in self._past.items() if name in models}
 
     def read(self, model: str) -> dict[str, Any]:
-        """Return the figures of a model as a JSON document: errors by sensor and method, coverage, versions."""
+        """Return the figures of a model as a JSON document: errors by sensor and method, coverage."""
         now_s, sums = self._now_s(), _score_sums(model)
         past = self._past.setdefault(model, deque([(now_s, {})], maxlen=_SAMPLES))  # the first: since the start
         while len(past) > 1 and past[1][0] <= now_s - RECENT_S:
@@ -82,15 +82,18 @@ class Accuracy:
             "errors": _errors(recent),
             "coverage": None if not judged else held / judged,
             "judged": judged,
-            "versions": sorted(
-                sample["version"] for sample in _labels(metrics.model_info) if sample["model"] == model
-            ),
-            "refused": sorted(
-                f"{sample['version']} ({sample['reason']})"
-                for sample in _labels(metrics.model_version_refused)
-                if sample["model"] == model
-            ),
-        }  # fmt: skip
+        }
+
+
+def known_versions(model: str) -> list[str]:
+    """The versions of a model's network whose contracts the worker has read."""
+    return sorted(sample["version"] for sample in _labels(metrics.model_info) if sample["model"] == model)
+
+
+def refused_versions(model: str) -> dict[str, str]:
+    """The versions of a model's network that are out of service, and the reason of each."""
+    labels = [sample for sample in _labels(metrics.model_version_refused) if sample["model"] == model]
+    return {sample["version"]: sample["reason"] for sample in labels}
 
 
 def _errors(recent: Sums) -> dict[str, dict[str, dict[str, float]]]:

@@ -35,6 +35,7 @@ class GroupStates:
 
     missing: percent of the cells of the newest steps without a reading.
     behind_s: seconds from the group's newest observed step to the partition's newest closed one.
+    faulty: number of sensors that are faulty, up to 255; 0 where their health is not judged.
     """
 
     model: int
@@ -43,6 +44,7 @@ class GroupStates:
     state: NDArray[np.uint8]
     missing: NDArray[np.uint8]
     behind_s: NDArray[np.uint32]
+    faulty: NDArray[np.uint8]
 
 
 def group_states(windows: ModelWindows, partition: int, names: Sequence[str], first: int) -> GroupStates:
@@ -60,8 +62,9 @@ def group_states(windows: ModelWindows, partition: int, names: Sequence[str], fi
     own = [names[code] for code in codes]
     if rings.closable is None or not codes:
         new = np.full(len(codes), GroupState.NEW, np.uint8)
+        none = np.zeros_like(new)
         return GroupStates(
-            windows.model_index, partition, own, new, np.zeros_like(new), np.full(len(codes), UNKNOWN_S, np.uint32)
+            windows.model_index, partition, own, new, none, np.full(len(codes), UNKNOWN_S, np.uint32), none
         )
     observed = rings.observed[rows]
     newest = max(rings.closable - 1, windows.published_through or rings.closable - 1)
@@ -78,7 +81,18 @@ def group_states(windows: ModelWindows, partition: int, names: Sequence[str], fi
     state[dark] = GroupState.DARK
     behind_s = np.where(spoke, silent_steps * model.step_ms // 1000, UNKNOWN_S).astype(np.uint32)
     percent = np.ceil(100 * missing).astype(np.uint8)
-    return GroupStates(windows.model_index, partition, own, state, percent, behind_s)
+    return GroupStates(
+        windows.model_index, partition, own, state, percent, behind_s, _faulty(windows, rows, len(codes))
+    )
+
+
+def _faulty(windows: ModelWindows, rows: slice, count: int) -> NDArray[np.uint8]:
+    """The number of faulty sensors of each group, [rows]."""
+    health = windows.health
+    if health is None or not health.judges:
+        return np.zeros(count, np.uint8)
+    faulty: NDArray[np.uint8] = np.minimum(health.faulty_rows(rows).sum(axis=1), 255).astype(np.uint8)
+    return faulty
 
 
 def _missing(

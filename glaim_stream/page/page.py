@@ -9,10 +9,12 @@ from typing import Any
 
 from glaim_stream.connections.secret_files import secret_file
 from glaim_stream.imputers.closed_form import ClosedFormImputer
-from glaim_stream.kafka.quality import follow_quality
+from glaim_stream.kafka.follow import follow
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
 from glaim_stream.page.elsewhere import Elsewhere
+from glaim_stream.page.faults import NEWEST, FaultLog
+from glaim_stream.page.following import start_following
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.server import PageServer
 from glaim_stream.page.sources import Sources
@@ -45,7 +47,8 @@ class Page:
     ) -> None:
         """Set what it shows; see Sources."""
         elsewhere = Elsewhere() if self._settings.quality else None
-        self._sources = Sources(pipeline, engines, self.recent, health, forms, elsewhere=elsewhere)
+        faults = FaultLog() if self._settings.judges_health else None
+        self._sources = Sources(pipeline, engines, self.recent, health, forms, elsewhere=elsewhere, faults=faults)
 
     def runs_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the event loop, once it runs."""
@@ -62,8 +65,12 @@ class Page:
         board = Board(self._sources)
         server = PageServer(board, self._access, self._host, self._port)
         board.start()
-        if self._sources.elsewhere is not None:
-            self._sources.elsewhere.start(partial(follow_quality, self._settings))
+        settings, elsewhere, faults = self._settings, self._sources.elsewhere, self._sources.faults
+        if elsewhere is not None:
+            start_following(settings.quality_topic, partial(follow, settings, settings.quality_topic, elsewhere.take))
+        if faults is not None:
+            topic = settings.health_topic
+            start_following(topic, partial(follow, settings, topic, faults.take, newest=NEWEST))
         server.start()
         return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{server.port}/"
 

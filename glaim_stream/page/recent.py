@@ -1,4 +1,4 @@
-"""The newest published messages, which the page decodes when somebody looks at a group.
+"""The newest published messages, which the page decodes while a browser shows their group.
 
 The worker's part is one append for each message that the broker has acknowledged: the bytes exist already, and only
 keeping them costs. What a page shows of a group's rows is therefore what was published, and nothing else.
@@ -15,6 +15,7 @@ from glaim_stream.output.messages import Output
 
 MOST_BYTES = 2_000_000  # some 130,000 rows
 _MOST_OUTAGES = 20
+_MOST_HEALTH = 1_000  # messages of 0.5 kB that wait while no browser is connected
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class RecentMessages:
         self._bytes = 0
         self._number = 0
         self._outages: deque[bytes] = deque(maxlen=_MOST_OUTAGES)
+        self._health: deque[tuple[int, bytes]] = deque(maxlen=_MOST_HEALTH)
         self._lock = Lock()
 
     def add(self, outputs: Sequence[Output]) -> None:
@@ -42,6 +44,7 @@ class RecentMessages:
         with self._lock:
             for output in outputs:
                 self._outages.extend(each.value for each in output.announcements)
+                self._health.extend((output.partition, each.value) for each in output.health)
                 for message in output.messages:
                     self._number += 1
                     self._messages.append(Published(self._number, output.partition, message.value))
@@ -59,6 +62,13 @@ class RecentMessages:
                 if message.partition in partitions:
                     found.append(message)
         return found[::-1]
+
+    def take_health(self) -> list[tuple[int, bytes]]:
+        """Partition and value of the newest messages about faulty sensors since the last call, the oldest first."""
+        with self._lock:
+            found = list(self._health)
+            self._health.clear()
+        return found
 
     @property
     def newest(self) -> int:

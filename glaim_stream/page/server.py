@@ -45,6 +45,7 @@ _FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/faults.js": ("faults.js", "text/javascript; charset=utf-8"),
     "/groups.js": ("groups.js", "text/javascript; charset=utf-8"),
     "/chart.js": ("chart.js", "text/javascript; charset=utf-8"),
     "/model.js": ("model.js", "text/javascript; charset=utf-8"),
@@ -282,7 +283,9 @@ class _Request(BaseHTTPRequestHandler):
         board = self.server.board
         with board.viewer(_group_of(query)) as viewer:
             viewer.resume(query.get("position"))
-            board.wait(board.wait(0, 0), _POLL_S)  # nobody may have looked since the last poll, so the state is old
+            board.wait(
+                board.wait(0, 0), _POLL_S
+            )  # no browser may have been connected since the last poll, so the state is old
             events = viewer.take()
             parts = b",".join(b"[" + json.dumps(name).encode() + b"," + data + b"]" for name, data in events)
             position = json.dumps(viewer.position).encode()
@@ -298,7 +301,7 @@ class _Request(BaseHTTPRequestHandler):
             self._problem(HTTPStatus.BAD_REQUEST, "expected group, sensor, ts and kind, found something else")
             return
         if rows is None:
-            self._problem(HTTPStatus.NOT_FOUND, "expected a group that is looked at, found none")
+            self._problem(HTTPStatus.NOT_FOUND, "expected a group that a browser shows, found none")
             return
         try:
             with self.server.explaining:

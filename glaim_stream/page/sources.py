@@ -17,6 +17,7 @@ from glaim_stream.blend.scores import Expert
 from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.page.elsewhere import Elsewhere
+from glaim_stream.page.faults import FaultLog
 from glaim_stream.page.overview import ROWS_AT_A_TIME, GroupStates, group_states
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.pipeline.engine import PartitionEngine
@@ -40,6 +41,7 @@ class Sources:
     health: the document of `/health`; called from any thread.
     forms: the imputer of the closed forms, None where there is none.
     elsewhere: groups of other workers, None where live accuracy is not published.
+    faults: events of sensor health, None where it is not judged.
     """
 
     pipeline: Pipeline
@@ -49,6 +51,7 @@ class Sources:
     forms: ClosedFormImputer | None = None
     loop: asyncio.AbstractEventLoop | None = field(default=None, repr=False)
     elsewhere: Elsewhere | None = field(default=None, repr=False)
+    faults: FaultLog | None = field(default=None, repr=False)
 
     def in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the event loop and wait for it; never call this from the loop itself.

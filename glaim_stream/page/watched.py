@@ -1,4 +1,4 @@
-"""The published rows of a group that somebody looks at, cell by cell, as long as its window.
+"""The published rows of a group that a browser shows, cell by cell, as long as its window.
 
 Of each cell up to four rows are kept, one of each `Kind`, so that a viewer sees the first estimate beside the final
 value and the late reading that replaced both.

@@ -92,6 +92,16 @@ class HealthTracker:
         self._block: int | None = None  # the newest one
         self._dark_age = min(rules.max_gap, rules.window - BLOCK - 1)  # a group is dark beyond it
 
+    @property
+    def judges(self) -> bool:
+        """Whether there are habits to judge by now."""
+        return self._habits() is not None
+
+    def faulty_rows(self, rows: slice) -> NDArray[np.bool_]:
+        """Which sensors of groups, by their rows in the rings, are faulty by any detector, [rows, C]."""
+        found: NDArray[np.bool_] = self._held(rows) != 0
+        return found
+
     def faulty(self) -> Counter[str]:
         """Number of sensors that are faulty by each detector."""
         held = self._held(slice(len(self._rings.groups)))

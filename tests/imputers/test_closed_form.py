@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
+from glaim_stream import metrics
 from glaim_stream.catalogue import Model
 from glaim_stream.errors import ImputerAbsent, ImputerError
 from glaim_stream.feed.plant import STEP_MS, simulate
@@ -200,6 +201,12 @@ async def test_windows_that_do_not_fit_are_rejected(
         await ClosedFormImputer(tmp_path, [model()]).impute(windows)
 
 
+def versions_shown() -> set[str]:
+    """The closed forms of the model in the metrics."""
+    (family,) = metrics.form_until_seconds.collect()
+    return {each.labels["version"] for each in family.samples if each.labels["model"] == "m"}
+
+
 async def test_a_new_form_is_taken_up_between_batches(form: ClosedForm, other: ClosedForm, tmp_path: Path) -> None:
     clock = Clock()
     rung = ClosedFormImputer(tmp_path, [model()], now_s=clock)
@@ -214,6 +221,8 @@ async def test_a_new_form_is_taken_up_between_batches(form: ClosedForm, other: C
     clock.now_s += CHECK_INTERVAL_S
     assert (await rung.impute(cut(1))).version == [version_of(other)]
     assert reads("read") == before + 1, "an unchanged file is not read again"
+    shown = versions_shown()
+    assert (version_of(form) in shown, version_of(other) in shown) == (False, True)
 
 
 async def test_a_broken_form_is_refused_once_and_the_one_before_stays(
@@ -271,3 +280,4 @@ async def test_a_form_that_is_removed_is_no_longer_used(form: ClosedForm, tmp_pa
     clock.now_s += CHECK_INTERVAL_S
     with pytest.raises(ImputerAbsent):
         await rung.impute(cut(1))
+    assert version_of(form) not in versions_shown()

@@ -39,9 +39,16 @@ def test_every_panel_has_data_a_minute_after_the_demo_starts(tmp_path: Path) -> 
             tab.until("parseFloat(document.querySelector('.stack i').style.width) >= 0", 60)
             assert tab.run(f"document.querySelectorAll('{TILES}').length") == 8
             assert tab.run("document.querySelector('#health').textContent") == "live"
+            tab.until("document.querySelectorAll('#faulty-list li').length > 0", 60)
+            tab.until("document.querySelectorAll('#method-rows tr').length === 4", 60)
+            assert not tab.run("document.querySelector('#faults').hidden")
             figures = tab.run("document.querySelector('#figures').innerText")
             assert "readings a second" in figures
             assert time.monotonic() - start_s < 60
+            tab.run("document.querySelector('#faulty-list a').click()")
+            tab.until("document.querySelectorAll('#faults-rows tr.going').length > 0", 20)
+            tab.until(f"document.querySelectorAll('{FIGURES}').length === 8", 20)
+            tab.until("document.querySelector('#group-note').textContent === ''", 20)
             # A filled value of the first sensor that has one, and what carried it.
             tab.run("document.querySelector('#charts canvas').focus()")
             for _ in range(90):

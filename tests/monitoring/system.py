@@ -107,16 +107,13 @@ class System:
         self.prometheus, self.webhook = prometheus, webhook
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The instant vector of an expression without NaN and infinite values."""
-        answer = self._get("query", query=expression)
-        samples = answer["result"]
-        if answer["resultType"] == "scalar":
-            samples = [{"metric": {}, "value": samples}]
-        return [sample for sample in samples if sample["value"][1] not in ("NaN", "+Inf", "-Inf")]
+        """See query_prometheus."""
+        return query_prometheus(self.prometheus, expression)
 
     def firing(self) -> set[str]:
         """Names of the alerts that fire now."""
-        return {alert["labels"]["alertname"] for alert in self._get("alerts")["alerts"] if alert["state"] == "firing"}
+        alerts = asked(self.prometheus, "alerts")["alerts"]
+        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
 
     @contextmanager
     def expecting(self, alerts: set[str]) -> Iterator[None]:
@@ -142,10 +139,21 @@ class System:
         first = self.query("time() - min_over_time(timestamp(up{job='glaim-stream-worker'})[1h:500ms])")
         return float(first[0]["value"][1]) if first else 0.0
 
-    def _get(self, path: str, **parameters: str) -> Any:
-        data = urllib.parse.urlencode(parameters)
-        with urllib.request.urlopen(f"{self.prometheus.url}/api/v1/{path}?{data}", timeout=10) as answer:
-            return json.load(answer)["data"]
+
+def asked(prometheus: LocalPrometheus, path: str, **parameters: str) -> Any:
+    """The data of an answer of Prometheus."""
+    data = urllib.parse.urlencode(parameters)
+    with urllib.request.urlopen(f"{prometheus.url}/api/v1/{path}?{data}", timeout=10) as answer:
+        return json.load(answer)["data"]
+
+
+def query_prometheus(prometheus: LocalPrometheus, expression: str) -> list[dict[str, Any]]:
+    """The instant vector of an expression without NaN and infinite values."""
+    answer = asked(prometheus, "query", query=expression)
+    samples = answer["result"]
+    if answer["resultType"] == "scalar":
+        samples = [{"metric": {}, "value": samples}]
+    return [sample for sample in samples if sample["value"][1] not in ("NaN", "+Inf", "-Inf")]
 
 
 def wait_until(holds: Callable[[], bool], deadline_s: float, what: str, state: Callable[[], object]) -> None:

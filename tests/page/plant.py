@@ -12,6 +12,7 @@ import numpy as np
 from deploy.cache import CHECKOUT
 from glaim_stream.build import closed_forms_of, create_pipeline
 from glaim_stream.catalogue import read_catalogue
+from glaim_stream.page.faults import FaultLog
 from glaim_stream.settings import Settings
 from tests.page.worker import PagedWorker, paged_worker
 
@@ -22,11 +23,17 @@ _START = 29_000_000  # a step in 2025
 
 
 @asynccontextmanager
-async def plant() -> AsyncIterator[PagedWorker]:
-    """Run a worker for the shipped plant."""
-    settings = Settings(catalogue=CATALOGUE, model_repository=CHECKOUT / "model_repo", imputer="gaussian")
+async def plant(*, health: bool = False, board_runs: bool = True) -> AsyncIterator[PagedWorker]:
+    """Run a worker for the shipped plant, which judges the health of its sensors where that is asked for."""
+    settings = Settings(
+        catalogue=CATALOGUE,
+        model_repository=CHECKOUT / "model_repo",
+        imputer="gaussian",
+        health_topic="sensor-health" if health else "",
+    )
     pipeline, ladder = create_pipeline(settings)
-    async with paged_worker(pipeline=pipeline, forms=closed_forms_of(pipeline, ladder)) as it:
+    forms, faults = closed_forms_of(pipeline, ladder), FaultLog() if health else None
+    async with paged_worker(pipeline=pipeline, forms=forms, faults=faults, board_runs=board_runs) as it:
         yield it
 
 

@@ -70,7 +70,7 @@ async def test_a_group_of_another_worker_is_said_to_be_there_with_its_newest_acc
                 return {name: json.loads(data) for name, data in viewer.take()}, viewer
 
         found, viewer = await asyncio.to_thread(events, "g9")
-        assert found["elsewhere"]["groups"] == [["g9", PARTITION + 1, 0.875]], "the worker's own partition is not"
+        assert found["elsewhere"]["groups"] == [["g9", PARTITION + 1, 0.875, 0]], "the worker's own partition is not"
         assert f"partition {PARTITION + 1}" in found["gone"]["why"]
         assert found["gone"]["record"]["best"] == "gaussian"
         again, _ = await asyncio.to_thread(events, "g9", viewer.position)

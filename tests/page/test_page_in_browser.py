@@ -249,7 +249,7 @@ async def test_ten_thousand_groups_are_a_few_elements_and_short_frames(tab: Tab)
                 const state = btoa('\\x00'.repeat(count)), behind_s = btoa('\\x00'.repeat(4 * count));
                 const times = Array.from({ length: 7 }, () => {
                     const start = performance.now();
-                    groups.setStates({ version, state, missing: state, behind_s });
+                    groups.setStates({ version, state, missing: state, behind_s, faulty: state });
                     groups.draw();
                     return performance.now() - start;
                 });

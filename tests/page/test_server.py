@@ -137,7 +137,7 @@ async def test_hostile_names_arrive_as_they_are_and_forge_no_event() -> None:
         found = await asyncio.to_thread(look)
         names = next(document for name, document, _ in found if name == "names")
         assert sorted(names["names"]) == sorted(HOSTILE)
-        assert {name for name, _, _ in found} <= {"names", "overview", "model", "group", ""}
+        assert {name for name, _, _ in found} <= {"names", "overview", "model", "group", "faults", ""}
         assert found[-1][1]["group"] == HOSTILE[3]
 
 

@@ -15,6 +15,7 @@ from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import OffsetLedger
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
+from glaim_stream.page.faults import FaultLog
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.server import PageServer
 from glaim_stream.page.sources import Sources
@@ -79,6 +80,7 @@ async def paged_worker(
     pipeline: Pipeline | None = None,
     forms: ClosedFormImputer | None = None,
     board_runs: bool = True,
+    faults: FaultLog | None = None,
 ) -> AsyncIterator[PagedWorker]:
     """Run a worker and serve its page on a free port. Without `board_runs` the test makes each state itself."""
     publisher = MemoryPublisher()
@@ -91,7 +93,7 @@ async def paged_worker(
     )  # fmt: skip
     sources = Sources(
         pipeline, lambda: {PARTITION: worker.engine}, recent, lambda: {"live": True, "why_not": {}},
-        forms, asyncio.get_running_loop(),
+        forms, asyncio.get_running_loop(), faults=faults,
     )  # fmt: skip
     board = Board(sources)
     server = PageServer(board, Access(token, ["plant.example"]), "127.0.0.1", 0, stream_s=stream_s)

@@ -3,6 +3,7 @@
     python -m training.fit training/configs/plant-pump.toml
     python -m training.fit mine.csv --minutes 10
     python -m training.fit mine.csv --model gaussian
+    python -m training.fit training/configs/plant-pump.toml --model habits
     python -m training.fit training/configs/beijing-air.toml --resume
     python -m training.fit training/configs/beijing-air.toml --seeds 2021,2022,2023
     torchrun --nproc-per-node 2 -m training.fit training/configs/beijing-air.toml --device cuda
@@ -29,7 +30,8 @@ errors; otherwise the closed form stays what is served, the command says so, and
 decides, beside the better of interpolation and last value: the network is refused if its errors are higher in the
 geometric mean over all cases, squared and absolute, or if both are higher by 5 % or more in a single case. So a network
 that loses some cases by less is exported, with a note on each, and one that loses a single case clearly is refused
-however many it wins. --model gaussian stops after the closed form.
+however many it wins. --model gaussian stops after the closed form. --model habits fits nothing: it learns from the
+training part what is usual of the sensors and writes that beside the closed form that is there, which keeps its bits.
 
 Files:
 
@@ -87,7 +89,7 @@ from training.evaluate import evaluate_form, evaluate_run, markdown, write_repor
 from training.export import export_run, rehearse
 from training.fit import distributed, logs, loop, seeds
 from training.fit.budget import MOST, Budget, spent
-from training.fit.closed_form import Exported, compare, fit_and_export, write_catalogue
+from training.fit.closed_form import Exported, add_habits, compare, fit_and_export, write_catalogue
 from training.fit.replay_lines import replay_lines
 from training.report.write import write as write_page
 from training.runtime import Interrupted, known_device
@@ -145,8 +147,14 @@ def parser() -> argparse.ArgumentParser:
     )
     run = made.add_argument_group("run")
     run.add_argument(
-        "--model", choices=["glaim", "gaussian"], default="glaim",
-        help="gaussian: only the closed form, without a network (default %(default)s)",
+        "--model", choices=["glaim", "gaussian", "habits"], default="glaim",
+        help="gaussian: only the closed form, without a network; habits: only what is usual of the sensors, for the "
+        "closed form that is there (default %(default)s)",
+    )  # fmt: skip
+    run.add_argument(
+        "--lose", type=_share, default=0.0, metavar="SHARE",
+        help="with --model habits: leave out this share of the readings first, one at a time, where complete data are "
+        "to serve a stream that loses some (default 0)",
     )  # fmt: skip
     run.add_argument("--name", help="name of the run, of the model, and of the group of a file that names none")
     run.add_argument(
@@ -197,6 +205,17 @@ def _minutes(text: str) -> float:
     if not 0 < minutes < math.inf:
         raise argparse.ArgumentTypeError(f"expected minutes above 0, found {text}")
     return minutes
+
+
+def _share(text: str) -> float:
+    """A share from 0 to below 1, for the parser."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to below 1, found {text}")
+    return share
 
 
 def _missing(values: Sequence[str]) -> dict[str, list[float] | list[str]]:
@@ -426,8 +445,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.model == "glaim":
             known_device(config.train.device)  # before the closed form and the measurement of a step
         command = logs.command_line("python -m training.fit", words)
+        if given.lose and given.model != "habits":
+            raise ConfigError("--lose is for --model habits; the data of a fit are taken as they are")
         if given.model == "gaussian":
             fit_gaussian(config, given, command)
+        elif given.model == "habits":
+            if given.no_export:
+                raise ConfigError("--model habits writes habits beside a closed form, --no-export forbids it")
+            add_habits(config, _read(config), given.model_repo or "", say, lose=given.lose)
         else:
             budget = Budget(_minutes_of(given), began_s)
             fit(config, given, command, budget)

@@ -49,6 +49,8 @@ export class Chart {
     this.figure = document.createElement("figure");
     const caption = document.createElement("figcaption"), name = document.createElement("b");
     this.share = document.createElement("span");
+    this.fault = document.createElement("span");
+    this.fault.className = "fault";
     this.now = document.createElement("span");
     this.canvas = document.createElement("canvas");
     this.line = document.createElement("output");
@@ -58,7 +60,7 @@ export class Chart {
     unit.className = "soft small";
     this.share.className = "share";
     this.now.className = "now";
-    caption.append(name, unit, this.share, this.now);
+    caption.append(name, unit, this.fault, this.share, this.now);
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "img");
     this.figure.append(caption, this.canvas, this.line);

@@ -1,8 +1,10 @@
 // All groups at a glance: a map with one cell a group, and tiles of which only the visible ones exist.
 
 const STATES = ["whole", "holes", "dark", "new", "elsewhere"];
-const ELSEWHERE = 4; // the groups of other workers, of which the quality topic tells
-const WORDS = { whole: "whole", holes: "with holes", dark: "dark", new: "new", elsewhere: "at other workers" };
+const ELSEWHERE = 4; // the groups of other workers, of which the topics of quality and health tell
+const FAULTY = STATES.length; // a filter beside the states: groups with faulty sensors
+const WORDS = { whole: "whole", holes: "with holes", dark: "dark", new: "new", elsewhere: "at other workers",
+  faulty: "with faulty sensors" };
 const TILE = { width: 132, height: 40, gap: 6 };
 const MAP_FROM = 40; // groups
 const UNKNOWN = 2 ** 32 - 1;
@@ -11,11 +13,11 @@ export class Groups {
   constructor(onChoose) {
     this.onChoose = onChoose;
     this.own = []; // names of this worker's groups
-    this.others = []; // name, partition and coverage of the groups of other workers
+    this.others = []; // name, partition, coverage and number of faulty sensors of the groups of other workers
     this.names = []; // of both, the own ones first
     this.order = []; // places in `names`, sorted by name
     this.shown = []; // of these, the ones that pass search and state
-    this.state = this.missing = this.behind = null;
+    this.state = this.missing = this.behind = this.faulty = null;
     this.version = -1;
     this.only = null;
     this.chosen = null;
@@ -76,9 +78,13 @@ export class Groups {
     this.state.set(bytes(event.state));
     this.missing = bytes(event.missing);
     this.behind = new Uint32Array(bytes(event.behind_s).buffer);
-    const counts = STATES.map(() => 0);
+    this.faulty = new Uint8Array(this.names.length);
+    this.faulty.set(bytes(event.faulty));
+    this.others.forEach((each, at) => (this.faulty[this.own.length + at] = Math.min(255, each[3])));
+    const counts = [...STATES, "faulty"].map(() => 0);
     for (const each of this.state) counts[each]++;
-    STATES.forEach((name, code) => {
+    for (const each of this.faulty) if (each) counts[FAULTY]++;
+    counts.forEach((_, code) => {
       this.chips[code].count.textContent = counts[code].toLocaleString("en");
       this.chips[code].button.hidden = counts[code] === 0 && this.only !== code;
     });
@@ -95,7 +101,7 @@ export class Groups {
   filter() {
     const wanted = this.search.value.trim().toLocaleLowerCase();
     this.shown = this.order.filter(place =>
-      (this.only === null || (this.state && this.state[place] === this.only)) &&
+      (this.only === null || (this.state && (this.only === FAULTY ? this.faulty[place] : this.state[place] === this.only))) &&
       (!wanted || this.names[place].toLocaleLowerCase().includes(wanted)));
     this.active = Math.min(this.active, Math.max(0, this.shown.length - 1));
     this.later();
@@ -103,7 +109,7 @@ export class Groups {
 
   makeChips() {
     const row = document.getElementById("states");
-    return STATES.map((name, code) => {
+    return [...STATES, "faulty"].map((name, code) => {
       const button = document.createElement("button"), dot = document.createElement("i");
       const count = document.createElement("span");
       button.type = "button";
@@ -172,8 +178,10 @@ export class Groups {
       tile.className = `tile s${code}` + (at === this.active ? " active" : "");
       tile.setAttribute("aria-selected", String(name === this.chosen));
       if (tile.firstChild.textContent !== name) tile.firstChild.textContent = tile.title = name;
-      const text = this.about(code, place);
-      if (tile.lastChild.textContent !== text) tile.lastChild.textContent = text;
+      const text = this.about(code, place), faulty = this.state && this.faulty[place] ? `${this.faulty[place]} faulty` : "";
+      const [about, mark] = tile.lastChild.children;
+      if (about.textContent !== text) about.textContent = text;
+      if (mark.textContent !== faulty) mark.textContent = faulty;
       if (at === this.active) this.box.setAttribute("aria-activedescendant", tile.id);
     }
     for (; used < this.pool.length; used++) this.pool[used].hidden = true;
@@ -195,7 +203,9 @@ export class Groups {
     const tile = document.createElement("div");
     tile.id = `tile-${at}`;
     tile.setAttribute("role", "option");
-    tile.append(document.createElement("b"), document.createElement("span"));
+    const line = document.createElement("div");
+    line.append(document.createElement("span"), document.createElement("em"));
+    tile.append(document.createElement("b"), line);
     this.box.append(tile);
     this.pool.push(tile);
     return tile;
@@ -224,6 +234,12 @@ export class Groups {
         pen.globalAlpha = code === 1 ? 0.35 + 0.65 * Math.min(1, this.missing[place] / 50) : code === 0 ? 0.55 : 1;
         pen.fillRect((at % this.across) * this.cell, Math.floor(at / this.across) * this.cell, this.cell - gap, this.cell - gap);
       });
+    });
+    pen.globalAlpha = 1;
+    pen.fillStyle = style.getPropertyValue("--late");
+    const dot = Math.max(1, Math.floor(this.cell / 2)) - gap / 2;
+    this.shown.forEach((place, at) => {
+      if (this.faulty[place]) pen.fillRect((at % this.across) * this.cell, Math.floor(at / this.across) * this.cell, dot, dot);
     });
   }
 }

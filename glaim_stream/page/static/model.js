@@ -1,6 +1,7 @@
 // Accuracy, weights of the experts, and versions of a group's model.
 
-import { number } from "./chart.js";
+import { moment, number } from "./chart.js";
+import { duration } from "./groups.js";
 
 const EXPERTS = ["model", "gaussian", "baseline"];
 const FEWEST = 20; // hidden readings of a sensor, below which its error says little
@@ -9,6 +10,7 @@ export class ModelPanel {
   constructor() {
     this.place = "first";
     this.event = null;
+    this.newest = new Map(); // version: time of the newest value of the window that it made
     for (const place of ["first", "final"]) {
       document.getElementById(`show-${place}`).addEventListener("click", () => {
         this.place = place;
@@ -31,13 +33,12 @@ export class ModelPanel {
     document.getElementById("model-about").textContent = event.model;
     const figures = [];
     if (event.coverage !== null) figures.push(["inside the 90 % band", percent(event.coverage)]);
-    const gain = this.gain(errors);
+    const gain = this.gain(errors, "blend");
     if (gain !== null) figures.push(["error beside the baseline's", `${gain > 0 ? "−" : "+"}${percent(Math.abs(gain))}`]);
     const judged = Object.values(errors).reduce((sum, each) => sum + each.count, 0);
     figures.push([event.since_start ? "hidden readings since the start" : "hidden readings, 10 min", judged.toLocaleString("en")]);
-    if (event.versions.length) figures.push(["version", event.versions.join(", ")]);
-    if (event.refused.length) figures.push(["out of service", event.refused.join(", ")]);
     list("model-figures", figures);
+    this.drawMethods(errors);
     const body = document.getElementById("model-rows");
     while (body.rows.length > event.sensors.length) body.deleteRow(-1);
     event.sensors.forEach((sensor, at) => {
@@ -61,11 +62,56 @@ export class ModelPanel {
     });
   }
 
-  /** By how much the published errors are below the baseline's: one less the geometric mean of the sensors' ratios. */
-  gain(errors) {
+  /** Take the window of the group that is shown. */
+  setWindow(cells) {
+    this.newest = new Map();
+    for (const of of cells)
+      for (const cell of of.values())
+        for (const row of cell)
+          if (row && row.version && row.ts > (this.newest.get(row.version) ?? -Infinity)) this.newest.set(row.version, row.ts);
+    this.draw();
+  }
+
+  /** Published values and every method alone: its versions, what they were made of, their age, and the live error. */
+  drawMethods(errors) {
+    const versions = this.event.versions, now = Date.now();
+    const error = method => {
+      const gain = this.gain(errors, method);
+      return gain === null ? "–" : `× ${(1 - gain).toFixed(2)}`;
+    };
+    const rows = [["published", "", "all methods by their weights", error("blend"), ""]];
+    let shown = "";
+    if (!versions.some(each => each.method === "model") && error("model") !== "–")
+      rows.push(["model", "", "a version whose contract is not known", error("model"), ""]);
+    for (const each of versions) {
+      const age = each.made_ms ? `, ${duration(Math.max(0, now - each.made_ms) / 1000)} ago` : "";
+      const until = each.until_ms ? `, of readings up to ${moment(each.until_ms)}` : "";
+      const seen = each.refused ? `out of service: ${each.refused}`
+        : this.newest.has(each.version) ? moment(this.newest.get(each.version)) : "none";
+      // The error is that of the method, whichever of its versions answered: it stands beside the newest one in service.
+      const scored = !each.refused && shown !== each.method;
+      if (scored) shown = each.method;
+      rows.push([each.method === "gaussian" ? "closed form" : each.method, each.version, each.source + age + until,
+        scored ? error(each.method) : "–", seen]);
+    }
+    rows.push(["baseline", "", "last value, interpolation", "× 1.00", ""]);
+    const body = document.getElementById("method-rows");
+    while (body.rows.length > rows.length) body.deleteRow(-1);
+    rows.forEach((texts, at) => {
+      const row = body.rows[at] || body.insertRow();
+      texts.forEach((text, place) => {
+        const cell = row.cells[place] || row.insertCell();
+        if (place === 3) cell.className = "n";
+        if (cell.textContent !== text) cell.textContent = text;
+      });
+    });
+  }
+
+  /** By how much a method's errors are below the baseline's: one less the geometric mean of the sensors' ratios. */
+  gain(errors, method) {
     const ratios = Object.values(errors)
-      .filter(each => each.count >= FEWEST && each.blend > 0 && each.baseline > 0)
-      .map(each => Math.log(each.blend / each.baseline));
+      .filter(each => each.count >= FEWEST && each[method] > 0 && each.baseline > 0)
+      .map(each => Math.log(each[method] / each.baseline));
     return ratios.length ? 1 - Math.exp(ratios.reduce((sum, each) => sum + each, 0) / ratios.length) : null;
   }
 }

@@ -1,6 +1,7 @@
 // The page: events of the worker into panels, and keys. Names come from producers: all of them are set as text.
 
 import { Chart, FINAL, Window, filled, moment, number } from "./chart.js";
+import { FaultPanel, namesOf, wordsOf } from "./faults.js";
 import { Groups, duration } from "./groups.js";
 import { ModelPanel, list, percent } from "./model.js";
 import { Connection } from "./stream.js";
@@ -12,6 +13,7 @@ const HOW = { polls: "polling: the stream does not get through", lost: "no conne
   token: "the session has ended: reload and give the token" };
 
 const model = new ModelPanel();
+const faults = new FaultPanel();
 const groups = new Groups(name => choose(name));
 const connection = new Connection(take, state => { how = state; showHealth(); });
 let how = "live", health = null, busy = "";
@@ -35,10 +37,11 @@ function take(name, event) {
     if (group === null && event.names.length) choose(wanted() ?? groups.names[groups.order[0]], { keep: true });
   } else if (name === "overview") showOverview(event);
   else if (name === "model") {
-    $("model").hidden = !event.weights && !Object.keys(event.errors.first).length;
+    $("model").hidden = !event.weights && !event.versions.length && !Object.keys(event.errors.first).length;
     model.set(event);
   }
   else if (name === "group") showGroup(event);
+  else if (name === "faults") showFaults(event);
   else if (name === "gone" && event.group === group) showGone(event);
 }
 
@@ -50,17 +53,21 @@ function wanted() {
   }
 }
 
+function hashOf(name) {
+  return "#" + encodeURIComponent(name.toWellFormed ? name.toWellFormed() : name);
+}
+
 function choose(name, { keep = false } = {}) {
   if (name === group) return;
   group = name;
   groups.select(name);
-  const hash = "#" + encodeURIComponent(name.toWellFormed ? name.toWellFormed() : name);
-  if (!keep) history.replaceState(null, "", hash);
+  if (!keep) history.replaceState(null, "", hashOf(name));
   $("group-title").textContent = name;
   $("group-about").textContent = "";
   $("group-note").textContent = "waiting for its rows";
   shown = null;
   $("other").hidden = true;
+  faults.clear();
   connection.watch(name);
 }
 
@@ -92,6 +99,7 @@ function showOverview(event) {
   $("where").textContent = all > own.length && own.length
     ? `This worker has ${own.length} of ${all} partitions (${own.join(", ")}). Groups of the others are with other workers${groups.others.length ? ", which publish their accuracy: their live windows are on those workers' pages" : ""}.` : "";
   showOutages(event.outages);
+  showFaulty(event.faults);
 }
 
 function showHealth() {
@@ -110,6 +118,24 @@ function showOutages(outages) {
   $("outage-list").replaceChildren(...items);
 }
 
+/** The newest events that go on; each opens its group. */
+function showFaulty(events) {
+  $("faulty").hidden = !events.length;
+  $("faulty-list").replaceChildren(...events.map(each => {
+    const item = document.createElement("li"), link = document.createElement("a");
+    link.href = hashOf(each.group);
+    link.textContent = `${each.group} ${namesOf(each.going)}: ${wordsOf(each)}`;
+    item.append(link, ` since ${moment(each.since_ms)}`);
+    return item;
+  }));
+}
+
+function showFaults(event) {
+  if (event.group !== group) return;
+  const going = faults.set(event.events, event.unjudged);
+  for (const chart of charts) chart.fault.textContent = (going.get(chart.about.id) || []).join(", ");
+}
+
 function showGroup(event) {
   if (event.group !== group) return;
   if (event.full || !shown) {
@@ -124,6 +150,7 @@ function showGroup(event) {
   shown.add(event.rows, event.end_ms);
   const head = shown.head;
   $("group-about").textContent = `${head.model} · partition ${head.partition} · ${head.window} steps of ${duration(head.step_ms / 1000)} up to ${moment(shown.endMs)}`;
+  model.setWindow(shown.cells);
   const fills = shown.cells.some(cells => [...cells.values()].some(filled));
   $("group-note").textContent = fills ? "" : "No value of this window has been filled since the page began to watch; holes are drawn as they are filled.";
   for (const chart of charts) chart.draw();
@@ -134,11 +161,14 @@ function showGone(event) {
   $("group-note").textContent = event.why;
   const record = event.record;
   $("other").hidden = !record;
-  if (!record) return;
+  if (event.faults) faults.set(event.faults, "");
+  else faults.clear();
+  if (!record && !event.faults) return;
   shown = null;
   charts = [];
   $("charts").replaceChildren();
   clearPick();
+  if (!record) return;
   const minutes = text => text.slice(0, 16).replace("T", " ");
   $("group-about").textContent = `${record.model} · partition ${record.partition} · ${minutes(record.from)} to ${minutes(record.to)}`;
   const lines = [["error beside the baseline's", record.scaled === null ? "–" : `× ${number(record.scaled)}`]];

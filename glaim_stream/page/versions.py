@@ -1,0 +1,62 @@
+"""What fills the holes of a model: the versions of its network and its closed form, their origin and their age."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from glaim_stream.catalogue import Model
+from glaim_stream.errors import GlaimError
+from glaim_stream.imputers.closed_form import version_of
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.models.contract import Contract
+from glaim_stream.models.versions import Contracts
+from glaim_stream.times import moment_ms
+
+
+def versions_of(
+    model: Model, known: Iterable[str], refused: Mapping[str, str], contracts: Mapping[str, Contract],
+    form: ClosedForm | None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Describe the versions of a model as JSON, the newest of the network first, then the closed form.
+
+    Args:
+        model: of the catalogue.
+        known: versions of the network whose contracts have been read.
+        refused: versions that are out of service, and why.
+        contracts: of the pipeline.
+        form: the closed form in use, None where there is none.
+    """
+    found = []
+    for version in sorted({*known, *refused}, key=lambda each: (len(each), each), reverse=True):
+        contract = contracts.of(model.name, version) if isinstance(contracts, Contracts) else contracts.get(model.name)
+        found.append(
+            {
+                "method": "model",
+                "version": version,
+                "source": ""
+                if contract is None
+                else f"trained on {contract.data.rows:,} rows of {contract.data.source}",
+                "made_ms": None if contract is None else _made_ms(contract),
+                "refused": refused.get(version, ""),
+            }
+        )
+    if form is not None:
+        source = "learned by the workers" if model.learn else "closed form of the model repository"
+        found.append(
+            {
+                "method": "gaussian",
+                "version": version_of(form),
+                "source": source,
+                "until_ms": form.until_ms,
+                "refused": "",
+            }
+        )
+    return found
+
+
+def _made_ms(contract: Contract) -> int | None:
+    try:
+        return moment_ms(contract.created)
+    except GlaimError:
+        return None

@@ -1,0 +1,98 @@
+"""Panels that need closed forms: sensor health and versions, as a real Prometheus has them of a real worker.
+
+The worker has no Triton, so that two cores can compute the closed form of every hole (`system.running_system`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from deploy import dashboard
+from deploy.cache import CHECKOUT
+from deploy.errors import FetchError
+from deploy.gotools import GoUnavailable
+from deploy.kafka import ExternalKafka, LocalKafka
+from deploy.ports import LOOPBACK, choose_port
+from deploy.prometheus import LocalPrometheus
+from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
+from glaim_stream.imputers.closed_form import version_of
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.kafka.topics import ensure_topics
+from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings
+from tests.monitoring.system import query_prometheus, wait_until
+
+
+@pytest.fixture(scope="module")
+def prometheus(
+    kafka: LocalKafka | ExternalKafka, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalPrometheus]:
+    """A Prometheus that scrapes a worker, to which the simulated plant sends readings with dropouts."""
+    try:
+        find_prometheus()
+    except (PrometheusUnavailable, GoUnavailable, FetchError) as reason:
+        pytest.skip(str(reason))
+    prefix, folder = f"panels-{uuid.uuid4().hex[:8]}-", tmp_path_factory.mktemp("panels")
+    settings = plant_settings(
+        kafka.bootstrap_servers, prefix, partitions=1, imputer="gaussian", health_topic=prefix + "health",
+        metrics_port=choose_port(), metrics_host=LOOPBACK,
+    )  # fmt: skip
+    ensure_topics(settings)
+    target = {"targets": [f"{LOOPBACK}:{settings.metrics_port}"]}
+    scrape = {"job_name": "glaim-stream-worker", "scrape_interval": "1s", "static_configs": [target]}
+    with WorkerProcess(settings, folder / "worker.log"), LocalPrometheus({"scrape_configs": [scrape]}) as started:
+        feed = subprocess.Popen(
+            [sys.executable, "-m", "glaim_stream", "produce", "--plant", "--groups", "3", "--days", "1",
+             "--drop", "0.12", "--speed", "600"],
+            env=environment_of(settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            yield started
+        finally:
+            feed.kill()
+            feed.wait()
+
+
+def panel(title: str) -> list[str]:
+    """The queries of a panel, for every installation and sensor."""
+    (found,) = [each for each in json.loads(dashboard.TARGET.read_text())["panels"] if each["title"] == title]
+    shown = [re.sub(r"\$(namespace|release|sensor)\b", ".*", target["expr"]) for target in found["targets"]]
+    return [each.replace("$__rate_interval", "60s") for each in shown]
+
+
+def values(prometheus: LocalPrometheus, title: str) -> list[tuple[dict[str, str], float]]:
+    found: list[dict[str, Any]] = [each for query in panel(title) for each in query_prometheus(prometheus, query)]
+    return [(each["metric"], float(each["value"][1])) for each in found]
+
+
+def test_a_silent_sensor_is_in_the_panels_of_sensor_health(prometheus: LocalPrometheus) -> None:
+    def faulty() -> bool:
+        return any(
+            labels["detector"] == "silence" and value > 0 for labels, value in values(prometheus, "Faulty sensors")
+        )
+
+    def begun() -> bool:
+        found = values(prometheus, "Sensor health events")
+        return any(
+            (labels["detector"], labels["state"]) == ("silence", "begin") and value > 0 for labels, value in found
+        )
+
+    wait_until(faulty, 60, "a faulty sensor", lambda: values(prometheus, "Faulty sensors"))
+    wait_until(begun, 30, "its event", lambda: values(prometheus, "Sensor health events"))
+
+
+def test_the_closed_form_in_use_and_its_age_are_in_a_panel(prometheus: LocalPrometheus) -> None:
+    form = ClosedForm.load(CHECKOUT / "model_repo" / "plant-pump")
+    assert form.until_ms is not None
+    wait_until(lambda: bool(values(prometheus, "Closed forms")), 30, "the form", lambda: "no series")
+    ((labels, age_s),) = values(prometheus, "Closed forms")
+    assert (labels["model"], labels["version"]) == ("plant-pump", version_of(form))
+    ((_, now_s),) = [(0, float(each["value"][1])) for each in query_prometheus(prometheus, "vector(time())")]
+    assert age_s == pytest.approx(now_s - form.until_ms / 1000, abs=60)

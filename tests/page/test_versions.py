@@ -1,0 +1,64 @@
+"""What fills the holes of a model, as the page shows it: versions, their origin, their age and live errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.cache import CHECKOUT
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.models.contract import read_contract
+from glaim_stream.page.versions import versions_of
+from glaim_stream.pipeline.pipeline import Pipeline
+from tests.page.conftest import Tab
+from tests.page.plant import plant, plant_readings
+from tests.page.worker import paged_worker, readings
+from tests.support import Neighbours, catalogue
+
+CELLS = "[...document.querySelectorAll('#method-rows tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_versions_say_what_they_were_made_of_and_which_are_out_of_service(learn: bool) -> None:
+    folder = CHECKOUT / "model_repo" / "plant-pump"
+    contract, form = read_contract(folder), ClosedForm.load(folder)
+    model = catalogue(sensors=2).models[0].model_copy(update={"learn": learn})
+    found = versions_of(model, ["1", "2"], {"10": "not_finite"}, {model.name: contract}, form)
+    assert [(each["method"], each["version"], each["refused"]) for each in found] == [
+        ("model", "10", "not_finite"), ("model", "2", ""), ("model", "1", ""),
+        ("gaussian", f"gaussian-{form.digest[:8]}", ""),
+    ]  # fmt: skip
+    assert found[2]["source"] == "trained on 30,240 rows of plant.parquet"
+    assert found[2]["made_ms"] == 1_795_238_339_000
+    assert found[3]["source"] == ("learned by the workers" if learn else "closed form of the model repository")
+    assert found[3]["until_ms"] == form.until_ms
+
+
+async def test_each_method_stands_beside_its_version_and_its_newest_value(tab: Tab) -> None:
+    async with plant() as it:
+        await it.send(plant_readings(0, 110))
+        await tab.open(it.address)
+        await tab.until(f"{CELLS}.length === 3")
+        published, form, baseline = await tab.run(CELLS)
+        assert published[:3] == ["published", "", "all methods by their weights"]
+        assert it.sources.forms is not None
+        known = it.sources.forms.form_of("plant-pump")
+        assert known is not None
+        assert form[:2] == ["closed form", f"gaussian-{known.digest[:8]}"]
+        assert form[2].startswith("closed form of the model repository, of readings up to 2026-01-15")
+        await tab.until(f"{CELLS}[1][4].startsWith('2025-02-19 2')")
+        assert baseline[3] == "× 1.00"
+        assert tab.problems == []
+
+
+async def test_every_method_alone_is_scored_beside_what_is_published(tab: Tab) -> None:
+    pipeline = Pipeline(catalogue(lateness_s=0), {}, Neighbours(), score_share=1.0)
+    async with paged_worker(pipeline=pipeline) as it:
+        for start in range(0, 90, 10):
+            await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
+        await tab.open(it.address)
+        await tab.until(f"{CELLS}.length === 3 && {CELLS}[0][3].startsWith('× ')")
+        assert (await tab.run(CELLS))[1][0] == "model"
+        first = await tab.run(f"{CELLS}[0][3]")
+        await tab.run("document.querySelector('#show-final').click()")
+        await tab.until(f"{CELLS}[0][3] !== {first!r}")
+        assert tab.problems == []
