@@ -6,11 +6,17 @@ f. The factor is the point below which `COVERAGE` of the recent scores lie. They
 the experts (`leader.mixtures`) and not for the value that was published: which mixture is published depends on older
 errors, and the scores would remember twice as many steps.
 
-Scores are those of a mixture, a sensor and a level. The level is the half-width's power of two, in shares of the
-sensor's span: a sensor that became noisy exceeds narrow intervals far, and wide ones hardly. Probes are drawn otherwise
-than holes, of other ages and with other sensors missing beside them. A half-width follows from both, so among cells of
-the same level it does not matter. A sensor and level with few scores leans on the level of all sensors, that one on all
-levels, and those on errors of the normal distribution, for which half-widths are made: without scores the factor is 1.
+Scores are those of a mixture, a sensor and a size. The size is the half-width's power of two, in shares of the
+sensor's span: a sensor that became noisy exceeds narrow intervals far, and wide ones hardly. Most probes are drawn
+otherwise than holes, of other ages and with other sensors missing beside them. A half-width follows from both, so
+among cells of the same size it matters little. A sensor and size with few scores leans on the size of all sensors,
+that one on all sizes, and those on errors of the normal distribution, for which half-widths are made: without scores
+the factor is 1.
+
+Where a stream differs from the training, errors grow faster with the gap's age than half-widths do. So a factor has a
+second part for each class of gap ages, the same for all sensors and sizes: the point of the scores that are divided by
+the first part. Cells of one gap are right or wrong together, so the point of few long gaps says less of those to come
+than that of as many single cells: the wanted share grows with the age.
 
 **Memory.** Scores are counted in blocks of `BLOCK` steps, and the factors of a block follow from the blocks before it.
 A score of block b has the weight MEMORY^(b' - b) in block b' and none after `HORIZON` blocks: nothing older than 95
@@ -25,7 +31,7 @@ larger ones, and the wanted share is raised instead of the term for finite sampl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import erf
 from statistics import NormalDist
 
@@ -46,8 +52,12 @@ MEMORY = 0.8  # factor per block
 PRIOR = 60.0  # number of scores as which the normal distribution counts towards all levels
 LEVEL_LEAN = 30.0  # number of scores as which all levels count towards a level
 SENSOR_LEAN = 15.0  # number of scores as which a level of all sensors counts towards that of one
+AGES = (1, 4, 16)  # steps: upper bounds of the classes of gap ages, without the last
+AGE_COVERAGE = np.array([0.91, 0.92, 0.935, 0.95])  # of the scores of an age, in shares of the first part
+AGE_LEAN = 20.0  # number of scores as which all ages count towards one
 LEAST, MOST = 0.25, 16.0
-LEVELS = 8  # the lowest holds all half-widths below 2^-8 of the span, the highest all from 2^-2 on
+SIZES = 8  # of half-widths: the lowest holds all half-widths below 2^-8 of the span, the highest all from 2^-2 on
+LEVELS = (len(AGES) + 1) * SIZES  # a class of ages and a size
 _PER_OCTAVE, _OCTAVES = 6, 6  # bins of scores from 2^-6 to 2^6; the outer ones hold all that lies beyond
 _BINS = 2 * _OCTAVES * _PER_OCTAVE
 _EDGES = 2.0 ** (np.arange(_BINS + 1) / _PER_OCTAVE - _OCTAVES)
@@ -76,7 +86,7 @@ class Scored:
 
     def where(self, rows: slice) -> Scored:
         """Some of the cells."""
-        return Scored(self.sensor[rows], self.errors[rows], self.half[rows], self.level[rows], self.slack[rows])
+        return Scored(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     def scores(self, mixtures: Doubles) -> tuple[Doubles, Ints]:
         """The scores and the levels of the mixtures [mixtures, experts], both [n, mixtures].
@@ -185,28 +195,55 @@ class Reach:
 
 
 def points(counts: Doubles) -> Doubles:
-    """The points below which `COVERAGE` of the scores lie, [sensors, levels], of counts [sensors, levels, bins].
-
-    None lies below LEAST or above MOST.
-    """
+    """The factors [sensors, levels] of counts [sensors, levels, bins]; none lies below LEAST or above MOST."""
+    by_age = counts.reshape(len(counts), len(AGES) + 1, SIZES, _BINS)
+    counts = by_age.sum(axis=1)
     every = _shares(counts.sum(axis=(0, 1)) + PRIOR * _NORMAL)
-    leaning = counts + SENSOR_LEAN * _shares(counts.sum(axis=0) + LEVEL_LEAN * every)
-    below = leaning.cumsum(axis=2)
-    wanted = COVERAGE * below[:, :, -1:]
-    bin_of = np.minimum((below < wanted).sum(axis=2, keepdims=True), _BINS - 1)
-    upto, own = (np.take_along_axis(each, bin_of, axis=2) for each in (below, leaning))
+    of_size = _quantiles(counts + SENSOR_LEAN * _shares(counts.sum(axis=0) + LEVEL_LEAN * every), COVERAGE)
+    relative = _relative(by_age, of_size)
+    leaning = relative + AGE_LEAN * _shares(relative.sum(axis=0) + PRIOR * _NORMAL)
+    of_age = _quantiles(leaning, AGE_COVERAGE[:, None])
+    found = np.clip(of_size[:, None] * of_age[:, None], LEAST, MOST)
+    return found.reshape(len(counts), LEVELS)
+
+
+def _relative(by_age: Doubles, of_size: Doubles) -> Doubles:
+    """Counts [ages, bins] of the scores in shares of the points of their sensor and size, [sensors, sizes].
+
+    Those of a sensor and size that is nearly always right are left out: rain that is 0 says nothing about the others.
+    """
+    ages = len(AGES) + 1
+    moved = np.rint(np.log2(of_size) * _PER_OCTAVE).astype(np.int64)
+    place = np.clip(np.arange(_BINS) - moved[:, None, :, None], 0, _BINS - 1)
+    place = place + _BINS * np.arange(ages)[:, None, None]
+    used = by_age * (of_size >= LEAST)[:, None, :, None]
+    return np.bincount(place.ravel(), used.ravel(), ages * _BINS).reshape(ages, _BINS).astype(np.float64)
+
+
+def _quantiles(counts: Doubles, wanted: float | Doubles) -> Doubles:
+    """The points [...] below which a share of the counts [..., bins] lies."""
+    below = counts.cumsum(axis=-1)
+    wanted = wanted * below[..., -1:]
+    bin_of = np.minimum((below < wanted).sum(axis=-1, keepdims=True), _BINS - 1)
+    upto, own = (np.take_along_axis(each, bin_of, axis=-1) for each in (below, counts))
     share = np.clip(1.0 - (upto - wanted) / np.where(own > 0, own, 1.0), 0.0, 1.0)
-    found: Doubles = (_EDGES[bin_of] * 2.0 ** (share / _PER_OCTAVE))[:, :, 0]
-    return np.clip(found, LEAST, MOST)
+    found: Doubles = (_EDGES[bin_of] * 2.0 ** (share / _PER_OCTAVE))[..., 0]
+    return found
 
 
-def levels(half_widths: Doubles, span: Doubles) -> Ints:
-    """The levels [n, ...] of half-widths [n, ..., 2], below and above the value, of sensors with these spans [n]."""
+def levels(half_widths: Doubles, span: Doubles, gap_age: NDArray[np.integer]) -> Ints:
+    """The levels of half-widths, int64 [n, ...].
+
+    Args:
+        half_widths: [n, ..., 2], below and above the value.
+        span: [n] of the sensors' readings.
+        gap_age: [n], steps.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         size = (half_widths[..., 0] + half_widths[..., 1]) / 2
-        level = np.floor(np.log2(size.T / span).T) + LEVELS + 1
-    found: Ints = np.clip(np.nan_to_num(level, posinf=LEVELS - 1, neginf=0.0), 0, LEVELS - 1).astype(np.int64)
-    return found
+        level = np.floor(np.log2(size.T / span).T) + SIZES + 1
+    found: Ints = np.clip(np.nan_to_num(level, posinf=SIZES - 1, neginf=0.0), 0, SIZES - 1).astype(np.int64)
+    return (found.T + SIZES * np.searchsorted(AGES, gap_age)).T
 
 
 def _shares(counts: Doubles) -> Doubles:

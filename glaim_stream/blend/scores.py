@@ -105,7 +105,9 @@ class ModelScores:
         """The experts' weights for cells imputed as `step` closes; steps must ascend."""
         return self._experts.weights(step)
 
-    def without_resting(self, holes: Answers, probes: Answers, truth: NDArray[np.floating]) -> tuple[Answers, Answers]:
+    def without_resting(
+        self, holes: Answers, probes: Answers, truth: NDArray[np.floating], learnt: NDArray[np.bool_] | None = None
+    ) -> tuple[Answers, Answers]:
         """Remove the model's values where it rests, and learn from the probes where it will.
 
         A worker may have called the model for such a cell, because it did not know yet that the model rests there: its
@@ -115,6 +117,7 @@ class ModelScores:
             holes: cells to fill.
             probes: probe cells, with the same experts.
             truth: [probes], their hidden values.
+            learnt: [probes], those that are learned from; None: all.
         """
         if self.worth is None:
             return holes, probes
@@ -127,17 +130,21 @@ class ModelScores:
             of_hole[hole] = self.worth.rests(holes.step[hole], holes.sensor[hole])
             of_probe[probe] = ~judged(step) & self.worth.rests(probes.step[probe], probes.sensor[probe])
             if probes.values.shape[1] > Expert.GAUSSIAN:
-                of_model, of_form = errors[probe, Expert.MODEL], errors[probe, Expert.GAUSSIAN]
-                self.worth.learn(step, probes.sensor[probe], of_model, of_form)
+                chosen = slice(None) if learnt is None else learnt[probe]
+                of_model, of_form = (errors[probe, each][chosen] for each in (Expert.MODEL, Expert.GAUSSIAN))
+                self.worth.learn(step, probes.sensor[probe][chosen], of_model, of_form)
         return _without_model(holes, of_hole), _without_model(probes, of_probe)
 
-    def walk(self, holes: Answers, probes: Answers, truth: NDArray[np.floating]) -> tuple[Doubles, Doubles]:
+    def walk(
+        self, holes: Answers, probes: Answers, truth: NDArray[np.floating], learnt: NDArray[np.bool_] | None = None
+    ) -> tuple[Doubles, Doubles]:
         """Process the steps in order: compute the weights of each step's cells, then learn the errors of its probes.
 
         Args:
             holes: cells to fill.
             probes: probe cells, with the same experts.
             truth: [probes], their hidden values.
+            learnt: [probes], those that are learned from; None: all.
 
         Returns:
             The experts' weights of each hole [holes, experts] and of each probe cell [probes, experts].
@@ -161,9 +168,12 @@ class ModelScores:
             found = published(of_leader, leader)
             count = hole.stop - hole.start
             of_hole[hole], of_probe[probe] = found[:count], found[count:]
-            if count < len(found):
-                key = sensor[count:], age[count:], place[count:]
-                self._experts.learn(weights, *key, errors[probe], (of_leader[count:], leader[count:]))
+            chosen = np.arange(count, len(found))
+            if learnt is not None:
+                chosen = chosen[learnt[probe]]
+            if len(chosen):
+                key = sensor[chosen], age[chosen], place[chosen]
+                self._experts.learn(weights, *key, errors[probe][chosen - count], (of_leader[chosen], leader[chosen]))
         return of_hole, of_probe
 
     def table(self) -> Doubles:

@@ -21,6 +21,9 @@ ROUNDING = "rounding to the sensor's resolution and limits"
 CORRECTION = "correction by the network"
 OTHER_EXPERTS = "the other experts of the blend"
 DIFFERENCE = "difference from the published value"
+UNADAPTED = (
+    "the band is the closed form's own; a worker with GLAIM_ADAPTIVE_INTERVALS widens or narrows it by recent errors"
+)
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,8 @@ def explain_unpublished(window: Estimate, sensor: int, means: Means) -> Explaine
         low, high = bands(np.array([value]), np.array([parts.deviation]), which, means.table)
         lower, upper = (_limited(float(bound[0]), sensor, window, means) for bound in (low, high))
     row = Row(value, method, window.revision, window.gap_age, version, lower, upper)
-    return Explained(row, window, parts.completed(value, ROUNDING), value)
+    notes = () if lower is None else (UNADAPTED,)
+    return Explained(row, window, parts.completed(value, ROUNDING), value, notes)
 
 
 def _compared(row: Row, window: Estimate, parts: Parts, sensor: int, means: Means, notes: list[str]) -> Explained:

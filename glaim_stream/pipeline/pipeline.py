@@ -161,6 +161,7 @@ class Pipeline:
                 score_least=self._score_least,
                 judged=self._model_gain > 0,
                 quality=self._quality,
+                copies=self._adaptive,
                 group_names=self.index.names,
                 clock_kept=self._clock_kept,
                 plausible=self._plausibility,
@@ -395,9 +396,10 @@ class Pipeline:
                     probes.truth,
                 )
             of_model = scores.models[answer.model_index]
-            cells, questions = of_model.without_resting(holes.cells, questions, truth)
+            drawn = np.ones(0, np.bool_) if probes is None or probe_imputed is None else ~probes.copied
+            cells, questions = of_model.without_resting(holes.cells, questions, truth, drawn)
             holes = replace(holes, cells=cells)
-            hole_weight, probe_weight = of_model.walk(cells, questions, truth)
+            hole_weight, probe_weight = of_model.walk(cells, questions, truth, drawn)
             if imputed is not None:
                 imputed = blended(imputed, holes, hole_weight, answer.form)
             probe_half = None

@@ -33,12 +33,12 @@ class HalfWidths:
     level: Ints  # [n, 2] (blend.reach)
 
     @classmethod
-    def of(cls, by_model: Doubles, by_form: Doubles, span: Doubles) -> HalfWidths:
-        """From half-widths [n, 2] of both kinds, and the spans [n] of the sensors' readings in training."""
+    def of(cls, by_model: Doubles, by_form: Doubles, span: Doubles, gap_age: Ints | NDArray[np.int32]) -> HalfWidths:
+        """From half-widths [n, 2] of both kinds, the spans [n] of the sensors' readings in training, and gap ages."""
         of_form = np.where(np.isnan(by_form), by_model, by_form)
         of_model = np.sqrt(np.where(np.isnan(by_model), by_form, by_model)) * np.sqrt(of_form)
         half = np.stack([of_model, of_form], axis=1)
-        return cls(half, levels(half, span))
+        return cls(half, levels(half, span, gap_age))
 
     def where(self, rows: slice) -> HalfWidths:
         """Some of the cells."""
@@ -50,7 +50,7 @@ class HalfWidths:
         return self.half[at], self.level[at]
 
 
-NO_WIDTHS = HalfWidths.of(np.empty((0, 2)), np.empty((0, 2)), np.empty(0))  # of no cell
+NO_WIDTHS = HalfWidths.of(np.empty((0, 2)), np.empty((0, 2)), np.empty(0), np.empty(0, np.int64))  # of no cell
 
 
 def half_widths(
@@ -86,4 +86,4 @@ def half_widths(
         by_form[:] = BAND * deviation[:, None]
     ranges = [each for each in (table.trained_range, form_range) if each is not None]
     span = np.max([most - least for least, most in ranges], axis=0)[sensor] if ranges else np.full(len(sensor), np.inf)
-    return HalfWidths.of(by_model, by_form, span)
+    return HalfWidths.of(by_model, by_form, span, gap_age)

@@ -63,6 +63,7 @@ class PartitionWindows:
         score_least: int = FEWEST_WINDOWS,
         judged: bool = False,
         quality: bool = False,
+        copies: bool = False,
         group_names: Sequence[str] = (),
         clock_kept: bool = False,
         plausible: bool = False,
@@ -79,6 +80,7 @@ class PartitionWindows:
             score_least: probe windows per step if the share gives fewer.
             judged: whether the model rests where it gains too little (glaim_stream.blend.worth).
             quality: whether live accuracy is published (glaim_stream.quality).
+            copies: whether there are probes whose gaps are copied from recent holes.
             group_names: by group code; may grow. Needed for probes only.
             clock_kept: whether commits record `clock_closes`, so that a rebuild repeats them.
             plausible: whether readings are judged (glaim_stream.windows.plausibility).
@@ -99,7 +101,7 @@ class PartitionWindows:
                 history_ms(catalogue, scored=remembers, judged=judged, quality=quality),
             )
         )  # judges the records' times before they are fed
-        sampling = Sampling(score_share, score_least, group_names, judged, quality) if score_share > 0 else None
+        sampling = Sampling(score_share, score_least, group_names, judged, quality, copies) if score_share > 0 else None
         self._models = [
             ModelWindows(
                 model,

@@ -20,6 +20,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.windows.hole_patterns import LOOKED_AT, TIMES, When, candidates, patterns
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.rings import Rings
 
@@ -31,6 +32,8 @@ AGES = (1, 2, 4, 8, 16)  # steps hidden; also the upper bounds of the classes by
 MOST_WINDOWS = 32  # per model and step: errors are pooled over groups, and more probes add cost, not accuracy
 FEWEST_WINDOWS = 4  # per model and step: with fewer, a drift shows too late
 _HIDDEN_SHARE = 4  # one sensor in four is hidden: with more, the window would be a harder case than a real one
+MOST_COPIES = 8  # further windows whose gaps are copied
+_COPIES = np.uint64(0xC0B1E5)  # so that they are not of the groups and times that the others are of
 _MODES = np.uint64(8)  # one probe window in eight hides the whole newest row, another one a whole interior row
 # The finaliser of SplitMix64. Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
 _WEYL, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -60,6 +63,7 @@ class Probes:
     gap_age: Ints  # [q] steps since the sensor's last visible observation
     truth: NDArray[np.float64]  # [q] the hidden value
     group: NDArray[np.int32]  # [w] group codes
+    copied: Bools  # [q] hidden as a recent hole of some group, and not as `Prober._hidden_gaps` draws it
 
     def __len__(self) -> int:
         return len(self.values)
@@ -100,6 +104,7 @@ class Sampling:
     group_names: Sequence[str]  # by group code; may grow
     judged: bool = False  # see history.error_steps
     quality: bool = False  # likewise
+    copies: bool = False  # further windows have gaps that are copied from recent holes
 
 
 class Prober:
@@ -122,15 +127,62 @@ class Prober:
 
     def probe(self, step: int) -> Probes | None:
         """Make the probes of a step as it closes; None when no group was observed at it."""
-        rings, rules = self._rings, self._rules
+        rings = self._rings
         active = np.flatnonzero(rings.observed[: len(rings.groups), :, step % rings.length].any(axis=1))
         if len(active) == 0:
             return None
+        made = [self._drawn(active, step), self._copied(active, step) if self._sampling.copies else None]
+        found = [each for each in made if each is not None]
+        return joined(found) if found else None
+
+    def _drawn(self, active: Ints, step: int) -> Probes | None:
+        """Probes whose gaps are drawn, of some of the rows that are active."""
         key, chosen = self._sample(self._row_keys()[active], active, step)
-        values, seen = rings.past(rings.values, chosen, step), rings.past(rings.observed, chosen, step)
-        if rules.plausibility is not None:
-            values, seen = rules.plausibility.sound(values, seen)
-        lag, probed, age, ahead = self._hidden_gaps(key, seen)
+        values, seen = self._windows(chosen, step)
+        gaps = self._hidden_gaps(key, seen)
+        return self._made(step, chosen, values, seen, gaps, copied=False)
+
+    def _copied(self, active: Ints, step: int) -> Probes | None:
+        """Probes whose gaps are those of recent holes, of some of the rows that are active."""
+        rings, rules = self._rings, self._rules
+        draw = _mixed(_mixed(np.array([step], np.int64).astype(np.uint64)) ^ _COPIES)
+        when = When.of(step, int(draw[0] >> np.uint64(8)) % TIMES, rules)
+        donors = candidates(rings, active, step, when)
+        if len(donors) == 0:
+            return None
+        keys = self._row_keys()
+        count = min(self._count(len(active)), MOST_COPIES)
+        donors = donors[np.argsort(_mixed(keys[donors] ^ draw), kind="stable")[: count * LOOKED_AT]]
+        found = patterns(rings, rules, donors, step, when, count)
+        if len(found) == 0:
+            return None
+        _, chosen = self._sample(keys[active] ^ _COPIES, active, step)
+        chosen = chosen[: len(found)]
+        values, seen = self._windows(chosen, step)
+        first = slice(len(chosen))
+        lag = np.full(found.hole[first].shape, found.lag, np.int64)
+        gaps = (lag, found.hole[first, :, None], found.age[first], found.ahead[first])
+        return self._made(step, chosen, values, seen, gaps, copied=True)
+
+    def _windows(self, rows: Ints, step: int) -> tuple[NDArray[np.float64], Bools]:
+        """Values and what was observed of some rows, without the readings that are doubted, [k, C, T]."""
+        rings, plausibility = self._rings, self._rules.plausibility
+        values, seen = rings.past(rings.values, rows, step), rings.past(rings.observed, rows, step)
+        return (values, seen) if plausibility is None else plausibility.sound(values, seen)
+
+    def _made(
+        self,
+        step: int,
+        chosen: Ints,
+        values: NDArray[np.float64],
+        seen: Bools,
+        gaps: tuple[Ints, Bools, Ints, Ints],
+        *,
+        copied: bool,
+    ) -> Probes | None:
+        """Hide gaps, as `_hidden_gaps` returns them, in the windows of chosen rows; None when no cell can be probed."""
+        rings, rules = self._rings, self._rules
+        lag, probed, age, ahead = gaps
         behind = self._behind
         hide = (probed & (behind >= (lag - ahead)[:, :, None])) & (behind < (lag + age)[:, :, None])
         visible = seen & ~hide
@@ -158,6 +210,7 @@ class Prober:
             gap_age,
             values[window, sensor, rules.window - 1 - lag],
             np.array([rings.groups[row] for row in chosen[used].tolist()], np.int32),
+            np.full(len(window), copied),
         )
 
     def _row_keys(self) -> Hashes:
@@ -175,10 +228,14 @@ class Prober:
         keys = (keys ^ _numbers(0, times)[:, None]).ravel()
         rows = np.tile(rows, times)
         hashes = _mixed(keys ^ _mixed(np.array([step], np.int64).astype(np.uint64)))
-        count = min(len(rows), MOST_WINDOWS, max(self._sampling.fewest, round(self._sampling.share * len(rows))))
+        count = min(len(rows), self._count(len(rows)))
         lowest = np.argpartition(hashes, count - 1)[:count]
         lowest = lowest[np.argsort(hashes[lowest], kind="stable")]
         return hashes[lowest], rows[lowest]
+
+    def _count(self, rows: int) -> int:
+        """Windows to probe, with this many rows to choose from."""
+        return min(MOST_WINDOWS, max(self._sampling.fewest, round(self._sampling.share * rows)))
 
     def _hidden_gaps(self, key: Hashes, seen: Bools) -> tuple[Ints, Bools, Ints, Ints]:
         """Choose the gap that is hidden of each sensor in each window.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from glaim_stream.blend.leader import mixtures
-from glaim_stream.blend.reach import BLOCK, HORIZON, LEAST, LEVELS, MOST, Reach, Scored, levels
+from glaim_stream.blend.reach import AGE_COVERAGE, BLOCK, HORIZON, LEAST, LEVELS, MOST, SIZES, Reach, Scored, levels
 from glaim_stream.windows.history import HORIZON as STEPS
 
 Doubles = NDArray[np.float64]
@@ -21,10 +21,18 @@ def scored(scores: list[float] | Doubles, *, sensor: int = 0, level: int = LEVEL
     count = len(scores)
     errors = np.full((count, 2), np.nan)
     errors[:, 1] = scores
-    return Scored(np.full(count, sensor), errors, np.ones((count, 2, 2)), np.full((count, 2), level), np.zeros(count))
+    half, levels_of = np.ones((count, 2, 2)), np.full((count, 2), level)
+    return Scored(np.full(count, sensor), errors, half, levels_of, np.zeros(count))
 
 
-def learn(reach: Reach, step: int, scores: list[float] | Doubles, *, sensor: int = 0, level: int = LEVEL) -> None:
+def learn(
+    reach: Reach,
+    step: int,
+    scores: list[float] | Doubles,
+    *,
+    sensor: int = 0,
+    level: int = LEVEL,
+) -> None:
     reach.learn(step, scored(scores, sensor=sensor, level=level))
 
 
@@ -120,7 +128,43 @@ def test_nothing_older_than_the_horizon_of_a_rebuild_counts() -> None:
         assert factor(reach, newest) == 1.0
 
 
-@given(st.lists(st.tuples(st.integers(0, 260), st.floats(0, 20), st.integers(0, 2), st.integers(0, 7)), max_size=80))
+def test_long_gaps_have_a_factor_of_their_own_that_all_sensors_share() -> None:
+    reach, long = Reach(2, SENSORS), 3 * SIZES + LEVEL
+    for sensor, size in ((0, 1.0), (1, 3.0)):
+        learn(reach, 0, normal(size, 1000, seed=sensor), sensor=sensor)
+    learn(reach, 0, normal(4.0, 300, seed=2), sensor=0, level=long)
+    short, held = factor(reach, BLOCK, sensor=1), factor(reach, BLOCK, sensor=1, level=long)
+    assert short == pytest.approx(3.0, rel=0.25)
+    assert held > 1.5 * short, "the sensor itself had no long gap"
+    assert factor(reach, BLOCK, sensor=0, level=long) == pytest.approx(4.0, rel=0.3)
+
+
+def test_a_sensor_that_is_always_right_says_nothing_about_the_ages() -> None:
+    one, other = Reach(2, SENSORS), Reach(2, SENSORS)
+    for reach in (one, other):
+        learn(reach, 0, normal(2.0, 1000))
+        learn(reach, 0, normal(4.0, 300, seed=2), level=3 * SIZES + LEVEL)
+    learn(other, 0, np.zeros(1000), sensor=2, level=3 * SIZES)
+    found = [factor(reach, BLOCK, level=3 * SIZES + LEVEL) for reach in (one, other)]
+    assert found[1] == pytest.approx(found[0], rel=0.05)
+
+
+def test_the_wanted_share_grows_with_the_age() -> None:
+    """Cells of one gap miss together."""
+    reach = Reach(2, SENSORS)
+    for age in range(len(AGE_COVERAGE)):
+        learn(reach, 0, normal(1.0, 2000, seed=age), level=age * SIZES + LEVEL)
+    found = [factor(reach, BLOCK, level=age * SIZES + LEVEL) for age in range(len(AGE_COVERAGE))]
+    assert found == sorted(found)
+    assert 1.1 < found[-1] / found[0] < 1.3
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 260), st.floats(0, 20), st.integers(0, 2), st.integers(0, LEVELS - 1)),
+        max_size=80,
+    )
+)
 @settings(max_examples=40)
 def test_a_state_that_knows_the_last_steps_alone_is_the_same_to_the_bit(
     scores: list[tuple[int, float, int, int]],
@@ -169,13 +213,17 @@ def test_scores_are_errors_in_shares_of_the_side_on_which_the_truth_lies() -> No
 
 def test_a_half_width_of_zero_holds_an_exact_value_alone_and_one_that_is_not_known_nothing() -> None:
     half = np.array([[[0.0, 0.0], [np.nan, np.nan]]] * 2)
-    probes = Scored(np.zeros(2, np.int64), np.array([[0.0, 0.0], [3.0, 0.0]]), half, np.zeros((2, 2), int), np.zeros(2))
+    sensor, errors, level = np.zeros(2, np.int64), np.array([[0.0, 0.0], [3.0, 0.0]]), np.zeros((2, 2), int)
+    probes = Scored(sensor, errors, half, level, np.zeros(2))
     scores = probes.scores(np.eye(2))[0]
     np.testing.assert_array_equal(scores, [[0.0, np.nan], [np.inf, np.nan]])
 
 
-def test_levels_are_octaves_of_the_span() -> None:
+def test_levels_are_octaves_of_the_span_and_classes_of_gap_ages() -> None:
     half = np.array([[1.0, 1.0], [0.3, 0.3], [0.1, 0.3], [1e-9, 1e-9], [0.0, 0.0], [1e9, 1e9], [np.nan, np.nan]])
-    assert levels(half, np.ones(7)).tolist() == [7, 7, 6, 0, 0, 7, 0]
-    assert levels(half[:1], np.zeros(1)).tolist() == [7], "of a sensor that always had the same value"
-    assert levels(half[:1], np.full(1, np.inf)).tolist() == [0], "of a sensor whose span is not known"
+    single = np.ones(7, np.int64)
+    assert levels(half, np.ones(7), single).tolist() == [7, 7, 6, 0, 0, 7, 0]
+    assert levels(half[:1], np.zeros(1), single[:1]).tolist() == [7], "of a sensor that always had the same value"
+    assert levels(half[:1], np.full(1, np.inf), single[:1]).tolist() == [0], "of a sensor whose span is not known"
+    ages = np.array([1, 2, 4, 5, 16, 17, 48])
+    assert levels(np.ones((7, 2)), np.ones(7), ages).tolist() == [7, 15, 15, 23, 23, 31, 31]

@@ -13,7 +13,7 @@ import pytest
 
 from glaim_stream.commands.explained_text import Cell, text_lines
 from glaim_stream.explain.estimates import Estimate
-from glaim_stream.explain.explained import Explained, Row
+from glaim_stream.explain.explained import UNADAPTED, Explained, Row
 from glaim_stream.explain.parts import Part, Parts
 from glaim_stream.feed.plant import simulate
 from glaim_stream.imputers.gaussian.fit import fit
@@ -83,6 +83,7 @@ def test_a_value_of_a_file_is_the_sum_of_what_its_readings_carry(folder: Path) -
     found = json.loads(output)
     assert (found["method"], found["unit"], found["revision"], found["gap_age"]) == ("gaussian", "l/s", 1, 2)
     assert found["lower"] < found["value"] < found["upper"]
+    assert found["notes"] == [UNADAPTED], "no worker has drawn this band"
     assert found["sum"] == pytest.approx(found["value"], rel=1e-9)
     total = sum(each["contribution"] for each in found["readings"]) + sum(part["value"] for part in found["parts"])
     assert total == pytest.approx(found["value"], rel=1e-9)
@@ -101,14 +102,15 @@ def test_the_table_shows_the_largest_readings_the_rest_and_the_sum(folder: Path)
     found = json.loads(explain(folder, *AT, "--ts", time_of(HOLE + 1), "--json")[1])
     assert lines[0].startswith(f"pump-1/{SENSORS[0]} at {found['ts']}: {found['value']:.8g} l/s, 90 % band ")
     assert lines[1] == f"method gaussian ({found['model_version']}), revision 1, gap age 2"
-    assert lines[2].startswith("the sensor's own level in the window")
-    assert [line.split(",")[0].strip() for line in lines[4:7]] == list(found["by_sensor"])
-    assert lines[7] == "the same by reading"
-    assert lines[10].split()[:2] == [str(len(found["readings"]) - 2), "others"]
-    shown = [float(line.split()[-1]) for line in (lines[2], *lines[8:11])]
+    assert lines[2] == f"note: {UNADAPTED}"
+    assert lines[3].startswith("the sensor's own level in the window")
+    assert [line.split(",")[0].strip() for line in lines[5:8]] == list(found["by_sensor"])
+    assert lines[8] == "the same by reading"
+    assert lines[11].split()[:2] == [str(len(found["readings"]) - 2), "others"]
+    shown = [float(line.split()[-1]) for line in (lines[3], *lines[9:12])]
     assert sum(shown) == pytest.approx(found["value"], abs=3e-3)
     assert lines[-1].startswith("sum, l/s ")
-    assert len(lines) == 12
+    assert len(lines) == 13
 
 
 def test_without_a_closed_form_the_one_or_two_readings_are_named(folder: Path) -> None:
@@ -116,6 +118,7 @@ def test_without_a_closed_form_the_one_or_two_readings_are_named(folder: Path) -
     assert status == 0, error
     found = json.loads(output)
     assert (found["method"], found["parts"], found["lower"]) == ("interpolation", [], None)
+    assert found["notes"] == [], "there is no band"
     halves = {2: float(PLANT.values[0, 0, HOLE - 1]) / 2, -2: float(PLANT.values[0, 0, HOLE + 3]) / 2}
     assert {each["steps_ago"]: each["contribution"] for each in found["readings"]} == pytest.approx(halves)
     assert sum(halves.values()) == pytest.approx(found["value"])

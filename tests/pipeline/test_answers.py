@@ -146,7 +146,7 @@ def test_probe_answers_of_the_closed_form_are_rounded_and_clipped_and_nan_where_
     ints = np.array([0, 0], np.int64)
     probes = Probes(
         0, np.where(OBSERVED, WINDOWS, np.float64(0)), OBSERVED, ints, np.array([0, 1]), np.array([0, 1]), ints + 1,
-        ints + 1, np.array([3.0, 3.0]), np.zeros(2, np.int32),
+        ints + 1, np.array([3.0, 3.0]), np.zeros(2, np.int32), np.zeros(2, np.bool_),
     )  # fmt: skip
     form = form_answer()
     form.values[0, 0, 0] = 3.3
@@ -171,6 +171,7 @@ def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
         np.array([1, 1, 3], np.int64),
         np.array([3, 3, 3], np.float64),
         np.zeros(2, np.int32),
+        np.zeros(3, np.bool_),
     )
     answer = ANSWER.copy()
     answer[0, 0, 0] = 3.3

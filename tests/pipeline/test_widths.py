@@ -19,6 +19,7 @@ QUANTILES = {
 NAN = np.nan
 NOT_KNOWN = np.full((1, 2), NAN)
 BY_MODEL, BY_FORM, SPAN = np.array([[1.0, 2.0]]), np.array([[4.0, 4.0]]), np.array([8.0])
+AGE = np.array([1])
 
 
 def table(*, intervals: bool = True) -> SensorTable:
@@ -30,7 +31,7 @@ def table(*, intervals: bool = True) -> SensorTable:
     [([1.0, 0.0, 0.0], [2.0, 2.0**1.5]), ([0.25, 0.0, 0.75], [2.0, 2.0**1.5]), ([0.0, 0.5, 0.5], [4.0, 4.0])],
 )
 def test_a_value_with_a_part_of_the_model_has_half_widths_between_both(weights: list[float], half: list[float]) -> None:
-    found, level = HalfWidths.of(BY_MODEL, BY_FORM, SPAN).published(np.array([weights]))
+    found, level = HalfWidths.of(BY_MODEL, BY_FORM, SPAN, AGE).published(np.array([weights]))
     np.testing.assert_allclose(found, [half])
     assert level.tolist() == [7]
 
@@ -38,9 +39,9 @@ def test_a_value_with_a_part_of_the_model_has_half_widths_between_both(weights: 
 def test_where_one_is_not_known_the_other_stands_in() -> None:
     weights = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     for by_model, by_form, expected in ((NOT_KNOWN, BY_FORM, BY_FORM), (BY_MODEL, NOT_KNOWN, BY_MODEL)):
-        widths = HalfWidths.of(*(np.repeat(each, 2, axis=0) for each in (by_model, by_form, SPAN)))
+        widths = HalfWidths.of(*(np.repeat(each, 2, axis=0) for each in (by_model, by_form, SPAN, AGE)))
         np.testing.assert_allclose(widths.published(weights)[0], [expected[0].tolist()] * 2)
-    assert np.isnan(HalfWidths.of(NOT_KNOWN, NOT_KNOWN, SPAN).half).all()
+    assert np.isnan(HalfWidths.of(NOT_KNOWN, NOT_KNOWN, SPAN, AGE).half).all()
 
 
 def test_half_widths_are_those_of_the_contract_and_of_the_deviation() -> None:

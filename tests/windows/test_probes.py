@@ -13,14 +13,26 @@ from hypothesis import strategies as st
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import AGES, FEWEST_WINDOWS, MOST_WINDOWS, Place, Probes, _mixed, age_class, places
+from glaim_stream.windows.probes import (
+    AGES,
+    FEWEST_WINDOWS,
+    MOST_COPIES,
+    MOST_WINDOWS,
+    Place,
+    Probes,
+    _mixed,
+    age_class,
+    places,
+)  # fmt: skip
 from tests.support import STEP_MS, Event, catalogue, columns
 
 NAMES = [f"g{n}" for n in range(100)]
 
 
-def probing(rules: Catalogue, share: float = 1.0, names: Sequence[str] = NAMES) -> PartitionWindows:
-    return PartitionWindows(rules, score_share=share, group_names=names)
+def probing(
+    rules: Catalogue, share: float = 1.0, names: Sequence[str] = NAMES, *, copies: bool = False
+) -> PartitionWindows:
+    return PartitionWindows(rules, score_share=share, group_names=names, copies=copies)
 
 
 def full_stream(steps: int, *, groups: int = 1, sensors: int = 8) -> list[Event]:
@@ -43,7 +55,7 @@ def as_bytes(probes: Sequence[Probes]) -> dict[int, list[bytes]]:
         int(each.step[0]): [
             column.tobytes()
             for column in (
-                each.values, each.observed, each.window, each.sensor, each.lag, each.gap_age, each.truth,
+                each.values, each.observed, each.window, each.sensor, each.lag, each.gap_age, each.truth, each.copied,
             )
         ]
         for each in probes
@@ -93,6 +105,53 @@ def test_at_most_two_sensors_are_hidden_unless_the_whole_row_is() -> None:
         whole[each.window] = places(each.observed, each.window, each.sensor, each.lag) >= Place.ROW_EDGE
         assert (sensors_hidden[~whole] <= 2).all()
         assert (sensors_hidden[whole] == 8).all()
+
+
+def silent(event: Event) -> bool:
+    """Of the first group, sensors 2 and 5 for 18 of each 60 steps; of all groups, sensor 7 from step 60 on."""
+    step = event.time_ms // STEP_MS
+    return (event.group == 0 and event.sensor in (2, 5) and step % 60 >= 42) or (event.sensor == 7 and step >= 60)
+
+
+def copied_cells(events: Sequence[Event]) -> list[tuple[int, int, int, int, int]]:
+    """Step, group, sensor, lag and gap age of the probe cells that are hidden as recent holes."""
+    return [
+        (int(each.step[cell]), int(each.group[each.window[cell]]), *(int(column[cell]) for column in columns))
+        for each in fed(probing(WIDE, copies=True), events)
+        for columns in [(each.sensor, each.lag, each.gap_age)]
+        for cell in np.flatnonzero(each.copied).tolist()
+    ]
+
+
+@pytest.mark.parametrize("groups", [1, 5])
+def test_recent_holes_are_copied_together_and_as_long_as_they_are(groups: int) -> None:
+    """Also where no other group has readings, from the holes that the group itself had."""
+    events = [event for event in full_stream(600, groups=groups) if not silent(event)]
+    cells = [cell for cell in copied_cells(events) if cell[0] > 120]
+    assert {sensor for _, _, sensor, _, _ in cells} == {2, 5}, "no hole of the others is filled"
+    assert {lag for *_, lag, _ in cells} == {0, 4}
+    assert max(age for *_, age in cells) >= 18, "no gap that is drawn is longer than 16 steps"
+    at = {(step, group): set[int]() for step, group, *_ in cells}
+    for step, group, sensor, *_ in cells:
+        at[step, group].add(sensor)
+    assert all(sensors == {2, 5} for sensors in at.values())
+    assert len({group for _, group, *_ in cells}) == groups
+
+
+def test_the_windows_of_copies_are_further_ones_and_the_others_do_not_change() -> None:
+    events = [event for event in full_stream(120, groups=5) if not silent(event)]
+    drawn, both = (fed(probing(WIDE, copies=each), events) for each in (False, True))
+    assert not any(each.copied.any() for each in drawn)
+    for one, other in zip(drawn, both, strict=True):
+        own = ~other.copied
+        assert np.array_equal(one.observed, other.observed[: len(one)])
+        assert np.array_equal(one.sensor, other.sensor[own])
+        assert np.array_equal(one.truth, other.truth[own])
+        assert len(other) - len(one) <= MOST_COPIES
+
+
+def test_without_holes_nothing_is_copied() -> None:
+    assert copied_cells(full_stream(120, groups=3)) == []
 
 
 @pytest.mark.parametrize(
@@ -145,8 +204,8 @@ SMALL = catalogue(sensors=3, window=6, lateness_s=2)
 def test_the_probes_do_not_depend_on_the_batches(events: list[Event], cuts: set[int], ordered: bool) -> None:
     if ordered:
         events = sorted(events, key=lambda event: event.time_ms)
-    whole = as_bytes(fed(probing(SMALL), events))
-    windows, parts = probing(SMALL), []
+    whole = as_bytes(fed(probing(SMALL, copies=True), events))
+    windows, parts = probing(SMALL, copies=True), []
     edges = [0, *sorted(cut for cut in cuts if cut < len(events)), len(events)]
     for start, end in pairwise(edges):
         parts += fed(windows, events[start:end], first_offset=start)
@@ -161,10 +220,10 @@ def test_a_rebuild_makes_the_same_probes_for_the_last_96_steps(events: list[Even
         events = sorted(events, key=lambda event: event.time_ms)
     later = [Event(event.time_ms + jump * STEP_MS, event.value, event.group, event.sensor) for event in events]
     events = [*events, *later]
-    windows = probing(SMALL)
+    windows = probing(SMALL, copies=True)
     live = as_bytes(fed(windows, events))
     first = windows.rebuild_from(len(events))
-    again = probing(SMALL)
+    again = probing(SMALL, copies=True)
     rebuilt = as_bytes(fed(again, events[first:], first_offset=first))
     closable = max(event.time_ms for event in events) // STEP_MS - 2
     recent = {step: made for step, made in live.items() if step >= closable - HORIZON}
