@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.decode.readings import Readings
@@ -169,6 +169,7 @@ def test_the_events_do_not_depend_on_the_batches(cuts: list[int]) -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1, 10_000))
+@example(6453)  # both groups have an event at one step, and the second is the first to speak in the rebuild
 def test_a_rebuild_at_any_record_gives_the_same_events_to_the_bit(split: int) -> None:
     given = faulty()
     before = windows()
