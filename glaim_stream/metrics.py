@@ -181,7 +181,7 @@ dark_groups = Gauge(
 speaking_groups = Gauge("glaim_speaking_groups", "Groups with windows in a partition that are not dark", ["partition"])
 faulty_sensors = Gauge(
     "glaim_faulty_sensors",
-    "Sensors of a partition that are faulty by a detector: runs, silence, gaps or jumps",
+    "Sensors of a partition that are faulty by a detector: runs, silence, gaps, jumps or drift",
     ["partition", "detector"],
 )
 known_groups = Gauge(

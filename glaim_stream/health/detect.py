@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,12 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 QUIET = 48  # steps without an alarm of a sensor, before its next one is an event
+_ONE_OUTAGE = 16  # steps between the first and the last silence of an outage
 _WAIT = 6  # blocks after the first one at fault, in which others may join
+_ONE_SHIFT = 24  # blocks before and after a shift in which drifts are part of it
 _LASTING = 4  # of these, at fault too
-# Steps before a step that decide whether it has an event: a CUSUM without readings in runs, and both quiet times.
-MEMORY = drift.MEMORY + runs.LONGEST + drift.RECENT * BLOCK + _WAIT * BLOCK + 2 * QUIET
+# Steps before a step that decide whether it has an event: a mean with a run in it, shifts, and both quiet times.
+MEMORY = drift.MEMORY + runs.LONGEST + (3 * _ONE_SHIFT + _WAIT) * BLOCK + 2 * QUIET
 _DENSE = 0.5  # share of the steps with a spike, from which spikes are chatter
 
 
@@ -48,8 +51,8 @@ def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
         raise ValueError(f"expected one of the groups {sorted(habits.levels)}, found {series.group!r}")
     judged = habits.judged[series.group][:, None]
     alarm = {name: (habits.scores(name, series) > 1.0) & judged for name in ("runs", "spiking", "chatter")}
-    found = [*_stuck(habits, series, alarm["runs"], judged), *_silent(habits, series, judged)]
-    found += _drifts(habits, series, np.logical_or.reduce(list(alarm.values())), judged)
+    drifts, moved = _drifts(habits, series, np.logical_or.reduce(list(alarm.values())), judged)
+    found = [*drifts, *_stuck(habits, series, moved, judged), *_silent(habits, series, judged)]
     found += _jumps(habits, series, judged)
     for detector, kind in (("clock", Fault.CLOCK), ("gaps", Fault.MISSINGNESS)):
         for members, since, step, score in _windowed(habits.scores(detector, series), series, judged):
@@ -58,13 +61,21 @@ def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
     return sorted((each for each in found if each.ts_ms >= from_ms), key=lambda each: (each.ts_ms, each.kind))
 
 
-def _stuck(habits: Habits, series: Series, stuck: Bools, judged: Bools) -> Iterator[Event]:
+def _stuck(habits: Habits, series: Series, moved: Bools, judged: Bools) -> Iterator[Event]:
     """Runs that are too long, those that began together as one event.
 
     Sensors that came to rest together, at values at which they usually rest or at their limits, are no event: a valve
-    was shut, or the air is saturated.
+    was shut, or the air is saturated. During an outage those that rest with a sensor may be among the silent ones.
+
+    Args:
+        habits: of the sensors.
+        series: their readings.
+        moved: bool [C, N], sensors whose values have moved: they rest at other ones.
+        judged: bool [C, 1].
     """
-    found, score = runs.runs_of(series), habits.scores("runs", series)
+    found, score = runs.runs_of(series), habits.run_scores(series, moved)
+    stuck = (score > 1.0) & judged
+    outage = ((habits.scores("silence", series) > 1.0) & judged).sum(axis=0) > 1
     at_limit = (found.value <= habits.lowest[:, None]) | (found.value >= habits.highest[:, None])
     at_rest = habits.at_rest(found.value) | at_limit
     begins = onsets(stuck, QUIET)
@@ -73,7 +84,7 @@ def _stuck(habits: Habits, series: Series, stuck: Bools, judged: Bools) -> Itera
         for members in runs.began_together(found.start[:, step], (score[:, step] > 0.5) & judged[:, 0]):
             if not begins[members, step].any() or _alarmed_before(stuck, members, step):
                 continue
-            if len(members) > 1 and at_rest[members, step].all():
+            if (len(members) > 1 or outage[step]) and at_rest[members, step].all():
                 continue
             since = int(found.start[members, step].min())
             kind = Fault.LIMIT if at_limit[members, step].all() else Fault.FROZEN
@@ -81,18 +92,44 @@ def _stuck(habits: Habits, series: Series, stuck: Bools, judged: Bools) -> Itera
 
 
 def _silent(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
-    """Silences that are too long, those that began together as one event."""
+    """Silences that are too long, as one event where they began together, or one after the other and last."""
     age, score = runs.silence(series), habits.scores("silence", series)
     alarm = (score > 1.0) & judged
     begins = onsets(alarm, QUIET)
+    found: list[_Silence] = []
     for step in np.flatnonzero(begins.any(axis=0)).tolist():
-        start = step - age[:, step]
+        start = step - age[:, step] + 1
         for members in runs.began_together(start, (age[:, step] > 0) & judged[:, 0]):
             if not begins[members, step].any() or _alarmed_before(alarm, members, step):
                 continue
-            kind = Fault.OUTAGE if len(members) > 1 else Fault.SILENT
-            since = int(start[members].min()) + 1
-            yield _event(habits, series, kind, members, since, step, score[members, step].max())
+            each = _Silence(members, int(start[members].min()), step, float(score[members, step].max()))
+            if found and each.follows(found[-1], age[:, step]):
+                each = found.pop().with_others(each)
+            found.append(each)
+    for each in found:
+        kind = Fault.OUTAGE if len(each.members) > 1 else Fault.SILENT
+        yield _event(habits, series, kind, each.members, each.since, each.step, each.score)
+
+
+@dataclass(frozen=True)
+class _Silence:
+    """Sensors that fell silent from step `since` on, noticed at `step`."""
+
+    members: Ints
+    since: int
+    step: int
+    score: float
+
+    def follows(self, earlier: _Silence, age: Ints) -> bool:
+        """Whether a silence, noticed with these ages [C], is part of an earlier one that still lasts."""
+        lasts = (self.step - age[earlier.members] < self.since).any()
+        return bool(lasts) and self.since - earlier.since <= _ONE_OUTAGE
+
+    def with_others(self, later: _Silence) -> _Silence:
+        """Both as one, noticed when it had several sensors."""
+        step = self.step if len(self.members) > 1 else later.step
+        members = np.union1d(self.members, later.members)
+        return _Silence(members, min(self.since, later.since), step, max(self.score, later.score))
 
 
 def _alarmed_before(alarm: Bools, members: Ints, step: int) -> bool:
@@ -105,7 +142,8 @@ def _jumps(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
     spiking = habits.scores("spiking", series)
     score = np.maximum(spiking, habits.scores("chatter", series))
     share = spike_share(series, habits.units, BLOCK)
-    for members, since, step, highest in _windowed(score, series, judged):
+    # Where a sensor is silent, readings leave the window, and the mean of fewer is less certain.
+    for members, since, step, highest in _windowed(score, series, judged & series.observed):
         dense = share[members, step].max() >= _DENSE or spiking[members, step].max() <= 1.0
         yield _event(habits, series, Fault.CHATTER if dense else Fault.SPIKING, members, since, step, highest)
 
@@ -125,30 +163,51 @@ def _windowed(score: Doubles, series: Series, judged: Bools) -> Iterator[tuple[I
         yield members, since, last, float(score[members][:, mine].max())
 
 
-def _drifts(habits: Habits, series: Series, doubted: Bools, judged: Bools) -> Iterator[Event]:
-    """Sensors at fault, some blocks after the first one; several at fault within these blocks are a shift."""
+def _drifts(habits: Habits, series: Series, doubted: Bools, judged: Bools) -> tuple[list[Event], Bools]:
+    """Sensors at fault, some blocks after the first one; several at fault within these blocks are a shift.
+
+    A drift is part of a shift that follows or that went before: one after the other leaves its estimate.
+
+    Returns:
+        Events, and which sensors' values have moved, bool [C, N].
+    """
+    moved = np.zeros(series.observed.shape, np.bool_)
     if habits.estimates is None:
-        return
+        return [], moved
     deviation, first = habits.deviation(series, doubted)
     count = deviation.shape[1]
     if not count:
-        return
+        return [], moved
     of_block = doubted[:, first : first + count * BLOCK].reshape(len(doubted), count, BLOCK)
     blocks: Bools = np.logical_or.reduce(of_block, axis=2)
-    fault, score = drift.at_fault(np.where(judged, deviation, np.nan), blocks, habits.estimates, habits.drift)
-    quiet = QUIET // BLOCK
+    limit = habits.unit["drift"] * habits.threshold["drift"]
+    fault, score = drift.at_fault(np.where(judged, deviation, np.nan), blocks, habits.estimates, limit)
     recent, alarmed = sliding_count(fault, _WAIT), sliding_count(score > 1.0, _WAIT)
     several = ((recent > 0).sum(axis=0) >= drift.shared_by(len(fault)))[None]
-    shifts = onsets(several, quiet + _WAIT)[0]
+    shifts = onsets(several, _ONE_SHIFT)[0]
+    shifted = sliding_count(several, _ONE_SHIFT) > 0
+    after = np.repeat((sliding_count(fault, _ONE_SHIFT) > 0) | shifted, BLOCK, axis=1)  # known when a block is over
+    moved[:, first + BLOCK :] = after[:, : series.steps - first - BLOCK]
     begun = np.zeros(fault.shape, np.bool_)
-    begun[:, _WAIT - 1 :] = onsets(fault, quiet)[:, : max(0, count - _WAIT + 1)]
-    alone = begun & (recent >= _LASTING) & (sliding_count(several, quiet + _WAIT) == 0)
-    for block in np.flatnonzero(shifts | alone.any(axis=0)):
-        members = np.flatnonzero((recent + alarmed)[:, block] > 0 if shifts[block] else alone[:, block])
-        last = first + (int(block) + 1) * BLOCK - 1
-        since = max(0, last + 1 - (drift.RECENT + _WAIT) * BLOCK)
+    begun[:, _WAIT - 1 :] = onsets(fault, QUIET // BLOCK)[:, : max(0, count - _WAIT + 1)]
+    alone = begun & (recent >= _LASTING) & ~shifted
+    events = []
+    for block in np.flatnonzero(shifts | alone.any(axis=0)).tolist():
+        start = block
+        if shifts[block]:
+            earlier = alone[:, max(0, block - _ONE_SHIFT) : block]
+            members = np.flatnonzero((recent + alarmed)[:, block] + earlier.sum(axis=1) > 0)
+            if earlier.any():
+                start -= earlier.shape[1] - int(earlier.any(axis=0).argmax())
+        elif shifts[block : block + _ONE_SHIFT + 1].any():
+            continue
+        else:
+            members = np.flatnonzero(alone[:, block])
+        since = max(0, first + (start + 1 - drift.BLOCKS - _WAIT) * BLOCK)
         kind = Fault.SHIFT if shifts[block] else Fault.DRIFT
-        yield _event(habits, series, kind, members, since, last, score[:, max(0, block - _WAIT + 1) : block + 1].max())
+        highest = score[:, max(0, block - _WAIT + 1) : block + 1].max()
+        events.append(_event(habits, series, kind, members, since, first + (block + 1) * BLOCK - 1, highest))
+    return events, moved
 
 
 def _event(habits: Habits, series: Series, kind: Fault, members: Ints, since: int, step: int, score: float) -> Event:

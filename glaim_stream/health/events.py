@@ -15,9 +15,7 @@ class Fault(StrEnum):
     LIMIT = "limit"  # repeats the least or the largest value that it ever had
     SPIKING = "spiking"
     DRIFT = "drift"  # leaves its estimate by the other sensors
-    SHIFT = (
-        "shift"  # half of the group's sensors and more leave their estimates: the habits, or a model, are out of date
-    )
+    SHIFT = "shift"  # many of the group's sensors leave their estimates: the habits, or a model, are out of date
     CHATTER = "chatter"  # jumps to and fro
     CLOCK = "clock"  # its stamps jump within their steps
     SILENT = "silent"

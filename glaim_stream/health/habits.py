@@ -31,11 +31,9 @@ GAPS_WINDOW = 96  # steps
 _APART = 48  # steps between two episodes
 _FEWEST_READINGS = 64  # of a sensor that is judged
 _USUAL = 0.5  # share of the learned steps that makes the units
-_NORMAL = 1.4826  # median absolute deviations in a deviation
 _LEAST = {"runs": 4.0, "silence": 8.0, "gaps": 3.0, "spiking": 1.0, "chatter": 0.25, "clock": 0.02}
 _MOST_REST = 2.0  # longest usual runs at a resting value that are usual too: nights, droughts and repairs differ
-_LEAST_UNIT = 1e-3  # of a residual, in scales
-_LEAST_CUSUM = 4.0  # units
+_LEAST_DRIFT = 1e-3  # scales
 
 
 @dataclass(frozen=True)
@@ -62,14 +60,8 @@ class Habits:
     highest: Doubles
     units: statistics.Units
     estimates: Estimates | None
-    residual_unit: Doubles
     unit: Mapping[str, Doubles] = field(default_factory=dict)
     threshold: Mapping[str, Doubles] = field(default_factory=dict)
-
-    @property
-    def drift(self) -> drift.Habits:
-        """Those of residuals."""
-        return drift.Habits(self.residual_unit, self.unit["drift"] * self.threshold["drift"])
 
     @property
     def rest(self) -> Doubles:
@@ -80,6 +72,10 @@ class Habits:
     def scores(self, detector: str, series: Series) -> Doubles:
         """Return the statistic of a detector in units of its threshold, float64 [C, N]; above 1 it alarms."""
         return self.statistic(detector, series) / (self.unit[detector] * self.threshold[detector])[:, None]
+
+    def run_scores(self, series: Series, moved: Bools) -> Doubles:
+        """Return the scores of runs where the sensors [C, N] that left their estimates may rest at any value."""
+        return self._runs(series, moved) / (self.unit["runs"] * self.threshold["runs"])[:, None]
 
     def statistic(self, detector: str, series: Series) -> Doubles:
         """Return the statistic of a detector of single sensors, float64 [C, N]."""
@@ -116,11 +112,12 @@ class Habits:
             judged={**self.judged, **{each.group: _judged(each) for each in groups}},
         )
 
-    def _runs(self, series: Series) -> Doubles:
+    def _runs(self, series: Series, moved: Bools | None = None) -> Doubles:
         """Lengths of runs; those at a resting value count as parts of the longest usual one there."""
         found = runs.runs_of(series)
         length = found.length.astype(np.float64)
-        return np.where(self.at_rest(found.value), length / self.rest[:, None], length)
+        rests = self.at_rest(found.value)
+        return np.where(rests if moved is None else rests | moved, length / self.rest[:, None], length)
 
 
 def learn(
@@ -158,12 +155,11 @@ def learn(
         ]
         apart = _APART // BLOCK if detector == "drift" else _APART
         threshold[detector] = calibration.thresholds(parts, apart, allowed)
-    return _with(habits, unit, threshold)
+    return replace(habits, unit=unit, threshold=threshold)
 
 
 def _usual(groups: Sequence[Series], sensors: tuple[str, ...], form: ClosedForm | None) -> Habits:
     """Everything but the thresholds."""
-    count = len(sensors)
     joined = _joined(groups)
     all_runs = runs.runs_of(joined)
     resting = runs.resting_values(joined.values, all_runs)
@@ -181,7 +177,6 @@ def _usual(groups: Sequence[Series], sensors: tuple[str, ...], form: ClosedForm 
         highest=np.where(seen, joined.values, -np.inf).max(axis=1, initial=-np.inf),
         units=statistics.units_of(list(groups)),
         estimates=estimates,
-        residual_unit=np.full(count, np.inf),
     )
     unit = {}
     for detector, least in _LEAST.items():
@@ -190,14 +185,9 @@ def _usual(groups: Sequence[Series], sensors: tuple[str, ...], form: ClosedForm 
             found = [runs.runs_of(each) for each in groups]
             measured = [np.where(habits.at_rest(each.value), 0, each.length).astype(np.float64) for each in found]
         unit[detector] = calibration.units(measured, _APART, least)
-    if estimates is None:
-        unit["drift"] = np.full(count, _LEAST_CUSUM)
-        return _with(habits, unit, {})
-    away = [drift.away(estimates.residuals(habits.deviation(each)[0])) for each in groups]
-    habits = _with(habits, unit, {}, _robust(np.concatenate(away, axis=1)))
     measured = [_measured(habits, "drift", each) for each in groups]
-    unit["drift"] = calibration.units(measured, _APART // BLOCK, _LEAST_CUSUM)
-    return _with(habits, unit, {}, habits.residual_unit)
+    unit["drift"] = calibration.units(measured, _APART // BLOCK, _LEAST_DRIFT)
+    return replace(habits, unit=unit)
 
 
 def _measured(habits: Habits, detector: str, series: Series) -> Doubles:
@@ -206,7 +196,7 @@ def _measured(habits: Habits, detector: str, series: Series) -> Doubles:
         return habits.statistic(detector, series)
     if habits.estimates is None:
         return np.zeros((len(habits.sensors), series.steps // BLOCK))
-    return drift.cusum(habits.estimates.residuals(habits.deviation(series)[0]), habits.residual_unit)
+    return drift.statistic(habits.estimates, drift.recent(habits.deviation(series)[0], habits.estimates.scale))
 
 
 def _second(statistic: Doubles, series: Series, detector: str) -> Doubles:
@@ -249,24 +239,3 @@ def _levels(series: Series) -> Doubles:
 def _judged(series: Series) -> Bools:
     enough: Bools = series.observed.sum(axis=1) >= _FEWEST_READINGS
     return enough
-
-
-def _robust(residual: Doubles) -> Doubles:
-    """A robust deviation of residuals [C]; infinite where there are none."""
-    out = np.full(len(residual), np.inf)
-    for sensor, row in enumerate(residual):
-        seen = np.abs(row[np.isfinite(row)])
-        if len(seen):
-            out[sensor] = max(_NORMAL * float(np.median(seen)), _LEAST_UNIT)
-    return out
-
-
-def _with(
-    habits: Habits, unit: Mapping[str, Doubles], threshold: Mapping[str, Doubles], residual_unit: Doubles | None = None
-) -> Habits:
-    return replace(
-        habits,
-        unit=unit,
-        threshold=threshold,
-        residual_unit=habits.residual_unit if residual_unit is None else residual_unit,
-    )

@@ -3,8 +3,8 @@
 They are those of `detect`, with the same habits and thresholds, restricted to what a worker's windows hold: runs count
 up to a window and silences up to `LONGEST` steps, so a sensor whose habit is longer is not judged by them. Each result
 is a function of the window before the end of its block, so a worker that reads it again finds the same ones to the bit.
-The clock needs stamps, which closed forms are not learned with, and drift needs 960 steps (`drift.MEMORY`): both are
-found in files alone.
+Drift is judged by `windows.sensor_drift`. The clock needs stamps, which closed forms are not learned with: it is found
+in files alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.health import runs, statistics
-from glaim_stream.health.estimates import BLOCK
+from glaim_stream.health.estimates import BLOCK, Estimates
 from glaim_stream.health.habits import Habits
 from glaim_stream.health.series import Series, of_whole, whole
 
@@ -24,7 +24,7 @@ Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-DETECTORS = ("runs", "silence", "gaps", "jumps")  # spikes and chatter alarm together
+DETECTORS = ("runs", "silence", "gaps", "jumps", "drift")  # spikes and chatter alarm together
 FEWEST_STEPS = 48  # of a window that is judged
 LONGEST = 80  # steps of a silence: a sensor that was never seen counts as silent since its group was
 PEAK_STEPS = BLOCK + 2 * statistics.NEAR  # that the spikes of a block depend on
@@ -59,6 +59,23 @@ class LiveHabits:
         """Above which the statistic of each detector alarms, float64 [C]."""
         habits = self.habits
         return {name: habits.unit[name] * habits.threshold[name] for name in habits.unit}
+
+    @property
+    def judges_drift(self) -> bool:
+        """Whether the habits have estimates, and thresholds of this kind of drift."""
+        return self.habits.estimates is not None and bool(np.isfinite(self.limit["drift"]).any())
+
+    @property
+    def estimates(self) -> Estimates:
+        """By the other sensors, where drift is judged."""
+        assert self.habits.estimates is not None
+        return self.habits.estimates
+
+    @cached_property
+    def levels(self) -> Doubles:
+        """Levels of the sensors, [groups + 1, C]; NaN where they are unknown."""
+        known = np.array([self.habits.levels[name] for name in self.row_of])
+        return np.vstack([known, np.full(known.shape[1], np.nan)])
 
     @cached_property
     def rest(self) -> Doubles:
@@ -144,7 +161,8 @@ def jumps(live: LiveHabits, block: Jumps, spikes: Ints, bends: Ints, bent: Ints)
     limit = np.where(by_chatter, live.limit["chatter"], live.limit["spiking"])
     score = np.maximum(spiking, chatter)
     age = np.full(score.shape, statistics.WINDOW - 1, np.int64)
-    return Found(score > 1.0, score * limit, limit, age, dense)
+    # Where a sensor is silent, readings leave the sums, and the mean of fewer is less certain.
+    return Found((score > 1.0) & (block.bent > 0), score * limit, limit, age, dense)
 
 
 def gaps(live: LiveHabits, observed: Bools) -> Found:
@@ -177,7 +195,7 @@ def silence(live: LiveHabits, age: Ints, since: Ints, known: Bools, judged: Bool
     return Found(alarm, steps.astype(np.float64), limit, steps - 1, np.zeros(alarm.shape, np.bool_))
 
 
-def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools) -> Found:
+def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools, moved: Bools) -> Found:
     """Judge runs of equal readings.
 
     Args:
@@ -185,6 +203,7 @@ def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools)
         values: float64 [R, C, T], a window, the newest step last.
         observed: bool alike.
         candidates: bool [R, C], sensors that may be stuck; others are not looked at.
+        moved: bool [R, C], sensors whose values have moved: they rest at other ones.
     """
     shape = candidates.shape
     length, age = np.zeros(shape), np.zeros(shape, np.int64)
@@ -195,7 +214,7 @@ def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools)
         found = runs.runs_of(Series("", 0, 1, values[row, sensor], observed[row, sensor]))
         value = found.value[:, -1]
         at_rest[row, sensor], at_limit[row, sensor] = live.at_rest(value, sensor), live.at_limit(value, sensor)
-        length[row, sensor] = found.length[:, -1] / np.where(at_rest[row, sensor], live.rest[sensor], 1.0)
+        length[row, sensor] = found.length[:, -1] / np.where((at_rest | moved)[row, sensor], live.rest[sensor], 1.0)
         age[row, sensor] = observed.shape[2] - 1 - found.start[:, -1]
         alarm = length > limit
     for group in np.flatnonzero(alarm.any(axis=1)).tolist():
@@ -203,6 +222,16 @@ def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools)
             resting = len(members) > 1 and bool((at_rest | at_limit)[group, members].all())
             alarm[group, members] = alarm[group, members].any() and not resting
     return Found(alarm, length, limit, age, at_limit)
+
+
+def was_stuck(live: LiveHabits, values: Doubles, observed: Bools) -> Bools:
+    """Return which sensors of a group had too long a run at any step of a window [C, T], bool [C]."""
+    found = runs.runs_of(Series("", 0, 1, values, observed))
+    sensor = np.repeat(np.arange(len(values)), values.shape[1])
+    rests = live.at_rest(found.value.reshape(-1), sensor).reshape(values.shape)
+    length = found.length / np.where(rests, live.rest[:, None], 1.0)
+    stuck: Bools = np.logical_or.reduce(length > live.limit["runs"][:, None], axis=1)
+    return stuck
 
 
 def may_be_stuck(values: Doubles, observed: Bools) -> Bools:

@@ -26,7 +26,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 _PREFIX = "health."
 _SCHEMA = 1
-_PER_SENSOR = ("longest_rest", "lowest", "highest", "residual_unit")
+_DRIFT = 2  # generation of the drift's threshold; habits with another one are used without drift
+_PER_SENSOR = ("longest_rest", "lowest", "highest")
 
 
 def form_with_habits(form: ClosedForm, groups: Sequence[Series]) -> tuple[bytes, str]:
@@ -58,7 +59,13 @@ def pack(habits: Habits) -> artefact.Arrays:
     resting = np.full((len(habits.sensors), MOST_RESTING), np.nan)
     for sensor, values in enumerate(habits.resting):
         resting[sensor, : len(values)] = values
-    text = {"schema": _SCHEMA, "sensors": list(habits.sensors), "step_ms": habits.step_ms, "groups": groups}
+    text = {
+        "schema": _SCHEMA,
+        "sensors": list(habits.sensors),
+        "step_ms": habits.step_ms,
+        "groups": groups,
+        "drift": _DRIFT,
+    }
     arrays = {
         "text": np.frombuffer(json.dumps(text).encode(), np.uint8),
         "levels": np.array([habits.levels[each] for each in groups]),
@@ -70,6 +77,7 @@ def pack(habits: Habits) -> artefact.Arrays:
         **{name: getattr(habits, name) for name in _PER_SENSOR},
         **{f"unit.{name}": habits.unit[name] for name in DETECTORS},
         **{f"threshold.{name}": habits.threshold[name] for name in DETECTORS},
+        "residual_unit": np.full(len(habits.sensors), np.inf if habits.estimates is None else 1.0),
     }
     return {_PREFIX + name: array for name, array in arrays.items()}
 
@@ -100,6 +108,9 @@ def unpack(arrays: Arrays, form: ClosedForm) -> Habits | None:
             shape = expected.get(name, array.shape if name == "text" else (count,))
             if array.shape != shape:
                 raise ModelError(f"expected habits with {name} of shape {shape}, found {array.shape}")
+        threshold = {name: mine[f"threshold.{name}"] for name in DETECTORS}
+        if text.get("drift") != _DRIFT:
+            threshold["drift"] = np.full(count, np.inf)
         return Habits(
             sensors=form.sensors,
             step_ms=form.step_ms,
@@ -109,7 +120,7 @@ def unpack(arrays: Arrays, form: ClosedForm) -> Habits | None:
             units=Units(mine["units.peak"], mine["units.bend"]),
             estimates=estimates_of(form) if np.isfinite(mine["residual_unit"]).any() else None,
             unit={name: mine[f"unit.{name}"] for name in DETECTORS},
-            threshold={name: mine[f"threshold.{name}"] for name in DETECTORS},
+            threshold=threshold,
             **{name: mine[name] for name in _PER_SENSOR},
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -3,7 +3,7 @@
 Blocks are aligned to the grid, and only event time ends them, so the events are a function of the topic and do not
 depend on how it is cut into batches. A sensor is faulty from the first block in which a detector alarms until 48 steps
 have passed without an alarm. So an event depends on the 56 steps before it and, for each of their blocks, on 97 steps
-before that: on less than `history.history_steps`, and a rebuilt worker finds the same events.
+before that, or on 136 for drift: on less than `history.history_steps`, and a rebuilt worker finds the same events.
 
 A group that goes dark is in the outage topic. What its sensors had ends, and it is judged again when it speaks.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,15 @@ from glaim_stream.health.events import Fault
 from glaim_stream.health.live import DETECTORS, Found, LiveHabits
 from glaim_stream.windows.holes import LookBack, Rules
 from glaim_stream.windows.rings import Rings, RowArray
+from glaim_stream.windows.sensor_drift import DriftTracker
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 _QUIET_BLOCKS = QUIET // BLOCK
 _TOGETHER = ("runs", "silence")  # detectors whose age tells which sensors began together
-_STATISTIC = {"runs": "runs", "silence": "silence", "gaps": "gaps"}  # of habits; that of jumps is either one
+FEWEST_OF_DRIFT = 96  # steps of a window: a rebuild reads as many more, which is what drift depends on
+_STATISTIC = {name: name for name in ("runs", "silence", "gaps", "drift")}  # of habits; that of jumps is either one
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class HealthTracker:
         self._bends = rings.attach(shape, np.int32)
         self._bent = rings.attach(shape, np.int8)
         self._alarms = rings.attach((rings.sensors, _QUIET_BLOCKS + 1), np.uint8)  # one bit a detector
+        self._drift = DriftTracker(rings) if rings.window >= FEWEST_OF_DRIFT else None
         self._begun = rings.attach((), np.int64)  # 1 + the first step with a reading; 0: none yet
         self._block: int | None = None  # the newest one
         self._dark_age = min(rules.max_gap, rules.window - BLOCK - 1)  # a group is dark beyond it
@@ -134,7 +138,10 @@ class HealthTracker:
     def _enter(self, block: int) -> None:
         """Forget what the slots of this block, and of those that were skipped, held."""
         skipped = 0 if self._block is None else block - self._block - 1
-        for array in (self._spikes, self._bends, self._bent, self._alarms):
+        arrays: list[RowArray[Any]] = [self._spikes, self._bends, self._bent, self._alarms]
+        if self._drift is not None:
+            arrays += self._drift.arrays
+        for array in arrays:
             length = array.array.shape[2]
             slots = [number % length for number in range(block - min(skipped, length - 1), block + 1)]
             array.array[: len(self._rings.groups), :, slots] = 0
@@ -155,26 +162,41 @@ class HealthTracker:
         for attached, now in zip(kept, (of_block.spikes, of_block.bends, of_block.bent), strict=True):
             attached.array[:rows, :, slot] = now
             sums.append(attached.array[:rows].sum(axis=2, dtype=np.int64))
-        known, judged = self._judged(habits)
+        place = self._place(habits)
+        known, judged = place < len(habits.row_of), habits.judged[place]
         candidates = live.may_be_stuck(values[..., -3:], lookback.observed)
         candidates &= judged & (habits.limit["runs"] < self._rules.window)
-        return {
-            "runs": self._stuck(habits, step, lookback, candidates),
+        found = {
             "silence": live.silence(habits, lookback.age, step + 2 - begun, known, judged),
             "gaps": live.gaps(habits, lookback.observed),
             "jumps": live.jumps(habits, of_block, *sums),
         }
+        moved = np.zeros(judged.shape, np.bool_)
+        if self._drift is not None and habits.judges_drift:
+            newest = slice(-BLOCK, None)
+            doubted = partial(self._doubted, habits, lookback, found["jumps"].alarm)
+            found["drift"] = self._drift.judge(
+                habits, block, values[..., newest], lookback.observed[..., newest], place, doubted
+            )
+            moved = found["drift"].alarm
+        found["runs"] = self._stuck(habits, step, lookback, candidates, moved)
+        return found
 
-    def _judged(self, habits: LiveHabits) -> tuple[Bools, Bools]:
-        """Which groups are known, bool [R], and which sensors are judged, bool [R, C]."""
+    def _doubted(self, habits: LiveHabits, lookback: LookBack, jumps: Bools, row: int) -> Bools:
+        """Which sensors of a row jump, or are stuck or were so in the window, bool [C]: they estimate no other."""
+        values = self._rings.past(self._rings.values, slice(row, row + 1), lookback.step)[0]
+        doubted: Bools = jumps[row] | live.was_stuck(habits, values, lookback.observed[row])
+        return doubted
+
+    def _place(self, habits: LiveHabits) -> Ints:
+        """Row of each group in the habits, int64 [R]."""
         unknown = len(habits.row_of)
-        place = np.array([habits.row_of.get(self._names[code], unknown) for code in self._rings.groups])
-        return place < unknown, habits.judged[place]
+        return np.array([habits.row_of.get(self._names[code], unknown) for code in self._rings.groups], np.int64)
 
-    def _stuck(self, habits: LiveHabits, step: int, lookback: LookBack, candidates: Bools) -> Found:
+    def _stuck(self, habits: LiveHabits, step: int, lookback: LookBack, candidates: Bools, moved: Bools) -> Found:
         rows = np.flatnonzero(candidates.any(axis=1))
         values = self._rings.past(self._rings.values, rows, step)
-        found = live.stuck(habits, values, lookback.observed[rows], candidates[rows])
+        found = live.stuck(habits, values, lookback.observed[rows], candidates[rows], moved[rows])
         if len(rows) == len(candidates):
             return found
         none = np.zeros(candidates.shape)
@@ -187,7 +209,7 @@ class HealthTracker:
     def _events(self, habits: LiveHabits, lookback: LookBack, block: int, found: dict[str, Found]) -> list[SensorEvent]:
         rows = len(self._rings.groups)
         alarms = self._alarms.array[:rows]
-        _, judged = self._judged(habits)
+        judged = habits.judged[self._place(habits)]
         dark = lookback.group_age > self._dark_age
         before = np.bitwise_or.reduce(alarms, axis=2)  # the slot of this block is empty
         now = np.zeros(before.shape, np.uint8)
@@ -198,19 +220,19 @@ class HealthTracker:
         recent = _recent(alarms, block)
         begins, ends = now & ~before, before & ~recent
         events: list[SensorEvent] = []
-        for row in np.flatnonzero((begins | ends).any(axis=1)).tolist():
+        # By name: rows follow the order in which groups spoke, which a rebuild may begin in the middle of.
+        changed = np.flatnonzero((begins | ends).any(axis=1)).tolist()
+        for row in sorted(changed, key=lambda row: self._names[self._rings.groups[row]]):
             for name in DETECTORS:
                 begin, end = (np.flatnonzero(each[row] & _bit(name)) for each in (begins, ends))
                 if len(end):
                     silent = int(lookback.group_age[row]) if dark[row] else QUIET
                     events.append(self._end(row, name, end, lookback.step, silent))
-                for members in self._begun_together(name, begin, found[name].age[row]):
+                for members in self._begun_together(name, begin, found[name].age[row]) if len(begin) else ():
                     events.append(self._begin(habits, row, name, members, lookback.step, found[name]))
         return events
 
     def _begun_together(self, detector: str, begin: Ints, age: Ints) -> list[Ints]:
-        if not len(begin):
-            return []
         if detector not in _TOGETHER:
             return [begin]
         among = np.zeros(len(age), np.bool_)
@@ -230,6 +252,8 @@ class HealthTracker:
                 kind = Fault.OUTAGE if len(members) > 1 else Fault.SILENT
             case "gaps":
                 kind = Fault.MISSINGNESS
+            case "drift":
+                kind = Fault.SHIFT if special.any() else Fault.DRIFT
             case _:
                 kind = Fault.CHATTER if special.any() else Fault.SPIKING
         limit = float(found.limit[row, strongest])

@@ -62,14 +62,29 @@ def test_a_drifting_sensor_is_named_and_its_neighbours_are_not(sensor: str) -> N
     assert only(found).sensors == (sensor,)
 
 
-def test_drifts_of_all_sensors_are_one_shift_and_not_an_event_each() -> None:
+@pytest.mark.parametrize("ahead", [0, 30, 60])
+def test_a_drift_of_all_sensors_is_one_shift_also_where_one_of_them_begins_earlier(ahead: int) -> None:
     series = later()
     for number, sensor in enumerate(plant()[0]):
-        series.values[place(sensor), fault()] += (-1) ** number * 5 * deviation(sensor)
+        start = 0 if sensor == "flow" else ahead
+        ramp = np.clip((np.arange(LASTS) - start) / 96, 0, 1)
+        series.values[place(sensor), fault()] += (-1) ** number * 5 * deviation(sensor) * ramp
+    found = only(events(series))
+    assert found.kind == Fault.SHIFT
+    assert "flow" in found.sensors
+    assert len(found.sensors) >= 3
+
+
+def test_a_drift_after_another_one_has_ended_is_an_event_of_its_own() -> None:
+    series = later()
+    for sensor, start, lasts in (("flow", 0, 90), ("tank_level", 200, 120)):
+        steps = np.arange(START + start, START + start + lasts)
+        series.values[place(sensor), steps] += 5 * deviation(sensor) * np.minimum(np.arange(lasts) / 20, 1)
     found = [each for each in events(series) if each.kind in (Fault.DRIFT, Fault.SHIFT)]
-    shift = only([each for each in found if each.kind == Fault.SHIFT])
-    assert len(shift.sensors) >= 3
-    assert len(found) <= 3  # the first sensors to leave their estimates may be named alone
+    assert [(each.kind, each.sensors) for each in found] == [
+        (Fault.DRIFT, ("flow",)),
+        (Fault.DRIFT, ("tank_level",)),
+    ]
 
 
 def test_spikes_and_chatter_are_told_apart() -> None:
@@ -107,6 +122,15 @@ def test_an_outage_of_all_eight_sensors_is_one_event(stagger: int) -> None:
         row[START + stagger * (number % 2) :] = False
     found = only(events(series))
     assert (found.kind, found.sensors) == (Fault.OUTAGE, plant()[0])
+
+
+def test_an_outage_whose_sensors_fall_silent_within_some_steps_is_one_event() -> None:
+    series = later()
+    for row, start in zip(series.observed, (0, 4, 1, 7, 10, 2, 5, 12), strict=True):
+        row[START + start :] = False
+    found = only(events(series))
+    assert (found.kind, found.sensors) == (Fault.OUTAGE, plant()[0])
+    assert step_of(found.since_ms, series) == START
 
 
 def test_two_silences_hours_apart_are_two_events() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -69,3 +70,22 @@ def test_a_sensor_frozen_at_an_ordinary_value_is_an_event_soon() -> None:
     frozen = next(each for each in found if each.kind == Fault.FROZEN)
     assert frozen.sensors == ("tank",)
     assert frozen.ts_ms // 60_000 < 7_020
+
+
+def test_rests_at_values_that_a_shift_of_all_has_moved_are_part_of_it() -> None:
+    values = made()
+    values[:, 7_000:7_400] += (5 * values.std(axis=1) * (1, -1, 1, 1))[:, None] * np.minimum(np.arange(400) / 96, 1)
+    first, *others = [each for each in detect(habits(), series(values), LEARNED) if each.ts_ms < 7_250 * 60_000]
+    assert first.kind == Fault.SHIFT
+    assert [each for each in others if each.kind in (Fault.FROZEN, Fault.LIMIT)] == []
+
+
+def test_a_sensor_at_rest_while_those_that_rest_with_it_are_silent_is_no_event() -> None:
+    values = made()
+    values[1, 7_000:7_400] = 0.0
+    values[0, 7_000:7_400] = 0.0
+    seen = np.ones(values.shape, np.bool_)
+    seen[[0, 2], 7_000:7_400] = False
+    found = detect(habits(), replace(series(values), observed=seen), LEARNED)
+    assert [each.sensors for each in found if each.kind == Fault.OUTAGE] == [("valve", "tank")]
+    assert {each.kind for each in found} <= {Fault.OUTAGE, Fault.DRIFT}

@@ -11,6 +11,7 @@ import pytest
 from glaim_stream.errors import ModelError
 from glaim_stream.health.detect import detect
 from glaim_stream.health.habits import Habits, learn
+from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.stored import form_with_habits, pack, unpack, with_habits
 from glaim_stream.imputers.gaussian import artefact
 from glaim_stream.imputers.gaussian.fit import fit
@@ -51,6 +52,22 @@ def test_the_form_in_the_file_is_the_same_with_and_without_habits() -> None:
     assert ClosedForm.from_bytes(content, "f").digest == form().digest
     assert with_habits(content, None) == plain
     assert unpack(artefact.from_bytes(plain, "f"), form()) is None
+
+
+def test_habits_with_another_kind_of_drift_are_used_without_it() -> None:
+    arrays = pack(habits())
+    arrays["health.text"] = np.frombuffer(arrays["health.text"].tobytes().replace(b', "drift": 2', b""), np.uint8)
+    found = unpack(arrays, form())
+    assert found is not None
+    assert not LiveHabits(found).judges_drift
+    assert LiveHabits(habits()).judges_drift
+    series = later()
+    series.values[place("flow"), fault()] = series.values[place("flow"), fault()[0]]
+    series.values[place("vibration"), fault()] += np.linspace(0, 50, len(fault()))
+    assert {str(each.kind) for each in detect(habits(), series)} >= {"frozen", "drift"}
+    kinds = {str(each.kind) for each in detect(found, series)}
+    assert "frozen" in kinds
+    assert not kinds & {"drift", "shift"}
 
 
 def test_too_few_readings_give_a_form_without_habits_and_say_so() -> None:

@@ -167,14 +167,9 @@ def test_the_events_do_not_depend_on_the_batches(cuts: list[int]) -> None:
     assert events_of(windows(), faulty(), cuts) == whole()
 
 
-def by_group(events: list[SensorEvent]) -> list[SensorEvent]:
-    """The events of a block by group, the key of their messages: a rebuild may give the groups other rows."""
-    return sorted(events, key=lambda event: (event.ts_ms, event.group))
-
-
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1, 10_000))
-@example(9161)
+@example(6453)  # both groups have an event at one step, and the second is the first to speak in the rebuild
 def test_a_rebuild_at_any_record_gives_the_same_events_to_the_bit(split: int) -> None:
     given = faulty()
     before = windows()
@@ -185,7 +180,7 @@ def test_a_rebuild_at_any_record_gives_the_same_events_to_the_bit(split: int) ->
     rebuilt.rebuilding = False
     assert rebuilt.faulty_sensors() == before.faulty_sensors()
     rest = given.where(np.arange(split, len(given)))
-    assert by_group(early + events_of(rebuilt, rest)) == by_group(whole())
+    assert early + events_of(rebuilt, rest) == whole()
 
 
 def test_a_copy_of_windows_shares_the_habits_and_continues_alike() -> None:
