@@ -131,7 +131,7 @@ def _sound_windows(
     window_observed = observed[wanted]
     place = np.cumsum(wanted) - 1
     for start in range(0, count, _ROWS_AT_A_TIME):
-        part = slice(start, start + _ROWS_AT_A_TIME)
+        part = slice(start, min(start + _ROWS_AT_A_TIME, count))  # the rings have room for more rows
         rows = part if judged else every[part]
         values = rings.past(rings.values, rows, lookback.step)  # 0 where nothing was observed
         if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
