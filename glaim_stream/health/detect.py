@@ -186,11 +186,11 @@ def _drifts(habits: Habits, series: Series, doubted: Bools, judged: Bools) -> tu
     several = ((recent > 0).sum(axis=0) >= drift.shared_by(len(fault)))[None]
     shifts = onsets(several, _ONE_SHIFT)[0]
     shifted = sliding_count(several, _ONE_SHIFT) > 0
-    after = np.repeat((sliding_count(fault, _ONE_SHIFT) > 0) | shifted, BLOCK, axis=1)  # known when a block is over
-    moved[:, first + BLOCK :] = after[:, : series.steps - first - BLOCK]
     begun = np.zeros(fault.shape, np.bool_)
     begun[:, _WAIT - 1 :] = onsets(fault, QUIET // BLOCK)[:, : max(0, count - _WAIT + 1)]
     alone = begun & (recent >= _LASTING) & ~shifted
+    after = np.repeat((sliding_count(alone, _ONE_SHIFT) > 0) | shifted, BLOCK, axis=1)  # known when a block is over
+    moved[:, first + BLOCK :] = after[:, : series.steps - first - BLOCK]
     events = []
     for block in np.flatnonzero(shifts | alone.any(axis=0)).tolist():
         start = block

@@ -31,7 +31,6 @@ PEAK_STEPS = BLOCK + 2 * statistics.NEAR  # that the spikes of a block depend on
 JUMP_BLOCKS = statistics.WINDOW // BLOCK
 _DENSE = 0.5  # share of a block's steps with a spike, from which spikes are chatter
 _JOINS = 0.5  # of a threshold, from which a sensor is part of what happened to others at the same moment
-_JOINS_SILENCE = 0.25
 
 
 @dataclass(frozen=True)
@@ -189,8 +188,7 @@ def silence(live: LiveHabits, age: Ints, since: Ints, known: Bools, judged: Bool
     counts = judged & (spoken | known[:, None])
     alarm = (steps > limit) & counts
     for row in np.flatnonzero(alarm.any(axis=1)).tolist():
-        joins = counts[row] & (steps[row] > _JOINS_SILENCE * limit[row])
-        for members in runs.began_together(-steps[row], joins):
+        for members in runs.began_together(-steps[row], counts[row] & (steps[row] > 0)):
             alarm[row, members] = alarm[row, members].any()
     return Found(alarm, steps.astype(np.float64), limit, steps - 1, np.zeros(alarm.shape, np.bool_))
 
