@@ -217,7 +217,8 @@ class Settings(BaseSettings):
         default=True,
         description="widen and narrow the intervals of filled values by the errors of the last 95 steps, so that they "
         "hold the truth in 90 % of the cases also after a drift, and give interpolated values one. Without it they are "
-        "those of the contract and the closed form. It needs score_share",
+        "those of the contract and the closed form. It needs score_share and has "
+        "up to 8 more windows imputed per step and model, whose gaps are copied from recent holes",
     )
 
     poll_records: int = Field(

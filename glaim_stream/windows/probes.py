@@ -4,6 +4,8 @@ At each step that event time closes, a share of the groups is sampled and some o
 copy of their windows, which the imputer fills along with the holes. Its values are never published. The probe cells
 resemble the holes of a stream: the newest step of a sensor that has been silent for a while (edge), the step of the
 final rows within a gap that ends after it (interior), and both with all sensors of the group silent at that step.
+Where intervals are adaptive, further windows have the gaps that some group had of late (`hole_patterns`): intervals
+learn from both, the experts' weights from the former alone.
 
 Sampling is deterministic: it depends only on the group name and the step, so a worker that reads the topic again makes
 the same probes in the same order.

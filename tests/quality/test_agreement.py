@@ -1,0 +1,119 @@
+"""Live accuracy beside `training.evaluate`: the same model, stations and hours, and holes of the same kind.
+
+Beijing's test part, whose gaps are real, is streamed with nothing withheld. Live accuracy hides readings of its own,
+the offline score hides others, in windows of the same hours. Alike are the first estimate of one silent sensor, and
+that of a group of which nothing came; live accuracy has more of the second kind, so the kinds are compared apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from deploy.cache import CHECKOUT
+from glaim_stream.build import create_pipeline
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.local import LocalImputer
+from glaim_stream.imputers.protocol import Windows
+from glaim_stream.models.contract import read_contract
+from glaim_stream.settings import Settings
+from tests.quality.streams import Partition, documents
+from tests.support import Record, json_record
+
+DATA = Path(os.environ.get("GLAIM_DATA", CHECKOUT.parent / "shared" / "data")) / "beijing_multisite.parquet"
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.slow,  # quicker: tests/quality/test_records.py
+    pytest.mark.skipif(not DATA.is_file(), reason=f"no {DATA.name} in the folder that GLAIM_DATA names"),
+]
+
+NAME, HOURS, MOST = "beijing-air", 700, 3000
+KINDS = {"edge": "edge_one", "row_edge": "edge_all"}  # positions of live accuracy, and cases of training.evaluate
+METHODS = ("model", "gaussian", "last_value")
+Doubles = NDArray[np.float64]
+
+
+def stream(
+    values: Doubles, times_ms: NDArray[np.int64], groups: tuple[str, ...], sensors: tuple[str, ...]
+) -> list[Record]:
+    out: list[Record] = []
+    for step, ts in enumerate(times_ms.tolist()):
+        for group, name in enumerate(groups):
+            known = np.flatnonzero(np.isfinite(values[group, :, step])).tolist()
+            row = {sensors[place]: float(values[group, place, step]) for place in known}
+            if row:
+                out.append(json_record(len(out), group=name, ts=ts, values=row))
+    return out
+
+
+async def test_live_errors_by_kind_are_those_of_the_offline_score() -> None:
+    evaluate = pytest.importorskip("training.evaluate", reason="torch is not installed")
+    from training.config import read
+    from training.data.series import fit_scale, split
+    from training.data.tables import load
+    from training.data.windows import WindowSet
+
+    config = read(CHECKOUT / "training" / "configs" / f"{NAME}.toml")
+    series = load(config.data, DATA)
+    repository = CHECKOUT / "model_repo"
+    contract = read_contract(repository / NAME)
+    scale = fit_scale(split(series, config.data, contract.window).train)
+    values, times_ms = series.values[:, :, -HOURS:].astype(np.float64), series.times_ms[-HOURS:]
+
+    # Offline.
+    local = LocalImputer(repository, {NAME: contract})
+
+    def by_model(standardised: NDArray[np.float32], observed: NDArray[np.bool_]) -> NDArray[np.float32]:
+        units = np.where(observed, standardised * scale.std[:, None] + scale.mean[:, None], 0.0)
+        newest = asyncio.run(local.impute(Windows(NAME, units, observed, contract.emitted_steps))).values[:, :, -1:]
+        out = np.where(observed, standardised, np.float32(0))
+        out[:, :, -1:] = (newest - scale.mean[:, None]) / scale.std[:, None]
+        return out
+
+    fills = {"model": by_model, "last_value": evaluate.BASELINES["last_value"]}
+    windows = WindowSet(scale.apply(series.values[:, :, -HOURS:]), contract.window, 1)
+    cases = tuple(case for case in evaluate.CASES if case.name in KINDS.values())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "CASES", cases)
+        offline = await asyncio.to_thread(
+            evaluate.evaluate, windows, fills, series.sensors, scale, most=MOST, seed=3,
+            form=ClosedForm.load(repository / NAME), times_ms=times_ms,
+        )  # fmt: skip
+
+    # Live.
+    settings = Settings(
+        catalogue=CHECKOUT / "deploy" / "catalogues" / "beijing.yaml", model_repository=repository,
+        imputer="local", quality_topic="quality", score_least=32,
+    )  # fmt: skip
+    pipeline, ladder = create_pipeline(settings, quality=True)
+    partition = Partition(pipeline, now_ms=int(times_ms[-1]) + 1)
+    await partition.feed(stream(values, times_ms, series.groups, series.sensors), batch=500)
+    await ladder.close()
+    sums: dict[tuple[str, str, str], Doubles] = defaultdict(lambda: np.zeros(2))
+    every = by_row = 0
+    for document in documents(partition.records).values():
+        for figures in document["sensors"]:
+            count = figures["methods"]["published"]["count"]
+            every, by_row = every + count, by_row + count * figures["position"].startswith("row")
+            if figures["gap_age"] == "1":
+                for method, figure in figures["methods"].items():
+                    added = figure["count"] * np.array([1, figure["mae"]])
+                    sums[figures["position"], method, figures["sensor"]] += added
+
+    print(f"hidden cells of steps at which the whole group is hidden: {by_row / every:.2f} of {every}")
+    for position, case in KINDS.items():
+        for method in METHODS:
+            of_sensor = [sums[position, method, sensor] for sensor in series.sensors]
+            live = float(np.mean([each[1] / each[0] / std for each, std in zip(of_sensor, scale.std, strict=True)]))
+            figures = offline[case]["methods"][method]["sensors"]
+            expected = float(np.mean([figures[sensor]["mae"] for sensor in series.sensors]))
+            cells = int(sum(each[0] for each in of_sensor)), sum(each["cells"] for each in figures.values())
+            print(f"{position}, {method}: live {live:.4f} of {cells[0]}, offline {expected:.4f} of {cells[1]}")
+            assert min(cells) > 1000
+            assert live == pytest.approx(expected, rel=0.1)
