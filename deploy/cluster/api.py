@@ -28,13 +28,20 @@ class RequestRejected(Exception):
 
 
 class Api:
-    """Sends requests as the user of a kubeconfig."""
+    """Sends requests as the user of a kubeconfig, or as one whom that user impersonates."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, user: str = "") -> None:
+        self._kubeconfig = kubeconfig
         self._client = config.new_client_from_config(str(kubeconfig))
+        if user:
+            self._client.set_default_header("Impersonate-User", user)
         # The discovery cache is kept beside the kubeconfig. By default the client names it after the server's address,
         # and another cluster may have used the same port before.
         self._cache = kubeconfig.with_suffix(".discovery")
+
+    def impersonating(self, user: str) -> Api:
+        """A client with the rights of another user."""
+        return Api(self._kubeconfig, user)
 
     @cached_property
     def _dynamic(self) -> Any:
