@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 # What is measured elsewhere than for this repository's pages leaves the checkout clean.
-RESULTS = Path(os.environ.get("GLAIM_RESULTS", Path(__file__).parents[1] / "build" / "results"))
+RESULTS = Path(os.environ.get("GLAIM_RESULTS", Path(__file__).parents[1] / "build" / "results")).resolve()
 
 
 def describe(command: str, measured: str = "glaim_stream") -> dict[str, object]:

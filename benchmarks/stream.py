@@ -17,7 +17,6 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -82,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     described = machine.describe("python -m benchmarks.stream " + " ".join(sys.argv[1:]))
     line = described | result | {"rounds": plan.rounds, "seconds": plan.seconds, "poll_records": options.poll_records}
-    console.print(f"appended to {machine.append('stream', line).relative_to(Path.cwd())}")
+    console.print(f"appended to {machine.append('stream', line)}")
     return 0
 
 

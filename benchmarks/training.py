@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from rich.console import Console
@@ -184,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = origin | {"losses": {name: round(loss, 5) for name, loss in found.items()}, "iterations": 60}
         for name, loss in found.items():
             console.print(f"{name}: {loss:.4f}")
-        console.print(f"appended to {machine.append('training', result).relative_to(Path.cwd())}")
+        console.print(f"appended to {machine.append('training', result)}")
         return 0
     rounds, each = (2, 1) if options.quick else (options.rounds, options.iterations)
     for variables in [7] if options.quick else options.variables:
@@ -192,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         costs = measure(variants, config, device, rounds, each, console)
         result = origin | {"variables": variables, "d_model": options.d_model, "batch": _BATCH, "rounds": rounds}
         result |= report(variants, costs, f"{variables} sensors, D = {options.d_model}, batch {_BATCH}", console)
-        console.print(f"appended to {machine.append('training', result).relative_to(Path.cwd())}")
+        console.print(f"appended to {machine.append('training', result)}")
     return 0
 
 

@@ -12,11 +12,12 @@ from typing import Literal
 
 from glaim_stream.budget import DEFAULT
 from glaim_stream.windows.history import history_steps
+from glaim_stream.windows.probes import MOST_COPIES
 
 Shape = Literal["single", "batch", "arrow"]
 
 # benchmarks/results/stream.jsonl, `python -m benchmarks.stream --rounds 2 --seconds 6`; memory: `benchmarks.state`
-READINGS_A_CORE_S: dict[Shape, int] = {"single": 353_144, "batch": 661_857, "arrow": 1_006_142}
+READINGS_A_CORE_S: dict[Shape, int] = {"single": 237_217, "batch": 394_665, "arrow": 512_279}
 WINDOW_BYTES_PER_SENSOR = 17.73e6 / 11_000
 # benchmarks/results/wire.jsonl, `python -m benchmarks.wire`: key and value, without Kafka's own 20 bytes or so
 BYTES_A_READING: dict[Shape, float] = {"single": 98.9, "batch": 64.9, "arrow": 45.6}
@@ -110,8 +111,9 @@ def size(load: Load) -> Sizing:
         1 + math.ceil(rebuild_all_s / load.rebuild_s),
     )
     partitions = workers * load.growth
-    # Probe windows of a partition: a share of its groups, 4 to 32.
+    # Probe windows of a partition: a share of its groups, 4 to 32, and as many copies of recent holes, 8 at most.
     probes = min(32.0, max(4.0, 0.05 * load.groups / partitions))
+    probes += min(MOST_COPIES, probes)
     windows_s = hole_windows_s + probes * partitions / load.step_s
     cores = read_cores + windows_s * WINDOW_CORE_S
     gpus = None if load.windows_a_gpu_s is None else max(2, math.ceil(2 * windows_s / load.windows_a_gpu_s))

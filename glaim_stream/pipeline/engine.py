@@ -21,11 +21,12 @@ from glaim_stream import metrics
 from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject, dead_letters
 from glaim_stream.output.messages import Origin, Output
 from glaim_stream.pipeline.applied import Applied, joined_applied
+from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.batch_counts import count_applied, count_rejects
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
-from glaim_stream.pipeline.pipeline import Answer, Pipeline
+from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore
 from glaim_stream.quality.records import Record
 from glaim_stream.windows.closing import Closed

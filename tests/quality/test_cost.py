@@ -10,7 +10,7 @@ import pytest
 
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline import pipeline as pipeline_module
+from glaim_stream.pipeline import settling
 from glaim_stream.pipeline.engine import PartitionEngine
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.quality.partition import ModelQuality, PartitionQuality
@@ -57,7 +57,7 @@ async def test_live_accuracy_takes_a_few_hundredths_of_the_work(
     """One small step a batch, one large step, and many steps as in a catch-up; no network and no Kafka beside it."""
     watch = Watch()
     for owner, name in (
-        (pipeline_module, "hidden_cells"), (pipeline_module, "count_stretch"), (ModelQuality, "add_rows"),
+        (settling, "hidden_cells"), (settling, "count_stretch"), (ModelQuality, "add_rows"),
         (ModelQuality, "add_probes"), (ModelQuality, "take_until"), (PartitionQuality, "note_over"),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, watch.around(getattr(owner, name)))

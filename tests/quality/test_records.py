@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.blend.scores import Expert
-from glaim_stream.pipeline import pipeline as pipeline_module
+from glaim_stream.pipeline import settling
 from glaim_stream.pipeline.accuracy import Asked
 from glaim_stream.quality.records import MOST_KEYS_A_GROUP, SLOTS, group_of_key, key_of
 from glaim_stream.records import Rows
@@ -53,13 +53,13 @@ async def test_without_a_topic_nothing_is_summed_up_and_the_rows_are_the_same() 
 async def test_the_figures_are_those_of_an_independent_sum_over_the_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Summed here probe by probe, with plain Python; what the experts and the blend answered is taken on the way."""
     taken: list[Asked] = []
-    original = pipeline_module.asked
+    original = settling.asked
 
     def spy(*given: Any) -> Asked:
         taken.append(original(*given))
         return taken[-1]
 
-    monkeypatch.setattr(pipeline_module, "asked", spy)
+    monkeypatch.setattr(settling, "asked", spy)
     partition = await Partition(pipeline_of(Offset(20.0), Form(Offset(-60.0)))).feed(records(200))
     names = partition.pipeline.index.names
     errors: dict[Any, list[float]] = defaultdict(list)

@@ -1,0 +1,117 @@
+"""Half-widths of the intervals of an answer's cells, times the factors of recent errors."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.blend.reach import Scored
+from glaim_stream.blend.scores import Answers, ModelScores, Reaching
+from glaim_stream.output.sensor_tables import SensorTables
+from glaim_stream.pipeline.answers import HoleAnswers
+from glaim_stream.pipeline.asking import Answer
+from glaim_stream.pipeline.widths import NO_WIDTHS, HalfWidths, half_widths
+from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.probes import Probes
+
+Ints = NDArray[np.int64] | NDArray[np.int32]
+Doubles = NDArray[np.float64]
+
+
+def adapted(
+    tables: SensorTables,
+    of_model: ModelScores,
+    answer: Answer,
+    holes: HoleAnswers,
+    hole_weight: Doubles,
+    probed: Answers,
+    probe_weight: Doubles,
+    truth: Doubles,
+) -> tuple[Doubles | None, Doubles]:
+    """Half-widths [n, 2] of the closed steps' rows and of the probe cells, times the factors of recent errors."""
+    cells, table = holes.cells, tables[answer.model_index]
+    of_holes, of_probes = _half_widths(tables, answer, cells, holes.row, holes.window, probed)
+    (half, level), (probe_half, probe_level) = of_holes.published(hole_weight), of_probes.published(probe_weight)
+    with np.errstate(over="ignore"):
+        errors = probed.values - truth[:, None]
+    slack = table.resolution[probed.sensor] / 2
+    factors = of_model.reached(
+        Reaching(cells.step, cells.sensor, hole_weight, level),
+        Reaching(probed.step, probed.sensor, probe_weight, probe_level),
+        Scored(probed.sensor, errors, of_probes.half, of_probes.level, slack),
+    )
+    return _by_row(answer.closed, holes.row, half * factors[0][:, None]), probe_half * factors[1][:, None]
+
+
+def latest(
+    tables: SensorTables, of_model: ModelScores, answer: Answer, holes: HoleAnswers, weights: Doubles
+) -> Doubles | None:
+    """The same of rows that are filled again, by the newest factors; no probe belongs to them."""
+    widths = _half_widths(tables, answer, holes.cells, holes.row, holes.window, Answers.none())[0]
+    half, level = widths.published(weights)
+    factors = of_model.reach.latest(weights, holes.cells.sensor, level)
+    return _by_row(answer.closed, holes.row, half * factors[:, None])
+
+
+def _half_widths(
+    tables: SensorTables, answer: Answer, cells: Answers, row: Ints, window: Ints, probed: Answers
+) -> tuple[HalfWidths, HalfWidths]:
+    """The half-widths of the intervals of holes and of probe cells, before any factor.
+
+    Args:
+        tables: of the models' sensors.
+        answer: for both.
+        cells: the holes, with their rows and windows.
+        row: [holes], of the answer's closed steps.
+        window: [holes], of the answer.
+        probed: all probe cells of the answer, or none.
+    """
+    parts: list[tuple[Ints, Ints, Ints, list[str], Doubles]] = []
+    form_range = None
+    for imputed, form, at, sensor, gap_age, lag in (
+        (answer.imputed, answer.form, window, cells.sensor, *_columns(answer.closed, row)),
+        (answer.probe_imputed, answer.probe_form, *_probe_columns(answer.probes, probed)),
+    ):
+        if len(at) and imputed is not None:
+            deviation = np.full(len(at), np.nan)
+            if form is not None and form.deviation is not None:
+                deviation = form.deviation[at, sensor, form.values.shape[2] - 1 - lag]
+                form_range = form.trained_range
+            parts.append((sensor, gap_age, lag, [imputed.version[each] for each in at.tolist()], deviation))
+    if not parts:
+        return NO_WIDTHS, NO_WIDTHS
+    sensor, gap_age, lag, deviation = (np.concatenate([part[place] for part in parts]) for place in (0, 1, 2, 4))
+    found = half_widths(
+        sensor,
+        gap_age,
+        lag == 0,
+        tables[answer.model_index],
+        partial(tables.for_version, answer.model_index),
+        version=[each for part in parts for each in part[3]],
+        deviation=deviation,
+        form_range=form_range,
+    )
+    return found.where(slice(0, len(cells))), found.where(slice(len(cells), None))
+
+
+def _columns(closed: Closed | None, row: Ints) -> tuple[Ints, Ints]:
+    """Gap age and lag of some rows."""
+    return (row, row) if closed is None else (closed.gap_age[row], closed.lag[row])
+
+
+def _probe_columns(probes: Probes | None, cells: Answers) -> tuple[Ints, Ints, Ints, Ints]:
+    """Window, sensor, gap age and lag of the probe cells, or of none."""
+    if probes is None or len(cells) == 0:
+        return (cells.sensor[:0],) * 4
+    return probes.window, cells.sensor, probes.gap_age, probes.lag
+
+
+def _by_row(closed: Closed | None, row: Ints, half: Doubles) -> Doubles | None:
+    """Half-widths [n, 2] of some rows as those of all, [rows, 2], NaN elsewhere."""
+    if closed is None or len(half) == 0:
+        return None
+    of_row = np.full((len(closed), 2), np.nan)
+    of_row[row] = half
+    return of_row

@@ -1,0 +1,157 @@
+"""Asks the imputer and the closed form: one call for all holes and probes of a model, so that it can be batched."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream import metrics
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.imputers.form_expert import FormExpert
+from glaim_stream.imputers.limits import Limits
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
+from glaim_stream.output.sensor_tables import SensorTables
+from glaim_stream.pipeline.partition_scores import PartitionScores
+from glaim_stream.pipeline.resting import windows_to_call, with_form
+from glaim_stream.windows.closing import Closed, concatenate
+from glaim_stream.windows.probes import Probes, joined
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A query to one model, and the answers of the imputer and of the model's closed form."""
+
+    model_index: int
+    closed: Closed | None  # rows, some of which are holes
+    imputed: Imputed | None  # for the holes; None when there are none
+    probes: Probes | None
+    probe_imputed: Imputed | None
+    upgrade: bool = False  # these rows were published before, filled by a lower rung
+    form: Imputed | None = None  # for the holes; None where the model has no closed form
+    probe_form: Imputed | None = None
+    called: NDArray[np.bool_] | None = None  # windows of holes for which the imputer was called; None: all
+    probes_called: bool = True  # whether it was called for any probe window
+    limits: Limits | None = None  # of the windows of holes, [n, C]; None: the training's range is not known
+    probe_limits: Limits | None = None  # of the windows of probes
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What answers the queries of all partitions.
+
+    gain: share of the closed form's error that the model must save, or it rests; 0: it never rests.
+    """
+
+    catalogue: Catalogue
+    tables: SensorTables
+    imputer: Imputer
+    form_expert: FormExpert | None
+    gain: float
+
+    async def query(
+        self,
+        closed: Sequence[Closed],
+        probes: Sequence[Probes] = (),
+        upgrades: Sequence[Closed] = (),
+        scores: PartitionScores | None = None,
+    ) -> list[Answer]:
+        """Query the imputer for holes, probes and upgrades; any number of queries may be pending.
+
+        Args:
+            closed: rows of closed steps.
+            probes: of these steps.
+            upgrades: final rows to fill again.
+            scores: of the partition, which know where the model rests; None: it is called for every window.
+        """
+        if not closed and not probes and not upgrades:
+            return []
+        start_s = time.perf_counter()
+        models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in probes])
+        answers = await asyncio.gather(
+            *(self._query_model(model_index, closed, probes, scores) for model_index in models),
+            *(self._query_model(each.model_index, [each], (), upgrade=True) for each in upgrades),
+        )
+        metrics.impute_seconds.observe(time.perf_counter() - start_s)
+        return list(answers)
+
+    async def _query_model(
+        self,
+        model_index: int,
+        closed: Sequence[Closed],
+        probes: Sequence[Probes],
+        scores: PartitionScores | None = None,
+        *,
+        upgrade: bool = False,
+    ) -> Answer:
+        """Send the windows of holes and of probes in one call, so that the imputer can batch them."""
+        rows = concatenate([each for each in closed if each.model_index == model_index])
+        of_model = [each for each in probes if each.model_index == model_index]
+        probed = joined(of_model) if of_model else None
+        hole_count = 0 if rows is None else len(rows.window_values)
+        probe_count = 0 if probed is None else len(probed)
+        metrics.windows.inc(hole_count)
+        metrics.side_windows.inc(probe_count)
+        model = self.catalogue.models[model_index]
+        stacked: list[tuple[np.ndarray, ...]] = []
+        if rows is not None and hole_count:
+            stacked.append((rows.window_values, rows.window_observed, rows.window_ends_ms(model.step_ms)))
+        if probed is not None:
+            stacked.append((probed.values, probed.observed, probed.window_ends_ms(model.step_ms)))
+        if not stacked:
+            return Answer(model_index, rows, None, None, None)
+        values, observed, end_ms = (
+            each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True)
+        )
+        resolution = self.tables[model_index].resolution
+        lags = (0, model.revise_after)  # of first estimates and final values, and of probes
+        windows = Windows(model.name, values, observed, model.revise_after + 1, resolution, end_ms, lags)
+        called = np.ones(len(windows), np.bool_)
+        worth = None if scores is None else scores.models[model_index].worth
+        if worth is not None:
+            called = windows_to_call(rows if hole_count else None, probed, worth, model.step_ms)
+        imputed, form = await self._answers(windows, called)
+        ranges = [each.trained_range for each in (imputed, form) if each is not None]
+        limits = self.tables[model_index].trained_limits(*ranges)
+        limits = None if limits is None else limits.around(values, observed)
+
+        def part(answer: Imputed | None, start: int, count: int) -> Imputed | None:
+            return answer.slice(start, start + count) if answer is not None and count else None
+
+        return Answer(
+            model_index,
+            rows,
+            part(imputed, 0, hole_count),
+            probed,
+            part(imputed, hole_count, probe_count),
+            upgrade,
+            part(form, 0, hole_count),
+            part(form, hole_count, probe_count),
+            called[:hole_count],
+            bool(called[hole_count:].any()),
+            None if limits is None else limits.slice(0, hole_count),
+            None if limits is None else limits.slice(hole_count, len(windows)),
+        )
+
+    async def _answers(self, windows: Windows, called: NDArray[np.bool_]) -> tuple[Imputed, Imputed | None]:
+        """The answers of the imputer and of the closed form, at the same time; the imputer's for `called` windows."""
+        if self.form_expert is None:
+            return await self.imputer.impute(windows), None
+        if self.gain > 0:
+            metrics.model_windows.labels(windows.model, "called").inc(int(called.sum()))
+            metrics.model_windows.labels(windows.model, "saved").inc(int((~called).sum()))
+        if called.all():
+            return await asyncio.gather(self.imputer.impute(windows), self.form_expert.answer(windows))
+        by_model, form = await asyncio.gather(
+            self._impute_some(windows.taken(np.flatnonzero(called))), self.form_expert.answer(windows)
+        )
+        if form is None or not form.form_version:  # it is gone or has failed: the imputer must fill all windows
+            return await self.imputer.impute(windows), form
+        return with_form(form, by_model, called), form
+
+    async def _impute_some(self, windows: Windows) -> Imputed | None:
+        return await self.imputer.impute(windows) if len(windows) else None

@@ -1,0 +1,183 @@
+"""Turns answers into rows: experts are blended, intervals follow recent errors, and the probes are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream import metrics
+from glaim_stream.blend.mixture import blend
+from glaim_stream.blend.scores import Answers
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.output.repair import publishable, repair
+from glaim_stream.output.sensor_tables import SensorTables
+from glaim_stream.pipeline.accuracy import asked, count_accuracy, count_stretch, hidden_cells
+from glaim_stream.pipeline.adapted import adapted, latest
+from glaim_stream.pipeline.answers import blended, form_deviation, hole_answers, holes_of, probe_answers
+from glaim_stream.pipeline.asking import Answer
+from glaim_stream.pipeline.partition_scores import PartitionScores
+from glaim_stream.quality.partition import PartitionQuality
+from glaim_stream.records import Rows
+from glaim_stream.vocabulary import Method
+from glaim_stream.windows.upgrades import Upgrades
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """How the answers of all partitions become rows.
+
+    versions: names of model versions, to which `Rows.version` refers; it grows.
+    scored: probes are scored and experts blended.
+    adaptive: intervals follow recent errors.
+    upgrades: finals of a lower rung are remembered, to be filled again.
+    """
+
+    catalogue: Catalogue
+    tables: SensorTables
+    versions: list[str]
+    scored: bool
+    adaptive: bool
+    upgrades: bool
+
+    def settle(
+        self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False
+    ) -> list[tuple[int, Rows]]:
+        """Turn answers into rows: for each, the model's index and its rows.
+
+        The calls for a partition must follow the order of its input, because the errors of one step decide how the
+        rows of later steps are blended.
+
+        Args:
+            scores: the partition's; updated by the errors of the probes.
+            answers: the imputer's.
+            again: the errors were counted in the metrics before, when their steps first closed.
+        """
+        filled = [
+            self._settle_upgrade(scores, each) if each.upgrade else self._settle(scores, each, again=again)
+            for each in answers
+        ]
+        if scores.quality is not None:
+            for each in answers:
+                self._note_stretches(scores.quality, each, again=again)
+        return [each for each in filled if each is not None]
+
+    def _settle(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
+        model = self.catalogue.models[answer.model_index]
+        table = self.tables[answer.model_index]
+        table_of = partial(self.tables.for_version, answer.model_index)
+        imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
+        half = None
+        if self.scored:
+            holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form, every=self.adaptive)
+            questions, truth = Answers.none(), np.empty(0)
+            if probes is not None and probe_imputed is not None:
+                questions, truth = (
+                    probe_answers(probes, probe_imputed, table, answer.probe_form, answer.probe_limits),
+                    probes.truth,
+                )
+            of_model = scores.models[answer.model_index]
+            drawn = np.ones(0, np.bool_) if probes is None or probe_imputed is None else ~probes.copied
+            cells, questions = of_model.without_resting(holes.cells, questions, truth, drawn)
+            holes = replace(holes, cells=cells)
+            hole_weight, probe_weight = of_model.walk(cells, questions, truth, drawn)
+            if imputed is not None:
+                imputed = blended(imputed, holes, hole_weight, answer.form)
+            probe_half = None
+            if self.adaptive:
+                half, probe_half = adapted(
+                    self.tables, of_model, answer, holes, hole_weight, questions, probe_weight, truth
+                )
+            self._count_probes(scores, answer, questions, probe_weight, probe_half, again=again)
+        if self.upgrades:
+            _note_for_upgrades(scores.upgrades[answer.model_index], answer)
+        if answer.closed is None:
+            return None
+        rows = repair(answer.closed, imputed, table, self.versions, table_of, answer.limits, half)
+        if scores.quality is not None:
+            scores.quality.models[answer.model_index].add_rows(rows)
+        return answer.model_index, rows
+
+    def _count_probes(
+        self,
+        scores: PartitionScores,
+        answer: Answer,
+        questions: Answers,
+        weight: Doubles,
+        half: Doubles | None,
+        *,
+        again: bool,
+    ) -> None:
+        """Count the errors and intervals of the probe cells, mixed by `weight`, in the metrics and in live accuracy."""
+        probes, imputed = answer.probes, answer.probe_imputed
+        if probes is None or imputed is None or (again and scores.quality is None):
+            return
+        model, table = self.catalogue.models[answer.model_index], self.tables[answer.model_index]
+        mixed = publishable(blend(questions.values, weight), questions.sensor, table)
+        version = next(iter(imputed.versions_of(Method.MODEL)), "")
+        deviation = None
+        if answer.probe_form is not None:
+            at = imputed.values.shape[2] - 1 - probes.lag
+            deviation = form_deviation(answer.probe_form, questions, weight, probes.window, at)
+        of_version = self.tables.for_version(answer.model_index, version)
+        given = asked(of_version, probes, questions, mixed, deviation, half)
+        if not again:
+            count_accuracy(model.name, model.sensor_ids, given)
+        if scores.quality is not None:
+            scores.quality.models[answer.model_index].add_probes(hidden_cells(given))
+
+    def _settle_upgrade(self, scores: PartitionScores, answer: Answer) -> tuple[int, Rows] | None:
+        closed, imputed = answer.closed, answer.imputed
+        assert closed is not None
+        assert imputed is not None
+        _note_for_upgrades(scores.upgrades[answer.model_index], answer)
+        half = None
+        if self.scored:
+            step_ms = self.catalogue.models[answer.model_index].step_ms
+            holes = hole_answers(closed, imputed, step_ms, answer.form, every=self.adaptive)
+            of_model = scores.models[answer.model_index]
+            weights = of_model.latest(holes.cells)
+            imputed = blended(imputed, holes, weights, answer.form)
+            if self.adaptive:
+                half = latest(self.tables, of_model, answer, holes, weights)
+        table_of = partial(self.tables.for_version, answer.model_index)
+        table = self.tables[answer.model_index]
+        rows = repair(closed, imputed, table, self.versions, table_of, answer.limits, half)
+        better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null
+        metrics.upgraded_rows.inc(int(better.sum()))
+        if not better.any():
+            return None
+        rows = rows.where(better)
+        if scores.quality is not None:
+            scores.quality.models[answer.model_index].add_rows(rows)
+        return answer.model_index, rows
+
+    def _note_stretches(self, quality: PartitionQuality, answer: Answer, *, again: bool) -> None:
+        """Take the stretches that the newest probe shows to be over; those of an earlier settling were published."""
+        if answer.probes is None:
+            return
+        over = quality.models[answer.model_index].take_until(int(answer.probes.step[-1]))
+        if again:
+            return
+        model = self.catalogue.models[answer.model_index]
+        for source, stretch in over:
+            count_stretch(model.name, len(model.sensors), source, stretch)
+        quality.note_over(answer.model_index, over)
+
+
+def _note_for_upgrades(upgrades: Upgrades, answer: Answer) -> None:
+    """Remember which finals a lower rung has filled, and whether the model answers now."""
+    rows, by_model = holes_of(answer.closed, answer.imputed)
+    if answer.closed is not None and answer.called is not None and len(rows):  # where it rests, nothing waits for it
+        called = answer.called[answer.closed.window[rows]]
+        rows, by_model = rows[called], by_model[called]
+    probed_by_model = answer.probe_imputed is not None and bool((answer.probe_imputed.method == Method.MODEL).any())
+    if len(rows) or (answer.probe_imputed is not None and answer.probes_called):
+        upgrades.model_available = probed_by_model or bool(by_model.any())
+    if answer.closed is not None:
+        upgrades.add(answer.closed, rows[~by_model])
