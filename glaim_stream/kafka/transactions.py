@@ -112,6 +112,7 @@ class TransactionalPublisher:
         wanted = OffsetAndMetadata(commit.offset, commit.metadata)
         pauses = pauses_s()
         while True:
+            pause_s = 0.0
             try:
                 await self._attempt(messages, wanted)
                 break
@@ -129,16 +130,17 @@ class TransactionalPublisher:
                 ]  # fmt: skip
             except (KafkaError, SendError) as error:
                 metrics.publish_retries.inc()
-                await self._abort()  # not after the pause: readers of committed records wait behind it
                 pause_s = next(pauses)
                 log.warning(
                     "%s: a transaction of %d messages failed, retrying in %.1f s: %r",
                     self.transactional_id, len(messages), pause_s, error,
                 )  # fmt: skip
-                await asyncio.sleep(pause_s)
             metrics.transactions.labels("aborted").inc()
+            # Not after the pause: readers of committed records wait behind what is open. The producer that failed
+            # cannot abort it where its sender has ended.
             if await self._went_through(wanted):
                 break
+            await asyncio.sleep(pause_s)
         metrics.transactions.labels("committed").inc()
         self._committed = wanted
 

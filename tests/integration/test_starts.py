@@ -238,8 +238,9 @@ def test_a_right_that_is_taken_away_is_named_ends_nothing_and_holds_up_no_reader
         says(worker, "TopicAuthorizationFailedError")
         time.sleep(5)
         assert worker.running, worker.log.read_text()
-        readable = [end_of(settings, level) for level in ("read_committed", "read_uncommitted")]
-        assert readable[0] == readable[1], "nothing is left open"
+        # Each attempt opens a transaction for a moment; one that was left open would be so through the pause after it.
+        readable = [[end_of(settings, level) for level in ("read_committed", "read_uncommitted")] for _ in range(6)]
+        assert sum(committed == all_ for committed, all_ in readable) >= 3, readable
         give_back(kafka_with_acls, rules)
         wait_until_committed(settings, total=23)
         assert worker.stop() == 0

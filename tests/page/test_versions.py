@@ -56,7 +56,7 @@ async def test_every_method_alone_is_scored_beside_what_is_published(tab: Tab) -
         for start in range(0, 90, 10):
             await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
         await tab.open(it.address)
-        await tab.until(f"{CELLS}.length === 3 && {CELLS}[0][3].startsWith('× ')")
+        await tab.until(f"{CELLS}.length >= 3 && {CELLS}[0][3].startsWith('× ')")  # more: other tests' versions of m
         assert (await tab.run(CELLS))[1][0] == "model"
         first = await tab.run(f"{CELLS}[0][3]")
         await tab.run("document.querySelector('#show-final').click()")
