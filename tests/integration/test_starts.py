@@ -191,6 +191,7 @@ def give_back(kafka: LocalKafka, rules: ACLFilter) -> None:
     admin.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("resource", "named", "operation", "sentence"), MISSING, ids=[each[1] for each in MISSING])
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_a_worker_waits_for_a_right_and_names_the_command(
@@ -215,6 +216,7 @@ def test_a_worker_waits_for_a_right_and_names_the_command(
         assert worker.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("named", "operation", "delivery"),
     [
