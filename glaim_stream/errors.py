@@ -2,7 +2,7 @@
 
     GlaimError
     ├── SettingsError        the environment or a flag cannot be used
-    │   └── BrokerUnready    ... with the broker as it is now: somebody may start it, or grant what is missing
+    │   └── BrokerUnready    ... with the broker as it is now: it may start, or be given what is missing
     ├── CatalogueError       groups.yaml cannot be used
     ├── ContractError        a model's contract cannot be read, or does not match its use
     ├── ModelError           a model repository cannot be read or changed as asked, or a version of it is refused

@@ -12,7 +12,7 @@ from typing import Literal
 
 from glaim_stream.budget import DEFAULT
 from glaim_stream.windows.history import history_steps
-from glaim_stream.windows.probes import MOST_COPIES
+from glaim_stream.windows.probes import FEWEST_WINDOWS, MOST_COPIES, MOST_WINDOWS
 
 Shape = Literal["single", "batch", "arrow"]
 
@@ -112,7 +112,7 @@ def size(load: Load) -> Sizing:
     )
     partitions = workers * load.growth
     # Probe windows of a partition: a share of its groups, 4 to 32, and as many copies of recent holes, 8 at most.
-    probes = min(32.0, max(4.0, 0.05 * load.groups / partitions))
+    probes = min(MOST_WINDOWS, max(FEWEST_WINDOWS, 0.05 * load.groups / partitions))
     probes += min(MOST_COPIES, probes)
     windows_s = hole_windows_s + probes * partitions / load.step_s
     cores = read_cores + windows_s * WINDOW_CORE_S

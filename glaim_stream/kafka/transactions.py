@@ -149,13 +149,10 @@ class TransactionalPublisher:
 
         Where no broker answers in time, it stays open until the next owner or the broker aborts it.
         """
-        await self._abort()
-        await self._disconnect()
-
-    async def _abort(self) -> None:
         if self._producer is not None and self._open:
             with suppress(Exception):  # the client asserts that a commit is not under way
                 await asyncio.wait_for(self._producer.abort_transaction(), _CLOSE_S)
+        await self._disconnect()
 
     async def _disconnect(self) -> None:
         self._open = False

@@ -151,7 +151,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return True
 
     def _refused(self, what: str, error: Exception) -> None:
-        """Log that a right is missing, now and then: somebody may give it back, and a restart would not."""
+        """Log from time to time that a right is missing; the worker goes on, because a restart would not help."""
         if monotonic() - self._refused_s.get(what, -_REFUSED_QUIET_S) >= _REFUSED_QUIET_S:
             self._refused_s[what] = monotonic()
             log.warning("%s (%s); `glaim-stream check --only kafka` names the command", what, type(error).__name__)

@@ -1,4 +1,4 @@
-"""Tries again until something that somebody else provides is there, and says meanwhile what is missing."""
+"""Retries until what the worker needs is there, and reports what is missing in the meantime."""
 
 from __future__ import annotations
 

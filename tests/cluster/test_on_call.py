@@ -15,7 +15,7 @@ from tests.cluster.release import Release
 
 pytestmark = pytest.mark.cluster
 
-USER = "somebody-on-duty"
+USER = "on-duty"
 ROLE = "rbac.authorization.k8s.io"
 CRON_JOB = "plant-glaim-stream-rollback"
 

@@ -73,3 +73,15 @@ def events_of(made: PartitionWindows, given: Readings, cuts: Iterable[int] = ())
 def described(event: SensorEvent) -> tuple[str, str, tuple[str, ...]]:
     kind = "end" if event.kind is None else str(event.kind)
     return event.detector, kind, tuple(plant()[0][place] for place in event.sensors)
+
+
+def events_with_rebuild(given: Readings, split: int) -> list[SensorEvent]:
+    """The events of readings where the windows are rebuilt before the reading `split`, which finds the same faults."""
+    before = windows()
+    early = events_of(before, given.where(np.arange(split)))
+    rebuilt = windows()
+    rebuilt.rebuilding = True
+    events_of(rebuilt, given.where(np.arange(before.rebuild_from(split), split)))
+    rebuilt.rebuilding = False
+    assert rebuilt.faulty_sensors() == before.faulty_sensors()
+    return early + events_of(rebuilt, given.where(np.arange(split, len(given))))

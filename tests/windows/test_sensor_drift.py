@@ -15,7 +15,7 @@ from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.series import Series
 from glaim_stream.windows.sensor_health import SensorEvent
 from tests.health.plant import LEARNED, STEP_MS, deviation, habits, place, plant
-from tests.health.stream import described, events_of, readings, windows
+from tests.health.stream import described, events_of, events_with_rebuild, readings, windows
 
 START, LASTS = 240, 200  # steps of a fault, in `later()`
 FAULT = np.arange(START, START + LASTS)
@@ -101,13 +101,4 @@ def test_the_events_do_not_depend_on_the_batches(cuts: list[int]) -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 8_000))
 def test_a_rebuild_at_any_record_gives_the_same_events_to_the_bit(split: int) -> None:
-    given = faulty()
-    before = windows()
-    early = events_of(before, given.where(np.arange(split)))
-    rebuilt = windows()
-    rebuilt.rebuilding = True
-    events_of(rebuilt, given.where(np.arange(before.rebuild_from(split), split)))
-    rebuilt.rebuilding = False
-    assert rebuilt.faulty_sensors() == before.faulty_sensors()
-    rest = given.where(np.arange(split, len(given)))
-    assert early + events_of(rebuilt, rest) == whole()
+    assert events_with_rebuild(faulty(), split) == whole()

@@ -16,7 +16,7 @@ from glaim_stream.health.series import Series
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.sensor_health import SensorEvent
 from tests.health.plant import LEARNED, STEP_MS, deviation, habits, place, plant
-from tests.health.stream import described, events_of, live_habits, names, readings, rules, windows
+from tests.health.stream import described, events_of, events_with_rebuild, live_habits, names, readings, rules, windows
 
 START, LASTS = 200, 160  # steps of a fault, in `later()`
 
@@ -171,16 +171,7 @@ def test_the_events_do_not_depend_on_the_batches(cuts: list[int]) -> None:
 @given(st.integers(1, 10_000))
 @example(6453)  # both groups have an event at one step, and the second is the first to speak in the rebuild
 def test_a_rebuild_at_any_record_gives_the_same_events_to_the_bit(split: int) -> None:
-    given = faulty()
-    before = windows()
-    early = events_of(before, given.where(np.arange(split)))
-    rebuilt = windows()
-    rebuilt.rebuilding = True
-    events_of(rebuilt, given.where(np.arange(before.rebuild_from(split), split)))
-    rebuilt.rebuilding = False
-    assert rebuilt.faulty_sensors() == before.faulty_sensors()
-    rest = given.where(np.arange(split, len(given)))
-    assert early + events_of(rebuilt, rest) == whole()
+    assert events_with_rebuild(faulty(), split) == whole()
 
 
 def test_a_copy_of_windows_shares_the_habits_and_continues_alike() -> None:

@@ -95,7 +95,7 @@ of the workers and the training. A worker fills a claim that the chart created, 
   {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
 {{- else if and (eq $models.source "claim") (eq .component "triton") }}
 - name: wait-for-models
-  # A worker fills the claim, or somebody an existing one. Triton does not start without a repository, so it waits.
+  # The claim is filled later, by a worker or by hand. Triton does not start without a repository, so it waits.
   command: [glaim-stream, models, wait, {{ include "glaim-stream.models.path" . }}]
   {{- include "glaim-stream.models.fetcher" . | nindent 2 }}
 {{- else if and (eq $models.source "claim") (not $models.existingClaim) }}
