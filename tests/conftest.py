@@ -10,11 +10,13 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
+from prometheus_client.metrics import MetricWrapperBase
 
 from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment
 from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
 from deploy.triton_install import unsupported_reason
+from glaim_stream import metrics
 from tests.file_order import in_order
 from tests.shared_servers import SharedServers
 from tests.skip_rules import fail_disallowed_skip, skips_are_failures
@@ -99,6 +101,14 @@ def triton(shared_servers: SharedServers) -> Iterator[LocalTriton | ExternalTrit
         pytest.skip(reason)
     with shared_servers.use("triton", _triton_address) as address:
         yield ExternalTriton(address)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_series_of_other_files() -> None:
+    """Metrics belong to the process, which runs many files: begin each file without the labelled series of the last."""
+    for metric in vars(metrics).values():
+        if isinstance(metric, MetricWrapperBase) and metric._labelnames:
+            metric.clear()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from deploy.cache import CHECKOUT
-from glaim_stream import metrics
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.models.contract import read_contract
 from glaim_stream.page.versions import versions_of
@@ -16,13 +15,6 @@ from tests.page.worker import paged_worker, readings
 from tests.support import Neighbours, catalogue
 
 CELLS = "[...document.querySelectorAll('#method-rows tr')].map(row => [...row.cells].map(cell => cell.textContent))"
-
-
-@pytest.fixture(autouse=True)
-def no_versions_of_other_tests() -> None:
-    """The metrics, from which the page takes the versions of networks, belong to the process."""
-    metrics.model_info.clear()
-    metrics.model_version_refused.clear()
 
 
 @pytest.mark.parametrize("learn", [False, True])
