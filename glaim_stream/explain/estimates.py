@@ -29,6 +29,7 @@ class Estimate:
     value: the reading; NaN for a hole.
     gap_age: steps since the sensor's last observation.
     step: place of the cell in the window.
+    newest: number of newest steps of the window that are filled together.
     end_ms: start of the window's newest step.
     values, observed: float64 and bool [C, T]; None where a reading came, or where the gap is too old to be filled.
     """
@@ -37,6 +38,7 @@ class Estimate:
     value: float
     gap_age: int
     step: int
+    newest: int
     end_ms: int
     values: NDArray[np.float64] | None
     observed: NDArray[np.bool_] | None
@@ -83,7 +85,7 @@ class CellEstimates:
     def _collect(self, closed: Iterable[Closed]) -> None:
         code = self._pipeline.index.group(self._group)
         for each in closed:
-            step_ms = self._pipeline.catalogue.models[each.model_index].step_ms
+            model = self._pipeline.catalogue.models[each.model_index]
             own = (each.group == code) & (each.sensor == self._sensor) & (each.ts_ms == self._ts_ms)
             for row in np.flatnonzero(own).tolist():
                 window, lag = int(each.window[row]), int(each.lag[row])
@@ -94,7 +96,8 @@ class CellEstimates:
                         float(each.value[row]),
                         int(each.gap_age[row]),
                         each.window_values.shape[2] - 1 - lag,
-                        self._ts_ms + lag * step_ms,
+                        model.revise_after + 1,
+                        self._ts_ms + lag * model.step_ms,
                         each.window_values[window].copy() if filled else None,
                         each.window_observed[window].copy() if filled else None,
                     )

@@ -68,7 +68,7 @@ def of_form(form: ClosedForm, window: Estimate, sensor: int) -> Parts | None:
     """The parts of the closed form's value, None where it declines."""
     assert window.values is not None
     assert window.observed is not None
-    found = explain(form, window.values, window.observed, window.end_ms, sensor, window.step)
+    found = explain(form, window.values, window.observed, window.end_ms, sensor, window.step, window.newest)
     if found is None:
         return None
     named = Part(_BASES[found.basis], found.base), Part("bounds of the closed form", found.bounded)

@@ -72,7 +72,8 @@ async def _window(
     place = rules.window - 1 - lag
     observed[0, sensor, place] = False  # a late reading may be there by now
     values[0, sensor, place] = 0.0
-    estimate = Estimate(revision, float("nan"), gap_age, place, end * rules.step_ms, values[0], observed[0])
+    newest, end_ms = rules.revise_after + 1, end * rules.step_ms
+    estimate = Estimate(revision, float("nan"), gap_age, place, newest, end_ms, values[0], observed[0])
     return estimate, windows.model_index, gone
 
 

@@ -164,7 +164,7 @@ def test_names_are_shown_as_they_are_and_obeyed_by_no_terminal() -> None:
     cell = Cell(model, "\x1b[2J", "s0", 0, 60_000)
     contributions = np.zeros((2, 6))
     contributions[0, 4], contributions[1, 5] = -1.5, 0.25
-    window = Estimate(1, np.nan, 1, 3, 62_000, np.full((2, 6), 7.0), np.ones((2, 6), np.bool_))
+    window = Estimate(1, np.nan, 1, 3, 3, 62_000, np.full((2, 6), 7.0), np.ones((2, 6), np.bool_))
     parts = Parts(98.0, contributions, (Part("base", 100.0), Part("difference", -0.75)))
     done = Explained(Row(98.0, Method.GAUSSIAN, 1, 1, "\x9b2J"), window, parts, 98.75, ("first",))
     lines = list(text_lines(done, cell, ["second"], 1))

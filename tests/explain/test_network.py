@@ -24,7 +24,7 @@ def test_the_mean_of_a_sensor_loses_a_readings_distance_from_the_others(tmp_path
     observed = np.ones((2, 6), np.bool_)
     observed[0, 4] = False
     answers = network_answers(settings, model, contract, 0, 1)
-    parts = of_network(answers, Estimate(1, np.nan, 1, 4, 5_000, values, observed))
+    parts = of_network(answers, Estimate(1, np.nan, 1, 4, 1, 5_000, values, observed))
     readings = values[0, observed[0]]
     without = (readings.sum() - readings) / (len(readings) - 1)
     assert parts.value == pytest.approx(readings.mean())

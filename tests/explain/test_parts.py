@@ -38,7 +38,7 @@ def window(step: int, hidden: list[int], sensor: int = 0) -> Estimate:
     cut, end_ms = windows(series(seed=2), 3)
     observed = np.ones(cut[1].shape, np.bool_)
     observed[sensor, hidden] = False
-    return Estimate(1, float("nan"), 1, step, int(end_ms[1]), np.where(observed, cut[1], 0.0), observed)
+    return Estimate(1, float("nan"), 1, step, STEPS, int(end_ms[1]), np.where(observed, cut[1], 0.0), observed)
 
 
 def means(form: ClosedForm | None, table: SensorTable = FREE, network: Answers | None = None) -> Means:

@@ -77,7 +77,13 @@ class Explanation:
 
 
 def explain(
-    form: ClosedForm, values: Doubles, observed: Bools, end_ms: int, sensor: int, step: int
+    form: ClosedForm,
+    values: Doubles,
+    observed: Bools,
+    end_ms: int,
+    sensor: int,
+    step: int,
+    newest: int | None = None,
 ) -> Explanation | None:
     """Explain the value of a cell; None where the form declines to fill it.
 
@@ -88,23 +94,29 @@ def explain(
         end_ms: start of the window's newest step.
         sensor: place of the cell's sensor.
         step: place of the cell's step, 0..T - 1.
+        newest: number of newest steps that are filled together, the cell's among them; all by default.
 
     Raises:
-        WindowShapeError: the window has another shape than the form's, or the cell is not in it, or is observed.
+        WindowShapeError: the window has another shape than the form's, or the cell is not in those steps, or is
+            observed.
         ModelError: the parts differ from the value by more than rounding errors.
     """
     expected = (len(form.sensors), form.steps)
     if values.shape != expected or observed.shape != expected:
         raise WindowShapeError(f"expected a window {expected}, found {values.shape} and {observed.shape}")
-    if not (0 <= sensor < expected[0] and 0 <= step < expected[1]) or observed[sensor, step]:
-        raise WindowShapeError(f"expected a cell without a reading in a window {expected}, found {sensor}, {step}")
-    filled = form.fill(values[None], observed[None], np.array([end_ms], np.int64))
-    value, deviation = float(filled.mean[0, sensor, step]), float(filled.deviation[0, sensor, step])
+    newest = form.steps if newest is None else newest
+    if not (0 <= sensor < expected[0] and 0 <= form.steps - 1 - step < newest) or observed[sensor, step]:
+        raise WindowShapeError(
+            f"expected a cell without a reading in the newest {newest} steps of a window {expected}, "
+            f"found {sensor}, {step}"
+        )
+    filled = form.fill(values[None], observed[None], np.array([end_ms], np.int64), newest=newest)
+    value, deviation = (float(each[0, sensor, step - form.steps]) for each in (filled.mean, filled.deviation))
     if not np.isfinite(value):
         return None
     observed = observed & (np.abs(np.where(observed, values, 0.0)) < LARGEST)
     window = _Window.of(form, np.where(observed, values, 0.0), observed)
-    found = _exact(form, window, sensor, step) or _mixed(form, window, end_ms, sensor, step)
+    found = _exact(form, window, sensor, step) or _mixed(form, window, end_ms, sensor, step, newest)
     explanation = Explanation(value, found.base, found.basis, found.contributions, found.bounded, deviation)
     size = max(abs(value), abs(found.base), abs(found.bounded), float(np.abs(found.contributions).sum()))
     if not abs(explanation.residual) <= _TOLERANCE * size:
@@ -160,10 +172,10 @@ def _exact(form: ClosedForm, window: _Window, sensor: int, step: int) -> _Parts 
     return _Parts(base, basis, contributions)
 
 
-def _mixed(form: ClosedForm, window: _Window, end_ms: int, sensor: int, step: int) -> _Parts:
+def _mixed(form: ClosedForm, window: _Window, end_ms: int, sensor: int, step: int, newest: int) -> _Parts:
     """The weighted parts of the variants."""
     values, complete = window.completed[None], window.complete[None]
-    tile = next(each for each in tiles_of(form.steps, form.span, form.steps) if each.first <= step < each.last)
+    tile = next(each for each in tiles_of(form.steps, form.span, newest) if each.first <= step < each.last)
     cut = slice(tile.start, tile.start + form.span)
     part, seen = form.part(values, complete, form.neighbours(values, complete), cut)
     bins = None
@@ -174,19 +186,18 @@ def _mixed(form: ClosedForm, window: _Window, end_ms: int, sensor: int, step: in
     observed = window.observed[:, cut]
     base, bounded = 0.0, 0.0
     contributions = np.zeros(window.values.shape)
-    plain = _of_variant(form.variants[0], part, seen, observed, origins, bins, sensor, at)
+    plain = _of_variant(form.variants[0], part, seen, observed, origins, bins, sensor, at, tile.newest)
     for variant, weight in zip(form.variants, form.weights, strict=True):
         parts = plain
         limited = 0.0
         if variant is not form.variants[0] and variant.transform.suits(part, seen)[0]:
-            parts = _of_variant(variant, part, seen, observed, origins, bins, sensor, at)
+            parts = _of_variant(variant, part, seen, observed, origins, bins, sensor, at, tile.newest)
             if variant.transform.logarithm.any():
                 value = parts.base + float(parts.contributions.sum())
-                answer, first = np.full(part.shape, value), form.variants[0].fill(part, seen, bins)
-                bounded_value, _ = form.log_room(part, seen, part.shape[2]).bounded(
-                    answer, np.zeros(part.shape), *first
-                )
-                limited = float(bounded_value[0, sensor, at]) - value
+                first = form.variants[0].fill(part, seen, bins, tile.newest)
+                answer, nothing = np.full(first[0].shape, value), np.zeros(first[0].shape)
+                bounded_value, _ = form.log_room(part, seen, tile.newest).bounded(answer, nothing, *first)
+                limited = float(bounded_value[0, sensor, at - part.shape[2]]) - value
         base += weight * parts.base
         bounded += weight * limited
         contributions[:, cut] += weight * parts.contributions
@@ -205,6 +216,7 @@ def _of_variant(
     bins: Ints | None,
     sensor: int,
     step: int,
+    newest: int,
 ) -> _Parts:
     """The parts [C, L] of a variant's answer.
 
@@ -217,6 +229,7 @@ def _of_variant(
         bins: int64 [1, L], or None.
         sensor: of the cell.
         step: of the cell.
+        newest: number of newest steps that the variant fills.
     """
     moved, scales = variant.transform.forward(values, seen, bins)
     u, known_cells, scale = moved[0], seen[0], scales[0]
@@ -224,7 +237,7 @@ def _of_variant(
     known = count > 0
     own = u.sum(axis=1) / np.maximum(count, 1)
     level = variant.levels.complete(own[None], known[None])[0][0]
-    weights = variant.conditional.weights(known_cells.ravel(), sensor * u.shape[1] + step).reshape(u.shape)
+    weights = variant.weights(known_cells, sensor, step, newest)
     # The derivative by a cell: its weight, less the part that its sensor's level takes off, and the answer's own level.
     by_level = -weights.sum(axis=1)
     if known[sensor]:

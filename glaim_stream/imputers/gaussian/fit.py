@@ -27,6 +27,7 @@ from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind, continuous, kind_of
 from glaim_stream.imputers.gaussian.moments import Moments
 from glaim_stream.imputers.gaussian.phase import phase_for
+from glaim_stream.imputers.gaussian.recency import choose_recent
 from glaim_stream.imputers.gaussian.relations import find_relations
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, MIX, Check, Report, check
 from glaim_stream.imputers.gaussian.search import (
@@ -122,6 +123,7 @@ def fit(
         found = check(form, validation)
         form = _corrected(form, found, validation)
         errors = _errors(found, form.kinds) | validation.by_variant
+    recent = choose_recent(form, validation).variants[0].recent
     known = training if training_rows is not None else series
     everything = _continuous(kinds, known.windows(span, CONSTANTS.training_windows))
     if validation is not None and known is series:
@@ -131,7 +133,12 @@ def fit(
             candidates[name].add(newest)
             candidates[name].ridge *= cut / series.steps  # the noise of moments falls with the number of rows
     final = _form(candidates, weights, everything, known, sensors, steps, form.kinds)
-    final = dataclasses.replace(final, calibration=form.calibration, carried_deviation=form.carried_deviation)
+    final = dataclasses.replace(
+        final,
+        variants=tuple(each.filled_from(recent) for each in final.variants),
+        calibration=form.calibration,
+        carried_deviation=form.carried_deviation,
+    )
     special: dict[str, Kind] = {
         name: kind for name, kind in zip(sensors, final.kinds, strict=True) if kind is not Kind.NUMBER
     }
@@ -146,6 +153,7 @@ def fit(
         choices=0 if validation is None else validation.choices,
         kinds=special,
         relations=len(final.relations.constants),
+        recent=recent,
     )
     return Fitted(final, report)
 

@@ -44,7 +44,7 @@ def pack(form: ClosedForm) -> Arrays:
             "steps": form.steps,
             "step_ms": form.step_ms,
             "span": form.span,
-            "variants": [{"name": each.name, "by_window": each.transform.by_window} for each in form.variants],
+            "variants": [_text(each) for each in form.variants],
             "weights": list(form.weights),
             "kinds": list(form.kinds),
             "phase": phase and {"period_ms": phase.period_ms, "bins": phase.bins, "zone": phase.zone},
@@ -82,6 +82,11 @@ def unpack(arrays: Arrays) -> dict[str, Any]:
         raise ModelError(f"a closed form's arrays do not fit one another: {error!r}") from error
 
 
+def _text(variant: Variant) -> dict[str, Any]:
+    text: dict[str, Any] = {"name": variant.name, "by_window": variant.transform.by_window}
+    return text if variant.recent is None else text | {"recent": variant.recent}
+
+
 def _variant(arrays: Arrays, place: int, text: dict[str, Any], cells: int) -> Variant:
     covariance = _symmetric(arrays[f"{place}.covariance"], cells)
     transform = Transform(
@@ -90,7 +95,8 @@ def _variant(arrays: Arrays, place: int, text: dict[str, Any], cells: int) -> Va
         by_window=text["by_window"],
     )
     levels = Levels(**{name: arrays[f"{place}.levels.{name}"] for name in _LEVELS})
-    return Variant(text["name"], transform, levels, covariance, arrays[f"{place}.level_variance"]).inverted()
+    level_variance = arrays[f"{place}.level_variance"]
+    return Variant(text["name"], transform, levels, covariance, level_variance, text.get("recent")).inverted()
 
 
 def _triangle(covariance: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -26,6 +26,7 @@ class Report:
     choices: number of alternatives that were compared on the validation windows.
     kinds: sensors that are no plain numbers, with their kind.
     relations: number of exact relations.
+    recent: number of steps from which the newest ones are filled; None: from whole windows.
     """
 
     training_windows: int
@@ -38,6 +39,7 @@ class Report:
     choices: int
     kinds: dict[str, Kind]
     relations: int
+    recent: int | None
 
 
 @dataclass(frozen=True)

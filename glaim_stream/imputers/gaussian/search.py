@@ -40,6 +40,7 @@ class Constants:
     least_even_gain: share of the error by which moments of windows at equal deviations must beat plain moments.
     least_gain: share of the error, with the penalty, by which several variants must beat the best single one.
     least_weight: of a variant that is kept.
+    least_whole_gain: share of the error at the newest steps by which whole windows must beat their recent half.
     """
 
     default_shrinkage: float = 0.5
@@ -56,6 +57,7 @@ class Constants:
     least_even_gain: float = 0.05
     least_gain: float = 0.03
     least_weight: float = 0.1
+    least_whole_gain: float = 0.02
 
 
 CONSTANTS: Final = Constants()
