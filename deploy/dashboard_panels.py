@@ -120,6 +120,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ("sum by (partition) (glaim_groups{{of}})", "partition {{partition}}"), stacked=True,
         ),
         panel(
+            "Groups with holes",
+            "Share of the groups with windows that lack a reading at one of their newest 12 closed steps.",
+            "percentunit",
+            (
+                "sum by (partition) (glaim_groups_with_holes{{of}}) / (sum by (partition) (glaim_groups{{of}}) > 0)",
+                "partition {{partition}}",
+            ),
+        ),
+        panel(
             "Windows imputed", "Windows with a hole, and windows with hidden values for the scores.", "cps",
             ("sum(rate(glaim_windows_total{{of}}[$__rate_interval]))", "holes"),
             ("sum(rate(glaim_side_windows_total{{of}}[$__rate_interval]))", "scores"),
@@ -143,6 +152,17 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         panel(
             "Mean absolute error", "Error of imputed hidden values over an hour, in each sensor's unit.", "none",
             ('glaim:score_mae:ratio1h{sensor=~"$sensor", {of}}', "{{sensor}} by {{method}}"),
+        ),
+        panel(
+            "Weights of the experts",
+            "Share of each expert in the published mixture; the baseline is interpolation or the last value.",
+            "percentunit",
+            (
+                "sum by (model, position, method) (rate(glaim_expert_weight_total{{of}}[$__rate_interval])) / "
+                "ignoring (method) group_left () "
+                "(sum by (model, position) (rate(glaim_expert_weight_total{{of}}[$__rate_interval])) > 0)",
+                "{{model}}, {{position}}, {{method}}",
+            ),
         ),
         panel(
             "Interval coverage by model", "Share of hidden values inside their interval; the target is 90 %.",
