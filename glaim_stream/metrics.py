@@ -47,6 +47,22 @@ score_questions = Counter(
     "Hidden observations that the model imputed",
     ["model", "sensor", "position"],
 )
+# Two versions of a network on the same hidden readings; one's errors beside the other's are in each other's series.
+shadow_error = Counter(
+    "glaim_shadow_error",
+    "Sum of absolute errors of a version on hidden observations that both it and another one imputed",
+    ["model", "sensor", "position", "version", "against"],
+)
+shadow_questions = Counter(
+    "glaim_shadow_questions",
+    "Hidden observations that both versions imputed",
+    ["model", "sensor", "position", "version", "against"],
+)
+shadow_windows = Counter(
+    "glaim_shadow_windows",
+    "Windows with hidden observations for another version: scored, failed, or skipped while a call was pending",
+    ["model", "outcome"],
+)
 # Sum over the methods: filled values; a method's part of it is its share of the published mixture.
 expert_weight = Counter(
     "glaim_expert_weight",

@@ -21,6 +21,7 @@ from glaim_stream.pipeline.answers import blended, form_deviation, hole_answers,
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.row_counts import count_weights
+from glaim_stream.pipeline.shadow import Shadow
 from glaim_stream.quality.partition import PartitionQuality
 from glaim_stream.records import Rows
 from glaim_stream.vocabulary import Method
@@ -37,6 +38,7 @@ class Settling:
     scored: probes are scored and experts blended.
     adaptive: intervals follow recent errors.
     upgrades: finals of a lower rung are remembered, to be filled again.
+    shadow: scores another version of the network; None: nothing does.
     """
 
     catalogue: Catalogue
@@ -45,6 +47,7 @@ class Settling:
     scored: bool
     adaptive: bool
     upgrades: bool
+    shadow: Shadow | None = None
 
     def settle(
         self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False
@@ -66,6 +69,9 @@ class Settling:
         if scores.quality is not None:
             for each in answers:
                 self._note_stretches(scores.quality, each, again=again)
+        if self.shadow is not None and not again:
+            for each in answers:
+                self.shadow.score(each)
         return [each for each in filled if each is not None]
 
     def _settle(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:

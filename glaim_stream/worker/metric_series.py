@@ -80,6 +80,8 @@ def create_series(
                 metrics.unusable_contracts.labels(model.name, outcome)
         if quality:
             _create_quality_series(model.name)
+        for outcome in ("scored", "failed", "skipped") if scored else ():
+            metrics.shadow_windows.labels(model.name, outcome)
         for place in Place if scored else ():
             _create_score_series(model.name, model.sensor_ids, place.name.lower())
 
