@@ -42,6 +42,9 @@ def panel(
     return Panel(title, description, unit, filled, kind=kind, warn=warn, low_is_bad=low_is_bad, stacked=stacked)
 
 
+# Each version's errors on the hidden readings that another one has answered too. There are as many in both directions.
+_SHADOW = "(sum by (model, sensor, version, against) (increase(glaim_shadow_error_total{{of}}[1h])) > 0)"
+
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Health": (
         panel(
@@ -120,9 +123,22 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ("sum by (partition) (glaim_groups{{of}})", "partition {{partition}}"), stacked=True,
         ),
         panel(
+            "Groups with holes",
+            "Share of the groups with windows that lack a reading at one of their newest 12 closed steps.",
+            "percentunit",
+            (
+                "sum by (partition) (glaim_groups_with_holes{{of}}) / (sum by (partition) (glaim_groups{{of}}) > 0)",
+                "partition {{partition}}",
+            ),
+        ),
+        panel(
             "Windows imputed", "Windows with a hole, and windows with hidden values for the scores.", "cps",
             ("sum(rate(glaim_windows_total{{of}}[$__rate_interval]))", "holes"),
             ("sum(rate(glaim_side_windows_total{{of}}[$__rate_interval]))", "scores"),
+            (
+                "sum by (outcome) (rate(glaim_shadow_windows_total{{of}}[$__rate_interval]))",
+                "by another version: {{outcome}}",
+            ),
         ),
     ),
     "Quality": (
@@ -143,6 +159,17 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         panel(
             "Mean absolute error", "Error of imputed hidden values over an hour, in each sensor's unit.", "none",
             ('glaim:score_mae:ratio1h{sensor=~"$sensor", {of}}', "{{sensor}} by {{method}}"),
+        ),
+        panel(
+            "Weights of the experts",
+            "Share of each expert in the published mixture; the baseline is interpolation or the last value.",
+            "percentunit",
+            (
+                "sum by (model, position, method) (rate(glaim_expert_weight_total{{of}}[$__rate_interval])) / "
+                "ignoring (method) group_left () "
+                "(sum by (model, position) (rate(glaim_expert_weight_total{{of}}[$__rate_interval])) > 0)",
+                "{{model}}, {{position}}, {{method}}",
+            ),
         ),
         panel(
             "Interval coverage by model", "Share of hidden values inside their interval; the target is 90 %.",
@@ -211,6 +238,30 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         panel(
             "Models", "Models whose contracts the workers have loaded.", "short",
             ("count by (model, version) (glaim_model_info{{of}})", "{{model}} version {{version}}"), kind="table",
+        ),
+        panel(
+            "Error of a version over another's",
+            "Over an hour, on the same hidden readings, mean over the sensors: below 1 the first version is the better "
+            "one. With GLAIM_SHADOW_SCORES, while two versions are served.",
+            "none",
+            (
+                f"exp(avg by (model, version, against) (ln({_SHADOW} / on (model, sensor, version, against) "
+                f'label_replace(label_replace(label_replace({_SHADOW}, "own", "$1", "version", "(.*)"), '
+                '"version", "$1", "against", "(.*)"), "against", "$1", "own", "(.*)"))))',
+                "{{model}}, {{version}} over {{against}}",
+            ),
+            warn=1,
+        ),
+        panel(
+            "Mean absolute error of two versions",
+            "Over an hour, on the same hidden readings, in each sensor's unit. With GLAIM_SHADOW_SCORES.", "none",
+            (
+                "sum by (model, sensor, version, against) "
+                '(increase(glaim_shadow_error_total{sensor=~"$sensor", {of}}[1h])) / '
+                "(sum by (model, sensor, version, against) "
+                '(increase(glaim_shadow_questions_total{sensor=~"$sensor", {of}}[1h])) > 0)',
+                "{{sensor}} by {{version}}, beside {{against}}",
+            ),
         ),
         panel(
             "Closed forms", "Closed forms in use, and the age of the newest readings that they were fitted to.", "s",

@@ -15,7 +15,7 @@ from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Rung
+from glaim_stream.imputers.protocol import Imputed, Rung, Windows
 from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
 from glaim_stream.models.contract import CONTRACT_FILE, Contract
 from glaim_stream.models.sealed import read_sealed_contract
@@ -53,12 +53,26 @@ class ServedRung(Protocol):
         ...
 
 
+@runtime_checkable
+class VersionedRung(Protocol):
+    """A rung that can impute by another version than the one that answers."""
+
+    async def impute_by_other(self, windows: Windows, serving: str) -> Imputed | None:
+        """Impute by another version than `serving`; None where there is none.
+
+        Raises:
+            ImputerError: it cannot impute these windows.
+        """
+        ...
+
+
 def create_pipeline(
     settings: Settings,
     catalogue: Catalogue | None = None,
     *,
     upgrades: bool = True,
     quality: bool = False,
+    shadow: bool = False,
     on_failure: OnFailure = lambda rung, model: None,
     on_state: OnState = lambda rung, model, state: None,
 ) -> tuple[Pipeline, Ladder]:
@@ -68,6 +82,7 @@ def create_pipeline(
         settings: of the worker.
         catalogue: the settings' one, where it has been read already.
         quality: sum up live accuracy, where the settings name a topic for it.
+        shadow: score another version of a network on the probes, where the settings ask for it.
         upgrades: let the model fill again what a lower rung has filled, where a model is used at all.
         on_failure: called for every batch that a rung could not answer.
         on_state: called whenever the breaker of a rung for a model changes its state.
@@ -78,6 +93,7 @@ def create_pipeline(
     catalogue = catalogue or read_catalogue(settings.catalogue)
     contracts = read_contracts(settings, catalogue)
     ladder = create_ladder(settings, contracts, catalogue.models, on_failure=on_failure, on_state=on_state)
+    compared = next((rung for rung in ladder.rungs if isinstance(rung, VersionedRung)), None)
     form_expert = None
     closed_forms = next((rung for rung in ladder.rungs if isinstance(rung, ClosedFormImputer)), None)
     if settings.scored:
@@ -98,6 +114,8 @@ def create_pipeline(
         adaptive_intervals=settings.adaptive_intervals,
         quality=quality and settings.quality,
         habits=HabitsSource(closed_forms).of if settings.judges_health and closed_forms is not None else None,
+        shadow=compared.impute_by_other if shadow and settings.compares_versions and compared is not None else None,
+        shadow_windows=settings.triton_batch,
         budget=settings.budget,
     ), ladder
 
@@ -139,6 +157,7 @@ def create_ladder(
                 deadline_s=settings.triton_deadline_s,
                 fixed_batch=settings.fixed_batch,
                 access=triton_access(settings),
+                shadow=settings.compares_versions,
             )
         )
     if settings.imputer == "local" or (settings.imputer == "triton" and settings.fallback_local):

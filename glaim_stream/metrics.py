@@ -47,6 +47,28 @@ score_questions = Counter(
     "Hidden observations that the model imputed",
     ["model", "sensor", "position"],
 )
+# Two versions of a network on the same hidden readings; one's errors beside the other's are in each other's series.
+shadow_error = Counter(
+    "glaim_shadow_error",
+    "Sum of absolute errors of a version on hidden observations that both it and another one imputed",
+    ["model", "sensor", "position", "version", "against"],
+)
+shadow_questions = Counter(
+    "glaim_shadow_questions",
+    "Hidden observations that both versions imputed",
+    ["model", "sensor", "position", "version", "against"],
+)
+shadow_windows = Counter(
+    "glaim_shadow_windows",
+    "Windows with hidden observations for another version: scored, failed, or skipped while a call was pending",
+    ["model", "outcome"],
+)
+# Sum over the methods: filled values; a method's part of it is its share of the published mixture.
+expert_weight = Counter(
+    "glaim_expert_weight",
+    "Sum of the weights by which an expert is part of the published filled values",
+    ["model", "method", "position"],
+)
 score_intervals = Counter("glaim_score_intervals", "Hidden observations with an interval", ["model", "position"])
 score_intervals_holding = Counter(
     "glaim_score_intervals_holding", "Hidden observations within their interval", ["model", "position"]
@@ -179,6 +201,11 @@ dark_groups = Gauge(
     "glaim_dark_groups", "Groups of a partition that went dark within 7 days and have not returned", ["partition"]
 )
 speaking_groups = Gauge("glaim_speaking_groups", "Groups with windows in a partition that are not dark", ["partition"])
+groups_with_holes = Gauge(
+    "glaim_groups_with_holes",
+    "Groups of a partition that lack a reading at one of their newest 12 closed steps, and are neither dark nor new",
+    ["partition"],
+)
 faulty_sensors = Gauge(
     "glaim_faulty_sensors",
     "Sensors of a partition that are faulty by a detector: runs, silence, gaps, jumps or drift",
@@ -230,6 +257,7 @@ OF_PARTITIONS = (
     groups,
     dark_groups,
     speaking_groups,
+    groups_with_holes,
     overdue_rows,
     faulty_sensors,
     watermark_lag_seconds,

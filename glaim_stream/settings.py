@@ -213,6 +213,14 @@ class Settings(BaseSettings):
         "always. A larger share saves more calls and costs some accuracy. It needs a closed form and score_share",
     )
 
+    shadow_scores: bool = Field(
+        default=False,
+        description="also impute the probe windows by the other version that Triton serves, the former one after a "
+        "retraining, and show both errors on the same hidden readings; its values are not published. It needs triton "
+        "as the imputer and score_share. It shows whether a new version is better, and has Triton compute probe "
+        "windows twice, after the rows are made",
+    )
+
     adaptive_intervals: bool = Field(
         default=True,
         description="widen and narrow the intervals of filled values by the errors of the last 95 steps, so that they "
@@ -521,6 +529,11 @@ class Settings(BaseSettings):
     def judged(self) -> bool:
         """Whether the model rests where it gains too little over the closed form."""
         return self.scored and self.model_gain > 0
+
+    @property
+    def compares_versions(self) -> bool:
+        """Whether another version of a network is scored on the probes."""
+        return self.scored and self.shadow_scores and self.imputer == "triton"
 
     @property
     def quality(self) -> bool:

@@ -28,6 +28,7 @@ FEW_VALUES = {
     "use",
     "file",
     "source",
+    "against",
 }
 
 

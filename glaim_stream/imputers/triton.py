@@ -66,6 +66,7 @@ class TritonImputer:
         deadline_s: float = 5.0,
         fixed_batch: int | None = None,
         access: TritonAccess | None = None,
+        shadow: bool = False,
     ) -> None:
         """Create the imputer without connecting.
 
@@ -76,6 +77,7 @@ class TritonImputer:
             fixed_batch: every call to a model has exactly this many windows (see Windows.padded); `check` then
                 compares it with the served configuration.
             access: TLS and token of the calls; None: neither.
+            shadow: find out at each look which versions can answer `impute_by_other`.
         """
         self._url = url
         self._contracts = contracts if isinstance(contracts, Contracts) else Contracts(contracts)
@@ -85,6 +87,8 @@ class TritonImputer:
         self._client: InferenceServerClient | None = None
         self._identity: Identity | None = None  # that the client's connections have
         self._choices = {model: VersionChoice(model) for model in self._contracts}
+        self._shadow = shadow
+        self._comparable: dict[str, list[str]] = {}  # versions that may be compared, newest first
 
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""
@@ -101,6 +105,24 @@ class TritonImputer:
             raise
         choice.answered(answer.version[0])
         return answer
+
+    async def impute_by_other(self, windows: Windows, serving: str) -> Imputed | None:
+        """Impute by the newest version in service but `serving`; whatever it does, calls go on as before.
+
+        Returns:
+            The values; None where no other version with a fitting contract was served at the last look.
+
+        Raises:
+            ImputerError: it does not answer, or what cannot be used. It is not called again before the next look.
+        """
+        others = [version for version in self._comparable.get(windows.model, ()) if version != serving]
+        if not others:
+            return None
+        try:
+            return await self._answer(windows, others[0], asyncio.get_running_loop().time() + self._deadline_s)
+        except ImputerError:
+            self._comparable.pop(windows.model, None)
+            raise
 
     def failing(self, model: str) -> list[str]:
         """The versions of a model that have failed and not answered since."""
@@ -126,6 +148,9 @@ class TritonImputer:
             for version in choice.others(served, choice.asked):
                 with suppress(ContractError):
                     await self._contracts.follow(model, version)
+        if self._shadow:
+            others = choice.others(served, "")
+            self._comparable[model] = [each for each in others if await self._contracts.consult(model, each)]
         choice.choose(served, [version for version in served if self._contracts.of(model, version) is not None])
 
     async def _try(self, choice: VersionChoice, version: str, trials: Sequence[Windows]) -> None:

@@ -115,6 +115,27 @@ class Contracts(Mapping[str, Contract]):
         if key in self._rejected:
             raise ContractError(self._rejected[key])
 
+    async def consult(self, model: str, version: str) -> bool:
+        """Whether a version that fills nothing has a contract that fits; it is read unless it is known.
+
+        One that is missing or does not fit is no fault, because no row needs it, and is shown nowhere.
+        """
+        key = (model, version)
+        if self._repository is None or key in self._known:
+            return model in self._at_start
+        if model not in self._at_start or key in self._rejected:
+            return False
+        try:
+            found = await asyncio.to_thread(_contract_of, self._repository / model, version, self._trust)
+        except ContractError as error:
+            log.debug("%s version %s is not compared: %s", model, version, error)
+            return False
+        if _differing(self._at_start[model], found):
+            return False
+        metrics.model_info.labels(model, version).set(1)
+        self._known[key] = found
+        return True
+
     def _show_unusable(self, answered: tuple[str, str]) -> None:
         """Bring the gauge of a model up to date after one of its versions has answered.
 

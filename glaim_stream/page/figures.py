@@ -67,7 +67,7 @@ class Accuracy:
         self._past = {name: past for name, past in self._past.items() if name in models}
 
     def read(self, model: str) -> dict[str, Any]:
-        """Return the figures of a model as a JSON document: errors by sensor and method, coverage."""
+        """Return the figures of a model as a JSON document: errors, coverage, and pairs of versions."""
         now_s, sums = self._now_s(), _score_sums(model)
         past = self._past.setdefault(model, deque([(now_s, {})], maxlen=_SAMPLES))  # the first: since the start
         while len(past) > 1 and past[1][0] <= now_s - RECENT_S:
@@ -82,6 +82,7 @@ class Accuracy:
             "errors": _errors(recent),
             "coverage": None if not judged else held / judged,
             "judged": judged,
+            "compared": _compared(model),
         }
 
 
@@ -110,6 +111,30 @@ def _errors(recent: Sums) -> dict[str, dict[str, dict[str, float]]]:
             if of_sensor:
                 of_sensor[method] = value / of_sensor["count"]
     return out
+
+
+def _compared(model: str) -> list[dict[str, Any]]:
+    """Errors of each version beside another one's on the same hidden readings, since both have answered some.
+
+    For each ordered pair `version` and `against`: by place and sensor the `count` of readings, and both mean absolute
+    errors, `own` and `other`.
+    """
+    sums: dict[tuple[str, str, str, str], dict[str, float]] = {}
+    for name, counter in (("error", metrics.shadow_error), ("count", metrics.shadow_questions)):
+        for labels, value in _samples(counter):
+            if labels["model"] == model:
+                key = labels["version"], labels["against"], _place(labels), labels["sensor"]
+                of_key = sums.setdefault(key, {"error": 0.0, "count": 0.0})
+                of_key[name] += value
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for (version, against, place, sensor), own in sorted(sums.items()):
+        other = sums.get((against, version, place, sensor))
+        if other is None or not own["count"] or not other["count"]:  # counted just now
+            continue
+        pair = found.setdefault((version, against), {"version": version, "against": against, "first": {}, "final": {}})
+        means = {"own": own["error"] / own["count"], "other": other["error"] / other["count"]}
+        pair[place][sensor] = {"count": own["count"], **means}
+    return list(found.values())
 
 
 def _score_sums(model: str) -> Sums:

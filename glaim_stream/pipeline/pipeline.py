@@ -29,6 +29,7 @@ from glaim_stream.pipeline.held_codes import HeldCodes
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.pipeline.settling import Settling
+from glaim_stream.pipeline.shadow import OtherVersion, Shadow
 from glaim_stream.quality.partition import PartitionQuality
 from glaim_stream.records import Rows, encode
 from glaim_stream.vocabulary import Method
@@ -63,6 +64,8 @@ class Pipeline:
         adaptive_intervals: bool = False,
         quality: bool = False,
         habits: Callable[[str], LiveHabits | None] | None = None,
+        shadow: OtherVersion | None = None,
+        shadow_windows: int = 64,
         budget: Budget = DEFAULT,
     ) -> None:
         """Build the pipeline.
@@ -88,6 +91,9 @@ class Pipeline:
             quality: sum up the errors on the probes and on late readings as records (glaim_stream.quality); not used
                 where `score_share` is 0.
             habits: of the sensors of a model, by which their health is judged; None: it is not judged.
+            shadow: imputes the probes by another version of the network, for comparison (glaim_stream.pipeline.shadow);
+                None: no version is compared. Not used where `score_share` is 0.
+            shadow_windows: most windows of one such call.
             budget: limits of decoding.
 
         Raises:
@@ -113,7 +119,12 @@ class Pipeline:
         self._versions = [""]
         self._tables = SensorTables(catalogue, contracts)
         self._asking = Asking(catalogue, self._tables, imputer, self.form_expert, self._model_gain)
-        self._settling = Settling(catalogue, self._tables, self._versions, self.scored, adaptive_intervals, upgrades)
+        compared = None
+        if shadow is not None and self.scored:
+            compared = Shadow(catalogue, self._tables, shadow, most=shadow_windows)
+        self._settling = Settling(
+            catalogue, self._tables, self._versions, self.scored, adaptive_intervals, upgrades, compared
+        )
 
     def windows(self) -> PartitionWindows:
         """Create empty windows for one partition."""

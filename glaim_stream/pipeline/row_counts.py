@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glaim_stream import metrics
+from glaim_stream.blend.scores import Expert
+from glaim_stream.pipeline.answers import HoleAnswers
 from glaim_stream.records import Rows
 from glaim_stream.vocabulary import GAP_AGE_NAMES, GAP_AGES, Method, Status
+from glaim_stream.windows.probes import Place
 
 WITHHELD = {
     "gap": (Status.BAD_NO_COMMUNICATION, Status.BAD_NO_DATA, Status.BAD_SENSOR_FAILURE),
@@ -29,3 +33,21 @@ def count_rows(rows: Rows) -> None:
     if len(null):
         for cause, statuses in WITHHELD.items():
             metrics.withheld_rows.labels(cause).inc(int(np.isin(null, statuses).sum()))
+
+
+def count_weights(model: str, holes: HoleAnswers, weights: NDArray[np.float64], published: NDArray[np.bool_]) -> None:
+    """Add the experts' weights in filled values to the counters.
+
+    Args:
+        model: its name.
+        holes: the filled cells.
+        weights: of the experts in each of them, [holes, experts].
+        published: which rows of the closed steps are published with a value, [rows].
+    """
+    chosen = published[holes.row]
+    place = holes.cells.place[chosen]
+    for expert, of_expert in zip(Expert, weights[chosen].T, strict=False):  # a model without a form has two
+        sums = np.bincount(place, of_expert, minlength=len(Place)).tolist()
+        for position, total in zip(Place, sums, strict=True):
+            if total:
+                metrics.expert_weight.labels(model, expert.name.lower(), position.name.lower()).inc(total)

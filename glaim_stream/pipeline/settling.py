@@ -20,6 +20,8 @@ from glaim_stream.pipeline.adapted import adapted, latest
 from glaim_stream.pipeline.answers import blended, form_deviation, hole_answers, holes_of, probe_answers
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.partition_scores import PartitionScores
+from glaim_stream.pipeline.row_counts import count_weights
+from glaim_stream.pipeline.shadow import Shadow
 from glaim_stream.quality.partition import PartitionQuality
 from glaim_stream.records import Rows
 from glaim_stream.vocabulary import Method
@@ -36,6 +38,7 @@ class Settling:
     scored: probes are scored and experts blended.
     adaptive: intervals follow recent errors.
     upgrades: finals of a lower rung are remembered, to be filled again.
+    shadow: scores another version of the network; None: nothing does.
     """
 
     catalogue: Catalogue
@@ -44,6 +47,7 @@ class Settling:
     scored: bool
     adaptive: bool
     upgrades: bool
+    shadow: Shadow | None = None
 
     def settle(
         self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False
@@ -65,6 +69,9 @@ class Settling:
         if scores.quality is not None:
             for each in answers:
                 self._note_stretches(scores.quality, each, again=again)
+        if self.shadow is not None and not again:
+            for each in answers:
+                self.shadow.score(each)
         return [each for each in filled if each is not None]
 
     def _settle(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
@@ -72,7 +79,7 @@ class Settling:
         table = self.tables[answer.model_index]
         table_of = partial(self.tables.for_version, answer.model_index)
         imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
-        half = None
+        half, holes, hole_weight = None, None, None
         if self.scored:
             holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form, every=self.adaptive)
             questions, truth = Answers.none(), np.empty(0)
@@ -99,6 +106,8 @@ class Settling:
         if answer.closed is None:
             return None
         rows = repair(answer.closed, imputed, table, self.versions, table_of, answer.limits, half)
+        if holes is not None and hole_weight is not None and not again:
+            count_weights(model.name, holes, hole_weight, rows.method != Method.NONE)
         if scores.quality is not None:
             scores.quality.models[answer.model_index].add_rows(rows)
         return answer.model_index, rows
@@ -136,7 +145,7 @@ class Settling:
         assert closed is not None
         assert imputed is not None
         _note_for_upgrades(scores.upgrades[answer.model_index], answer)
-        half = None
+        half, holes, weights = None, None, None
         if self.scored:
             step_ms = self.catalogue.models[answer.model_index].step_ms
             holes = hole_answers(closed, imputed, step_ms, answer.form, every=self.adaptive)
@@ -150,6 +159,8 @@ class Settling:
         rows = repair(closed, imputed, table, self.versions, table_of, answer.limits, half)
         better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null
         metrics.upgraded_rows.inc(int(better.sum()))
+        if holes is not None and weights is not None:
+            count_weights(self.catalogue.models[answer.model_index].name, holes, weights, better)
         if not better.any():
             return None
         rows = rows.where(better)

@@ -75,7 +75,7 @@ def create_app(
     health = health or Health()
     read_every_record(settings.max_unpacked_bytes)
     pipeline, ladder = create_pipeline(
-        settings, catalogue, quality=True, on_failure=count_failure, on_state=count_state
+        settings, catalogue, quality=True, shadow=True, on_failure=count_failure, on_state=count_state
     )
     unsure = [rung.name for rung in ladder.rungs[:-1]]  # the last one needs nothing but the window
     unsure += [pipeline.form_expert.name] if pipeline.form_expert else []

@@ -22,6 +22,7 @@ from glaim_stream.vocabulary import GAP_AGE_NAMES, Method
 from glaim_stream.windows.probes import Place
 
 SCORED_METHODS = ("model", "baseline", "blend")
+WEIGHTED = ("model", "baseline")
 COMPARED = ("model", "baseline", "published")
 
 
@@ -80,6 +81,8 @@ def create_series(
                 metrics.unusable_contracts.labels(model.name, outcome)
         if quality:
             _create_quality_series(model.name)
+        for outcome in ("scored", "failed", "skipped") if scored else ():
+            metrics.shadow_windows.labels(model.name, outcome)
         for place in Place if scored else ():
             _create_score_series(model.name, model.sensor_ids, place.name.lower())
 
@@ -89,6 +92,8 @@ def _create_score_series(model: str, sensors: Iterable[str], position: str) -> N
         metrics.score_questions.labels(model, sensor, position)
         for method in SCORED_METHODS:
             metrics.score_error.labels(model, sensor, method, position)
+    for method in WEIGHTED:
+        metrics.expert_weight.labels(model, method, position)
     metrics.score_intervals.labels(model, position)
     metrics.score_intervals_holding.labels(model, position)
 

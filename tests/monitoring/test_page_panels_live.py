@@ -5,17 +5,13 @@ The worker has no Triton, so that two cores can compute the closed form of every
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from deploy import dashboard
 from deploy.cache import CHECKOUT
 from deploy.errors import FetchError
 from deploy.gotools import GoUnavailable
@@ -27,6 +23,7 @@ from glaim_stream.imputers.closed_form import version_of
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.kafka.topics import ensure_topics
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings
+from tests.monitoring.panels import values
 from tests.monitoring.system import query_prometheus, wait_until
 
 
@@ -58,18 +55,6 @@ def prometheus(
         finally:
             feed.kill()
             feed.wait()
-
-
-def panel(title: str) -> list[str]:
-    """The queries of a panel, for every installation and sensor."""
-    (found,) = [each for each in json.loads(dashboard.TARGET.read_text())["panels"] if each["title"] == title]
-    shown = [re.sub(r"\$(namespace|release|sensor)\b", ".*", target["expr"]) for target in found["targets"]]
-    return [each.replace("$__rate_interval", "60s") for each in shown]
-
-
-def values(prometheus: LocalPrometheus, title: str) -> list[tuple[dict[str, str], float]]:
-    found: list[dict[str, Any]] = [each for query in panel(title) for each in query_prometheus(prometheus, query)]
-    return [(each["metric"], float(each["value"][1])) for each in found]
 
 
 def test_a_silent_sensor_is_in_the_panels_of_sensor_health(prometheus: LocalPrometheus) -> None:

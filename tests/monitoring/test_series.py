@@ -35,6 +35,9 @@ def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
         for method in ("model", "baseline", "blend"):
             known = {"model": "plant-pump", "sensor": sensor, "method": method, "position": "edge"}
             assert value("glaim_score_error_total", **known) is not None
+    for method in ("model", "baseline"):
+        assert value("glaim_expert_weight_total", model="plant-pump", method=method, position="edge") is not None
+    assert value("glaim_shadow_windows_total", model="plant-pump", outcome="failed") is not None
     assert value("glaim_imputer_failures_total", imputer="triton", model="plant-pump") is not None
     assert value("glaim_form_reads_total", model="plant-pump", outcome="refused") is not None
     assert value("glaim_model_info", model="plant-pump", version="1") == 1

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from deploy.cache import CHECKOUT
+from glaim_stream import metrics
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.models.contract import read_contract
+from glaim_stream.page.figures import Accuracy
 from glaim_stream.page.versions import versions_of
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.page.conftest import Tab
@@ -62,3 +69,65 @@ async def test_every_method_alone_is_scored_beside_what_is_published(tab: Tab) -
         await tab.run("document.querySelector('#show-final').click()")
         await tab.until(f"{CELLS}[0][3] !== {first!r}")
         assert tab.problems == []
+
+
+class Off(Neighbours):
+    """A version of a model whose values are all too high."""
+
+    def __init__(self, version: str, offset: float) -> None:
+        self.version, self.offset = version, offset
+
+    async def impute(self, windows: Windows) -> Imputed:
+        found = await super().impute(windows)
+        return replace(found, values=found.values + self.offset, version=[self.version] * len(windows))
+
+
+async def test_the_former_version_has_its_error_beside_the_newest_on_the_same_readings(tab: Tab) -> None:
+    former = Off("1", 3.0)
+
+    async def other(windows: Windows, serving: str) -> Imputed:
+        assert serving == "2"
+        return await former.impute(windows)
+
+    for version in ("1", "2"):
+        metrics.model_info.labels("m", version).set(1)
+    pipeline = Pipeline(catalogue(lateness_s=0), {}, Off("2", 0.0), score_share=1.0, shadow=other)
+    async with paged_worker(pipeline=pipeline) as it:
+        for start in range(0, 90, 10):
+            await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
+        await tab.open(it.address)
+        await tab.until(f"{CELLS}.length === 4 && {CELLS}[2][3].startsWith('× ')")
+        _, newest, beside, _ = await tab.run(CELLS)
+        assert newest[:2] == ["model", "2"]
+        assert re.fullmatch(r"× \d+\.\d\d", newest[3]), "beside the baseline"
+        (pair,) = [each for each in Accuracy().read("m")["compared"] if each["version"] == "1"]
+        assert pair["against"] == "2"
+        first = pair["first"].values()
+        times = np.exp(np.mean([np.log(each["own"] / each["other"]) for each in first]))
+        assert times > 1.2
+        assert beside[3] == f"× {times:.2f} of version 2"
+        count = sum(each["count"] for each in first)
+        title = await tab.run("document.querySelector('#method-rows').rows[2].cells[3].title")
+        assert title == f"on the same {count:,.0f} hidden readings; below 1 it is the better one"
+        await tab.run("document.querySelector('#show-final').click()")
+        await tab.until(f"{CELLS}[2][3] !== {beside[3]!r} && {CELLS}[2][3].startsWith('× ')")
+        assert tab.problems == []
+
+
+async def test_a_former_version_that_nobody_asks_has_no_error(tab: Tab) -> None:
+    for version in ("1", "2"):
+        metrics.model_info.labels("m", version).set(1)
+    pipeline = Pipeline(catalogue(lateness_s=0), {}, Off("2", 0.0), score_share=1.0)
+    async with paged_worker(pipeline=pipeline) as it:
+        for start in range(0, 60, 10):
+            await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
+        await tab.open(it.address)
+        await tab.until(f"{CELLS}.length === 4 && {CELLS}[1][3].startsWith('× ')")
+        assert (await tab.run(f"{CELLS}[2]"))[1:4:2] == ["1", "–"]
+        assert tab.problems == []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> None:
+    for metric in (metrics.model_info, metrics.shadow_error, metrics.shadow_questions):
+        metric.clear()

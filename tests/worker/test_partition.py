@@ -42,6 +42,7 @@ RULES = catalogue(sensors=1)
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_CHECK_S", 0.01)
+    monkeypatch.setattr(module, "HOLES_CHECK_S", 0.01)
     monkeypatch.setattr(restore, "pauses_s", lambda: repeat(0.001))
 
 
@@ -348,6 +349,26 @@ async def test_dark_groups_are_counted_until_they_return_and_new_ones_are_not() 
         await it.work(steps(gap + 60, gap + 61, gap + 62, first_offset=200))
         await settle()
         assert gauge("dark_groups") == 0
+
+
+async def test_groups_with_holes_are_counted_while_they_send_and_miss_readings() -> None:
+    """
+    g0  speaks at 0 to 11, but not at 9, and then no more
+    g1  speaks at each step
+    """
+    gap = RULES.models[0].max_gap
+    async with bench() as it:
+        await it.work(steps(0, first_offset=0))
+        await until(lambda: gauge("groups_with_holes") == 0)
+        assert gauge("groups") == 1, "no step of a new group is closed"
+        await it.work(steps(*range(1, 9), first_offset=1), steps(*range(9), first_offset=20, group="g1"))
+        await it.work(steps(9, first_offset=40, group="g1"))
+        await until(lambda: gauge("groups_with_holes") == 0)
+        await it.work(steps(10, 11, first_offset=50), steps(10, 11, 12, first_offset=60, group="g1"))
+        await until(lambda: gauge("groups_with_holes") == 1)
+        await it.work(steps(*range(13, 13 + gap + 3), first_offset=70, group="g1"))
+        await until(lambda: gauge("dark_groups") == 1)
+        await until(lambda: gauge("groups_with_holes") == 0)
 
 
 async def test_output_latency_runs_from_the_last_record_of_a_batch_to_the_acknowledgement() -> None:

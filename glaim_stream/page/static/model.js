@@ -79,6 +79,15 @@ export class ModelPanel {
       const gain = this.gain(errors, method);
       return gain === null ? "–" : `× ${(1 - gain).toFixed(2)}`;
     };
+    let newest = "";
+    const beside = version => {
+      const pair = this.event.compared.find(each => each.version === version && each.against === newest);
+      if (!pair) return ["–"];
+      const errors = pair[this.place], times = ratio(errors, "own", "other");
+      const count = Object.values(errors).reduce((sum, each) => sum + each.count, 0).toLocaleString("en");
+      return times === null ? ["–", `${count} hidden readings so far`]
+        : [`× ${times.toFixed(2)} of version ${newest}`, `on the same ${count} hidden readings; below 1 it is the better one`];
+    };
     const rows = [["published", "", "all methods by their weights", error("blend"), ""]];
     let shown = "";
     if (!versions.some(each => each.method === "model") && error("model") !== "–")
@@ -91,17 +100,20 @@ export class ModelPanel {
       // The error is that of the method, whichever of its versions answered: it stands beside the newest one in service.
       const scored = !each.refused && shown !== each.method;
       if (scored) shown = each.method;
+      const [told, title] = scored ? [error(each.method)] : each.method === "model" ? beside(each.version) : ["–"];
+      if (scored && each.method === "model") newest = each.version;
       rows.push([each.method === "gaussian" ? "closed form" : each.method, each.version, each.source + age + until,
-        scored ? error(each.method) : "–", seen]);
+        told, seen, title || ""]);
     }
     rows.push(["baseline", "", "last value, interpolation", "× 1.00", ""]);
     const body = document.getElementById("method-rows");
     while (body.rows.length > rows.length) body.deleteRow(-1);
-    rows.forEach((texts, at) => {
-      const row = body.rows[at] || body.insertRow();
+    rows.forEach(([...texts], at) => {
+      const row = body.rows[at] || body.insertRow(), title = texts.splice(5)[0] || "";
       texts.forEach((text, place) => {
         const cell = row.cells[place] || row.insertCell();
         if (place === 3) cell.className = "n";
+        if (place === 3 && cell.title !== title) cell.title = title;
         if (cell.textContent !== text) cell.textContent = text;
       });
     });
@@ -109,11 +121,17 @@ export class ModelPanel {
 
   /** By how much a method's errors are below the baseline's: one less the geometric mean of the sensors' ratios. */
   gain(errors, method) {
-    const ratios = Object.values(errors)
-      .filter(each => each.count >= FEWEST && each[method] > 0 && each.baseline > 0)
-      .map(each => Math.log(each[method] / each.baseline));
-    return ratios.length ? 1 - Math.exp(ratios.reduce((sum, each) => sum + each, 0) / ratios.length) : null;
+    const times = ratio(errors, method, "baseline");
+    return times === null ? null : 1 - times;
   }
+}
+
+/** One error over another: the geometric mean of the sensors' ratios, of those with enough readings; null without. */
+function ratio(errors, one, other) {
+  const ratios = Object.values(errors)
+    .filter(each => each.count >= FEWEST && each[one] > 0 && each[other] > 0)
+    .map(each => Math.log(each[one] / each[other]));
+  return ratios.length ? Math.exp(ratios.reduce((sum, each) => sum + each, 0) / ratios.length) : null;
 }
 
 function newRow(body) {

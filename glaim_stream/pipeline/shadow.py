@@ -1,0 +1,163 @@
+"""Scores another version of the network on the probes, beside the version whose values are used.
+
+The other version gets the probe windows that the serving one has answered, after these answers were used and beside all
+other work. What it says goes into metrics and nowhere else: no row, weight or interval depends on it, and a call that
+fails or is slow costs its scores alone. Both errors are counted on the same hidden readings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream import metrics
+from glaim_stream.blend.scores import Expert
+from glaim_stream.catalogue import Catalogue
+from glaim_stream.errors import ImputerError, WindowShapeError
+from glaim_stream.imputers.limits import Limits
+from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.output.sensor_tables import SensorTables
+from glaim_stream.pipeline.answers import probe_answers
+from glaim_stream.pipeline.asking import Answer
+from glaim_stream.vocabulary import Method
+from glaim_stream.windows.probes import Place, Probes
+
+log = logging.getLogger(__name__)
+
+_PAIRS = 2  # of versions, by model, whose series are kept: while replicas change, two pairs may alternate
+
+# Imputes windows by another version than the one named; None where none can be asked.
+OtherVersion = Callable[[Windows, str], Awaitable[Imputed | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The probes of an answer, and which of their windows the other version gets."""
+
+    model_index: int
+    probes: Probes
+    serving: Imputed
+    limits: Limits | None
+    chosen: NDArray[np.int64]
+    version: str  # that answered them
+
+
+class Shadow:
+    """The scores of the models of one worker, for all of its partitions."""
+
+    def __init__(self, catalogue: Catalogue, tables: SensorTables, other: OtherVersion, *, most: int) -> None:
+        """Start without a pair of versions.
+
+        Args:
+            catalogue: the models.
+            tables: of their sensors.
+            other: asks the other version.
+            most: windows in one call. There is one call for a model at a time: what comes meanwhile is not scored.
+        """
+        self._catalogue, self._tables, self._other, self._most = catalogue, tables, other, most
+        self._pending: dict[int, asyncio.Task[None]] = {}  # by the model's index
+        self._pairs: dict[int, list[tuple[str, str]]] = {}
+
+    def score(self, answer: Answer) -> None:
+        """Begin to score the probes of an answer; returns at once and never fails."""
+        try:
+            asked = self._asked(answer)
+            if asked is None:
+                return
+            if asked.model_index in self._pending:
+                self._windows(asked, "skipped", len(asked.chosen))
+                return
+            task = asyncio.get_running_loop().create_task(self._ask(asked))
+            self._pending[asked.model_index] = task
+            task.add_done_callback(lambda _: self._pending.pop(asked.model_index, None))
+        except Exception:
+            log.exception("the probes of an answer cannot be scored by another version")
+
+    def _asked(self, answer: Answer) -> _Asked | None:
+        """The windows of the answer's newest version, of which the newest are asked again."""
+        probes, serving = answer.probes, answer.probe_imputed
+        if probes is None or serving is None:
+            return None
+        by_model = np.flatnonzero((serving.method == Method.MODEL).any(axis=(1, 2)))
+        if not len(by_model):
+            return None
+        version = serving.version[int(by_model[-1])]
+        same = np.array([serving.version[window] == version for window in by_model.tolist()])
+        chosen = by_model[same][-self._most :]
+        return _Asked(answer.model_index, probes, serving, answer.probe_limits, chosen, version)
+
+    async def _ask(self, asked: _Asked) -> None:
+        model, probes = self._catalogue.models[asked.model_index], asked.probes
+        ends_ms = probes.window_ends_ms(model.step_ms)
+        windows = Windows(
+            model.name,
+            probes.values[asked.chosen],
+            probes.observed[asked.chosen],
+            asked.serving.values.shape[2],
+            self._tables[asked.model_index].resolution,
+            ends_ms[asked.chosen],
+            (0, model.revise_after),
+        )
+        try:
+            found = await self._other(windows, asked.version)
+            if found is None:
+                return
+            expected = (len(windows), *asked.serving.values.shape[1:])
+            if found.values.shape != expected:
+                raise WindowShapeError(f"the other version must fill {expected}, found {found.values.shape}")
+            self._count(asked, found)
+            self._windows(asked, "scored", len(asked.chosen))
+        except ImputerError as error:
+            log.warning("%s cannot be scored by another version than %s: %s", model.name, asked.version, error)
+            self._windows(asked, "failed", len(asked.chosen))
+        except Exception:
+            log.exception("%s cannot be scored by another version than %s", model.name, asked.version)
+            self._windows(asked, "failed", len(asked.chosen))
+
+    def _count(self, asked: _Asked, found: Imputed) -> None:
+        """Add the errors of both versions on the hidden readings that both have answered."""
+        serving, probes = asked.serving, asked.probes
+        values, method = np.full(serving.values.shape, np.nan), np.full(serving.method.shape, Method.NONE, np.int8)
+        values[asked.chosen], method[asked.chosen] = found.values, found.method
+        other = Imputed(values, method, [""] * len(values))
+        table = self._tables[asked.model_index]
+        answers = [probe_answers(probes, each, table, None, asked.limits) for each in (serving, other)]
+        with np.errstate(over="ignore"):
+            errors = np.abs(np.stack([each.values[:, Expert.MODEL] for each in answers]) - probes.truth)
+        known = np.flatnonzero(np.isfinite(errors).all(axis=0))
+        if not len(known):
+            return
+        pair = asked.version, found.version[0]
+        self._note(asked.model_index, pair)
+        model, places = self._catalogue.models[asked.model_index], len(Place)
+        key = answers[0].sensor[known] * places + answers[0].place[known]
+        counts = np.bincount(key)
+        sums = [np.bincount(key, each[known]) for each in errors]
+        for at in np.flatnonzero(counts).tolist():
+            cell = model.name, model.sensor_ids[at // places], Place(at % places).name.lower()
+            for (version, against), error in zip((pair, pair[::-1]), sums, strict=True):
+                metrics.shadow_error.labels(*cell, version, against).inc(float(error[at]))
+                metrics.shadow_questions.labels(*cell, version, against).inc(int(counts[at]))
+
+    def _note(self, model_index: int, pair: tuple[str, str]) -> None:
+        """Keep the series of the newest pairs alone."""
+        newest = pair if pair[0] < pair[1] else pair[::-1]
+        pairs = self._pairs.setdefault(model_index, [])
+        if newest in pairs:
+            return
+        pairs.append(newest)
+        if len(pairs) <= _PAIRS:
+            return
+        one, other = pairs.pop(0)
+        for version, against in ((one, other), (other, one)):
+            labels = {"model": self._catalogue.models[model_index].name, "version": version, "against": against}
+            for counter in (metrics.shadow_error, metrics.shadow_questions):
+                counter.remove_by_labels(labels)
+
+    def _windows(self, asked: _Asked, outcome: str, count: int) -> None:
+        metrics.shadow_windows.labels(self._catalogue.models[asked.model_index].name, outcome).inc(count)

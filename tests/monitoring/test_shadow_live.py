@@ -1,0 +1,80 @@
+"""The panels that compare two versions of a network, as a real Prometheus has them of a real worker and Triton."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.errors import FetchError
+from deploy.gotools import GoUnavailable
+from deploy.kafka import ExternalKafka, LocalKafka
+from deploy.ports import LOOPBACK, choose_port
+from deploy.prometheus import LocalPrometheus
+from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
+from deploy.triton import LocalTriton
+from deploy.triton_install import unsupported_reason
+from glaim_stream.kafka.topics import ensure_topics
+from tests.integration.bad_versions import wait_until_served
+from tests.integration.two_versions import FORMER, MODEL, NEWEST, with_a_worse_version
+from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings
+from tests.monitoring.panels import values
+from tests.monitoring.system import wait_until
+
+pytestmark = [
+    pytest.mark.skipif(unsupported_reason() is not None, reason=str(unsupported_reason())),
+    pytest.mark.slow,  # quicker: tests/page/test_versions.py
+]
+
+
+@pytest.fixture
+def prometheus(
+    kafka: LocalKafka | ExternalKafka, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalPrometheus]:
+    """A Prometheus that scrapes a worker with shadow scores, while a Triton serves a good and a worse version."""
+    try:
+        find_prometheus()
+    except (PrometheusUnavailable, GoUnavailable, FetchError) as reason:
+        pytest.skip(str(reason))
+    prefix, folder = f"shadow-{uuid.uuid4().hex[:8]}-", tmp_path_factory.mktemp("shadow")
+    repository = with_a_worse_version(folder)
+    with LocalTriton(repository) as triton:
+        wait_until_served(triton.grpc_url, MODEL, FORMER, NEWEST)
+        settings = plant_settings(
+            kafka.bootstrap_servers, prefix, partitions=1, triton=triton.grpc_url, shadow_scores=True,
+            metrics_port=choose_port(), metrics_host=LOOPBACK,
+        ).model_copy(update={"model_repository": repository})  # fmt: skip
+        ensure_topics(settings)
+        target = {"targets": [f"{LOOPBACK}:{settings.metrics_port}"]}
+        scrape = {"job_name": "glaim-stream-worker", "scrape_interval": "1s", "static_configs": [target]}
+        with WorkerProcess(settings, folder / "worker.log"), LocalPrometheus({"scrape_configs": [scrape]}) as started:
+            feed = subprocess.Popen(
+                [sys.executable, "-m", "glaim_stream", "produce", "--plant", "--groups", "3", "--days", "1",
+                 "--drop", "0.12", "--speed", "300"],
+                env=environment_of(settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            try:
+                yield started
+            finally:
+                feed.kill()
+                feed.wait()
+
+
+def test_an_operator_sees_that_the_new_version_is_worse_than_the_former(prometheus: LocalPrometheus) -> None:
+    def ratios() -> dict[tuple[str, str], float]:
+        found = values(prometheus, "Error of a version over another's")
+        return {(labels["version"], labels["against"]): value for labels, value in found}
+
+    wait_until(lambda: ratios().get((NEWEST, FORMER), 0.0) > 1.2, 90, "the comparison", ratios)
+    both = ratios()
+    assert both[NEWEST, FORMER] * both[FORMER, NEWEST] == pytest.approx(1.0, rel=0.05)
+    found = values(prometheus, "Mean absolute error of two versions")
+    errors = {(labels["sensor"], labels["version"]): value for labels, value in found}
+    assert len(errors) >= 12, "of eight sensors and two versions"
+    assert errors["flow", NEWEST] > errors["flow", FORMER] > 0
+    outcomes = {labels["outcome"]: value for labels, value in values(prometheus, "Windows imputed") if labels}
+    assert outcomes["scored"] > 0
+    assert outcomes["failed"] == 0
