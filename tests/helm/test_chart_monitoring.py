@@ -299,7 +299,7 @@ def dashboard_of(chart: Chart, release: str = "demo", **changes: object) -> Obje
     values = merged(SMALLEST, {"monitoring": {"dashboard": changes}})
     run = chart.run(values, apis=OPERATOR, release=release)
     assert run.returncode == 0, run.stderr
-    objects = [each for each in yaml.safe_load_all(run.stdout) if each]
+    objects = [each for each in yaml.load_all(run.stdout, yaml.CSafeLoader) if each]
     (found,) = [each for each in monitoring_objects(objects) if each["kind"] == "ConfigMap"]
     return found
 
